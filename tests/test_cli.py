@@ -63,6 +63,8 @@ OTHER = {
     "include": "never",
     "heal": "off",
     "repairs": "none",
+    "chat_rounds": "current",
+    "chat_fill": "on",
     "encryption_keys": "a:" + base64.b64encode(bytes(32)).decode(),
     "scope_from": "header:x-tenant-id",
     "reuse_port": "true",

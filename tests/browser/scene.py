@@ -96,7 +96,7 @@ async def play(on: Stage) -> asyncio.Task[Any]:
     for client in (planner, coder, writer):
         client.history.append({"role": "user", "content": "Which of my trips will be rainy?"})
     await _interleaved(hour, planner, coder, writer)
-    await hour.at(13.0, on.agent(key="sk-a").post({"messages": []}, path="/chat/completions"))
+    await hour.at(13.0, on.agent(key="sk-a").post({"input": "Hello"}, path="/embeddings"))
     cut = {"input": coder.history[:4], "tools": TOOLS}  # a call without its output
     await hour.at(10.0, coder.post(cut))
     lost = {"model": "gpt-5.4-mini", "input": LOST, "tools": TOOLS, "store": False}

@@ -61,9 +61,9 @@ async def test_a_path_that_is_not_replayed_explains_itself(chromium: Browser) ->
         page = seen.page
         await expect(page.locator("#replayed")).to_contain_text("on POST …/responses, POST")
         agent = on.agent()
-        await agent.post({"messages": []}, path="/chat/completions")
+        await agent.post({"input": "Hello"}, path="/embeddings")
         newest = rows(page).first
-        await expect(newest).to_contain_text("chat_completions")
+        await expect(newest).to_contain_text("embeddings")
         await expect(newest).to_contain_text(
             "Passed through: reasoning is injected on POST …/responses, "
         )

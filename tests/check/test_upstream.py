@@ -57,11 +57,67 @@ async def test_says_what_the_upstream_answered(
     server = await aiohttp_server(application)
     url = str(server.make_url("/v1"))
 
-    assert await upstream(url, {"OPENAI_API_KEY": KEY}) == [
+    found = await upstream(url, {"OPENAI_API_KEY": KEY}, mode="off")
+    assert found == [
         f"ok: 127.0.0.1 port {server.port} can be reached",
         want.format(said=f"GET {url}/models with OPENAI_API_KEY returned"),
     ]
     assert keys == [f"Bearer {KEY}"]
+
+
+# (statuses of the two paths; 0: it closes the connection; what is said)
+PATHS = [
+    ((400, 422), "ok: /responses is replayed (profile {one}); /chat/completions is replayed (profile {two})"),  # noqa: E501
+    ((404, 400), "ok: /responses is not served (404); /chat/completions is replayed (profile {two})"),  # noqa: E501
+    ((401, 405), "ok: /responses is replayed (profile {one}); /chat/completions is not served (405)"),  # noqa: E501
+    ((404, 404), "warning: /responses is not served (404); /chat/completions is not served (404); is the path of upstream_url right?"),  # noqa: E501
+    ((0, 500), "ok: /responses is not served (no response); /chat/completions is replayed (profile {two})"),  # noqa: E501
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statuses", "want"), PATHS)
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        ("DEEPSEEK_API_KEY", ("deepseek", "deepseek")),
+        ("MOONSHOT_API_KEY", ("generic", "moonshot")),
+        ("OPENAI_API_KEY", ("openai", "generic")),
+    ],
+)
+async def test_says_which_paths_are_replayed(
+    aiohttp_server: AiohttpServer,
+    statuses: tuple[int, int],
+    want: str,
+    key: str,
+    names: tuple[str, str],
+) -> None:
+    """Each path gets an empty request, which costs nothing, with the key of the upstream."""
+    asked: list[tuple[str, str, bytes]] = []
+
+    async def models(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    async def posted(request: web.Request) -> web.Response:
+        status = statuses[request.path.endswith("/chat/completions")]
+        asked.append((request.path, request.headers["Authorization"], await request.read()))
+        if not status:
+            assert request.transport is not None
+            request.transport.abort()
+        return web.Response(status=status or 500)
+
+    application = web.Application()
+    application.router.add_get("/v1/models", models)
+    application.router.add_post("/v1/{path:.*}", posted)
+    server = await aiohttp_server(application)
+    url = str(server.make_url("/v1"))
+
+    profile = key.partition("_")[0].lower()
+    found = await upstream(url, {key: KEY}, upstream_profile=profile)
+    assert found[-1] == want.format(one=names[0], two=names[1])
+    assert asked == [
+        ("/v1/responses", f"Bearer {KEY}", b"{}"),
+        ("/v1/chat/completions", f"Bearer {KEY}", b"{}"),
+    ]
 
 
 JWT = "eyJhbGciOiJub25lIn0.eyJ0aWQiOiJodW50ZXIyIn0.hunter2"
@@ -96,7 +152,8 @@ async def test_each_vendor_gets_its_own_key_as_it_wants_it(
     application = web.Application()
     application.router.add_get("/v1/models", models)
     server = await aiohttp_server(application)
-    lines = await upstream(str(server.make_url("/v1")), environ, upstream_profile=profile)
+    url = str(server.make_url("/v1"))
+    lines = await upstream(url, environ, upstream_profile=profile, mode="off")
 
     (request,) = asked
     name, value = header or ("Authorization", None)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.base import Capture, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import (
     LookupResult,
     choose,
@@ -21,6 +22,7 @@ from reasoning_replay.core.history.lookup_keys import (
 from reasoning_replay.core.history.matching.joining import Joined, join
 from reasoning_replay.core.history.matching.matches import Matches, match_items, parent_of
 from reasoning_replay.core.history.plan import Plan
+from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn, turn_id
 
@@ -125,7 +127,11 @@ class World:
     responses: int = 0
     profile: Profile = GENERIC
 
-    def recall(self, request: Request) -> LookupResult:
+    def stores(self, request: RequestHistory[HistoryItem]) -> bool:
+        """Return whether upstream stores the items of this exchange."""
+        return isinstance(request, Request) and request.stores
+
+    def recall(self, request: RequestHistory[HistoryItem]) -> LookupResult:
         """Return the lookup result of a request."""
         choice = choose(keys_of_request(request), lambda key: self.index.get(key, ()))
         chosen = set(choice.conversations)
@@ -166,9 +172,13 @@ class World:
         self.capture(request, parent, made, self.responses, seen)
         return list(items)
 
+    def capturing(self, origin: Origin) -> Capture:
+        """Return the capture of a response."""
+        return ResponsesCapture(origin, 1 << 20)
+
     def capture(
         self,
-        request: Request,
+        request: RequestHistory[HistoryItem],
         parent: Turn | None,
         made: bytes,
         created_ms: int,
@@ -183,10 +193,10 @@ class World:
             model=request.model,
             conversation=parent.conversation if parent else b"",
             parent=parent.id if parent else named,
-            stores=request.stores,
+            stores=self.stores(request),
             seen=seen,
         )
-        capture = ResponsesCapture(origin, 1 << 20)
+        capture = self.capturing(origin)
         capture.read(made)
         turn = capture.snapshot(created_ms).turn
         if turn is not None:

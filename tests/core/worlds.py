@@ -12,7 +12,7 @@ status is 1 if an injection was wrong or a prefix moved.
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile, takewhile, zip_longest
 from random import Random
@@ -21,14 +21,15 @@ from typing import Any
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.joining import join
-from reasoning_replay.core.history.matching.matches import match_items, parent_of
-from reasoning_replay.core.history.plan import Plan
+from reasoning_replay.core.history.matching.matches import Matches, match_items, parent_of
+from reasoning_replay.core.history.request_history import RequestHistory
 
 from tests.core.world import Item, World, answer
 
-__all__ = ["Habits", "RandomWorld", "play", "told"]
+__all__ = ["MODEL", "Conversation", "Habits", "RandomWorld", "Said", "main", "play", "told"]
 
 CONVERSATIONS, STEPS = 4, 24
 FAULTS_TOLD = 20
@@ -194,7 +195,10 @@ class RandomWorld(World):
     Attributes:
         counts: (outcome, kind of client) -> how often; the kind "all" is every client.
         faults: Descriptions of wrong injections and moved prefixes.
+        shapes: Responses that a model with tools gives.
     """
+
+    shapes: tuple[str, ...] = SHAPES
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -351,6 +355,42 @@ class RandomWorld(World):
             item = {**item, "content": [{**part, "text": part["text"].rstrip(".")}]}
         return item
 
+    # The wire format.
+
+    @staticmethod
+    def zero_name(one: Conversation, n: int) -> str:
+        """Return the id of the n-th call of a response, where it recurs in every response."""
+        return f"call_{n}"
+
+    @staticmethod
+    def around(more: dict[str, Any]) -> str:
+        """Return what is visible of a request apart from its items."""
+        return json.dumps(more)
+
+    def request_of(self, sent: Sequence[Said], more: dict[str, Any]) -> RequestHistory[HistoryItem]:
+        """Return the parsed request that carries these items."""
+        top = {"model": MODEL, "input": [said.item for said in sent], **more}
+        return read_request(json.dumps(top).encode(), {})
+
+    def injected(
+        self, request: RequestHistory[HistoryItem], matched: Matches
+    ) -> dict[int, list[str]]:
+        """Return the blobs that are injected before each item of a request."""
+        assert isinstance(request, Request)
+        plan = plan_injection(request, matched, GENERIC)
+        starts = {place.item.start: n for n, place in enumerate(request.places)}
+        injected: dict[int, list[str]] = defaultdict(list)
+        for edit in plan.edits:
+            if b'"reasoning"' in edit.new:
+                blob = json.loads(edit.new.rstrip(b","))["encrypted_content"]
+                injected[starts[edit.start]].append(blob)
+        return injected
+
+    def response_of(self, said: Sequence[Said]) -> bytes:
+        """Return the JSON response that emits these items."""
+        items = [each.item for each in said]
+        return answer(items, f"resp_{self._drawn()}", model=MODEL, store=False)
+
     # The upstream.
 
     def _emit(self, one: Conversation) -> list[Said]:
@@ -359,7 +399,7 @@ class RandomWorld(World):
         this, calls = self.responses, 0
         self._words_of[this] = one.words_of
         said: list[Said] = []
-        shape = one.dice.choice(SHAPES if habits.has_tools else CHAT_SHAPES)
+        shape = one.dice.choice(self.shapes if habits.has_tools else CHAT_SHAPES)
         for k, kind in enumerate(shape.split()):
             if kind == "R":
                 blob = {"encrypted_content": f"{this}.{k}", "summary": []}
@@ -367,7 +407,8 @@ class RandomWorld(World):
             elif kind == "C":
                 words = self._words(one, "call", habits.words)
                 arguments = words if words.startswith("{") else json.dumps({"q": words})
-                name = f"call_{calls}" if habits.naming == "zero" else self._named(one, "call", 8)
+                is_zero = habits.naming == "zero"
+                name = self.zero_name(one, calls) if is_zero else self._named(one, "call", 8)
                 calls += 1
                 call = {"type": "function_call", "name": "tool", "call_id": name}
                 item = {"id": self._named(one, "fc", 16), **call, "arguments": arguments}
@@ -381,28 +422,26 @@ class RandomWorld(World):
 
     def _exchange(self, one: Conversation, sent: list[Said], more: dict[str, Any]) -> list[Said]:
         self._clock += 10
-        seen_by_it = (*(said.visible for said in sent), json.dumps(more))
+        seen_by_it = (*(said.visible for said in sent), self.around(more))
         if self._happens(one.habits.bypass):
             one.seen = None
             said = self._emit(one)
             self._asked[self.responses] = seen_by_it
             return said
         has_failed = self._happens(one.habits.fails)
-        top = {"model": MODEL, "input": [said.item for said in sent], **more}
-        request = read_request(json.dumps(top).encode(), {})
+        request = self.request_of(sent, more)
         found = LookupResult() if has_failed else self.recall(request)
         matched = match_items(request, found)
         parent = parent_of(request, matched, found)
         if has_failed:
             one.seen = None
         else:
-            self._judge(one, sent, more, request, plan_injection(request, matched, GENERIC))
+            self._judge(one, sent, more, self.injected(request, matched))
         joined = join(matched, found.turns)
         self.join(joined)
         said = self._emit(one)
         self._asked[self.responses], self._seen[self.responses] = seen_by_it, one.seen
-        items = [each.item for each in said]
-        made = answer(items, f"resp_{self._drawn()}", model=MODEL, store=False)
+        made = self.response_of(said)
         seen = None if has_failed or joined.left else matched.seen
         turn = self.capture(request, parent, made, self._clock, seen)
         if turn is not None:
@@ -428,15 +467,8 @@ class RandomWorld(World):
         one: Conversation,
         sent: list[Said],
         more: dict[str, Any],
-        request: Request,
-        plan: Plan,
+        injected: Mapping[int, list[str]],
     ) -> None:
-        starts = {place.item.start: n for n, place in enumerate(request.places)}
-        injected: dict[int, list[str]] = defaultdict(list)
-        for edit in plan.edits:
-            if b'"reasoning"' in edit.new:
-                blob = json.loads(edit.new.rstrip(b","))["encrypted_content"]
-                injected[starts[edit.start]].append(blob)
         seen: list[str] = []
         for n, said in enumerate(sent):
             for blob in injected.get(n, ()):
@@ -476,7 +508,7 @@ class RandomWorld(World):
         began = n
         while began and sent[began - 1].kind in "MC":
             began -= 1
-        visible = (*(each.visible for each in sent[:began]), json.dumps(more))
+        visible = (*(each.visible for each in sent[:began]), self.around(more))
         asked = (visible, self._asked.get(said.response))
         is_same = self._asked[response] in asked or (
             one.has_twin and one.words_of == self._words_of[response]
@@ -521,16 +553,18 @@ class RandomWorld(World):
         return "".join(one.dice.choices(LETTERS, k=72))
 
 
-def play(numbers: Iterable[int]) -> tuple[Counter[tuple[str, str]], list[str]]:
+def play(
+    numbers: Iterable[int], kind: type[RandomWorld] = RandomWorld
+) -> tuple[Counter[tuple[str, str]], list[str]]:
     """Play the worlds with these numbers; return the counts, and one fault of each world."""
     counts: Counter[tuple[str, str]] = Counter()
     faults: list[str] = []
     for number in numbers:
-        world = RandomWorld(number)
+        world = kind(number)
         world.play()
         counts.update(world.counts)
         counts["conversations", "all"] += CONVERSATIONS
-        repeat = f"python -m tests.core.worlds {number} {number + 1}"
+        repeat = f"python -m {kind.__module__} {number} {number + 1}"
         faults += [f"{repeat}: {fault}" for fault in world.faults[:1]]
     return counts, faults
 
@@ -587,10 +621,10 @@ def _interleaved(items: list[Said]) -> list[Said]:
     return made
 
 
-def main() -> int:
+def main(kind: type[RandomWorld] = RandomWorld) -> int:
     """Print the table; return 1 if an injection was wrong or a prefix moved."""
     first, last = map(int, sys.argv[1:])
-    counts, faults = play(range(first, last))
+    counts, faults = play(range(first, last), kind)
     print(told(counts, faults))  # noqa: T201
     return int(bool(faults))
 

@@ -21,15 +21,15 @@ ANY = "127.0.0.1:0"
 SOON_S = 30.0
 # What the agents cause, as lines of the metrics.
 SHOWN = (
-    'items_total{outcome="injected"}',
-    'items_total{outcome="present"}',
-    'items_total{outcome="missed"}',
-    'items_total{outcome="ambiguous"}',
-    'heals_total{diagnosis="blob",result="cured"}',
-    'heals_total{diagnosis="lacks_reasoning",result="cured"}',
-    'repairs_total{repair="foreign"}',
-    'requests_total{result="no_scope"}',
-    'requests_total{result="stateful"}',
+    'items_total{dialect="responses",outcome="injected"}',
+    'items_total{dialect="responses",outcome="present"}',
+    'items_total{dialect="responses",outcome="missed"}',
+    'items_total{dialect="responses",outcome="ambiguous"}',
+    'heals_total{diagnosis="blob",dialect="responses",result="cured"}',
+    'heals_total{diagnosis="lacks_reasoning",dialect="responses",result="cured"}',
+    'repairs_total{dialect="responses",repair="foreign"}',
+    'requests_total{dialect="responses",result="no_scope"}',
+    'requests_total{dialect="responses",result="stateful"}',
     'outcome="client_gone",route="responses"',
     'outcome="refused",route="responses",status="404"',
     'outcome="refused",route="responses",status="400"',
@@ -37,7 +37,7 @@ SHOWN = (
 
 # The same, as words of the inspector's events.
 TOLD = {"injected", "missed", "healed=lacks_reasoning", "healed=blob", "moved"}
-TOLD |= {"chat_completions", "lacks_v1"}
+TOLD |= {"embeddings", "lacks_v1"}
 
 
 @pytest.fixture

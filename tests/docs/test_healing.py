@@ -4,13 +4,15 @@ import json
 import re
 
 import pytest
+from reasoning_replay.core.dialects.chat.heal import diagnosis as chat
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 
-from tests.docs.page_tables import section_of
+from tests.docs.page_tables import rows_of, section_of
 
 PAGE = section_of("healing.md")
 SECTIONS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
+CHAT = "## Refusals of Chat Completions"
 KINDS = [kind for kind in RefusalKind if kind is not RefusalKind.OTHER]
 
 
@@ -42,6 +44,18 @@ def test_the_messages_of_a_section_have_its_diagnosis(kind: RefusalKind) -> None
     for message in messages[1].splitlines():
         body = json.dumps({"error": {"message": message}}).encode()
         assert diagnose(400, body).kind is kind, message
+
+
+def test_the_messages_of_chat_have_their_diagnosis() -> None:
+    """The table has each word for Chat Completions, with messages that the proxy recognises."""
+    rows = {row[0].strip("`"): row[1] for row in rows_of("healing.md", CHAT)}
+    assert set(rows) == set(chat.RefusalKind) - {chat.RefusalKind.OTHER}
+    for word, told in rows.items():
+        messages = re.findall(r"(`+)(.+?)\1", told)
+        assert messages
+        for _, message in messages:
+            body = json.dumps({"error": {"message": message.strip()}}).encode()
+            assert chat.diagnose(400, body).kind == word, message
 
 
 def test_every_section_is_a_refusal() -> None:

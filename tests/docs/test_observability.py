@@ -10,6 +10,7 @@ from reasoning_replay.adapters.stores.base import StoreUsage
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics, process_exposition
 from reasoning_replay.core.dialects.base import Origin, Usage
+from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import HANDLED_ROUTES, ExchangeOutcome, Route
@@ -24,7 +25,7 @@ from tests.web.reports import describe
 
 PAGE = "observability.md"
 # Labels with values that the page does not list one by one.
-OPEN = {"status", "le", "version", "reason", "context", "diagnosis"}
+OPEN = {"status", "le", "version", "reason", "context", "diagnosis", "dialect"}
 # Metrics with label values that the rows of other metrics list.
 AS_OTHERS = {"exchange_seconds", "store_seconds"}
 
@@ -79,6 +80,12 @@ def test_every_route_and_outcome_of_an_exchange_has_a_row() -> None:
     assert set(passed) == {*Route} - HANDLED_ROUTES
 
 
+def test_the_label_dialect_is_explained_with_its_values() -> None:
+    """The section that has the metrics with this label names each dialect."""
+    words = section_of(PAGE, "### Requests and reasoning").partition("\n|")[0]
+    assert {"dialect", *(entry.name for entry in DIALECTS)} <= set(names_in(words))
+
+
 @pytest.mark.parametrize("word", [*Outcome, *Repair])
 def test_every_outcome_and_repair_is_named(word: str) -> None:
     """The page has each outcome of a reasoning item, and each repair."""
@@ -89,7 +96,7 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
     """The table has each field that the log line of an exchange can have, and no other."""
     stream = io.StringIO()
     exchange = Exchange(
-        Route.RESPONSES, Times(0.0), scope=b"s" * 16, conversation=b"c" * 16, method="POST"
+        Route.RESPONSES, Times(0.0), tenant=b"s" * 16, conversation=b"c" * 16, method="POST"
     )
     exchange.answer.capture = ResponsesCapture(Origin(Context(), "gpt-5.4"), 1 << 20)
     exchange.answer.capture.usage = Usage(1, 1, 1, 1)

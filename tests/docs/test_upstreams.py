@@ -7,7 +7,9 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
+from reasoning_replay.core.dialects.chat import profiles as chat
 from reasoning_replay.core.dialects.responses.profiles import PROFILES, Ids, Profile
+from reasoning_replay.core.dialects.upstreams import Upstream
 
 from tests.docs.page_tables import rows_of, section_of
 from tests.programs import require
@@ -22,6 +24,7 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 
 KNOWN = rows("## Known upstreams")
+CHAT = rows("## Chat Completions")
 
 
 def test_the_table_has_every_profile_in_order() -> None:
@@ -43,6 +46,35 @@ def test_every_profile_is_in_the_table(profile: Profile) -> None:
     assert ("needs" in also) is bool(profile.needs)
     assert tuple(re.findall(r"refuses `(\w+)`", also)) == profile.omits
     assert source
+
+
+def test_the_table_of_chat_has_every_profile_in_order() -> None:
+    """The table has the profiles of Chat Completions in their order."""
+    assert list(CHAT) == list(chat.PROFILES)
+
+
+@pytest.mark.parametrize("profile", chat.PROFILES.values(), ids=chat.PROFILES)
+def test_every_profile_of_chat_is_in_the_table(profile: chat.Profile) -> None:
+    """A row has the hosts, unless the other table has them, and the members that go back."""
+    hosts, back, source = CHAT[profile.name]
+
+    known = PROFILES[profile.name].hosts if profile.name in PROFILES else ()
+    assert (*known, *re.findall(r"`([^`]+)`", hosts)) == profile.hosts
+    assert bool(hosts)
+    members = profile.alone if profile.takes is None else profile.takes
+    assert tuple(re.findall(r"`(\w+)`", back)) == members
+    assert ("alone" in back) == bool(profile.alone)
+    assert (back == "nothing") == (profile.takes == ())
+    assert ("only" in back) == bool(profile.takes)
+    assert profile.rounds is chat.Rounds.ALL
+    assert source
+
+
+def test_every_field_of_a_chat_profile_is_named() -> None:
+    """The section names what a profile of Chat Completions has in addition."""
+    more = {field.name for field in fields(chat.Profile)} - {f.name for f in fields(Upstream)}
+    text = section_of(PAGE, "## Chat Completions")
+    assert all(f"`{name}`" in text for name in more)
 
 
 def test_every_field_of_a_profile_is_explained() -> None:

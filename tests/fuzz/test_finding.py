@@ -10,8 +10,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reasoning_replay.core.dialects import error_texts
 from reasoning_replay.core.dialects.responses import placement
-from reasoning_replay.core.dialects.responses.heal import diagnosis, repair
+from reasoning_replay.core.dialects.responses.heal import repair
 from reasoning_replay.core.history import turns
 from reasoning_replay.core.tenancy.scope import Scoping
 from reasoning_replay.core.wire import json_spans, sse
@@ -43,7 +44,7 @@ FAULTS: list[Any] = [
     pytest.param("conversation", placement, "replayed", lambda *_: {}, id="injected-again"),
     pytest.param("conversation", repair, "_less_dangling", lambda _: [], id="user-text-lost"),
     pytest.param("sse", sse, "_END", re.compile(rb"\n\n|\r\n\r\n|\r\r"), id="no-mixed-line-ends"),
-    pytest.param("refusal", diagnosis, "_decoded", msgspec.json.decode, id="refusal-raises"),
+    pytest.param("refusal", error_texts, "decoded", msgspec.json.decode, id="refusal-raises"),
     pytest.param("replay", Scoping, "of", lambda *_: bytes(16), id="one-scope-for-two"),
     pytest.param("response_streams", ResponseStreams, "_refuse", _lost, id="refusal-lost"),
     pytest.param("scope", Scoping, "of", lambda *_: bytes(16), id="one-scope-for-all"),

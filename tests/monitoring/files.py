@@ -29,6 +29,7 @@ _FILLED = {
     "$namespace": ".*",
     "$job": ".*",
     "$pod": ".*",
+    "$dialect": ".*",
 }
 
 

@@ -5,12 +5,20 @@ import re
 from typing import Any
 
 import pytest
+from reasoning_replay.adapters.telemetry.metrics import Metrics
 
 from tests.monitoring.files import DASHBOARD, PANELS, queries
 
 Json = dict[str, Any]
 
 COLUMNS = 24
+# Metrics with the label `dialect`, by their names in Prometheus.
+OF_DIALECTS = {
+    sample.name
+    for family in Metrics().registry.collect()
+    for sample in family.samples
+    if "dialect" in sample.labels
+}
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 EVERY: list[Json] = DASHBOARD["panels"]
 VARIABLES: dict[str, Json] = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
@@ -93,17 +101,26 @@ def test_each_panel_shows_what_was_chosen(panel: Json) -> None:
                 assert f'{name}=~"${name}"' in conditions
 
 
+@pytest.mark.parametrize("panel", PANELS, ids=named)
+def test_each_panel_shows_the_chosen_dialects(panel: Json) -> None:
+    """A series with the label `dialect` is filtered by the selected ones, and no other is."""
+    for target in panel["targets"]:
+        for name, conditions in re.findall(r"(reasoning_replay_\w+)(\{[^}]*\})", target["expr"]):
+            assert ('dialect=~"$dialect"' in conditions) == (name in OF_DIALECTS), name
+
+
 def test_variables_work_where_there_is_no_kubernetes() -> None:
     """`All` includes series without the label; the choices come from our own metrics."""
-    assert list(VARIABLES) == ["datasource", "namespace", "job", "pod"]
+    assert list(VARIABLES) == ["datasource", "namespace", "job", "pod", "dialect"]
     assert VARIABLES["datasource"]["query"] == "prometheus"
-    for name in ("namespace", "job", "pod"):
+    for name in ("namespace", "job", "pod", "dialect"):
         variable = VARIABLES[name]
         assert (variable["allValue"], variable["includeAll"]) == (".*", True)
         assert variable["current"]["value"] == ["$__all"]
         assert variable["datasource"] == SOURCE
         assert re.fullmatch(
-            rf"label_values\(reasoning_replay_build_info.*, {name}\)", variable["query"]["query"]
+            rf"label_values\(reasoning_replay_(build_info|requests_total).*, {name}\)",
+            variable["query"]["query"],
         )
 
 

@@ -19,6 +19,7 @@ from tests.web.world import World, world
 
 # Labels and series that Prometheus itself adds.
 TARGET = {"job", "instance", "namespace", "pod"}
+CHOSEN = {"dialect"}  # by a variable of the dashboard: any value
 OF_PROMETHEUS = {"up", "ALERTS"}
 # Our metrics that neither uses, each with a reason.
 UNUSED = {
@@ -128,7 +129,8 @@ def test_every_name_label_and_value_is_in_a_scrape(expr: str, scraped: Scraped) 
     for selector in selectors:
         assert selector.name in scraped.labels
         for matcher in selector.matchers:
-            if matcher.label not in TARGET:
+            assert matcher.label in scraped.labels[selector.name].keys() | TARGET
+            if matcher.label not in TARGET | CHOSEN:
                 known = scraped.values(selector.name, matcher.label)
                 assert set(matcher.alternatives) <= known, matcher
     labels = {label for one in selectors for label in scraped.labels[one.name]}

@@ -13,13 +13,16 @@ from reasoning_replay.settings.loader import FILE_SUFFIX, SECRET_NAMES, env_of, 
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port
 from reasoning_replay.web.app import running
-from reasoning_replay.web.wiring import profile
+from reasoning_replay.web.wiring import profile, profiles
 
 from tests.e2e.agent import Agent
 from tests.programs import require
 from tests.redis_server import RedisServer
 from tests.security.tenants import token
 from tests.standin import Quirks, StandIn
+from tests.web.chat.completions import ASK, CALL, LOST, RESULT, SAID, chat, messages
+from tests.web.wire import as_json, whole
+from tests.web.world import world
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config"
@@ -51,6 +54,28 @@ BACKENDS = [
         id="chatgpt",
     ),
     pytest.param("redis", "openai", {}, {}, id="redis"),
+]
+
+
+# (file, its profile in Chat Completions, a member of a message or of a tool call)
+CHAT_BACKENDS = [
+    pytest.param("deepseek", "deepseek", {"reasoning_content": "I look."}, {}, id="deepseek"),
+    pytest.param("moonshot", "moonshot", {"reasoning_content": "I look."}, {}, id="moonshot"),
+    pytest.param(
+        "gemini",
+        "gemini",
+        {},
+        {"extra_content": {"google": {"thought_signature": "Es4D"}}},
+        id="gemini",
+    ),
+    pytest.param(
+        "openrouter",
+        "openrouter",
+        {"reasoning_details": [{"type": "reasoning.text", "text": "I look.", "signature": "x"}]},
+        {},
+        id="openrouter",
+    ),
+    pytest.param("vllm", "vllm", {"reasoning": "I look."}, {}, id="vllm"),
 ]
 
 
@@ -113,9 +138,29 @@ async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
         ]
 
 
+@pytest.mark.parametrize(("name", "leads_to", "members", "of_call"), CHAT_BACKENDS)
+async def test_an_example_replays_chat_completions(
+    name: str, leads_to: str, members: dict[str, Any], of_call: dict[str, Any]
+) -> None:
+    """With each example of such a vendor, the members that a client drops are injected."""
+    settings, default = load({}, {}, CONFIG / f"{name}.yaml"), Settings()
+    assert profiles(settings).chat.name == leads_to
+    changed = {key: value for key, value in settings if value != getattr(default, key)}
+    del changed["upstream_url"]  # the scripted one takes its place
+    async with world(**changed | {"upstream_profile": leads_to}) as w:
+        call = CALL | of_call
+        choice = {"index": 0, "message": SAID | {"tool_calls": [call]} | members}
+        first = {"id": "chatcmpl-1", "choices": [choice | {"finish_reason": "tool_calls"}]}
+        w.upstream.answers(whole(as_json(first)), whole(b"{}"))
+        await chat(w, ASK)
+        assert (await chat(w, *LOST)).mark == "injected=1"
+        assert messages(w) == [ASK, SAID | {"tool_calls": [call]} | members, RESULT]
+
+
 def test_every_example_is_served_by_a_test() -> None:
-    """Every example has a row in BACKENDS."""
-    assert {path.stem for path in EXAMPLES} == {row.values[0] for row in BACKENDS}
+    """Every example has a row in BACKENDS or CHAT_BACKENDS."""
+    rows = [*BACKENDS, *CHAT_BACKENDS]
+    assert {path.stem for path in EXAMPLES} == {row.values[0] for row in rows}
 
 
 def test_the_annotated_file_changes_nothing() -> None:
@@ -144,6 +189,9 @@ def test_the_annotated_file_explains_every_setting() -> None:
         pytest.param("azure-entra", {"upstream_url", "scope_from"}, id="azure-entra"),
         pytest.param("openrouter", {"upstream_url"}, id="openrouter"),
         pytest.param("xai", {"upstream_url"}, id="xai"),
+        pytest.param("deepseek", {"upstream_url"}, id="deepseek"),
+        pytest.param("moonshot", {"upstream_url"}, id="moonshot"),
+        pytest.param("gemini", {"upstream_url"}, id="gemini"),
         pytest.param("vllm", {"upstream_url", "upstream_profile"}, id="vllm"),
         pytest.param("ollama", {"upstream_url"}, id="ollama"),
         pytest.param("chatgpt", {"upstream_url", "scope_from"}, id="chatgpt"),

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
+from reasoning_replay.core.dialects.chat import profiles as chat
 from reasoning_replay.core.dialects.responses.profiles import AUTO, PROFILES
 from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
 from reasoning_replay.settings.model import Settings
@@ -414,10 +415,12 @@ def test_defaults_are_a_promise(name: str, default: Any) -> None:
 
 
 def test_every_profile_can_be_named() -> None:
-    """upstream_profile accepts every profile, in the order of PROFILES."""
+    """upstream_profile accepts every profile of either dialect; those of Responses come first."""
     names = get_args(Settings.model_fields["upstream_profile"].annotation)
 
-    assert names == (AUTO, *PROFILES)
+    assert names[: len(PROFILES)] == (AUTO, *PROFILES)[:-1]
+    assert names[-1] == "generic"
+    assert set(names) == {AUTO, *PROFILES, *chat.PROFILES}
 
 
 def test_every_setting_is_described() -> None:

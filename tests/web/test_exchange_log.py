@@ -88,7 +88,7 @@ async def test_what_upstream_says_an_answer_took_is_repeated(answer: bytes) -> N
         await w.turn(ASK)
         await w.turn(*LOST)  # its response has no usage
         assert await scraped(w, "tokens_total") == {
-            (kind,): tokens for kind, tokens in TOKENS.items()
+            ("responses", kind): tokens for kind, tokens in TOKENS.items()
         }
 
 
@@ -100,7 +100,7 @@ async def test_an_answer_that_is_fetched_again_took_its_tokens_once() -> None:
         for _ in range(3):
             await w.get("/v1/responses/resp_0c1d2e3f4a5b6071")
         assert await scraped(w, "tokens_total") == {
-            (kind,): tokens for kind, tokens in TOKENS.items()
+            ("responses", kind): tokens for kind, tokens in TOKENS.items()
         }
 
 
@@ -113,9 +113,9 @@ async def test_bytes_are_of_reasoning_alone() -> None:
         await w.turn(*LOST)
         await w.turn(*LOST)
         await w.turn(ASK, RS, CALL, RESULT)  # lacks no reasoning
-        assert kept == {(): RS_BYTES}
-        assert await scraped(w, "injected_bytes_total") == {(): 2 * RS_BYTES}
-        assert await scraped(w, "captured_bytes_total") == {(): RS_BYTES}
+        assert kept == {("responses",): RS_BYTES}
+        assert await scraped(w, "injected_bytes_total") == {("responses",): 2 * RS_BYTES}
+        assert await scraped(w, "captured_bytes_total") == {("responses",): RS_BYTES}
 
 
 async def test_shadow_mode_injects_nothing() -> None:
@@ -136,7 +136,7 @@ async def test_a_request_that_was_healed_counts_as_it_was_taken() -> None:
         got = await w.turn(*LOST)
         assert "healed=blob" in (got.mark or "")
         assert await scraped(w, "injected_bytes_total") == {}
-        assert await scraped(w, "heals_total") == {("blob", "cured"): 1}
+        assert await scraped(w, "heals_total") == {("blob", "responses", "cured"): 1}
 
 
 async def test_a_cure_counts_with_what_it_adds() -> None:
@@ -155,7 +155,7 @@ async def test_a_cure_counts_with_what_it_adds() -> None:
         w.app.store.inner = Hooked(w.app.store.inner, fails_once)
         got = await w.turn(*LOST)
         assert (got.mark or "").startswith("injected=1, healed=lacks_reasoning")
-        assert await scraped(w, "injected_bytes_total") == {(): RS_BYTES}
+        assert await scraped(w, "injected_bytes_total") == {("responses",): RS_BYTES}
 
 
 @pytest.mark.parametrize("answer", [PLAIN, STREAMED], ids=["plain", "streamed"])
@@ -287,7 +287,10 @@ async def test_a_budget_that_is_used_up_is_no_failure_of_the_store(
         marks = [(await w.turn(*LOST)).mark for _ in range(5)]
         assert marks[0] == "injected=0, asked=budget_exceeded"
         assert marks[-1] == "injected=0, asked=store_failed"
-        assert await scraped(w, "requests_total") == {("budget_exceeded",): 3, ("store_failed",): 2}
+        assert await scraped(w, "requests_total") == {
+            ("responses", "budget_exceeded"): 3,
+            ("responses", "store_failed"): 2,
+        }
         never.set()
 
 
@@ -302,7 +305,7 @@ async def test_a_create_is_counted_as_a_request_is() -> None:
             await client.gets(*answer)
         await eventually(lambda: w.counted("exchanges_total", route="create") == 2)
         assert await scraped(w, "tokens_total") == {
-            (kind,): 2 * tokens for kind, tokens in TOKENS.items()
+            ("responses", kind): 2 * tokens for kind, tokens in TOKENS.items()
         }
-        assert await scraped(w, "injected_bytes_total") == {(): RS_BYTES}
+        assert await scraped(w, "injected_bytes_total") == {("responses",): RS_BYTES}
         assert await scraped(w, "overhead_seconds_count") == {("before",): 2, ("between",): 2}

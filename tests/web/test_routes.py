@@ -55,14 +55,17 @@ async def test_v1_is_the_upstream_url_and_all_else_its_origin(target: str, want:
         ("POST", "/v1/responses/input_items", False),
         ("GET", "/v1/responses/compact", False),
         ("POST", "/v1/responses/resp_1/cancel", False),
-        ("POST", "/v1/chat/completions?next=/responses", False),
+        ("POST", "/v1/chat/completions", True),
+        ("POST", "/openai/deployments/d/chat/completions?api-version=1", True),
+        ("GET", "/v1/chat/completions/x", False),
+        ("POST", "/v1/completions?next=/responses", False),
         ("POST", "/v1/my-responses", False),
         ("PUT", "/v1/responses", False),
         ("GET", "/v1/responses", False),
         ("GET", "/v1/responses/resp_1", False),
     ],
 )
-async def test_replay_applies_to_posts_whose_path_ends_in_responses(
+async def test_replay_applies_to_posts_to_the_paths_of_a_dialect(
     method: str, target: str, *, is_replayed: bool
 ) -> None:
     """Only replayed routes have the header that reports what the proxy did."""

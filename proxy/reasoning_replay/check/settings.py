@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.check.report import Finding
 from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
-from reasoning_replay.core.dialects.responses.profiles import AUTO, GENERIC, profile_of
+from reasoning_replay.core.dialects.responses.profiles import GENERIC
+from reasoning_replay.core.dialects.upstreams import AUTO
 from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.settings import units
 from reasoning_replay.settings.access import SECRET_MIN
@@ -65,15 +66,15 @@ def _doing(settings: Settings) -> Iterator[str]:
 def _profile(settings: Settings) -> Iterator[str]:
     """Warn of a profile that may be wrong, and of a path that does not fit the profile."""
     parts = urlsplit(settings.upstream_url)
-    known = profile_of(AUTO, settings.upstream_url)
+    known = profile(settings.model_copy(update={"upstream_profile": AUTO}))
     chosen = profile(settings)
-    if settings.upstream_profile == AUTO and known is GENERIC:
+    if settings.upstream_profile == AUTO and known.name == GENERIC.name:
         yield (
             f"the host {parts.hostname} is not a known API, so profile generic is used (the API "
             "that OpenAI documents): set upstream_profile to vllm, azure or another profile if "
             "one fits, else to generic"
         )
-    elif known is not GENERIC and chosen is not known:
+    elif known.name not in {GENERIC.name, chosen.name}:
         yield (
             f"upstream_profile is {chosen.name}, but {parts.hostname} is known as {known.name}: "
             "set it to auto"
@@ -83,7 +84,7 @@ def _profile(settings: Settings) -> Iterator[str]:
         if path.endswith(tail):
             yield f'upstream_url ends in "{tail}": remove that, clients add their own path'
             return
-    if chosen is GENERIC and not path:
+    if chosen.name == GENERIC.name and not path:
         yield "upstream_url has no path, and most APIs are at /v1: is /v1 missing?"
     if chosen.base_path and path != chosen.base_path:
         yield (

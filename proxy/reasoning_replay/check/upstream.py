@@ -1,6 +1,7 @@
 """Upstream check: whether the upstream can be reached, and accepts the caller's key."""
 
 import asyncio
+import contextlib
 import re
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -15,15 +16,17 @@ from reasoning_replay.adapters.upstream.causes import reason_of
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError
 from reasoning_replay.check.report import Finding
-from reasoning_replay.core.dialects.responses.profiles import Profile
+from reasoning_replay.core.dialects.upstreams import Upstream
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.admin.conversations import is_loopback
-from reasoning_replay.web.wiring import profile, upstream
+from reasoning_replay.web.wiring import profile, profiles, upstream
 
 __all__ = ["ApiKey", "key_of", "of_upstream"]
 
 ANSWER_TIMEOUT_S: Final = 10.0
+# Statuses of a path that the upstream does not have; an invalid request is a 400 or 422.
+NOT_SERVED: Final = frozenset({0, 404, 405, 501})
 ISSUER_TIMEOUT_S: Final = 3.0
 OPENAI_KEY: Final = "OPENAI_API_KEY"
 # OpenSSL's X509_V_ERR_*: not yet valid, expired; not for this host or address.
@@ -154,11 +157,14 @@ def _proxy_hint(settings: Settings) -> Iterator[str]:
 async def _asked(
     way: UpstreamPool, settings: Settings, environ: Mapping[str, str]
 ) -> AsyncIterator[Finding]:
-    """Request the list of models: every Responses API has it, and it costs nothing."""
+    """Request the list of models, which costs nothing, and try the replayed paths."""
     chosen = profile(settings)
     key = key_of(settings, environ)
     if key.name or not chosen.wants_key:
-        yield await _models(way, settings.upstream_url, chosen, key)
+        models = await _models(way, settings.upstream_url, chosen, key)
+        yield models
+        if models.grade == "ok" and settings.mode != "off":
+            yield await _paths(way, settings, key)
         return
     if not chosen.key_names:
         words = "clients log in there on their own, so no key was tried"
@@ -172,7 +178,7 @@ async def _asked(
     yield Finding("ok", "upstream", words)
 
 
-async def _models(way: UpstreamPool, upstream_url: str, chosen: Profile, key: ApiKey) -> Finding:
+async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: ApiKey) -> Finding:
     url = f"{upstream_url}/models"
     name, value = key.header
     if not value.isprintable() or not value.isascii():
@@ -193,7 +199,31 @@ async def _models(way: UpstreamPool, upstream_url: str, chosen: Profile, key: Ap
     return _judged(status, f"GET {url} with {key.name or 'no key'} returned {status}", chosen, key)
 
 
-def _judged(status: int, said: str, chosen: Profile, key: ApiKey) -> Finding:
+async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
+    """Send an empty request to each replayed path, which no API accepts, so it costs nothing."""
+    name, value = key.header
+    headers = [(b"content-type", b"application/json")]
+    headers += [(name.encode(), value.encode())] if name else []
+    known = profiles(settings)
+    words: list[str] = []
+    for path, chosen in (("/responses", known.responses), ("/chat/completions", known.chat)):
+        status = 0
+        with contextlib.suppress(UpstreamError, TimeoutError):
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                response = await way.send("POST", settings.upstream_url + path, headers, b"{}")
+            status = response.status
+            response.close()
+        if status in NOT_SERVED:
+            words.append(f"{path} is not served ({status or 'no response'})")
+        else:
+            words.append(f"{path} is replayed (profile {chosen.name})")
+    is_any = any("replayed" in one for one in words)
+    if not is_any:
+        words.append("is the path of upstream_url right?")
+    return Finding("ok" if is_any else "warning", "upstream", "; ".join(words))
+
+
+def _judged(status: int, said: str, chosen: Upstream, key: ApiKey) -> Finding:
     match status:
         case HTTPStatus.OK:
             return Finding("ok", "upstream", said)

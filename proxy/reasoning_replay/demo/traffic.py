@@ -186,14 +186,14 @@ async def _stray(session: aiohttp.ClientSession, base_url: str, word_s: float) -
     """Send single requests that do not belong to a conversation, one after another."""
     hello: Item = {"model": "gpt-5.4", "input": HELLO["content"]}
     after: Item = {"model": "gpt-5.4", "input": [HELLO, ANSWER, {"role": "user", "content": "So?"}]}
-    chat: Item = {"model": "gpt-5.4", "messages": [HELLO]}
+    text: Item = {"model": "text-embedding-3-small", "input": HELLO["content"]}
     responses, root = f"{base_url}/responses", base_url.removesuffix("/v1")
     lost: Item = {"type": "reasoning", "id": "rs_of_last_year", "summary": []}
     key = {"Authorization": "Bearer sk-stray"}
     for url, body, headers, leaves in itertools.cycle(
         (
             (responses, hello, {}, False),  # without a key
-            (f"{base_url}/chat/completions", chat, key, False),  # a path that is not replayed
+            (f"{base_url}/embeddings", text, key, False),  # a path that is not replayed
             (f"{root}/responses", hello, key, False),  # a base URL without /v1
             (responses, hello | {"stream": True}, key, True),  # leaves after the first bytes
             (responses, hello, key, False),

@@ -31,6 +31,19 @@ class ReplayPolicySettings(BaseModel, defer_build=True):
         "it; the client gets the second response if it is better, else the first. `off`: every "
         "refusal reaches the client.",
     )
+    chat_rounds: Literal["profile", "all", "current"] = Field(
+        default="profile",
+        description="Chat Completions: messages that get their reasoning. `all`: every message, so "
+        "that prompt caches keep working. `current`: those after the last message of the user, for "
+        "fewer input tokens. `profile`: as the profile of the upstream says.",
+    )
+    chat_fill: Literal["off", "on"] = Field(
+        default="off",
+        description="Chat Completions: what happens if the upstream demands reasoning that is not "
+        "known, because the history began elsewhere. `off`: its refusal reaches the client. `on`: "
+        "the retry has an empty `reasoning_content`, or Google's `skip_thought_signature_validator`"
+        ". The model then works without that reasoning. See docs/healing.md.",
+    )
     repairs: RepairNames = Field(
         default="duplicates,hollow,foreign,unpaired,dangling",
         description="Repairs before the first attempt, separated by commas, or `none`. "

@@ -34,7 +34,7 @@ from reasoning_replay.web.wiring import (
     connection_limits,
     limits,
     profile,
-    replay,
+    replays,
     safe_store,
     tracer,
     upstream,
@@ -103,7 +103,7 @@ class App:
         self.handler = ProxyHandler(
             settings.upstream_url,
             self._upstream,
-            None if settings.mode == "off" else replay(settings, self.store),
+            replays(settings, self.store),
             limits(settings),
             account,
         )

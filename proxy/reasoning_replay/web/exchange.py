@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
 from reasoning_replay.core.dialects.base import NO_NAMES, Capture, Cure, Decision, ErrorNames
+from reasoning_replay.core.dialects.registry import dialect_of
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState, Route
 from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
@@ -140,6 +141,8 @@ class RequestReport:
             outcomes[Outcome.INJECTED] = cure.injected
         if refused > 0:
             outcomes[Outcome.REFUSED] = outcomes.get(Outcome.REFUSED, 0) + refused
+        if cure.degraded:
+            outcomes[Outcome.DEGRADED] = cure.degraded
         if cure.is_clients_own:
             outcomes.pop(Outcome.DEGRADED, None)
             self.repairs.clear()
@@ -187,7 +190,9 @@ class Exchange:
         route: See Route.
         times: See Times.
         method: HTTP method of the request; "" if it has none.
-        scope: Scope of the request; None if nothing may be stored or injected.
+        tenant: Scope of the request's tenant, for people; None if it is unknown.
+        scope: Key space of the tenant in the request's dialect; None if nothing may be stored or
+            injected.
         account: Account that the upstream issues reasoning to, as far as the request names it.
         conversation: Conversation that the request continues, then the one that the response
             belongs to; b"" if unknown.
@@ -207,6 +212,7 @@ class Exchange:
     route: Route
     times: Times
     method: str = ""
+    tenant: bytes | None = None
     scope: bytes | None = None
     account: Account = ()
     conversation: bytes = b""
@@ -231,6 +237,11 @@ class Exchange:
         if not self._id:
             self._id = f"{random.getrandbits(_ID_BITS):016x}"
         return self._id
+
+    @property
+    def dialect(self) -> str:
+        """Name of the dialect of its route; "" if that has none."""
+        return dialect_of(self.route)
 
     def note_decision(self, decision: Decision) -> None:
         """Record the decision about the request."""

@@ -97,23 +97,24 @@ class ExchangeRecorder:
             self._count_request(exchange)
             self._time_overhead(exchange)
         if exchange.answer.state:
-            metrics.inc(metrics.captures, exchange.answer.state)
-            if exchange.answer.reasoning_items:
-                metrics.inc(metrics.captured_items, by=exchange.answer.reasoning_items)
-                metrics.inc(metrics.captured_bytes, by=exchange.answer.reasoning_bytes)
+            dialect, answer = exchange.dialect, exchange.answer
+            metrics.inc(metrics.captures, dialect, answer.state)
+            if answer.reasoning_items:
+                metrics.inc(metrics.captured_items, dialect, by=answer.reasoning_items)
+                metrics.inc(metrics.captured_bytes, dialect, by=answer.reasoning_bytes)
         if exchange.answer.capture is not None:
-            self._count_answer(exchange.route, exchange.answer.capture)
+            self._count_answer(exchange, exchange.answer.capture)
 
     def _count_request(self, exchange: Exchange) -> None:
-        metrics = self.metrics
-        if exchange.request.state:
-            metrics.inc(metrics.requests, exchange.request.state)
-        for outcome, count in exchange.request.outcomes.items():
-            metrics.inc(metrics.items, outcome.value, by=count)
-        for repair, count in exchange.request.repairs.items():
-            metrics.inc(metrics.repairs, repair, by=count)
-        if exchange.request.injected_bytes:
-            metrics.inc(metrics.injected_bytes, by=exchange.request.injected_bytes)
+        metrics, dialect, request = self.metrics, exchange.dialect, exchange.request
+        if request.state:
+            metrics.inc(metrics.requests, dialect, request.state)
+        for outcome, count in request.outcomes.items():
+            metrics.inc(metrics.items, dialect, outcome.value, by=count)
+        for repair, count in request.repairs.items():
+            metrics.inc(metrics.repairs, dialect, repair, by=count)
+        if request.injected_bytes:
+            metrics.inc(metrics.injected_bytes, dialect, by=request.injected_bytes)
 
     def _time_overhead(self, exchange: Exchange) -> None:
         """Observe each phase that the exchange has reached."""
@@ -125,7 +126,7 @@ class ExchangeRecorder:
         if exchange.times.after_ms:
             metrics.observe(overhead, exchange.times.after_ms / 1000, "after")
 
-    def _count_answer(self, route: str, capture: Capture) -> None:
+    def _count_answer(self, exchange: Exchange, capture: Capture) -> None:
         """Count the facts that the upstream reports about its response."""
         metrics = self.metrics
         for reason, count in capture.removed.items():
@@ -133,10 +134,10 @@ class ExchangeRecorder:
         if capture.reasoning_context:
             metrics.inc(metrics.reasoning_contexts, capture.reasoning_context)
         # A response can be retrieved many times, but it used its tokens once.
-        if capture.usage is not None and route in CAPTURED_ROUTES:
+        if capture.usage is not None and exchange.route in CAPTURED_ROUTES:
             for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
                 if tokens:
-                    metrics.inc(metrics.tokens, kind, by=tokens)
+                    metrics.inc(metrics.tokens, exchange.dialect, kind, by=tokens)
 
 
 def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:
@@ -176,6 +177,7 @@ def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
     is_create = exchange.route == Route.CREATE  # its sent bytes are not counted
     return {
         "route": exchange.route,
+        "dialect": exchange.dialect or None,
         "status": exchange.status or None,
         "outcome": exchange.outcome,
         "error": exchange.error or None,
@@ -200,7 +202,7 @@ def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
         "total_ms": round(took_s * 1000, 1),
         "received_bytes": exchange.received_bytes,
         "sent_bytes": None if is_create else exchange.sent_bytes,
-        "scope": exchange.scope.hex() if exchange.scope else None,
+        "scope": exchange.tenant.hex() if exchange.tenant else None,
         "conversation": exchange.conversation.hex() or None,
         "request_id": exchange.id,
         "upstream_request_id": called(exchange.upstream_request_id),

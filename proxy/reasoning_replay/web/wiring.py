@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
@@ -15,10 +17,18 @@ from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
+from reasoning_replay.core.dialects.base import AnyDialect
+from reasoning_replay.core.dialects.chat.decision import ChatSettings
+from reasoning_replay.core.dialects.chat.dialect import ChatDialect
+from reasoning_replay.core.dialects.chat.profiles import Profile as ChatProfile
+from reasoning_replay.core.dialects.chat.profiles import Rounds
+from reasoning_replay.core.dialects.chat.profiles import profile_of as chat_profile_of
+from reasoning_replay.core.dialects.registry import CHAT, DIALECTS, RESPONSES
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
-from reasoning_replay.core.dialects.responses.profiles import Profile, profile_of
+from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile, profile_of
+from reasoning_replay.core.dialects.upstreams import Upstream
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.model import Settings
@@ -26,7 +36,7 @@ from reasoning_replay.settings.store_url import read_store_url
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.client_connection import ConnectionLimits
 from reasoning_replay.web.http.tls import Certificate
-from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
+from reasoning_replay.web.pipeline.replay import Replay, Replays, ReplaySettings
 from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = [
@@ -36,7 +46,8 @@ __all__ = [
     "connection_limits",
     "limits",
     "profile",
-    "replay",
+    "profiles",
+    "replays",
     "safe_store",
     "scoping",
     "tracer",
@@ -54,9 +65,23 @@ CONVERSATION_MAX_TURNS = 1024
 OTHER_FILES = 192
 
 
-def profile(settings: Settings) -> Profile:
-    """Return the profile of the upstream's API."""
-    return profile_of(settings.upstream_profile, settings.upstream_url)
+class Profiles(NamedTuple):
+    """The profiles of one upstream, by dialect; `generic` where a dialect knows nothing of it."""
+
+    responses: Profile
+    chat: ChatProfile
+
+
+def profiles(settings: Settings) -> Profiles:
+    """Return the profiles of the upstream."""
+    name, url = settings.upstream_profile, settings.upstream_url
+    return Profiles(profile_of(name, url), chat_profile_of(name, url))
+
+
+def profile(settings: Settings) -> Upstream:
+    """Return the facts about the upstream that do not depend on the dialect."""
+    found = profiles(settings)
+    return found.chat if found.responses is GENERIC else found.responses
 
 
 def upstream(settings: Settings) -> UpstreamPool:
@@ -120,14 +145,23 @@ def scoping(settings: Settings) -> Scoping:
     return Scoping(settings.upstream_url, secret, read_parts(settings.scope_from))
 
 
-def replay(settings: Settings, store: SafeStore) -> Replay:
-    """Return the part that captures and injects reasoning."""
+def replays(settings: Settings, store: SafeStore) -> Replays:
+    """Return the parts that capture and inject reasoning, by route; none if the mode is off."""
+    if settings.mode == "off":
+        return {}
     is_shadow = settings.mode == "shadow"
     responses = ResponsesSettings(
         is_shadow=is_shadow,
-        profile=profile(settings),
+        profile=profiles(settings).responses,
         include=settings.include,
         repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
+        capture_max_bytes=settings.inspect_max_bytes,
+    )
+    chat = ChatSettings(
+        is_shadow=is_shadow,
+        profile=profiles(settings).chat,
+        rounds=None if settings.chat_rounds == "profile" else Rounds(settings.chat_rounds),
+        fills=settings.chat_fill == "on",
         capture_max_bytes=settings.inspect_max_bytes,
     )
     plain = ReplaySettings(
@@ -136,8 +170,15 @@ def replay(settings: Settings, store: SafeStore) -> Replay:
         heals=settings.heal == "on",
         store_budget_s=settings.store_budget_ms / 1000,
     )
-    dialect = ResponsesDialect(responses, time.monotonic, threading.Lock())
-    return Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)
+    dialects: Mapping[str, AnyDialect] = {
+        RESPONSES: ResponsesDialect(responses, time.monotonic, threading.Lock()),
+        CHAT: ChatDialect(chat, time.monotonic, threading.Lock()),
+    }
+    of_dialect = {
+        name: Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)
+        for name, dialect in dialects.items()
+    }
+    return {route: of_dialect[entry.name] for entry in DIALECTS for route in entry.routes}
 
 
 def tracer(settings: Settings, log: Log) -> Tracer:

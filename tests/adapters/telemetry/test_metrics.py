@@ -19,9 +19,8 @@ from reasoning_replay.adapters.telemetry.metrics import (
     status_label,
     usual_status,
 )
+from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
-from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
-from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import CaptureState, ExchangeOutcome, RequestState, Route
 from reasoning_replay.core.history.plan import Outcome
 
@@ -41,14 +40,9 @@ def samples(metrics: Metrics) -> dict[str, dict[Labels, float]]:
 @pytest.mark.parametrize(
     ("name", "label", "values"),
     [
-        ("items", "outcome", [outcome.value for outcome in Outcome]),
-        ("requests", "result", list(RequestState)),
-        ("captures", "result", list(CaptureState)),
-        ("repairs", "repair", [repair.value for repair in Repair]),
         ("removed_items", "reason", REMOVALS),
         ("reasoning_contexts", "context", CONTEXTS),
         ("cache_lookups", "result", CACHE_RESULTS),
-        ("tokens", "kind", TOKENS),
     ],
 )
 def test_every_outcome_exists_from_the_start(name: str, label: str, values: Sequence[str]) -> None:
@@ -57,14 +51,52 @@ def test_every_outcome_exists_from_the_start(name: str, label: str, values: Sequ
     assert found == {frozenset({(label, value)}): 0.0 for value in values}
 
 
+@pytest.mark.parametrize(
+    ("name", "label", "values"),
+    [
+        ("items", "outcome", [outcome.value for outcome in Outcome]),
+        ("requests", "result", list(RequestState)),
+        ("captures", "result", list(CaptureState)),
+        ("tokens", "kind", TOKENS),
+    ],
+)
+def test_every_outcome_of_each_dialect_exists(name: str, label: str, values: Sequence[str]) -> None:
+    """A dialect has the same series as every other."""
+    found = samples(Metrics())[f"reasoning_replay_{name}_total"]
+    assert found == {
+        frozenset({("dialect", dialect), (label, value)}): 0.0
+        for dialect in ("responses", "chat")
+        for value in values
+    }
+
+
+@pytest.mark.parametrize("name", ["captured_items", "captured_bytes", "injected_bytes"])
+def test_every_sum_of_each_dialect_exists(name: str) -> None:
+    """Each dialect has its own sum."""
+    found = samples(Metrics())[f"reasoning_replay_{name}_total"]
+    assert found == {frozenset({("dialect", one)}): 0.0 for one in ("responses", "chat")}
+
+
+def test_repairs_exist_from_the_start() -> None:
+    """A dialect has series for its own repairs only."""
+    found = samples(Metrics()).get("reasoning_replay_repairs_total", {})
+    assert found == {
+        frozenset({("dialect", entry.name), ("repair", repair)}): 0.0
+        for entry in DIALECTS
+        for repair in entry.repairs
+    }
+
+
 def test_heals_exist_from_the_start() -> None:
-    """Each diagnosis exists with each result."""
+    """Each diagnosis of a dialect exists with each result."""
     found = samples(Metrics())["reasoning_replay_heals_total"]
     assert found == {
-        frozenset({("diagnosis", diagnosis), ("result", result)}): 0.0
-        for diagnosis in set(RefusalKind) - {RefusalKind.OTHER}
+        frozenset({("dialect", entry.name), ("diagnosis", diagnosis), ("result", result)}): 0.0
+        for entry in DIALECTS
+        for diagnosis in entry.refusals
         for result in ("cured", "refused")
     }
+    assert not any(dict(labels)["diagnosis"] == "other" for labels in found)
 
 
 def test_store_operations_exist_from_the_start() -> None:
@@ -82,7 +114,8 @@ def test_exchanges_exist_from_the_start() -> None:
     found = samples(Metrics()).get("reasoning_replay_exchanges_total", {})
     assert found.items() >= {
         (frozenset({("route", route), ("status", status), ("outcome", outcome)}), 0.0)
-        for route in ("responses", "compact", "input_tokens", "retrieve", "create", "other")
+        for route in Route
+        if route != "websocket"
         for outcome, status in (
             ("ok", "200"),
             ("refused", "400"),
@@ -125,9 +158,9 @@ def test_the_version_is_a_label() -> None:
 def test_each_instance_has_its_own_registry() -> None:
     """Two proxies in one process count separately."""
     one, other = Metrics(), Metrics()
-    one.captured_items.inc()
-    assert samples(one)["reasoning_replay_captured_items_total"] == {frozenset(): 1.0}
-    assert samples(other)["reasoning_replay_captured_items_total"] == {frozenset(): 0.0}
+    one.in_flight.inc()
+    assert samples(one)["reasoning_replay_in_flight"] == {frozenset(): 1.0}
+    assert samples(other)["reasoning_replay_in_flight"] == {frozenset(): 0.0}
 
 
 def test_no_series_tells_when_another_began() -> None:
@@ -194,10 +227,10 @@ def test_cached_series_count_as_those_of_prometheus(steps: list[tuple[str, int, 
     """A count on a cached series is a count on the series with these labels."""
     ours, theirs = Metrics(), Metrics()
     for name, by, took_s in steps:
-        ours.inc(ours.captured_items)
-        theirs.captured_items.inc()
-        ours.inc(ours.requests, name, by=by)
-        theirs.requests.labels(name).inc(by)
+        ours.inc(ours.captured_items, name)
+        theirs.captured_items.labels(name).inc()
+        ours.inc(ours.requests, "chat", name, by=by)
+        theirs.requests.labels("chat", name).inc(by)
         ours.observe(ours.first_byte_seconds, took_s)
         theirs.first_byte_seconds.observe(took_s)
         ours.observe(ours.store_seconds, took_s, name)

@@ -32,11 +32,27 @@ def test_the_routes_of_the_responses_api(method: str, path: str, route: Route) -
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/chat/completions",
+        "/chat/completions",
+        "/api/v1/chat/completions",
+        "/v1beta/openai/chat/completions",
+        "/openai/deployments/embeddings/chat/completions",
+    ],
+)
+def test_only_a_post_creates_a_completion(path: str) -> None:
+    """Any prefix counts: vendors put the API below different paths."""
+    assert route_of("POST", path) is Route.CHAT
+    assert route_of("GET", path) is not Route.CHAT
+
+
+@pytest.mark.parametrize(
     ("method", "path", "route"),
     [
-        ("POST", "/v1/chat/completions", Route.CHAT_COMPLETIONS),
-        ("GET", "/v1/chat/completions/chatcmpl-1/messages", Route.CHAT_COMPLETIONS),
-        ("POST", "/openai/deployments/embeddings/chat/completions", Route.CHAT_COMPLETIONS),
+        ("GET", "/v1/chat/completions", Route.CHAT_OTHER),
+        ("GET", "/v1/chat/completions/chatcmpl-1/messages", Route.CHAT_OTHER),
+        ("POST", "/v1/chat/completions/chatcmpl-1", Route.CHAT_OTHER),
         ("POST", "/v1/completions", Route.COMPLETIONS),
         ("POST", "/v1/messages", Route.MESSAGES),
         ("POST", "/v1/messages/batches", Route.MESSAGES),

@@ -6,12 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.responses.request import (
-    ITEMS_MAX,
-    ParsedInput,
-    Request,
-    read_request,
-)
+from reasoning_replay.core.dialects.request_body import ITEMS_MAX
+from reasoning_replay.core.dialects.responses.request import ParsedInput, Request, read_request
 from reasoning_replay.core.history import prefix_cache
 from reasoning_replay.core.history.prefix_cache import (
     HEAD_BYTES,

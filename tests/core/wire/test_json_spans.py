@@ -17,12 +17,14 @@ from reasoning_replay.core.wire.json_spans import (
     apply,
     bound,
     elements,
+    marked,
     members,
     place_of,
     readable,
     remove,
     text,
     unambiguous,
+    unmarked,
     without,
 )
 
@@ -442,3 +444,20 @@ def test_an_encoded_key_is_never_longer_than_its_shortest_spelling() -> None:
     for key in map(chr, [*range(0x300), 0x2028, 0x2029, 0xFEFF, 0x1F600]):
         spelled = [json.dumps(key, ensure_ascii=escapes).encode() for escapes in (True, False)]
         assert len(msgspec.json.encode({key: 0})) == min(map(len, spelled)) + len(b"{:0}")
+
+
+@pytest.mark.parametrize(
+    ("document", "mark"),
+    [
+        (rb'"\ud83d"', rb'"\ufdd0d83d"'),
+        (rb'"a \uDE00 \\ud83d"', rb'"a \ufdd0DE00 \\ud83d"'),
+        (rb'"\ud83d\ude00 \ufdd0 \n"', rb'"\ud83d\ude00 \ufdd0 \n"'),
+        (rb'"\\ufdd0d83d \ud83d"', rb'"\\ufdd0d83d \ufdd0d83d"'),
+        (b'"plain"', b'"plain"'),
+    ],
+)
+def test_half_a_character_is_marked_and_restored(document: bytes, mark: bytes) -> None:
+    """A decoder accepts the mark; whole characters and escaped backslashes stay as they are."""
+    assert marked(document) == mark
+    assert isinstance(json.loads(mark), str)
+    assert unmarked(mark) == document

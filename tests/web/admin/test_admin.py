@@ -92,11 +92,18 @@ async def test_metrics_have_every_outcome_from_the_start() -> None:
         got = await w.ask_admin("/metrics")
         lines = got.body.decode().splitlines()
         for result in RequestState:
-            assert f'reasoning_replay_requests_total{{result="{result}"}} 0.0' in lines
+            assert (
+                f'reasoning_replay_requests_total{{dialect="chat",result="{result}"}} 0.0' in lines
+            )
         for state in CaptureState:
-            assert f'reasoning_replay_captures_total{{result="{state}"}} 0.0' in lines
+            assert (
+                f'reasoning_replay_captures_total{{dialect="chat",result="{state}"}} 0.0' in lines
+            )
         for outcome in Outcome:
-            assert f'reasoning_replay_items_total{{outcome="{outcome.value}"}} 0.0' in lines
+            assert (
+                f'reasoning_replay_items_total{{dialect="chat",outcome="{outcome.value}"}} 0.0'
+                in lines
+            )
         assert got.head.values("content-type")[0].startswith("text/plain; version=")
 
 

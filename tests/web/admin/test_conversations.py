@@ -11,6 +11,7 @@ import pytest
 from reasoning_replay.adapters.stores.base import Bounds, Page, StoreError
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.core.dialects.registry import CHAT, scope_in
 from reasoning_replay.web.admin import conversations
 from reasoning_replay.web.admin.app import Readiness, Shown, admin_app
 from reasoning_replay.web.admin.conversations import Access, Conversations, Surveyed
@@ -176,7 +177,7 @@ async def test_one_conversation_is_deleted() -> None:
         assert (again.status, json.loads(again.body)["error"]["code"]) == (404, "not_kept")
         assert (await operator.get("/conversations/count"))["conversations"] == 3
         # Also the second time: the store may have a copy that outlived the first deletion.
-        assert operator.forgotten == [(ONE, bytes_of("c1"))] * 2
+        assert [one for one in operator.forgotten if one[0] == ONE] == [(ONE, bytes_of("c1"))] * 2
 
 
 async def test_a_scope_is_deleted() -> None:
@@ -192,6 +193,46 @@ async def test_a_scope_is_deleted() -> None:
         assert {scope for scope, _ in operator.forgotten} == {ONE}
         got = await operator.delete(f"/scopes/{ONE.hex()}")
         assert got == {"forgotten": 0, "complete": True}
+
+
+async def test_a_scope_stands_for_the_conversations_of_all_dialects() -> None:
+    """By a tenant's scope, its conversations of every dialect are listed, counted and deleted."""
+    chat = scope_in(CHAT, ONE)
+    store = await filled((ONE, 5), (chat, 4), (OTHER, 2), (scope_in(CHAT, OTHER), 1))
+    async with desk(store) as operator:
+        ids: list[str] = []
+        cursor = ""
+        while True:
+            page = await operator.get(f"/conversations?limit=2&scope={ONE.hex()}&cursor={cursor}")
+            ids += [kept["id"] for kept in page["conversations"]]
+            cursor = page["next"] or ""
+            if not cursor:
+                break
+        assert len(ids) == len(set(ids)) == 9
+        assert {name.partition(":")[0] for name in ids} == {ONE.hex(), chat.hex()}
+        assert (
+            await operator.ask("GET", f"/conversations?scope={ONE.hex()}&cursor=9~")
+        ).status == 400
+
+        counted = await operator.get(f"/conversations/count?scope={ONE.hex()}")
+        assert counted == {"conversations": 9, "scopes": 2, "complete": True}
+
+        # The log has the tenant's scope, the list that of the store; a deletion takes either.
+        for scope, name in ((ONE, "c3"), (chat, "c2")):
+            one = f"/conversations/{scope.hex()}:{bytes_of(name).hex()}"
+            assert await operator.delete(one) == {"forgotten": True}
+        deleted = await operator.delete(f"/scopes/{ONE.hex()}")
+        assert deleted == {"forgotten": 7, "complete": True}
+        left = await operator.get("/conversations/count")
+        assert left == {"conversations": 3, "scopes": 2, "complete": True}
+
+
+async def test_a_conversation_of_chat_is_deleted_by_the_scope_of_its_tenant() -> None:
+    """The log line of a chat exchange has the tenant's scope, which leads to its conversation."""
+    async with desk(await filled((scope_in(CHAT, ONE), 1))) as operator:
+        name = f"{ONE.hex()}:{bytes_of('c0').hex()}"
+        assert await operator.delete(f"/conversations/{name}") == {"forgotten": True}
+        assert (await operator.ask("DELETE", f"/conversations/{name}")).status == 404
 
 
 class Endless:

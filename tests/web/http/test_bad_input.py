@@ -92,7 +92,7 @@ async def test_it_goes_out_as_it_came_and_is_counted(body: bytes, counted_as: st
         assert (got.status, refusal.endswith(got.body)) == (400, True)
         suffix = "" if counted_as == "planned" else f", asked={counted_as}"
         assert (got.mark or "").replace(", missed=1", "") == "injected=0" + suffix
-        assert await metric(w, f'requests_total{{result="{counted_as}"}} 1.0')
+        assert await metric(w, f'requests_total{{dialect="responses",result="{counted_as}"}} 1.0')
         labels = 'outcome="refused",route="responses",status="400"'
         assert await metric(w, f"exchanges_total{{{labels}}} 1.0")
 
@@ -117,7 +117,7 @@ async def test_a_body_over_the_limit_is_streamed_through(data: bytes) -> None:
         got = await w.ask(data)
         assert (got.status, got.mark) == (400, "injected=0, asked=too_large")
         assert w.upstream.received[0].body == b" " * 1001
-        assert await metric(w, 'requests_total{result="too_large"} 1.0')
+        assert await metric(w, 'requests_total{dialect="responses",result="too_large"} 1.0')
 
 
 async def test_a_body_at_the_limit_is_read() -> None:
@@ -138,7 +138,7 @@ async def test_a_body_that_cannot_be_decoded_goes_out_as_it_came(coding: str) ->
         (received,) = w.upstream.received
         assert (received.body, received.values("content-encoding")) == (body, [coding])
         assert got.mark == "injected=0, asked=encoded"
-        assert await metric(w, 'requests_total{result="encoded"} 1.0')
+        assert await metric(w, 'requests_total{dialect="responses",result="encoded"} 1.0')
 
 
 async def test_bad_credentials_are_upstreams_to_refuse() -> None:

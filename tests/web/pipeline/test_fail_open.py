@@ -4,6 +4,7 @@ import json
 
 import pytest
 from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.core.dialects import continuation
 from reasoning_replay.core.dialects.responses import decision, dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.web import exchange_log
@@ -78,7 +79,9 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
     def fails(*_: object, **__: object) -> None:
         raise Bug
 
-    where = next(module for module in (replay, dialect, decision) if hasattr(module, name))
+    where = next(
+        module for module in (replay, dialect, decision, continuation) if hasattr(module, name)
+    )
     monkeypatch.setattr(where, name, fails)
     async with world() as w:
         assert_nothing_happened(w, await three_exchanges(w))
@@ -94,7 +97,7 @@ async def test_a_bug_in_the_inspector_summary_costs_nothing_else(
     def fails(*_: object) -> None:
         raise Bug
 
-    monkeypatch.setattr(decision, "summarise", fails)
+    monkeypatch.setattr(continuation, "summarise", fails)
     async with world() as w:
         w.upstream.answers(whole(PLAIN), whole(b"{}"))
         await w.turn(ASK)

@@ -180,7 +180,7 @@ async def test_a_model_that_refused_it_is_remembered() -> None:
 
 async def test_a_model_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """A remembered refusal expires, as gateways change their models."""
-    monkeypatch.setattr("reasoning_replay.core.dialects.responses.refusal_memory.REMEMBERED_S", 0.0)
+    monkeypatch.setattr("reasoning_replay.core.dialects.refusal_memory.REMEMBERED_S", 0.0)
     async with world() as w:
         w.upstream.answers(REFUSAL, OK, OK)
         await w.turn(ASK, model="mystery-1", store=False)

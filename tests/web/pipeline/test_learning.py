@@ -34,7 +34,7 @@ async def test_refused_reasoning_is_not_injected_again(refusal: bytes) -> None:
 
 async def test_what_was_named_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """An item that the refusal names is deleted from the store, for every replica."""
-    monkeypatch.setattr("reasoning_replay.core.dialects.responses.refusal_memory.REMEMBERED_S", 0.0)
+    monkeypatch.setattr("reasoning_replay.core.dialects.refusal_memory.REMEMBERED_S", 0.0)
     async with world() as w:
         assert await refused(w, NAMED, OK) == BY_VALUE
 
@@ -43,7 +43,7 @@ async def test_what_was_not_named_is_tried_again_after_an_hour(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An item that the refusal does not name is tried again after an hour."""
-    monkeypatch.setattr("reasoning_replay.core.dialects.responses.refusal_memory.REMEMBERED_S", 0.0)
+    monkeypatch.setattr("reasoning_replay.core.dialects.refusal_memory.REMEMBERED_S", 0.0)
     async with world() as w:
         assert await refused(w, UNNAMED, OK) == WHOLE
 

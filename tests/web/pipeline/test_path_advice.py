@@ -95,12 +95,12 @@ async def test_another_api_is_named_once(capsys: Logged) -> None:
     """The first request of each API that is not replayed says what the proxy acts on."""
     async with world() as w:
         w.upstream.otherwise = whole(b"{}")
-        for target in ("/v1/chat/completions", "/v1/chat/completions", "/v1/messages"):
+        for target in ("/v1/completions", "/v1/completions", "/v1/messages"):
             got = await w.ask(request("POST", target, KEY, body=b"{}"))
             assert (got.status, got.mark) == (200, None)
         await w.get("/v1/models")
     lines = logged(capsys, "not_replayed")
-    assert [line["route"] for line in lines] == ["chat_completions", "messages"]
+    assert [line["route"] for line in lines] == ["completions", "messages"]
     assert {line["level"] for line in lines} == {"info"}
     assert all(path in line["hint"] for line in lines for path in REPLAYED_PATHS)
 
@@ -109,7 +109,7 @@ async def test_a_proxy_that_injects_nothing_names_no_api(capsys: Logged) -> None
     """In mode `off`, no API is replayed."""
     async with world(mode="off") as w:
         w.upstream.otherwise = whole(b"{}")
-        await w.ask(request("POST", "/v1/chat/completions", KEY, body=b"{}"))
+        await w.ask(request("POST", "/v1/completions", KEY, body=b"{}"))
     assert logged(capsys, "not_replayed") == []
 
 

@@ -65,6 +65,7 @@ async def test_an_exchange_and_its_attempt_are_spans(
             "gen_ai.response.model": "gpt-5.4",
             "gen_ai.response.id": "resp_2",
             "reasoning_replay.route": "responses",
+            "reasoning_replay.dialect": "responses",
             "reasoning_replay.outcome": "ok",
             "reasoning_replay.asked": "planned",
             "reasoning_replay.captured": "saved",

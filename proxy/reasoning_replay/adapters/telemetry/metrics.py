@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 from reasoning_replay import __version__
 from reasoning_replay.adapters.resilience.circuit_breaker import State
 from reasoning_replay.adapters.stores.base import StoreUsage
-from reasoning_replay.core.dialects.registry import CONTEXTS, REFUSALS, REMOVALS, REPAIRS
+from reasoning_replay.core.dialects.registry import CONTEXTS, DIALECTS, REMOVALS
 from reasoning_replay.core.dialects.states import (
     HANDLED_ROUTES,
     CaptureState,
@@ -161,27 +161,41 @@ class Metrics:
             "outcome",
         )
         self.requests = counter(
-            "requests", "Requests on routes where reasoning is injected, by result.", "result"
+            "requests",
+            "Requests on routes where reasoning is injected, by result.",
+            "dialect",
+            "result",
         )
         self.items = counter(
-            "items", "Reasoning items that requests should carry, by outcome.", "outcome"
+            "items",
+            "Reasoning items that requests should carry, by outcome.",
+            "dialect",
+            "outcome",
         )
         self.captures = counter(
-            "captures", "Responses considered for capture, by result.", "result"
+            "captures", "Responses considered for capture, by result.", "dialect", "result"
         )
-        self.captured_items = counter("captured_items", "Reasoning items saved in the store.")
+        self.captured_items = counter(
+            "captured_items", "Reasoning items saved in the store.", "dialect"
+        )
         self.captured_bytes = counter(
-            "captured_bytes", "Bytes of reasoning items saved in the store."
+            "captured_bytes", "Bytes of reasoning items saved in the store.", "dialect"
         )
         self.injected_bytes = counter(
-            "injected_bytes", "Bytes of reasoning items injected into requests."
+            "injected_bytes", "Bytes of reasoning items injected into requests.", "dialect"
         )
-        self.tokens = counter("tokens", "Tokens as reported by the upstream, by kind.", "kind")
+        self.tokens = counter(
+            "tokens", "Tokens as reported by the upstream, by kind.", "dialect", "kind"
+        )
         self.heals = counter(
-            "heals", "Retries of refused requests, by diagnosis and result.", "diagnosis", "result"
+            "heals",
+            "Retries of refused requests, by diagnosis and result.",
+            "dialect",
+            "diagnosis",
+            "result",
         )
         self.repairs = counter(
-            "repairs", "Items repaired before the first attempt, by repair.", "repair"
+            "repairs", "Items repaired before the first attempt, by repair.", "dialect", "repair"
         )
         self.removed_items = counter(
             "removed_items",
@@ -278,20 +292,27 @@ class Metrics:
         routes = (one for one in Route if one in HANDLED_ROUTES or one is Route.OTHER)
         for route, outcome in product(routes, ExchangeOutcome):
             self.exchanges.labels(route, usual_status(route, outcome), outcome)
-        series: tuple[tuple[Counter | Gauge | Histogram, tuple[Iterable[str], ...]], ...] = (
-            (self.requests, (RequestState,)),
-            (self.items, (Outcome,)),
-            (self.captures, (CaptureState,)),
-            (self.tokens, (TOKENS,)),
-            (self.heals, (REFUSALS, ("cured", "refused"))),
-            (self.repairs, (REPAIRS,)),
+        series: list[tuple[Counter | Gauge | Histogram, tuple[Iterable[str], ...]]] = [
             (self.removed_items, (REMOVALS,)),
             (self.reasoning_contexts, (CONTEXTS,)),
             (self.overhead_seconds, (PHASES,)),
             (self.cache_lookups, (CACHE_RESULTS,)),
             (self.store_operations, ((*BREAKERS, "check"), STORE_OUTCOMES)),
             (self.store_breakers, (BREAKERS, State)),
-        )
+        ]
+        for entry in DIALECTS:
+            name = (entry.name,)
+            series += [
+                (self.requests, (name, RequestState)),
+                (self.items, (name, Outcome)),
+                (self.captures, (name, CaptureState)),
+                (self.captured_items, (name,)),
+                (self.captured_bytes, (name,)),
+                (self.injected_bytes, (name,)),
+                (self.tokens, (name, TOKENS)),
+                (self.heals, (name, entry.refusals, ("cured", "refused"))),
+                (self.repairs, (name, entry.repairs)),
+            ]
         for metric, words in series:
             for labels in product(*words):
                 metric.labels(*labels)

@@ -71,6 +71,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         created_ms: Creation time of a turn whose capture began earlier, in ms since the epoch;
             0: the first snapshot sets it.
         seen: As in `Turn`.
+        switched_off: As in `Turn`.
     """
 
     context: Context
@@ -80,6 +81,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     stores: bool = True
     created_ms: int = 0
     seen: Seen | None = None
+    switched_off: bool = False
 
 
 class CaptureSnapshot(msgspec.Struct, frozen=True, gc=False):
@@ -275,6 +277,8 @@ class Cure:
         body: Body to send; it always differs from the refused one.
         injected: Number of its reasoning items that the client did not send.
         injected_bytes: Total size of those items.
+        degraded: Number of places where it says that there is no reasoning, so that upstream does
+            not demand it.
         is_clients_own: Whether the body equals the client's, byte for byte.
         lost: Digests of the blobs that it leaves out. If it is accepted, they caused the refusal.
         withheld: Stored turns that hold a blob that upstream named. Their runs with lost blobs
@@ -286,6 +290,7 @@ class Cure:
     body: bytes
     injected: int = 0
     injected_bytes: int = 0
+    degraded: int = 0
     is_clients_own: bool = False
     lost: frozenset[bytes] = frozenset()
     withheld: tuple[Turn, ...] = ()
@@ -348,6 +353,14 @@ class Dialect(Protocol[RequestT, RefusalT]):
 
     def is_refusal(self, status: int) -> bool:
         """Return whether a response with this status is worth diagnosing."""
+        ...
+
+    def maybe_failing(self, start: bytes) -> bool | None:
+        """
+        Return whether a JSON response with a status of success begins as an error.
+
+        None: more of it must be read, so the response is held; False for b"": it is never held.
+        """
         ...
 
     def is_failing_event(self, data: bytes) -> bool:

@@ -16,7 +16,7 @@ __all__ = ["KNOWN", "RoutePath", "RouteTable"]
 # Paths of well-known APIs that are passed through, by one segment, or by two in a row.
 KNOWN: Mapping[str, Route] = {
     "responses": Route.RESPONSES_OTHER,
-    "chat/completions": Route.CHAT_COMPLETIONS,
+    "chat/completions": Route.CHAT_OTHER,
     "completions": Route.COMPLETIONS,
     "messages": Route.MESSAGES,
     "assistants": Route.ASSISTANTS,

@@ -24,10 +24,11 @@ class Route(StrEnum):
     RETRIEVE = "retrieve"  # GET …/responses/{id}: capture
     WEBSOCKET = "websocket"  # one whole WebSocket, from its handshake to its close
     CREATE = "create"  # one response.create of a WebSocket, and its response: replay and capture
+    CHAT = "chat"  # POST …/chat/completions: replay and capture
 
     # Passed through: well-known paths, so that a client of another API is recognised.
     RESPONSES_OTHER = "responses_other"  # other requests under …/responses: delete, cancel, list
-    CHAT_COMPLETIONS = "chat_completions"
+    CHAT_OTHER = "chat_other"  # other requests under …/chat/completions: fetch, list, delete
     COMPLETIONS = "completions"
     MESSAGES = "messages"
     ASSISTANTS = "assistants"
@@ -51,10 +52,10 @@ class Route(StrEnum):
 
 
 REPLAYED_ROUTES: AbstractSet[str] = frozenset(
-    {Route.RESPONSES, Route.COMPACT, Route.INPUT_TOKENS, Route.CREATE}
+    {Route.RESPONSES, Route.COMPACT, Route.INPUT_TOKENS, Route.CREATE, Route.CHAT}
 )
 # These routes create a response, so what the response reports about itself is counted.
-CAPTURED_ROUTES: AbstractSet[str] = frozenset({Route.RESPONSES, Route.CREATE})
+CAPTURED_ROUTES: AbstractSet[str] = frozenset({Route.RESPONSES, Route.CREATE, Route.CHAT})
 # On all other routes, requests and responses pass through unread.
 HANDLED_ROUTES: AbstractSet[str] = REPLAYED_ROUTES | {Route.RETRIEVE, Route.WEBSOCKET}
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from reasoning_replay.core.history.items import HistoryItem
 
-__all__ = ["CHANGES_MAX", "ItemChange", "item_changes"]
+__all__ = ["CHANGES_MAX", "ItemChange", "item_changes", "listed"]
 
 # Most changes that are listed; a last entry `more` counts the others.
 CHANGES_MAX: Final = 20
@@ -48,6 +48,11 @@ def item_changes(
     left = {id(item) for item in named.values()}
     unnamed = [item for item in added if id(item) in left or not _name(item)[1]]
     changes += [_change("added", item) for item in unnamed]
+    return listed(changes)
+
+
+def listed(changes: Sequence[ItemChange]) -> tuple[ItemChange, ...]:
+    """Return the first changes, and how many more there are."""
     if len(changes) > CHANGES_MAX:
         more = len(changes) - CHANGES_MAX
         return (*changes[:CHANGES_MAX], ItemChange("more", number=more))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["are_known_to_differ", "family", "is_known_not_to_reason"]
+__all__ = ["are_known_to_differ", "families", "family", "is_known_not_to_reason"]
 
 # Longest model name that is cached, in characters: a client may send one of any length.
 NAME_CHARS = 128
@@ -45,6 +45,17 @@ def _spelled_out(model: str) -> str:
 
 
 _family = lru_cache(maxsize=1024)(_spelled_out)
+
+
+def families(asked: str, answered: str) -> tuple[str, ...]:
+    """Return the families of the requested and the responding model, sorted, without repeats."""
+    if not answered:
+        return (family(asked),) if asked else ()
+    theirs = family(answered)
+    ours = family(asked) if asked else theirs
+    if ours == theirs:
+        return (theirs,)
+    return (ours, theirs) if ours < theirs else (theirs, ours)
 
 
 def is_known_not_to_reason(model: str) -> bool:

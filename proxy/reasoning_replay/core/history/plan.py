@@ -21,8 +21,10 @@ class Outcome(StrEnum):
     GUARDED_MODEL = "guarded_model"  # made by another model family
     GUARDED_UNFINISHED = "guarded_unfinished"  # the item that it led to never finished
     GUARDED_FORM = "guarded_form"  # it has no form that this request may carry
+    SKIPPED = "skipped"  # the request switches reasoning off, or by setting: an older round
     REFUSED = "refused"  # upstream refused the request with it; the retry left it out
-    DEGRADED = "degraded"  # counts items: their id was left out, so they need no reasoning
+    # Counts items: their id was left out, or they got a filler, so they need no reasoning.
+    DEGRADED = "degraded"
 
 
 class PlanNote(NamedTuple):

@@ -23,6 +23,7 @@ __all__ = [
     "SentItems",
     "common_items",
     "digests_of",
+    "packed",
     "sent_items",
     "words",
 ]
@@ -69,8 +70,8 @@ def sent_items(
             within an item changes it; all others concern no item.
     """
     if not edits:
-        digests = [hash(place.item.raw) & _MASK for place in places]
-        return SentItems(hash(head), _packed(digests))
+        digests = [hash(place.item.raw) for place in places]
+        return SentItems(hash(head), packed(digests))
     pending = sorted(edits, key=_RANGE)[::-1]
     digests, injected = [], list[int]()
     for place in places:
@@ -81,18 +82,18 @@ def sent_items(
             while pending and pending[-1].start < item.end:
                 edit = pending.pop()
                 if edit.start == edit.end == start:
-                    injected.append(hash(edit.new[:-1]) & _MASK)
+                    injected.append(hash(edit.new[:-1]))
                     digests.append(injected[-1])
                 elif edit.start >= start:
                     inside.append(Edit(edit.start - start, edit.end - start, edit.new))
             raw = json_spans.apply(raw, inside)
-        digests.append(hash(raw) & _MASK)
-    return SentItems(hash(head), _packed(digests), _packed(injected))
+        digests.append(hash(raw))
+    return SentItems(hash(head), packed(digests), packed(injected))
 
 
 def digests_of(items: Iterable[HistoryItem]) -> bytes:
     """Return the digests of items that are sent as they were received."""
-    return _packed([hash(item.raw) & _MASK for item in items])
+    return packed(hash(item.raw) for item in items)
 
 
 def common_items(one: SentItems, other: SentItems) -> int:
@@ -109,5 +110,6 @@ def words(digests: bytes) -> Sequence[int]:
     return memoryview(digests).cast(_WORD)
 
 
-def _packed(digests: list[int]) -> bytes:
-    return array(_WORD, digests).tobytes()
+def packed(hashes: Iterable[int]) -> bytes:
+    """Return the digests of hashes."""
+    return array(_WORD, [one & _MASK for one in hashes]).tobytes()

@@ -143,6 +143,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
         is_stored: Whether upstream keeps the items, so that it can resolve a bare id.
         created_ms: Time of capture in ms since the epoch; orders the turns of a conversation.
         seen: Decisions about the items before it; None: the next request decides again.
+        switched_off: Whether its request had switched reasoning off; upstream may ignore that.
     """
 
     id: bytes
@@ -154,6 +155,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     context: Context
     items: tuple[Emitted, ...]
     seen: Seen | None = None
+    switched_off: bool = False
 
     @property
     def lacks_parent(self) -> bool:
@@ -177,6 +179,7 @@ class _HeadRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_stored: bool
     context: Context
     seen: Seen | None = None
+    switched_off: bool = False
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -220,7 +223,9 @@ def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes,
         if name not in known:
             records[name] = value
 
-    head = _HeadRecord(turn.parent, turn.models, turn.is_stored, turn.context, turn.seen)
+    head = _HeadRecord(
+        turn.parent, turn.models, turn.is_stored, turn.context, turn.seen, turn.switched_off
+    )
     add(_HEAD, head, versioned=True)
     for n, item in enumerate(turn.items):
         position = n.to_bytes(POSITION_BYTES)
@@ -332,6 +337,7 @@ def _read_turn(
         context=head.context,
         items=tuple(_in_a_row(items, blobs, withheld)),
         seen=head.seen,
+        switched_off=head.switched_off,
     )
 
 
@@ -341,7 +347,8 @@ def _merged(heads: Sequence[_HeadRecord]) -> _HeadRecord:
     models = sorted({model for head in heads for model in head.models})
     # False if in doubt: a bare id that upstream may not know must never be injected.
     is_stored = all(head.is_stored for head in heads)
-    return _HeadRecord(first.parent, tuple(models), is_stored, first.context, first.seen)
+    context, seen = first.context, first.seen
+    return _HeadRecord(first.parent, tuple(models), is_stored, context, seen, first.switched_off)
 
 
 def _in_a_row(

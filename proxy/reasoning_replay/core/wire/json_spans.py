@@ -24,11 +24,14 @@ __all__ = [
     "apply",
     "bound",
     "elements",
+    "marked",
     "members",
     "place_of",
+    "readable",
     "remove",
     "text",
     "unambiguous",
+    "unmarked",
     "without",
 ]
 
@@ -57,6 +60,9 @@ _ESCAPE = re.compile(
     rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
+# Stands for the start of a lone surrogate escape; its four hex digits follow.
+_MARK = rb"\ufdd0"
+_MARKED = re.compile(rb"\\(?:ufdd0([dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
 
 
 class Unspliceable(ValueError):
@@ -255,6 +261,24 @@ def readable(document: bytes) -> bytes:
     result are offsets into the document.
     """
     return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], document)
+
+
+def marked(document: bytes) -> bytes:
+    r"""
+    Return a document with each lone surrogate escape turned into a mark and its hex digits.
+
+    Some upstreams cut a stream inside a character, between its two escapes. msgspec rejects each
+    half, but reads the mark, which is not a character. `unmarked` restores the escapes once the
+    halves are joined.
+    """
+    return _ESCAPE.sub(lambda found: _MARK + found[1][1:] if found[1] else found[0], document)
+
+
+def unmarked(document: bytes) -> bytes:
+    """Return a document with the lone surrogate escapes that `marked` replaced."""
+    if _MARK not in document:
+        return document
+    return _MARKED.sub(lambda found: rb"\u" + found[1] if found[1] else found[0], document)
 
 
 def text(raw: bytes | Raw) -> str | None:

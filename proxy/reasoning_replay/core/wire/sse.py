@@ -108,6 +108,8 @@ def first_event(stream: bytes) -> bytes | None:
 
 
 def _data(frame: bytes) -> bytes:
+    if frame.startswith(b"data:") and b"\n" not in frame and b"\r" not in frame:
+        return frame[5:].removeprefix(b" ")  # most frames are one line
     frame = frame.removeprefix(b"\xef\xbb\xbf")  # a stream may begin with a byte order mark
     lines = [line[5:] for line in _LINE.split(frame) if line.startswith(b"data:")]
     return b"\n".join(line.removeprefix(b" ") for line in lines)

@@ -5,6 +5,8 @@ Stored conversations on the admin port: counted, listed by id and size, deleted,
     GET    /conversations/count?scope=             their number
     DELETE /conversations/{scope:conversation}     delete one
     DELETE /scopes/{scope}                         delete all of one scope
+
+A scope in a request stands for all key spaces of its tenant, one for each dialect.
 """
 
 import asyncio
@@ -18,6 +20,7 @@ from typing import Final, Protocol
 from aiohttp import hdrs, web
 
 from reasoning_replay.adapters.stores.base import ConversationInfo, Page, StoreError
+from reasoning_replay.core.dialects.registry import scopes_of
 from reasoning_replay.web.errors import ErrorResponse, ProxyError, as_response
 
 __all__ = ["Access", "Conversations", "is_loopback", "refused"]
@@ -27,6 +30,7 @@ PAGE_MAX: Final = 1000
 # Time limit for a walk over all pages; the response says whether the walk is complete.
 WALK_S: Final = 20.0
 _SCOPE = re.compile(r"[0-9a-f]{32}")
+_NTH_SPACE = re.compile(r"([1-9])~")
 _ID = re.compile(r"([0-9a-f]{32}):([0-9a-f]{32})")
 
 Json = dict[str, object]
@@ -171,9 +175,7 @@ class Conversations:
         limit = request.query.get("limit", str(PAGE))
         if not re.fullmatch(r"[1-9]\d{0,3}", limit) or int(limit) > PAGE_MAX:
             raise ProxyError(_bad("bad_limit", f"limit must be a number from 1 to {PAGE_MAX}."))
-        page = await self._store.survey(
-            _scope_asked(request), request.query.get("cursor", ""), int(limit)
-        )
+        page = await self._page(_scope_asked(request), request.query.get("cursor", ""), int(limit))
         return {
             "conversations": [_in_numbers(kept) for kept in page.conversations],
             "next": page.next_cursor or None,
@@ -198,7 +200,10 @@ class Conversations:
                 _bad("bad_id", "The id must be scope:conversation, 32 hex digits each.")
             )
         scope, conversation = map(bytes.fromhex, match.groups())
-        if not await self._store.forget(scope, conversation):
+        for space in scopes_of(scope):
+            if await self._store.forget(space, conversation):
+                break
+        else:
             raise ProxyError(ErrorResponse(404, "not_kept", "This conversation is not stored."))
         return {"forgotten": True}
 
@@ -212,20 +217,38 @@ class Conversations:
                 while not is_complete:
                     before = count
                     async for kept in self._all(scope):
-                        count += await self._store.forget(scope, kept.conversation)
+                        count += await self._store.forget(kept.scope, kept.conversation)
                     is_complete = count == before
         return {"forgotten": count, "complete": is_complete}
 
     async def _all(self, scope: bytes | None) -> AsyncIterator[ConversationInfo]:
         cursor = ""
         while True:
-            page = await self._store.survey(scope, cursor, PAGE_MAX)
+            page = await self._page(scope, cursor, PAGE_MAX)
             for kept in page.conversations:
                 yield kept
             cursor = page.next_cursor
             if not cursor:
                 return
             await asyncio.sleep(0)  # a store that never waits would block all other tasks
+
+    async def _page(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+        """
+        Return one page of the key spaces of a scope, one space after the other.
+
+        In every space but the first, the cursor has the number of the space in front.
+        """
+        if scope is None:
+            return await self._store.survey(None, cursor, limit)
+        spaces = scopes_of(scope)
+        found = _NTH_SPACE.match(cursor)
+        nth = int(found[1]) if found is not None else 0
+        if nth >= len(spaces):
+            raise StoreError("the cursor is not one of this store", is_local=True)
+        page = await self._store.survey(spaces[nth], cursor[found.end() if found else 0 :], limit)
+        if page.next_cursor:
+            return page if not nth else Page(page.conversations, f"{nth}~{page.next_cursor}")
+        return Page(page.conversations, f"{nth + 1}~" if nth + 1 < len(spaces) else "")
 
 
 def refused(fault: ErrorResponse) -> web.Response:

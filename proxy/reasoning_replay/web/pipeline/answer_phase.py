@@ -6,10 +6,10 @@ from aiohttp import web
 
 from reasoning_replay.adapters.upstream.client import UpstreamResponse
 from reasoning_replay.core.dialects.states import (
-    HANDLED_ROUTES,
     REPLAYED_ROUTES,
     CaptureState,
     ExchangeOutcome,
+    Route,
 )
 from reasoning_replay.core.wire.headers import Headers, for_downstream, without
 from reasoning_replay.web.errors import MARK, REQUEST_ID
@@ -19,9 +19,9 @@ from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_fo
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 from reasoning_replay.web.pipeline.client_response import RawResponse, relay
 from reasoning_replay.web.pipeline.error_tee import ErrorTee, error_tee_for
-from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
+from reasoning_replay.web.pipeline.healing_retry import Answer, Healers
 from reasoning_replay.web.pipeline.path_advice import PathAdvice
-from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.pipeline.replay import Replays
 
 __all__ = ["AnswerPhase"]
 
@@ -34,8 +34,8 @@ class AnswerPhase:
 
     def __init__(
         self,
-        replay: Replay | None,
-        healer: Healer | None,
+        replays: Replays,
+        healers: Healers,
         capture_max_bytes: int,
         recorder: ExchangeRecorder,
         advice: PathAdvice,
@@ -44,14 +44,14 @@ class AnswerPhase:
         Keep the parts that all exchanges share.
 
         Args:
-            replay: Captures responses; None if the mode is off.
-            healer: Learns from accepted cures; None if nothing is healed.
+            replays: Capture responses, by route; empty if the mode is off.
+            healers: Learn from accepted cures, by route.
             capture_max_bytes: Largest response that is captured.
             recorder: Provides the clock and the log.
             advice: Explains paths that were not found.
         """
-        self._replay = replay
-        self._healer = healer
+        self._replays = replays
+        self._healers = healers
         self._capture_max_bytes = capture_max_bytes
         self._recorder = recorder
         self._advice = advice
@@ -78,8 +78,8 @@ class AnswerPhase:
             exchange.status = response.status
             clock = self._recorder.clock
             if await relay(exchange, response, downstream, tee, answer.taken(), clock):
-                if self._healer is not None:
-                    await self._healer.learn(exchange, answer)
+                if (healer := self._healers.get(exchange.route)) is not None:
+                    await healer.learn(exchange, answer)
                 downstream.write_end()
                 exchange.times.after_ms = (clock() - exchange.times.answered_s) * 1000
                 await downstream.drain()
@@ -95,7 +95,7 @@ class AnswerPhase:
         if response.value(_REQUEST_ID):  # of another proxy
             headers = without(headers, _REQUEST_ID)
         headers.append((_REQUEST_ID, exchange.id.encode()))
-        replay = self._replay
+        replay = self._replays.get(exchange.route)
         if replay is None or exchange.route not in REPLAYED_ROUTES:
             return headers
         if not replay.may_tell(response.status):
@@ -106,8 +106,10 @@ class AnswerPhase:
         return [*headers, (_MARK, said.encode())]
 
     def _tee(self, exchange: Exchange, response: UpstreamResponse) -> CaptureTee | ErrorTee | None:
-        replay, recorder = self._replay, self._recorder
-        if replay is None or exchange.route not in HANDLED_ROUTES:
+        # A handshake is of the dialect that speaks over WebSockets.
+        route = Route.CREATE if exchange.route is Route.WEBSOCKET else exchange.route
+        replay, recorder = self._replays.get(route), self._recorder
+        if replay is None:
             return None
         if response.status >= HTTPStatus.BAD_REQUEST:
             if exchange.answer.capture is not None:

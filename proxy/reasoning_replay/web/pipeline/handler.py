@@ -29,9 +29,9 @@ from reasoning_replay.web.memory_budget import MemoryBudget
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.answer_phase import AnswerPhase
 from reasoning_replay.web.pipeline.client_request import ClientRequest, client_request
-from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
+from reasoning_replay.web.pipeline.healing_retry import Answer, healers_of
 from reasoning_replay.web.pipeline.path_advice import PathAdvice
-from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.pipeline.replay import Replays
 from reasoning_replay.web.pipeline.request_phase import RequestPhase
 from reasoning_replay.web.pipeline.upstream_phase import UpstreamPhase
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress, UpstreamRequest
@@ -55,7 +55,7 @@ class ProxyHandler:
         self,
         upstream_url: str,
         upstream: UpstreamClient,
-        replay: Replay | None,
+        replays: Replays,
         limits: Limits,
         recorder: ExchangeRecorder,
     ) -> None:
@@ -65,22 +65,22 @@ class ProxyHandler:
         Args:
             upstream_url: URL that `/v1` maps to, without a trailing slash.
             upstream: Client for that URL.
-            replay: Captures and injects; None if the mode is off.
+            replays: Capture and inject, by route; empty if the mode is off.
             limits: See Limits.
             recorder: Records every exchange.
         """
         address = UpstreamAddress(upstream_url)
-        healer = Healer(replay, recorder) if replay is not None and replay.heals else None
+        healers = healers_of(replays, recorder)
         self.admission = AdmissionControl(limits, recorder)
         self._budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
         recorder.metrics.memory_budget_max.set(budget.max_bytes)
         recorder.metrics.memory_budget_used.set_function(lambda: budget.used_bytes)
-        self._requests = RequestPhase(address, replay, limits, recorder.log, recorder.clock)
-        self._sending = UpstreamPhase(upstream, address.origin, healer, recorder)
-        advice = PathAdvice(upstream_url, recorder.log, recorder.clock, is_on=replay is not None)
-        self._answers = AnswerPhase(replay, healer, limits.inspect_max_bytes, recorder, advice)
+        self._requests = RequestPhase(address, replays, limits, recorder.log, recorder.clock)
+        self._sending = UpstreamPhase(upstream, address.origin, healers, recorder)
+        advice = PathAdvice(upstream_url, recorder.log, recorder.clock, is_on=bool(replays))
+        self._answers = AnswerPhase(replays, healers, limits.inspect_max_bytes, recorder, advice)
         self._upstream = upstream
-        self._replay = replay
+        self._replays = replays
         self._origin = address.origin
         self._limits = limits
         self._recorder = recorder
@@ -219,7 +219,7 @@ class ProxyHandler:
             self._websockets = WebSocketHandler(
                 self._upstream,
                 self._origin,
-                self._replay,
+                self._replays.get(Route.CREATE),
                 self._limits,
                 self._budget,
                 self._recorder,

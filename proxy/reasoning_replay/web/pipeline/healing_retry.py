@@ -2,20 +2,21 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
 from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
 from reasoning_replay.core.wire.sse import first_event
 from reasoning_replay.web.errors import ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
-from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.pipeline.replay import Replay, Replays
 
-__all__ = ["Answer", "Healer"]
+__all__ = ["Answer", "Healer", "Healers", "healers_of"]
 
 # At most this much of an error body is read for its diagnosis.
 REFUSAL_MAX_BYTES = 256 * 1024
@@ -95,7 +96,7 @@ class Healer:
             return first
         again = await self._again(exchange, send, cure)
         if again is None:
-            self.note_refused(refusal)
+            self.note_refused(exchange, refusal)
             return first
         first.response.close()
         self.note_cured(exchange, refusal, cure)
@@ -132,18 +133,18 @@ class Healer:
 
     def note_cured(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Record an accepted cure."""
-        self._count(refusal, "cured")
+        self._count(exchange, refusal, "cured")
         exchange.request.note_cure(refusal.kind.value, cure)
         if exchange.answer.capture is not None:
             exchange.answer.capture.note_cure()
 
-    def note_refused(self, refusal: Refusal) -> None:
+    def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:
         """Count a refused cure."""
-        self._count(refusal, "refused")
+        self._count(exchange, refusal, "refused")
 
-    def _count(self, refusal: Refusal, result: str) -> None:
+    def _count(self, exchange: Exchange, refusal: Refusal, result: str) -> None:
         metrics = self._recorder.metrics
-        metrics.inc(metrics.heals, refusal.kind.value, result)
+        metrics.inc(metrics.heals, exchange.dialect, refusal.kind.value, result)
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
         """Send the cured request; return None if its response is no success."""
@@ -169,20 +170,29 @@ class Healer:
             read = await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
             refused = self._diagnose(exchange, response.status, encoding, read)
             return Answer(response, read, refused, has_failed=True)
-        is_stream = response.content_type == "text/event-stream" and not is_encoded(encoding)
-        if response.status not in _OK or not is_stream:
+        if response.status not in _OK or is_encoded(encoding):
             return Answer(response)
-        read = await _read(
-            response,
-            lambda got: len(got) >= FIRST_EVENT_MAX_BYTES or first_event(got) is not None,
-        )
-        event = first_event(read) or b""
-        if not dialect.is_failing_event(event):
+        if response.content_type == "text/event-stream":
+            read = await _read(response, _has_event)
+            said = first_event(read) or b""
+        else:
+            read = said = await self._start_of_error(response)
+        if not dialect.is_failing_event(said):
             return Answer(response, read)
-        exchange.answer.refusal = dialect.error_names(event)
-        refuses = dialect.is_refusing_event(event)
-        refused = self._diagnose(exchange, 400, "", event) if refuses else None
+        exchange.answer.refusal = dialect.error_names(said)
+        refuses = dialect.is_refusing_event(said)
+        refused = self._diagnose(exchange, 400, "", said) if refuses else None
         return Answer(response, read, refused, has_failed=True)
+
+    async def _start_of_error(self, response: UpstreamResponse) -> bytes:
+        """Read a JSON response as far as it may be an error, up to a limit; b"" if it never is."""
+        maybe_failing = self._replay.dialect.maybe_failing
+        if maybe_failing(b"") is False:
+            return b""
+        read = await _read(response, lambda got: maybe_failing(got) is not None)
+        if not maybe_failing(read):
+            return read
+        return read + await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
 
     def _diagnose(
         self, exchange: Exchange, status: int, encoding: str, read: bytes
@@ -201,6 +211,20 @@ class Healer:
     def _understood(self, status: int, plain: bytes) -> Refusal:
         refusal: Refusal = self._replay.dialect.diagnose(status, plain)
         return refusal
+
+
+# The healer of each route whose requests may be sent once more.
+Healers = Mapping[Route, Healer]
+
+
+def healers_of(replays: Replays, recorder: ExchangeRecorder) -> Healers:
+    """Return the healers; the routes of one dialect share one."""
+    of_replay = {id(one): Healer(one, recorder) for one in replays.values() if one.heals}
+    return {route: of_replay[id(one)] for route, one in replays.items() if one.heals}
+
+
+def _has_event(got: bytes) -> bool:
+    return len(got) >= FIRST_EVENT_MAX_BYTES or first_event(got) is not None
 
 
 async def _read(

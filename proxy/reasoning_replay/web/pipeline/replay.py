@@ -23,7 +23,13 @@ from reasoning_replay.core.dialects.base import (
     Refusal,
     RefusedBodies,
 )
-from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, CaptureState, RequestState
+from reasoning_replay.core.dialects.registry import scope_in
+from reasoning_replay.core.dialects.states import (
+    CAPTURED_ROUTES,
+    CaptureState,
+    RequestState,
+    Route,
+)
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -37,7 +43,7 @@ from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["Replay", "ReplaySettings"]
+__all__ = ["Replay", "ReplaySettings", "Replays"]
 
 _NOTHING_FOUND = LookupResult()
 
@@ -95,8 +101,9 @@ class Replay:
         self._offloader = Offloader()
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
-        """Set the scope, the account and the store budget of an exchange."""
-        exchange.scope = self._settings.scoping.of(headers)
+        """Set the tenant, the scope, the account and the store budget of an exchange."""
+        exchange.tenant = tenant = self._settings.scoping.of(headers)
+        exchange.scope = None if tenant is None else scope_in(self.dialect.name, tenant)
         exchange.account = account_of(headers)
         exchange.store_budget = Budget(self._settings.store_budget_s)
 
@@ -254,6 +261,10 @@ class Replay:
             exchange.answer.state = CaptureState.SAVED
             exchange.answer.reasoning_items = capture.reasoning_items
             exchange.answer.reasoning_bytes = capture.reasoning_bytes
+
+
+# The replay of each route that belongs to a dialect; empty if the mode is off.
+Replays = Mapping[Route, Replay]
 
 
 def _with_keys(ask: Callable[[], Question[Any]]) -> Question[Any]:

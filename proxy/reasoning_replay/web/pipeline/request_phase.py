@@ -9,7 +9,7 @@ from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, RequestState,
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.pipeline.body_decoder import BodyDecoder, NotDecoded
 from reasoning_replay.web.pipeline.client_request import ClientRequest
-from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.pipeline.replay import Replay, Replays
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress, UpstreamRequest
 
 __all__ = ["RequestPhase"]
@@ -21,7 +21,7 @@ class RequestPhase:
     def __init__(
         self,
         address: UpstreamAddress,
-        replay: Replay | None,
+        replays: Replays,
         limits: Limits,
         log: Log,
         clock: Callable[[], float],
@@ -31,13 +31,13 @@ class RequestPhase:
 
         Args:
             address: Address of the upstream.
-            replay: Captures and injects; None if the mode is off.
+            replays: Capture and inject, by route; empty if the mode is off.
             limits: Limits on a body, as received and decoded.
             log: Logs failures of replay.
             clock: Monotonic clock, in seconds.
         """
         self._address = address
-        self._replay = replay
+        self._replays = replays
         self._inspect_max_bytes = limits.inspect_max_bytes
         self._decoder = BodyDecoder(limits.inspect_max_bytes)
         self._log = log
@@ -52,12 +52,13 @@ class RequestPhase:
         """
         began_s = self._clock()
         client.check()
-        replay = self._replay
+        replay = self._replays.get(client.route)
         body: Body = client.body.rest() if client.http.body_exists else None
         bodies: RefusedBodies | None = None
         try:
             if replay is None:
-                exchange.request.state = RequestState.OFF
+                if not self._replays:
+                    exchange.request.state = RequestState.OFF
             elif client.route is Route.RETRIEVE:
                 await self._prepare_retrieval(replay, exchange, client)
             elif client.route in REPLAYED_ROUTES:

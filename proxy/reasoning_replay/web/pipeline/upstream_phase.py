@@ -9,7 +9,7 @@ from reasoning_replay.web.errors import ProxyError, upstream_error
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.pipeline.client_request import ClientRequest
-from reasoning_replay.web.pipeline.healing_retry import Answer, Healer
+from reasoning_replay.web.pipeline.healing_retry import Answer, Healers
 from reasoning_replay.web.pipeline.upstream_request import UpstreamRequest
 
 __all__ = ["UpstreamPhase"]
@@ -24,7 +24,7 @@ class UpstreamPhase:
         self,
         upstream: UpstreamClient,
         origin: str,
-        healer: Healer | None,
+        healers: Healers,
         recorder: ExchangeRecorder,
     ) -> None:
         """
@@ -33,12 +33,12 @@ class UpstreamPhase:
         Args:
             upstream: Client for the upstream.
             origin: Scheme and authority of the upstream, for error messages.
-            healer: Heals refused requests; None if they are not healed.
+            healers: Heal refused requests, by route.
             recorder: Provides the clock and the tracer.
         """
         self._upstream = upstream
         self._origin = origin
-        self._healer = healer
+        self._healers = healers
         self._clock = recorder.clock
         self._tracer = recorder.tracer
 
@@ -54,11 +54,12 @@ class UpstreamPhase:
         sent_s = self._clock()
         response = await self._send(client, request)
         exchange.times.first_byte_ms = (self._clock() - sent_s) * 1000
-        if self._healer is None or request.bodies is None:
+        healer = self._healers.get(exchange.route)
+        if healer is None or request.bodies is None:
             answer = Answer(response)
         else:
             try:
-                answer = await self._healer.heal(
+                answer = await healer.heal(
                     exchange,
                     response,
                     request.bodies,

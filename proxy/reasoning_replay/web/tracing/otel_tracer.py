@@ -26,8 +26,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from reasoning_replay.adapters.telemetry.tracing import Tracing
 from reasoning_replay.core.dialects.registry import HANDLED
-from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.dialects.upstreams import Upstream
 from reasoning_replay.core.wire.headers import Headers
 from reasoning_replay.core.wire.trace_context import TRACEPARENT, with_parent
 from reasoning_replay.settings.urls import port_of
@@ -47,6 +47,7 @@ __all__ = ["otel_tracer"]
 
 # Paths as the API documents them; the requested path is not exported.
 _TEMPLATES: dict[str, str] = {one.route: one.path for one in HANDLED}
+_STREAMED = frozenset({Route.RESPONSES, Route.CHAT})
 # A longer header is ignored.
 _PARENT_MAX_BYTES = 512
 _TRACEPARENT = TRACEPARENT.decode()
@@ -76,13 +77,13 @@ class _Trace:
 _current: ContextVar[_Trace | None] = ContextVar("trace", default=None)
 
 
-def otel_tracer(tracing: Tracing, upstream_url: str, profile: Profile) -> Tracer:
+def otel_tracer(tracing: Tracing, upstream_url: str, profile: Upstream) -> Tracer:
     """Return the tracer of exchanges with one upstream."""
     return _OtelTracer(tracing, upstream_url, profile)
 
 
 class _OtelTracer(Tracer):
-    def __init__(self, tracing: Tracing, upstream_url: str, profile: Profile) -> None:
+    def __init__(self, tracing: Tracing, upstream_url: str, profile: Upstream) -> None:
         self._tracing = tracing
         self._guard, self._tracer = tracing.guard, tracing.tracer
         parts = urlsplit(upstream_url)
@@ -142,7 +143,7 @@ class _OtelTracer(Tracer):
             attempt.set_attribute("http.response.status_code", status)
             if status >= HTTPStatus.BAD_REQUEST:
                 _fail(attempt, str(status))
-            if content_type == "text/event-stream" and trace.route == Route.RESPONSES:
+            if content_type == "text/event-stream" and trace.route in _STREAMED:
                 trace.span.set_attribute("gen_ai.request.stream", value=True)
             if status == HTTPStatus.SWITCHING_PROTOCOLS:
                 trace.attempt = None  # the messages that follow have their own spans

@@ -26,6 +26,7 @@ OURS = "reasoning_replay."
 OPERATIONS: dict[str, str] = {
     Route.RESPONSES: "chat",
     Route.CREATE: "chat",
+    Route.CHAT: "chat",
     Route.RETRIEVE: "fetch_response",
 }
 # Names of the fields of `Usage` in the same conventions.
@@ -76,7 +77,8 @@ def attributes_of(exchange: Exchange) -> Attributes:
         "injected_bytes": exchange.request.injected_bytes if has_counts else None,
         "captured_items": exchange.answer.reasoning_items if has_counts else None,
         "captured_bytes": exchange.answer.reasoning_bytes if has_counts else None,
-        "scope": exchange.scope.hex() if exchange.scope else None,
+        "dialect": exchange.dialect,
+        "scope": exchange.tenant.hex() if exchange.tenant else None,
         "conversation": exchange.conversation.hex(),
         "request_id": exchange.id,
         "before_ms": round(exchange.times.before_ms, 3),

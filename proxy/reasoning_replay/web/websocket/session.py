@@ -233,7 +233,7 @@ class ResponseStreams:
         pending = stream.waiting[0]
         passed = text
         if pending.refusal is not None and pending.refused is not None:
-            self._healer.note_refused(pending.refused)
+            self._healer.note_refused(pending.exchange, pending.refused)
             passed = pending.refusal
         elif self._is_certain(stream):
             refused = self._replay.dialect.diagnose(message.http_status, text)

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 from msgspec import structs
+from reasoning_replay.core.dialects import continuation
 from reasoning_replay.core.dialects.base import (
     AnyDialect,
     Caller,
@@ -13,7 +14,6 @@ from reasoning_replay.core.dialects.base import (
     Origin,
     RefusedBodies,
 )
-from reasoning_replay.core.dialects.responses import decision
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -74,7 +74,7 @@ def test_a_fault_in_the_summary_does_not_affect_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The inspector shows no items, but the reasoning is injected."""
-    monkeypatch.setattr(decision, "summarise", None)
+    monkeypatch.setattr(continuation, "summarise", None)
     one = dialect()
     made = decided(one, body([ASK, C1, output(C1)]), found(one))
 
@@ -312,3 +312,8 @@ def test_events_that_end_a_response(event: Item, *, is_failing: bool, is_refusin
     one, data = dialect(), json.dumps(event).encode()
 
     assert (one.is_failing_event(data), one.is_refusing_event(data)) == (is_failing, is_refusing)
+
+
+def test_a_success_is_never_held() -> None:
+    """This API always refuses with a status, so the start of no response is looked at."""
+    assert [dialect().maybe_failing(start) for start in (b"", b'{"error":')] == [False, False]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from reasoning_replay.core.dialects.responses.request import ITEMS_MAX, Request, read_request
+from reasoning_replay.core.dialects.request_body import ITEMS_MAX
+from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable

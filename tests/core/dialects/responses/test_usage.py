@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from reasoning_replay.core.dialects.base import Origin, Usage
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
-from reasoning_replay.core.dialects.responses.events import TOKENS_MAX, read_usage
+from reasoning_replay.core.dialects.usage import TOKENS_MAX, read_usage
 from reasoning_replay.core.history.turns import Context
 
 from tests.core.documents import Written, values
@@ -89,3 +89,8 @@ def test_reading_usage_never_raises(said: Written) -> None:
     assert usage is None or isinstance(usage, Usage)
     assert odd is not None
     assert odd.input_tokens is None or 0 <= odd.input_tokens <= TOKENS_MAX
+
+
+def test_a_count_out_of_range_is_ignored() -> None:
+    """No reader holds such a number; the other counts are still read."""
+    assert read_usage(b'{"input_tokens":1e999,"output_tokens":5}') == Usage(output_tokens=5)

@@ -5,13 +5,14 @@ from reasoning_replay.web.admin.inspector.totals import read_totals
 
 
 def test_series_differ_by_one_label_or_are_summed() -> None:
-    """Series differ by one label or are summed; zeros and unused metrics are left out."""
+    """Series differ by one label or are summed, over dialects as well; zeros are left out."""
     metrics = Metrics()
-    metrics.items.labels("injected").inc(3)
-    metrics.items.labels("missed").inc()
-    metrics.heals.labels("order", "cured").inc(2)
-    metrics.heals.labels("duplicate", "cured").inc(2)
-    metrics.captured_items.inc(1e6)
+    metrics.items.labels("responses", "injected").inc(2)
+    metrics.items.labels("chat", "injected").inc()
+    metrics.items.labels("chat", "missed").inc()
+    metrics.heals.labels("responses", "order", "cured").inc(2)
+    metrics.heals.labels("chat", "duplicate", "cured").inc(2)
+    metrics.captured_items.labels("chat").inc(1e6)
     metrics.in_flight.set(4)
     totals = read_totals(metrics.exposition())
     assert totals["items_total"] == {"injected": 3, "missed": 1}

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, structs
 
 from reasoning_replay.core.dialects.base import NO_NAMES, CaptureSnapshot, Origin, Usage
+from reasoning_replay.core.dialects.error_names import error_names
 from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
 from reasoning_replay.core.dialects.responses.events import (
     ResponseFields,
@@ -20,12 +21,11 @@ from reasoning_replay.core.dialects.responses.events import (
     read_event,
     read_removals,
     read_response,
-    read_usage,
 )
-from reasoning_replay.core.dialects.responses.heal.error_names import error_names
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
+from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role
-from reasoning_replay.core.history.model_names import family
+from reasoning_replay.core.history.model_names import families
 from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, turn_id
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE
@@ -184,7 +184,7 @@ class ResponsesCapture:
             id=this,
             conversation=origin.conversation or this,
             parent=origin.parent,
-            models=_families(origin.model, self._model),
+            models=families(origin.model, self._model),
             is_stored=stored,
             created_ms=self._created_ms,
             context=origin.context,
@@ -299,14 +299,3 @@ def _part(item: ResponsesItem) -> _CapturedItem:
     if item.role is Role.REASONING:
         return _CapturedItem(item.id, reasoning=reasoning_of(item))
     return _CapturedItem(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
-
-
-def _families(asked: str, answered: str) -> tuple[str, ...]:
-    """Return the families of the requested and the responding model, sorted, without repeats."""
-    if not answered:
-        return (family(asked),) if asked else ()
-    theirs = family(answered)
-    ours = family(asked) if asked else theirs
-    if ours == theirs:
-        return (theirs,)
-    return (ours, theirs) if ours < theirs else (theirs, ours)

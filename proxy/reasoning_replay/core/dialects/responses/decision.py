@@ -1,11 +1,17 @@
 """Request planner: decides how a request is changed, once the store lookup is done."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Caller, Decision, Origin, Question
+from reasoning_replay.core.dialects.base import Caller, Decision, Question
+from reasoning_replay.core.dialects.continuation import (
+    NOTHING_FOUND,
+    continuation_of,
+    maybe_summary,
+)
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import (
     Repair,
@@ -16,25 +22,17 @@ from reasoning_replay.core.dialects.responses.heal.repair import (
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Profile
-from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.dialects.states import RequestState
-from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined, join
-from reasoning_replay.core.history.matching.matches import is_whole, match_items, parent_of
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
-from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
-from reasoning_replay.core.history.seen import Seen
+from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.sent_items import sent_items
-from reasoning_replay.core.history.turns import Turn, turn_id
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = ["RequestPlanner", "ResponsesSettings"]
 
 _NO_REPAIRS: Mapping[Any, int] = MappingProxyType({})
-_NOTHING_FOUND = LookupResult()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,36 +74,34 @@ class RequestPlanner:
         is_created: bool,
     ) -> Decision:
         """See `Dialect.decide`."""
-        request, held = question.request, found or _NOTHING_FOUND
+        request, held = question.request, found or NOTHING_FOUND
         if held.turns:
             held = self._refusals.without_refused(caller.scope, held)
         base, repairs = body, _NO_REPAIRS
         if request.body is body:  # no lone surrogate had to be replaced
             request, repairs = self._repaired(caller, request, held)
             base = request.body
-        matched = match_items(request, held)
-        parent = parent_of(request, matched, held)
-        joined = NOT_JOINED if held.is_stale else join(matched, held.turns)
-        has_failed = found is None or (held.is_stale and not is_whole(request, matched, held))
-        # Not remembered after a failed lookup or a join: a miss must not become permanent.
-        seen = None if has_failed or joined.left else matched.seen
-        origin = _origin(request, parent, joined, seen)
-        plan = Plan() if has_failed else plan_injection(request, matched, self.profile)
-        state = RequestState.STORE_FAILED if has_failed else RequestState.PLANNED
-        if request.is_stateful:
-            state = RequestState.STATEFUL
+        known = continuation_of(request, found, held, stores=request.stores)
+        has_failed, origin, joined = known.has_failed, known.origin, known.joined
+        plan = Plan() if has_failed else plan_injection(request, known.matched, self.profile)
+        state = RequestState.STATEFUL if request.is_stateful else known.state
         outcomes = plan.outcomes
         if self._settings.is_shadow:
-            summary = _summary(request, plan.notes, question.request)
+            given = question.request
+            summary = maybe_summary(
+                request, plan.notes, lambda: sent_items(given.head, given.places)
+            )
             return Decision(state, body, origin, repairs, outcomes, 0, summary, joined)
         # Upstream reported that it stores nothing (zero data retention), and a blob is missing.
-        keeps_nothing = parent is not None and not parent.is_stored
+        keeps_nothing = known.parent is not None and not known.parent.is_stored
         lacks_blob = keeps_nothing and Outcome.GUARDED_FORM in outcomes
         wants = is_created and self._wants_include(caller.scope, request, lacks_blob=lacks_blob)
         include = include_edit(request) if wants else None
         edits = [*plan.edits, include] if include is not None else plan.edits
         edited = json_spans.apply(base, edits) if edits else base
-        summary = _summary(request, plan.notes, request, plan.edits)
+        summary = maybe_summary(
+            request, plan.notes, lambda: sent_items(request.head, request.places, plan.edits)
+        )
         injected_bytes = plan.injected_bytes
         return Decision(state, edited, origin, repairs, outcomes, injected_bytes, summary, joined)
 
@@ -151,37 +147,3 @@ class RequestPlanner:
                 if not (lacks_blob or request.has_easy_form):
                     return False
         return not self._refusals.is_refused(scope, RefusalKind.INCLUDE, family(request.model))
-
-
-def _origin(request: Request, parent: Turn | None, joined: Joined, seen: Seen | None) -> Origin:
-    """Return the facts about a request that are stored with the turn of its response."""
-    conversation = parent.conversation if parent is not None else b""
-    if conversation in joined.left:
-        conversation = joined.turns[0].conversation
-    named = turn_id(request.continues) if request.continues else b""
-    return Origin(
-        context=request.context(),
-        model=request.model,
-        conversation=conversation,
-        parent=parent.id if parent is not None else named,
-        stores=request.stores,
-        seen=seen,
-    )
-
-
-def _summary(
-    request: Request, notes: Sequence[PlanNote], sent: Request, edits: Sequence[Edit] = ()
-) -> ItemSummary | None:
-    """
-    Return the item summary; None on a fault, which must not fail the request.
-
-    Args:
-        request: The request that the notes are about.
-        notes: Notes of the plan.
-        sent: The request that is sent, before the edits of its items.
-        edits: Those edits.
-    """
-    try:
-        return summarise(request, notes, sent_items(sent.head, sent.places, edits))
-    except Exception:  # noqa: BLE001 (fail open: the request does not need it)
-        return None

@@ -13,6 +13,8 @@ from reasoning_replay.core.dialects.base import (
     Question,
     RefusedBodies,
 )
+from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.decision import RequestPlanner, ResponsesSettings
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
@@ -24,8 +26,6 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     is_refusal,
     is_refusing_event,
 )
-from reasoning_replay.core.dialects.responses.heal.error_names import error_names
-from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.request import ParsedInput, Request, read_request
 from reasoning_replay.core.dialects.responses.routes import retrieved
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
@@ -119,6 +119,10 @@ class ResponsesDialect:
     def is_refusal(self, status: int) -> bool:
         """See `Dialect.is_refusal`."""
         return is_refusal(status)
+
+    def maybe_failing(self, start: bytes) -> bool | None:  # noqa: ARG002 (no start is an error)
+        """See `Dialect.maybe_failing`; this API always sends a status that tells."""
+        return False
 
     def is_failing_event(self, data: bytes) -> bool:
         """See `Dialect.is_failing_event`."""

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from reasoning_replay.core.dialects.base import Usage
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
 
@@ -25,7 +24,6 @@ __all__ = [
     "read_event",
     "read_removals",
     "read_response",
-    "read_usage",
 ]
 
 # Reasons for which upstream left reasoning out of its input, and how much reasoning it used: words
@@ -70,19 +68,6 @@ class _Effort(msgspec.Struct, gc=False):
     context: object = None
 
 
-class _Usage(msgspec.Struct, gc=False):
-    """The fields of a response's `usage` (OpenAI Python SDK 3.52, `response_usage.py`)."""
-
-    input_tokens: object = None
-    input_tokens_details: object = None
-    output_tokens: object = None
-    output_tokens_details: object = None
-
-
-# No response uses more tokens; a larger number is not a token count.
-TOKENS_MAX = 1_000_000_000
-_NO_USAGE = Usage()
-_USAGE = msgspec.json.Decoder(_Usage)
 _EVENT = msgspec.json.Decoder(EventFields)
 _RESPONSE = msgspec.json.Decoder(ResponseFields)
 _LOOSE_RESPONSE = LenientDecoder(ResponseFields)
@@ -167,33 +152,3 @@ def read_context(reasoning: Raw) -> str:
     if not isinstance(context, str):
         return ""
     return context if context in CONTEXTS else "other"
-
-
-def read_usage(raw: bytes | Raw) -> Usage | None:
-    """Decode a response's `usage`; None if it has no counts, as in a response in progress."""
-    try:
-        said = _USAGE.decode(raw)
-    except _ERRORS:
-        return None
-    taken, given = _tokens(said.input_tokens), _tokens(said.output_tokens)
-    usage = Usage(
-        input_tokens=taken,
-        cached_tokens=_part(said.input_tokens_details, "cached_tokens", taken),
-        output_tokens=given,
-        reasoning_tokens=_part(said.output_tokens_details, "reasoning_tokens", given),
-    )
-    return None if usage == _NO_USAGE else usage
-
-
-def _part(details: object, name: str, whole: int | None) -> int | None:
-    """Return a token count that is part of another; None if it is missing or impossible."""
-    if whole is None or not isinstance(details, dict):
-        return None
-    part = _tokens(details.get(name))
-    return part if part is not None and part <= whole else None
-
-
-def _tokens(value: object) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):  # JSON's `true` is an int in Python
-        return None
-    return value if 0 <= value <= TOKENS_MAX else None

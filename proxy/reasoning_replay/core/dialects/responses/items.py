@@ -7,11 +7,17 @@ Types and their keys: `Items` of the Responses API; every vendor adds its own.
 """
 
 import re
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from reasoning_replay.core.dialects.contents import (
+    canonical,
+    chars_of,
+    refusal_in,
+    text_and_rest,
+)
 from reasoning_replay.core.history.fingerprints import TRACE_BYTES, is_distinctive
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
@@ -42,28 +48,9 @@ class _ItemFields(msgspec.Struct, gc=False):
     encrypted_content: Raw = NONE
 
 
-class _Words(msgspec.Struct, gc=False):
-    """A text part of a message."""
-
-    type: Literal["input_text", "output_text", "text"]
-    text: str
-
-
-class _ContentPart(msgspec.Struct, gc=False):
-    type: Raw = NONE
-    text: Raw = NONE
-    refusal: Raw = NONE
-
-
 _HEAD = msgspec.json.Decoder(_ItemFields)
 _LOOSE_HEAD = LenientDecoder(_ItemFields)
 _TEXTS = ("type", "id", "call_id", "role", "name", "status")
-_WORDS = msgspec.json.Decoder(list[_Words])
-_PARTS = msgspec.json.Decoder(list[Raw])
-_PART = msgspec.json.Decoder(_ContentPart)
-_WHOLE_PARTS = msgspec.json.Decoder(list[_ContentPart])
-_SYNTAX = b'"\\{}[]:, '  # JSON syntax; it is in every call, so it is not counted
-_TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
@@ -187,7 +174,9 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
     def text(self) -> str:
         """Folded text of a message; "" for other items and for messages without text."""
         if self._text is None:
-            self._text = folded(_said(self._head.content)[0]) if self.type == "message" else ""
+            self._text = (
+                folded(text_and_rest(self._head.content)[0]) if self.type == "message" else ""
+            )
         return self._text
 
     @property
@@ -207,20 +196,20 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
     def chars(self) -> int:
         """Approximate number of characters of content: short content recurs by chance."""
         if self.type == "message":
-            return len(self.text) or len(_refusal(self._head.content))
+            return len(self.text) or len(refusal_in(self._head.content))
         head = self._head
         does = (head.arguments, head.input, head.action, head.operation, head.code, head.output)
-        return sum(len(bytes(part).translate(None, _SYNTAX)) for part in does if part is not NONE)
+        return sum(chars_of(bytes(part)) for part in does if part is not NONE)
 
     def _read_content(self) -> bytes:
         if self.type == "message":
             if self.text:
                 return digest(b"m", self.text.encode("utf-8", "surrogatepass"))
-            refusal = folded(_refusal(self._head.content))
+            refusal = folded(refusal_in(self._head.content))
             return digest(b"r", refusal.encode("utf-8", "surrogatepass")) if refusal else b""
         head = self._head
         does = (head.arguments, head.input, head.action, head.operation, head.code, head.queries)
-        raw = b"\0".join([b"" if part is NONE else _canonical(bytes(part)) for part in does])
+        raw = b"\0".join([b"" if part is NONE else canonical(bytes(part)) for part in does])
         if not self.name and not raw.strip(b"\0"):
             return b""
         return digest(b"c", self.type.encode(), self.name.encode("utf-8", "surrogatepass"), raw)
@@ -246,7 +235,7 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
 
     def _read_said(self) -> bytes:
         if self.type == "message":
-            words, rest = _said(self._head.content)
+            words, rest = text_and_rest(self._head.content)
             return digest(b"u", folded(words).encode("utf-8", "surrogatepass"), *rest)
         if self.type.endswith("_output"):
             # Without call_id: some clients renumber their calls.
@@ -307,57 +296,3 @@ _ROLES = {
         ("custom_tool_call_output", ""),
     )
 }
-
-
-def _said(content: Raw) -> tuple[str, list[bytes]]:
-    """Split a message's content into its text and the raw parts that are not text."""
-    raw = bytes(content)
-    words = json_spans.text(raw)
-    if words is not None:
-        return words, []
-    try:
-        return "".join([part.text for part in _WORDS.decode(raw)]), []
-    except _ERRORS:
-        pass  # some part is not text, or is malformed
-    try:
-        parts = _PARTS.decode(raw)
-    except _ERRORS:
-        return "", [raw]
-    said: list[str] = []
-    rest: list[bytes] = []
-    for part in parts:
-        try:
-            head = _PART.decode(part)
-        except _ERRORS:
-            rest.append(bytes(part))
-            continue
-        words = json_spans.text(head.text)
-        if words is not None and json_spans.text(head.type) in _TEXT_PARTS:
-            said.append(words)
-        else:
-            rest.append(bytes(head.refusal) or bytes(part))
-    return "".join(said), rest
-
-
-def _refusal(content: Raw) -> str:
-    """Return the text of a message's refusal parts; "" if it has none."""
-    try:
-        parts = _WHOLE_PARTS.decode(content)
-    except _ERRORS:
-        return ""
-    refused = [part.refusal for part in parts if json_spans.text(part.type) == "refusal"]
-    return "".join([json_spans.text(words) or "" for words in refused])
-
-
-def _canonical(raw: bytes) -> bytes:
-    """Return JSON in one canonical spelling, also if it is wrapped in up to three strings."""
-    value = raw
-    for _ in range(3):
-        inner = json_spans.text(value)
-        if inner is None:
-            break
-        value = inner.encode("utf-8", "surrogatepass")
-    try:
-        return msgspec.json.encode(msgspec.json.decode(value), order="sorted")
-    except (*_ERRORS, ValueError, OverflowError):
-        return value

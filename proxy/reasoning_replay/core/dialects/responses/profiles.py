@@ -9,13 +9,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from types import MappingProxyType
-from urllib.parse import urlsplit
+
+from reasoning_replay.core.dialects.upstreams import AUTO, Upstream, upstream_at
 
 __all__ = ["AUTO", "GENERIC", "PROFILES", "Ids", "Profile", "profile_of"]
-
-AUTO = "auto"
 
 # Shapes of `encrypted_content`. Formats change, so a shape only identifies foreign blobs after a
 # refusal that names none. It is never a reason to leave a blob out before the first attempt.
@@ -38,14 +36,11 @@ class Ids(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Upstream):
     """
     The properties of one upstream.
 
     Attributes:
-        name: Value of the setting `upstream_profile`.
-        source: Evidence for the other fields.
-        hosts: Patterns of `host` or `host:port` by which `auto` recognises it; `*` is any text.
         ids: See Ids.
         omits: Members of a reasoning item that are refused on input.
         needs: Member without which reasoning is useless there; "" if any form is useful.
@@ -53,28 +48,14 @@ class Profile:
         keeps_items: Whether it can store items at all. If not, a bare id means nothing to it,
             whatever the request's `store` is.
         blob: Shape of its `encrypted_content`.
-        provider: Name in OpenTelemetry's generative AI conventions; "" if they have none, and
-            `name` is used.
-        base_path: Path of the API on its host; "" if that varies.
-        key_names: Environment variables in which its users keep their key.
-        key_header: Header that carries a key: `authorization` (after `Bearer`) or `api-key`.
-        wants_key: Whether it requires a key by default.
     """
 
-    name: str
-    source: str
-    hosts: tuple[str, ...] = ()
     ids: Ids = Ids.TOGETHER
     omits: tuple[str, ...] = ()
     needs: str = ""
     takes_include: bool = True
     keeps_items: bool = True
     blob: re.Pattern[str] = _ANY
-    provider: str = ""
-    base_path: str = ""
-    key_names: tuple[str, ...] = ("OPENAI_API_KEY",)
-    key_header: str = "authorization"
-    wants_key: bool = True
 
     @property
     def checks_pairs(self) -> bool:
@@ -236,21 +217,12 @@ PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for pr
 
 def profile_of(name: str, upstream_url: str) -> Profile:
     """
-    Return the active profile.
+    Return the active profile; `generic` if this dialect knows nothing of the upstream.
 
     Args:
-        name: A key of PROFILES, or `auto`: the profile of the host, else `generic`.
+        name: Value of the setting `upstream_profile`; `auto`: the profile of the host.
         upstream_url: A valid URL; only its host and port are used.
-
-    Raises:
-        KeyError: The profile does not exist.
     """
     if name != AUTO:
-        return PROFILES[name]
-    parts = urlsplit(upstream_url)
-    host = (parts.hostname or "").rstrip(".")
-    places = (host, f"{host}:{parts.port}")
-    for profile in _ALL:
-        if any(fnmatchcase(place, pattern) for pattern in profile.hosts for place in places):
-            return profile
-    return GENERIC
+        return PROFILES.get(name, GENERIC)
+    return upstream_at(upstream_url, _ALL) or GENERIC

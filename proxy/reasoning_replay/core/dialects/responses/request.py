@@ -1,61 +1,30 @@
 """Parsed request: the body of a request to `/responses`, parsed as far as injection needs it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
-from msgspec import Raw
 
+from reasoning_replay.core.dialects.request_body import ParsedRequest, read_items, read_values
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
-from reasoning_replay.core.history.prefix_cache import ParsedPrefix, PrefixCache
-from reasoning_replay.core.history.request_history import (
-    HistoryPrefix,
-    RequestHistory,
-    empty_prefix,
-    extend,
-)
+from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.tenancy.scope import hint_of
-from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest
-from reasoning_replay.core.wire.json_spans import Member, TooMany, Unspliceable
 
 __all__ = ["ParsedInput", "Request", "read_request"]
 
 ParsedInput = HistoryPrefix[ResponsesItem]
 
 
-# Limits of items in a request's input, and of values in its whole body. Real requests have some
-# thousands of items. A request above a limit is forwarded without parsing.
-ITEMS_MAX = 20_000
-VALUES_MAX = 200_000
-
-
 @dataclass(slots=True)
-class Request(RequestHistory[ResponsesItem]):
-    """
-    One parsed request; `places` is [] if `input` is a string or missing.
-
-    Attributes:
-        body: Body as received, except that lone surrogate escapes may be replaced by U+FFFD.
-        values: JSON of each top-level value.
-    """
-
-    body: bytes = b""
-    values: Mapping[str, Raw] = field(default_factory=dict)
-
-    def raw(self, key: str) -> bytes:
-        """Return the JSON of a top-level value; b"" if it is absent."""
-        return bytes(self.values.get(key, b""))
+class Request(ParsedRequest[ResponsesItem]):
+    """One parsed request; `places` is [] if `input` is a string or missing."""
 
     @property
     def head(self) -> tuple[bytes, ...]:
         """JSON of the members that a model reads before the items."""
         return self.raw("instructions"), self.raw("tools")
-
-    def text(self, key: str) -> str:
-        """Return a top-level string; "" if it is absent or of another type."""
-        raw = self.values.get(key)
-        return (json_spans.text(raw) or "") if raw is not None else ""
 
     @property
     def stores(self) -> bool:
@@ -99,18 +68,7 @@ def read_request(
 
     Cost: linear; about three C passes over the body, and some Python for each new item.
     """
-    json_spans.bound(body, VALUES_MAX)
-    if not body.isascii():
-        try:
-            body.decode()
-        except UnicodeDecodeError as error:
-            raise Unspliceable(str(error)) from error
-    try:
-        values = json_spans.unambiguous(body)
-    except Unspliceable:
-        # The lengths stay the same, so offsets in the new body are valid in the original one.
-        body = json_spans.readable(body)
-        values = json_spans.unambiguous(body)
+    body, values = read_values(body)
     request = Request("", b"", body=body, values=values)
     request.model = request.text("model")
     request.continues = request.text("previous_response_id")
@@ -121,41 +79,12 @@ def read_request(
     if request.text("instructions"):
         request.frame = digest(request.raw("instructions"))
     if request.raw("input").startswith(b"["):
-        _read_items(request, json_spans.place_of(values, body, "input"), cache, tenant)
+        read_items(request, "input", _read_element, cache, tenant)
     elif words := request.text("input"):
         as_message = msgspec.json.encode({"role": "user", "content": words})
         request.said.append(read_item(as_message).said)
     return request
 
 
-def _read_items(
-    request: Request, given: Member, cache: PrefixCache[ParsedInput] | None, tenant: bytes
-) -> None:
-    body, began = request.body, request.frame
-    prefix: ParsedInput = empty_prefix(began)
-    at = 0
-    kept = cache.find(tenant, body, given.start) if cache is not None else None
-    # After the last item, the input continues with a comma or ends: "12" does not continue "1".
-    if kept is not None and kept.parsed.began == began and body[len(kept.prefix)] in b",]":
-        prefix, at = kept.parsed, len(kept.prefix)
-    elements = _elements(body, given, at)
-    if len(prefix.places) + len(elements) > ITEMS_MAX:
-        raise TooMany(f"more than {ITEMS_MAX} items")
-    whole = extend(prefix, [read_item(body[start:end], start, end) for start, end in elements])
-    places = whole.places
-    request.places, request.anchors, request.said = places, whole.anchors, whole.said
-    request.has_reasoning, request.heard = whole.has_reasoning, whole.heard
-    request.frame, request.run = whole.frame, whole.run
-    if cache is not None and places and len(places) > len(prefix.places):
-        parsed = ParsedPrefix(body[: places[-1].item.end], whole, len(places))
-        cache.keep(tenant, parsed, given.start, grown_from=kept if prefix.places else None)
-
-
-def _elements(body: bytes, given: Member, at: int) -> list[tuple[int, int]]:
-    """Return the byte ranges of an input's items: all of them (0), or those after an offset."""
-    if not at:
-        return json_spans.elements(body, given.start, given.end)
-    if body[at : at + 1] == b"]":
-        return []
-    rest = b"[" + body[at + 1 : given.end]
-    return [(at + start, at + end) for start, end in json_spans.elements(rest, 0, len(rest))]
+def _read_element(raw: bytes, start: int, end: int) -> tuple[ResponsesItem]:
+    return (read_item(raw, start, end),)

@@ -79,6 +79,7 @@ class _Seen(msgspec.Struct, gc=False):
     trace_id: str
     method: str
     route: str
+    dialect: str
     status: int
     outcome: str
     error: ErrorNames
@@ -123,6 +124,7 @@ def _seen(number: int, exchange: Exchange, took_s: float | None, prefix: Prefix 
         trace_id=exchange.trace_id,
         method=exchange.method[:NAME_CHARS],
         route=exchange.route,
+        dialect=exchange.dialect,
         status=exchange.status,
         outcome=exchange.outcome,
         error=answer.error,
@@ -142,7 +144,7 @@ def _seen(number: int, exchange: Exchange, took_s: float | None, prefix: Prefix 
         after_ms=times.after_ms,
         received_bytes=exchange.received_bytes,
         sent_bytes=exchange.sent_bytes,
-        scope=exchange.scope,
+        scope=exchange.tenant,
         conversation=exchange.conversation,
         turn=answer.turn,
         parent=request.parent,
@@ -273,6 +275,7 @@ class Recorder:
             "method": called(seen.method) or "",
             "route": seen.route,
             "wrong_path": seen.wrong_path,
+            "dialect": seen.dialect,
             "status": seen.status,
             "outcome": "" if is_open else seen.outcome,
             "error_code": seen.error.code,

@@ -6,12 +6,10 @@ Texts: OpenAI and vendors with the same API, as quoted in public issues of their
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-import msgspec
+from reasoning_replay.core.dialects.error_texts import decoded, is_refusal, read_error
 
 __all__ = [
     "Diagnosis",
@@ -21,9 +19,6 @@ __all__ = [
     "is_refusal",
     "is_refusing_event",
 ]
-
-# Statuses with which the API refuses bad input; 429 and 5xx responses are never healed.
-_STATUSES = frozenset({400, 404, 422})
 
 
 class RefusalKind(StrEnum):
@@ -144,20 +139,11 @@ _OURS = re.compile(
     r"|input\[\d+\]|Invalid 'input",
     re.IGNORECASE,
 )
-# The error is at the start of a message; the rest may quote any text.
-MESSAGE_MAX_CHARS = 4096
-# Depth to which the texts of a refusal are searched: {"detail": [{"error": {"message": …}}]}.
-_DEPTH_MAX = 4
-
-
-def is_refusal(status: int) -> bool:
-    """Return whether a response with this status is worth diagnosing."""
-    return status in _STATUSES
 
 
 def is_failing_event(data: bytes) -> bool:
     """Return whether an event reports that the response failed, for any reason."""
-    event = _decoded(data)
+    event = decoded(data)
     kind = event.get("type") if isinstance(event, dict) else None
     return kind in ("error", "response.failed")
 
@@ -166,7 +152,7 @@ def is_refusing_event(data: bytes) -> bool:
     """Return whether an event reports a failure that the request itself caused."""
     if not is_failing_event(data):
         return False
-    status = _decoded(data).get("status")
+    status = decoded(data).get("status")
     return status is None or (isinstance(status, int) and is_refusal(status))
 
 
@@ -181,13 +167,7 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     """
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
-    said = list(_sayings(_decoded(body)))
-    message = " ".join(text for name, text in said if name not in ("param", "code", "type"))
-    params = [text for name, text in said if name == "param"]
-    codes = [text for name, text in said if name == "code"]
-    if not said:
-        message = body.decode("utf-8", "replace")
-    message = message[:MESSAGE_MAX_CHARS]
+    message, params, codes = read_error(body)
     for kind, pattern in _TABLE:
         if (found := pattern.search(message)) is not None:
             return _read(kind, found.groupdict())
@@ -212,32 +192,3 @@ def _read(kind: RefusalKind, found: dict[str, str | None]) -> Diagnosis:
         is_bound=bool(found.get("bound")),
         is_foreign=bool(found.get("foreign")),
     )
-
-
-def _decoded(body: bytes) -> Any:  # noqa: ANN401 (any JSON that an upstream sends)
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
-
-
-def _sayings(value: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """
-    Yield every (member, text) that may belong to an error, in any of the known structures.
-
-    These are `{"error": {"message": …}}`, `{"error": "…", "code": …}` (xAI), `{"detail": "…"}`, a
-    list of either, and two events: `{"type": "error", …}`, flat or nested, and a failed response.
-    """
-    if depth > _DEPTH_MAX:
-        return
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, list):
-        for each in value:
-            yield from _sayings(each, name, depth + 1)
-    elif isinstance(value, dict):
-        for key in ("error", "detail", "message", "msg", "param", "code", "response"):
-            if key == "response" and isinstance(value.get(key), dict):
-                yield from _sayings(value[key].get("error"), "error", depth + 1)
-            elif key in value:
-                yield from _sayings(value[key], key, depth + 1)

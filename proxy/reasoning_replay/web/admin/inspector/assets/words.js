@@ -11,8 +11,9 @@ const WHY = {
   guarded_model: "another model produced it",
   guarded_unfinished: "the item after it never finished, or upstream has refused it before",
   guarded_form: "this request may not carry it in any form",
+  skipped: "the request switches reasoning off, or the message is of an older round",
   refused: "upstream refused the request with it, and accepted the request without it",
-  degraded: "its id was left out, so that upstream accepts the item without its reasoning",
+  degraded: "its id was left out, or a filler was added, so that upstream accepts the item without its reasoning",
 };
 const ASKED = {
   stateful: "Upstream holds this history itself, so nothing is injected.",

@@ -2,9 +2,9 @@
 
 import pytest
 from msgspec import structs
-from reasoning_replay.core.dialects.responses import refusal_memory
+from reasoning_replay.core.dialects import refusal_memory
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
-from reasoning_replay.core.dialects.responses.refusal_memory import RefusalMemory
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Reasoning, Turn
 

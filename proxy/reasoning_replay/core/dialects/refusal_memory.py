@@ -1,4 +1,4 @@
-"""Refusal memory: blobs and models that upstream refused within the last hour, bounded."""
+"""Refusal memory: what upstream refused within the last hour, by tenant, bounded."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -6,12 +6,14 @@ from operator import is_ as is_same
 from typing import Generic, TypeVar
 
 from reasoning_replay.core.dialects.base import Caller
-from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import Account
 
-__all__ = ["RefusalMemory"]
+__all__ = ["BLOB", "RefusalMemory"]
+
+# The kind under which refused blobs are recorded, in every dialect.
+BLOB = "blob"
 
 # How long a refusal is remembered before upstream is tried again, and how many are remembered.
 REMEMBERED_S = 3600.0
@@ -27,7 +29,7 @@ _V = TypeVar("_V")
 
 class RefusalMemory:
     """
-    The blobs and models that upstream refused, and the accounts that it issued blobs to.
+    What upstream refused, and the accounts that it issued blobs to. Each dialect has its own.
 
     Each process records only the refusals that it has seen. Upstream decides about all other blobs
     and models.
@@ -41,7 +43,7 @@ class RefusalMemory:
         self._issued_for: dict[bytes, tuple[Account, ...]] = {}
 
     def refuse(self, scope: bytes, kind: str, what: str | bytes) -> None:
-        """Record that upstream refused a blob or a model to a tenant."""
+        """Record that upstream refused something to a tenant: a blob, a model, a member."""
         self._until.put(scope, (kind, what), self._clock() + REMEMBERED_S)
 
     def is_refused(self, scope: bytes, kind: str, what: str | bytes) -> bool:
@@ -49,17 +51,21 @@ class RefusalMemory:
         until = self._until.get(scope, (kind, what))
         return until is not None and until > self._clock()
 
+    def knows_tenant(self, scope: bytes) -> bool:
+        """Return whether anything is recorded for a tenant."""
+        return scope in self._until
+
     def knows(self, caller: Caller) -> bool:
         """Return whether any entry may concern this caller's requests."""
-        return caller.scope in self._until or (any(caller.account) and bool(self._issued_for))
+        return self.knows_tenant(caller.scope) or (any(caller.account) and bool(self._issued_for))
 
     def without_refused(self, scope: bytes, looked_up: LookupResult) -> LookupResult:
         """Withhold the reasoning that upstream refused within the last hour."""
-        if scope not in self._until:
+        if not self.knows_tenant(scope):
             return looked_up
 
         def is_refused(blob: bytes) -> bool:
-            return self.is_refused(scope, RefusalKind.BLOB, blob)
+            return self.is_refused(scope, BLOB, blob)
 
         turns = [turn.without_reasoning(is_refused) for turn in looked_up.turns]
         if all(map(is_same, turns, looked_up.turns)):

@@ -1,0 +1,93 @@
+"""Request planner: decides how a request is changed, once the store lookup is done."""
+
+from dataclasses import dataclass, replace
+
+from reasoning_replay.core.dialects.base import Caller, Decision, Question
+from reasoning_replay.core.dialects.chat.heal.fillers import with_known_fillers
+from reasoning_replay.core.dialects.chat.heal.memory import ChatRefusals
+from reasoning_replay.core.dialects.chat.placement import plan_injection
+from reasoning_replay.core.dialects.chat.profiles import Policy, Profile, Rounds
+from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
+from reasoning_replay.core.dialects.chat.sent_messages import sent_messages
+from reasoning_replay.core.dialects.continuation import (
+    NOTHING_FOUND,
+    continuation_of,
+    maybe_summary,
+)
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.plan import Outcome, Plan
+
+__all__ = ["ChatSettings", "RequestPlanner"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSettings:
+    """
+    The settings of this dialect, as plain values.
+
+    Attributes:
+        is_shadow: Whether requests are decided on but sent unchanged.
+        profile: Profile of the upstream.
+        rounds: Rounds that get reasoning; None: as the profile says.
+        capture_max_bytes: Largest event, and most that is kept of one response, in bytes.
+        fills: Whether a message may say that there is no reasoning, if upstream demands it.
+    """
+
+    is_shadow: bool
+    profile: Profile
+    rounds: Rounds | None
+    capture_max_bytes: int
+    fills: bool = False
+
+
+class RequestPlanner:
+    """Planner for the requests to one upstream. It changes no shared state."""
+
+    def __init__(self, settings: ChatSettings, refusals: ChatRefusals) -> None:
+        """Keep the shared settings and the memory of refusals, which is only read."""
+        self._refusals = refusals
+        self._is_shadow = settings.is_shadow
+        self.policy = Policy(settings.profile, settings.rounds)
+
+    def decide(
+        self,
+        caller: Caller,
+        body: bytes,
+        question: Question[ChatRequest],
+        found: LookupResult | None,
+    ) -> Decision:
+        """See `Dialect.decide`."""
+        request, held = question.request, found or NOTHING_FOUND
+        held = self._refusals.without_refused(caller.scope, held)
+        known = continuation_of(
+            request, found, held, stores=False, switched_off=request.is_switched_off
+        )
+        learnt = self._refusals.learnt(caller.scope, request.model)
+        policy = self.policy
+        if any(learnt):
+            policy = replace(policy, refused=learnt.refused, demands=learnt.demands)
+        plan = Plan() if known.has_failed else plan_injection(request, known.matched, policy)
+        is_sent = not self._is_shadow
+        outcomes, sent = plan.outcomes, plan.apply(body) if is_sent else body
+        may_fill = is_sent and request.body is body and not request.is_switched_off
+        if learnt.fillers and may_fill:
+            sent, count = with_known_fillers(sent, learnt.fillers)
+            outcomes = {**outcomes, Outcome.DEGRADED: count} if count else outcomes
+        has_fillers = Outcome.DEGRADED in outcomes
+        return Decision(
+            state=known.state,
+            body=sent,
+            origin=known.origin,
+            outcomes=outcomes,
+            injected_bytes=plan.injected_bytes if is_sent else 0,
+            summary=maybe_summary(
+                request,
+                plan.notes,
+                lambda: (
+                    sent_messages(read_request(sent, {}))
+                    if has_fillers
+                    else sent_messages(request, plan if is_sent else Plan())
+                ),
+            ),
+            joined=known.joined,
+        )

@@ -1,0 +1,335 @@
+"""
+Chat events: the chunks of a streamed completion, and the message that they form together.
+
+The text of a stream is joined as raw JSON: the bodies of its strings are put together without
+decoding them, so the result has the bytes that upstream wrote. Nothing here raises: a value of an
+unexpected type counts as absent.
+"""
+
+import msgspec
+from msgspec import Raw
+
+from reasoning_replay.core.dialects.chat.members import (
+    MESSAGE_MEMBERS,
+    is_emitted_empty,
+    is_empty,
+)
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
+
+__all__ = ["Choice", "Chunk", "MessageJoiner", "read_chunk"]
+
+
+class Choice(msgspec.Struct, gc=False):
+    """
+    The fields of one choice that capture reads.
+
+    Attributes:
+        delta: Members of a chunk's delta.
+        message: Whole message of a JSON response.
+    """
+
+    index: int | None = None
+    delta: dict[str, Raw] | None = None
+    message: Raw = NONE
+    finish_reason: str | None = None
+
+
+class Chunk(msgspec.Struct, gc=False):
+    """The fields of a chunk, or of a whole JSON response, that capture reads."""
+
+    id: str | None = None
+    model: str | None = None
+    created: Raw = NONE
+    choices: list[Choice] | None = None
+    usage: Raw = NONE
+    error: Raw = NONE
+
+    @property
+    def first(self) -> Choice | None:
+        """The choice with index 0, or without an index; the others are not followed."""
+        return next((choice for choice in self.choices or () if not choice.index), None)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether upstream reports an error, also in a response with status 200."""
+        return self.error is not NONE and not is_empty(bytes(self.error))
+
+
+_CHUNK = msgspec.json.Decoder(Chunk)
+_LOOSE_CHUNK = LenientDecoder(Chunk)
+_LOOSE_CHOICE = LenientDecoder(Choice)
+_LIST = msgspec.json.Decoder(list[Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_OBJECTS = msgspec.json.Decoder(list[dict[str, Raw]])
+_INDEX = msgspec.json.Decoder(int)
+_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+
+# Strings of a message that a stream sends piece by piece.
+_TEXTS = frozenset({"content", "refusal", "reasoning_content", "reasoning", "reasoning_text"})
+_DETAILS = "reasoning_details"
+# Types of reasoning details whose pieces are joined, and the strings in them; as the clients'
+# libraries do (OpenRouter's AI SDK provider, ruby_llm, fantasy).
+_JOINED_TYPES = frozenset({b'"reasoning.text"', b'"reasoning.summary"'})
+_JOINED_TEXTS = frozenset({"text", "summary"})
+_SIGNED = b"signature"
+
+
+def read_chunk(data: bytes) -> Chunk | None:
+    """
+    Decode a chunk or a JSON response; None if it is not a JSON object.
+
+    A lone surrogate is marked, because the other half may be in the next chunk.
+    """
+    try:
+        return _CHUNK.decode(data)
+    except _ERRORS:
+        return _loosely(json_spans.marked(data))
+
+
+def _loosely(data: bytes) -> Chunk | None:
+    """Decode a chunk in which some value has an unexpected type."""
+    try:
+        members = _LOOSE_CHUNK.decode(data)
+    except _ERRORS:
+        return None
+    return Chunk(
+        id=json_spans.text(members["id"]),
+        model=json_spans.text(members["model"]),
+        created=members["created"],
+        choices=[_choice(raw) for raw in _elements(members["choices"])],
+        usage=members["usage"],
+        error=members["error"],
+    )
+
+
+def _choice(raw: Raw) -> Choice:
+    try:
+        members = _LOOSE_CHOICE.decode(raw)
+    except _ERRORS:
+        return Choice()
+    return Choice(
+        index=_number(members["index"]),
+        delta=_members(members["delta"]) or None,
+        message=members["message"],
+        finish_reason=json_spans.text(members["finish_reason"]),
+    )
+
+
+class _Detail:
+    """One entry of `reasoning_details`, as its members; texts are pieces that will be joined."""
+
+    def __init__(self, members: dict[str, Raw]) -> None:
+        self.kind = bytes(members.get("type", NONE))
+        self.index = bytes(members.get("index", NONE))
+        self.values: dict[str, bytes] = {}
+        self.texts: dict[str, bytearray] = {}
+        self.add(members)
+
+    def takes(self, members: dict[str, Raw]) -> bool:
+        """Return whether a fragment continues this entry."""
+        if self.kind not in _JOINED_TYPES or bytes(members.get("type", NONE)) != self.kind:
+            return False
+        named, own = bytes(members.get("id", NONE)), self.values.get("id", b"null")
+        has_other_id = named not in (b"", b"null", own) and own != b"null"
+        return bytes(members.get("index", NONE)) == self.index and not has_other_id
+
+    def add(self, members: dict[str, Raw]) -> None:
+        """Join the texts of a fragment, and keep the newest of its other values."""
+        for name, raw in members.items():
+            value = bytes(raw)
+            if name in _JOINED_TEXTS and value[:1] == b'"':
+                self.texts.setdefault(name, bytearray()).extend(value[1:-1])
+                self.values.setdefault(name, b"")  # its place among the members
+            elif name not in self.values or not is_empty(value):
+                self.values[name] = value
+
+    def joined(self) -> bytes:
+        """Return the JSON of the entry."""
+        return _object(self.values | {name: _string(body) for name, body in self.texts.items()})
+
+
+class _Call:
+    """One tool call, as its members; `function` is its name and its arguments."""
+
+    def __init__(self) -> None:
+        self.index: int | None = None
+        self.id = b""
+        self._name = b""
+        self._arguments = bytearray()  # the body of the string
+        self._whole = b""  # arguments that are no string
+        self._values: dict[str, bytes] = {}
+
+    def add(self, members: dict[str, Raw]) -> None:
+        """Add a fragment of the call."""
+        for name, raw in members.items():
+            value = bytes(raw)
+            if name == "function":
+                self.add_function(raw)
+            elif name == "id":
+                self.id = self.id or _unless_empty(value)
+            elif name != "index" and not is_empty(value):
+                self._values[name] = _newest(self._values.get(name, b""), value)
+
+    def add_function(self, raw: Raw) -> None:
+        """Add a fragment of the function."""
+        members = _members(raw)
+        self._name = self._name or _unless_empty(bytes(members.get("name", b"")))
+        arguments = bytes(members.get("arguments", b""))
+        if arguments[:1] == b'"':
+            self._arguments += arguments[1:-1]
+        else:
+            self._whole = _unless_empty(arguments) or self._whole
+
+    @property
+    def function(self) -> bytes:
+        """The JSON of the function."""
+        arguments = self._whole or _string(self._arguments)
+        return _object({"name": self._name or b'""', "arguments": arguments})
+
+    def joined(self) -> bytes:
+        """Return the JSON of the call."""
+        return _object({"id": self.id or b'""', **self._values, "function": self.function})
+
+
+class MessageJoiner:
+    """
+    The message that the deltas of one choice form together.
+
+    Attributes:
+        size_bytes: Bytes that are kept.
+    """
+
+    def __init__(self) -> None:
+        """Start before the first delta."""
+        self.size_bytes = 0
+        self._texts: dict[str, bytearray] = {}
+        self._values: dict[str, bytes] = {}
+        self._details: list[_Detail] = []
+        self._calls: list[_Call] = []
+        self._function: _Call | None = None  # the old form, one call of a message
+
+    def add(self, delta: dict[str, Raw]) -> None:
+        """Add the members of a delta."""
+        for name, raw in delta.items():
+            value = bytes(raw)
+            if is_empty(value) and not is_emitted_empty(name, value):
+                continue
+            if name in _TEXTS:
+                self._add_text(name, value)
+            elif name == _DETAILS:
+                for fragment in _all_members(raw):
+                    self._add_detail(fragment)
+            elif name == "tool_calls":
+                for fragment in _all_members(raw):
+                    self._call_of(fragment).add(fragment)
+            elif name == "function_call":
+                self._function = self._function or _Call()
+                self._function.add_function(raw)
+            elif name in MESSAGE_MEMBERS:
+                self._values[name] = _newest(self._values.get(name, b""), value)
+            else:
+                continue
+            self.size_bytes += len(value)
+
+    def _add_text(self, name: str, value: bytes) -> None:
+        body = self._texts.setdefault(name, bytearray())
+        if value[:1] == b'"':
+            body += value[1:-1]
+        elif name == "content":  # parts, as Mistral sends them
+            for part in _all_members(Raw(value)):
+                said = bytes(part.get("text", b""))
+                body += said[1:-1] if said[:1] == b'"' else b""
+
+    def _add_detail(self, fragment: dict[str, Raw]) -> None:
+        entry = next((each for each in reversed(self._details) if each.takes(fragment)), None)
+        if entry is None:
+            self._details.append(_Detail(fragment))
+        else:
+            entry.add(fragment)
+
+    def _call_of(self, fragment: dict[str, Raw]) -> _Call:
+        """
+        Return the call that a fragment belongs to.
+
+        A call is known by its index. Some upstreams use an index again for the next call, which
+        then has another id; others send whole calls without an index.
+        """
+        index = _number(fragment.get("index", NONE))
+        named = _unless_empty(bytes(fragment.get("id", b"")))
+        if index is None:
+            begins = bool(named) or "name" in _members(fragment.get("function", NONE))
+            found = None if begins or not self._calls else self._calls[-1]
+        else:
+            found = next((each for each in reversed(self._calls) if each.index == index), None)
+        if found is None or (named and found.id and named != found.id):
+            found = _Call()
+            found.index = index
+            self._calls.append(found)
+        return found
+
+    def joined(self) -> bytes:
+        """Return the JSON of the message, as a JSON response would hold it."""
+        members = {"role": b'"assistant"'}
+        members |= {name: _string(body) for name, body in self._texts.items()}
+        if self._details:
+            members[_DETAILS] = _array([each.joined() for each in self._details])
+        members |= self._values
+        if self._calls:
+            members["tool_calls"] = _array([each.joined() for each in self._calls])
+        if self._function is not None:
+            members["function_call"] = self._function.function
+        return json_spans.unmarked(_object(members))
+
+
+def _newest(before: bytes, value: bytes) -> bytes:
+    """Return the newest value; one with a signature is never replaced by one without."""
+    return before if _SIGNED in before and _SIGNED not in value else value
+
+
+def _unless_empty(value: bytes) -> bytes:
+    return b"" if is_empty(value) else value
+
+
+def _string(body: bytearray) -> bytes:
+    return b'"' + bytes(body) + b'"'
+
+
+def _object(members: dict[str, bytes]) -> bytes:
+    return b"{" + b",".join([_key(name) + b":" + value for name, value in members.items()]) + b"}"
+
+
+def _key(name: str) -> bytes:
+    return msgspec.json.encode(name)
+
+
+def _array(values: list[bytes]) -> bytes:
+    return b"[" + b",".join(values) + b"]"
+
+
+def _members(raw: Raw) -> dict[str, Raw]:
+    try:
+        return _OBJECT.decode(raw)
+    except _ERRORS:
+        return {}
+
+
+def _all_members(raw: Raw) -> list[dict[str, Raw]]:
+    try:
+        return _OBJECTS.decode(raw)
+    except _ERRORS:
+        return [members for each in _elements(raw) if (members := _members(each))]
+
+
+def _elements(raw: Raw) -> list[Raw]:
+    try:
+        return _LIST.decode(raw)
+    except _ERRORS:
+        return []
+
+
+def _number(raw: Raw) -> int | None:
+    try:
+        return _INDEX.decode(raw)
+    except _ERRORS:
+        return None

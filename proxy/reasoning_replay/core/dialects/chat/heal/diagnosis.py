@@ -1,0 +1,169 @@
+"""
+Diagnosis: the error in a request that a refusal reports.
+
+One table decides, from the text that upstream sends; nothing is guessed from a status alone.
+Texts: the vendors and gateways of this API, as quoted in public issues of their clients.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS
+from reasoning_replay.core.dialects.error_texts import decoded, is_refusal, read_error
+
+__all__ = [
+    "Diagnosis",
+    "RefusalKind",
+    "diagnose",
+    "is_failing",
+    "is_refusal",
+    "is_refusing",
+    "maybe_failing",
+]
+
+
+class RefusalKind(StrEnum):
+    """The reason for a refusal, as far as it may concern the proxy."""
+
+    LACKS_REASONING = "lacks_reasoning"  # a message or call without the reasoning that led to it
+    FIELD = "field"  # a member that this upstream does not accept
+    BLOB = "blob"  # a signature: damaged, or of another model, account or upstream
+    INPUT = "input"  # another error about messages: the proxy's edits may be the cause
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """
+    A classified refusal.
+
+    Attributes:
+        wanted: Member that it misses; "" if it names none.
+        refused: Members that it does not accept.
+        quoted: The first characters of each signature that it quotes.
+    """
+
+    kind: RefusalKind
+    wanted: str = ""
+    refused: frozenset[str] = frozenset()
+    quoted: frozenset[str] = frozenset()
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether the refusal was classified, so that a cure can be tried."""
+        return self.kind is not RefusalKind.OTHER
+
+
+_NAMES = frozenset({*MESSAGE_MEMBERS, *CALL_MEMBERS})
+# A dotted or bracketed path to a member: messages.2.assistant.x, messages[2].tool_calls[0].x
+_PATH = r"(?:[\w\[\]]+\.)*"
+
+# The member that a message or a call lacks. The first match decides.
+_LACKS = tuple(
+    (re.compile(text, re.IGNORECASE), wanted)
+    for text, wanted in (
+        # OpenRouter. It quotes Google's own text after that.
+        (r"require OpenRouter reasoning details to be preserved", "reasoning_details"),
+        # DeepSeek, since 2026 and before.
+        (r"reasoning_content`? in the thinking mode must be passed back", "reasoning_content"),
+        (r"Missing `reasoning_content` field in the assistant message", "reasoning_content"),
+        # Moonshot, and those who serve its models.
+        (r"reasoning_content is missing in assistant", "reasoning_content"),
+        # Google AI Studio and Vertex AI.
+        (r"is missing a `?thought_signature`?", "extra_content"),
+    )
+)
+# Signatures that upstream cannot use.
+_BLOBS = (
+    # Google AI Studio and Vertex AI.
+    re.compile(r"Corrupted thought signature|Thought signature is not valid", re.IGNORECASE),
+    re.compile(r"thought_signature'? \(TYPE_BYTES\)", re.IGNORECASE),
+    # Anthropic and Amazon Bedrock, through a gateway.
+    re.compile(r"Invalid `?signature`? in `?thinking`? block", re.IGNORECASE),
+)
+_QUOTED = re.compile(r'Base64 decoding failed for \\*"([A-Za-z0-9+/=_-]+)')
+# Members that upstream does not accept; the group is the name.
+_FIELDS = (
+    # Groq and Cerebras.
+    re.compile(rf"property '{_PATH}(\w+)' is unsupported"),
+    # Mistral, and others that check with Pydantic.
+    re.compile(rf"{_PATH}(\w+): (?:extra_forbidden|Extra inputs are not permitted)"),
+    # Google and OpenAI.
+    re.compile(rf"Unknown (?:name|field|parameter):? \\*[\"']{_PATH}(\w+)\\*[\"']"),
+    # JSON Schema.
+    re.compile(r"Additional properties are not allowed \((?:'\w+', )*'(\w+)'"),
+)
+# What else may be about a member that the proxy injected. Gateways leave out the vendor's text.
+_OURS = re.compile(
+    "|".join([*_NAMES, r"thought[ _]?signature", r"^Provider returned error\W*$"]), re.IGNORECASE
+)
+# The start of an error in place of a response. Servers write white space while they work.
+_ERROR = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*"'
+    rb'(?:error|code|message|detail|type"\s*:\s*"error|object"\s*:\s*"error)"'
+)
+_ERROR_MIN_BYTES = 32
+_STATUSES = range(400, 600)
+
+
+def maybe_failing(start: bytes) -> bool | None:
+    """Return whether a JSON response begins as an error; None: its beginning is too short."""
+    if _ERROR.match(start) is not None:
+        return True
+    return False if len(start.lstrip()) >= _ERROR_MIN_BYTES else None
+
+
+def is_failing(data: bytes) -> bool:
+    """Return whether an event, or a whole JSON response, is an error and nothing else."""
+    return _error_in(data) is not None
+
+
+def is_refusing(data: bytes) -> bool:
+    """Return whether such an error was caused by the request itself."""
+    error = _error_in(data)
+    if error is None:
+        return False
+    code = error.get("code")
+    if isinstance(code, str) and code.isdecimal():
+        code = int(code)
+    return is_refusal(code) if isinstance(code, int) and code in _STATUSES else True
+
+
+def _error_in(data: bytes) -> dict[str, object] | None:
+    """Return the members of an error; None if it is not one, or part of a response has come."""
+    said = decoded(data)
+    if isinstance(said, list) and said:
+        said = said[0]
+    if not isinstance(said, dict) or said.get("choices"):
+        return None
+    error = said.get("error")
+    if isinstance(error, dict):
+        return error
+    if error or said.get("object") == "error" or said.keys() & {"code", "detail"}:
+        return said
+    return None
+
+
+def diagnose(status: int, body: bytes) -> Diagnosis:
+    """
+    Classify a refusal.
+
+    Args:
+        status: HTTP status of the response; 400 for an error that `is_refusing` accepts.
+        body: Whole response body after content decoding: JSON in any of the known forms, or plain
+            text; or the data of an event.
+    """
+    if not is_refusal(status):
+        return Diagnosis(RefusalKind.OTHER)
+    message = read_error(body).message
+    for lacks, wanted in _LACKS:
+        if lacks.search(message) is not None:
+            return Diagnosis(RefusalKind.LACKS_REASONING, wanted)
+    if any(blob.search(message) is not None for blob in _BLOBS):
+        return Diagnosis(RefusalKind.BLOB, quoted=frozenset(_QUOTED.findall(message)))
+    named = {name for field in _FIELDS for name in field.findall(message)}
+    if refused := frozenset(named & _NAMES):
+        return Diagnosis(RefusalKind.FIELD, refused=refused)
+    is_ours = not named and _OURS.search(message) is not None
+    return Diagnosis(RefusalKind.INPUT if is_ours else RefusalKind.OTHER)

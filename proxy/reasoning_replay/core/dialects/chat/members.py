@@ -1,0 +1,114 @@
+"""
+Members: the parts of an assistant message that are reasoning, each kept as `"name":value`.
+
+The Chat Completions API has no field for reasoning, so every vendor adds its own: next to the
+`content` of a message, or next to the `function` of a tool call. A client that follows the API's
+schema drops them. Names: the vendors' documentation, and recorded traffic.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from reasoning_replay.core.history.turns import Reasoning
+from reasoning_replay.core.wire.digest import digest
+
+__all__ = [
+    "CALL_MEMBERS",
+    "EMPTY_TEXT",
+    "MESSAGE_MEMBERS",
+    "is_emitted_empty",
+    "is_empty",
+    "is_of_call",
+    "name_of",
+    "reasoning_of",
+    "value_of",
+]
+
+# Members of a message, in the order in which they are injected.
+MESSAGE_MEMBERS = (
+    "reasoning_content",  # DeepSeek, Moonshot, Z.ai, MiniMax, Qwen, xAI, llama.cpp, SGLang, Venice
+    "reasoning",  # OpenRouter, Vercel, Groq, Cerebras, Ollama, vLLM
+    "reasoning_text",  # Copilot
+    "reasoning_opaque",  # Copilot
+    "reasoning_details",  # OpenRouter, Vercel, MiniMax, Snowflake
+    "extra_content",  # Gemini, for a message without calls
+    "thought_signature",  # Gemini through Venice, as above
+)
+# Members of an element of `tool_calls`.
+CALL_MEMBERS = ("extra_content", "thought_signature")
+
+_OF_CALL = "tool_calls."  # begins the id of a member of a call
+# Strings under these keys are opaque to clients: they identify reasoning, and upstream checks them.
+_OPAQUE = frozenset({"signature", "thought_signature", "data", "reasoning_opaque"})
+_EMPTY = frozenset({b"null", b'""', b"[]", b"{}"})
+EMPTY_TEXT = b'""'
+_DEMANDED = "reasoning_content"
+_SPACE = b" \t\r\n"
+_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError)
+
+
+def is_empty(value: bytes) -> bool:
+    """Return whether a JSON value says nothing: null, or an empty string, array or object."""
+    if value in _EMPTY:
+        return True
+    return value[:1] in (b"[", b"{") and value.translate(None, _SPACE) in _EMPTY
+
+
+def is_emitted_empty(name: str, value: bytes) -> bool:
+    """
+    Return whether an empty value is kept all the same: some vendors demand the emitted key.
+
+    Source: MoonshotAI/kimi-cli#2498; DeepSeek's streams begin with it (recorded).
+    """
+    return name == _DEMANDED and value == EMPTY_TEXT
+
+
+def reasoning_of(name: str, value: bytes, *, is_of_call: bool) -> Reasoning | None:
+    """
+    Return a member in its injectable form; None if its value would damage a request.
+
+    Args:
+        name: Name of the member.
+        value: Its JSON, which is kept byte for byte. Text that is not valid Unicode is damage.
+        is_of_call: Whether it is a member of a tool call and not of the message.
+    """
+    try:
+        blobs = {digest(b"blob", blob.encode()) for blob in _opaque(name, _decoded(value))}
+    except _ERRORS:
+        return None
+    known_as = _OF_CALL + name if is_of_call else name
+    raw = b'"%b":%b' % (name.encode(), value)
+    return Reasoning(known_as, raw, tuple(sorted(blobs)), bool(blobs))
+
+
+def is_of_call(part: Reasoning) -> bool:
+    """Return whether reasoning is a member of a tool call."""
+    return part.id.startswith(_OF_CALL)
+
+
+def name_of(part: Reasoning) -> str:
+    """Return the name of a member."""
+    return part.id.removeprefix(_OF_CALL)
+
+
+def value_of(part: Reasoning) -> bytes:
+    """Return the JSON value of a member."""
+    return part.raw[len(name_of(part)) + 3 :]
+
+
+def _decoded(value: bytes) -> object:
+    return msgspec.json.decode(value)
+
+
+def _opaque(name: str, value: object) -> Iterator[str]:
+    """Yield the opaque strings in a value."""
+    if isinstance(value, str):
+        if name in _OPAQUE and value:
+            yield value
+    elif isinstance(value, list):
+        for element in value:
+            yield from _opaque(name, element)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _opaque(key, inner)

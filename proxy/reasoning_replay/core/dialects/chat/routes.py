@@ -1,0 +1,8 @@
+"""Routes: the requests that belong to the Chat Completions API, by method and path."""
+
+from reasoning_replay.core.dialects.routes import RoutePath
+from reasoning_replay.core.dialects.states import Route
+
+__all__ = ["ROUTES"]
+
+ROUTES = (RoutePath(Route.CHAT, "POST", "/chat/completions"),)

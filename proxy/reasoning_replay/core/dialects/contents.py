@@ -1,0 +1,96 @@
+"""
+Contents: the text of messages and the arguments of calls, in the spelling that digests compare.
+
+Every dialect uses them. A value of an unexpected type counts as absent, so nothing here raises.
+"""
+
+from typing import Literal
+
+import msgspec
+from msgspec import Raw
+
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.json_spans import NONE
+
+__all__ = ["canonical", "chars_of", "refusal_in", "text_and_rest"]
+
+
+class _Words(msgspec.Struct, gc=False):
+    """A text part of a message."""
+
+    type: Literal["input_text", "output_text", "text"]
+    text: str
+
+
+class _ContentPart(msgspec.Struct, gc=False):
+    type: Raw = NONE
+    text: Raw = NONE
+    refusal: Raw = NONE
+
+
+_WORDS = msgspec.json.Decoder(list[_Words])
+_PARTS = msgspec.json.Decoder(list[Raw])
+_PART = msgspec.json.Decoder(_ContentPart)
+_WHOLE_PARTS = msgspec.json.Decoder(list[_ContentPart])
+_SYNTAX = b'"\\{}[]:, '  # JSON syntax; it is in every call, so it is not counted
+_TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
+_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+
+
+def text_and_rest(content: Raw) -> tuple[str, list[bytes]]:
+    """Split a message's content into its text and the raw parts that are not text."""
+    raw = bytes(content)
+    words = json_spans.text(raw)
+    if words is not None:
+        return words, []
+    try:
+        return "".join([part.text for part in _WORDS.decode(raw)]), []
+    except _ERRORS:
+        pass  # some part is not text, or is malformed
+    try:
+        parts = _PARTS.decode(raw)
+    except _ERRORS:
+        return "", [raw]
+    said: list[str] = []
+    rest: list[bytes] = []
+    for part in parts:
+        try:
+            head = _PART.decode(part)
+        except _ERRORS:
+            rest.append(bytes(part))
+            continue
+        words = json_spans.text(head.text)
+        if words is not None and json_spans.text(head.type) in _TEXT_PARTS:
+            said.append(words)
+        else:
+            rest.append(bytes(head.refusal) or bytes(part))
+    return "".join(said), rest
+
+
+def refusal_in(content: Raw) -> str:
+    """Return the text of a message's refusal parts; "" if it has none."""
+    try:
+        parts = _WHOLE_PARTS.decode(content)
+    except _ERRORS:
+        return ""
+    refused = [part.refusal for part in parts if json_spans.text(part.type) == "refusal"]
+    return "".join([json_spans.text(words) or "" for words in refused])
+
+
+def canonical(raw: bytes) -> bytes:
+    """Return JSON in one canonical spelling, also if it is wrapped in up to three strings."""
+    value = raw
+    for _ in range(3):
+        inner = json_spans.text(value)
+        if inner is None:
+            break
+        value = inner.encode("utf-8", "surrogatepass")
+    try:
+        return msgspec.json.encode(msgspec.json.decode(value), order="sorted")
+    except (*_ERRORS, ValueError, OverflowError):
+        return value
+
+
+def chars_of(raw: bytes) -> int:
+    """Return the approximate number of characters of a JSON value, without its syntax."""
+    return len(raw.translate(None, _SYNTAX))

@@ -1,0 +1,107 @@
+"""Continuation: the conversation that a request continues, as every dialect decides it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.history.item_summary import ItemSummary, summarise
+from reasoning_replay.core.history.items import HistoryItem
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined, join
+from reasoning_replay.core.history.matching.matches import (
+    Matches,
+    is_whole,
+    match_items,
+    parent_of,
+)
+from reasoning_replay.core.history.plan import PlanNote
+from reasoning_replay.core.history.request_history import RequestHistory
+from reasoning_replay.core.history.sent_items import SentItems
+from reasoning_replay.core.history.turns import Turn, turn_id
+
+__all__ = ["NOTHING_FOUND", "Continuation", "continuation_of", "maybe_summary"]
+
+NOTHING_FOUND = LookupResult()
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """
+    What is known of the conversation that a request continues.
+
+    Attributes:
+        matched: Origin of each matched item.
+        parent: The turn that it continues; None if unknown.
+        joined: Conversations found to be part of the one in which the response is stored.
+        has_failed: Whether the lookup failed, so that nothing may be injected.
+        origin: Facts about the request that are stored with the turn of its response.
+    """
+
+    matched: Matches
+    parent: Turn | None
+    joined: Joined
+    has_failed: bool
+    origin: Origin
+
+    @property
+    def state(self) -> RequestState:
+        """State of the request, if upstream does not hold its history."""
+        return RequestState.STORE_FAILED if self.has_failed else RequestState.PLANNED
+
+
+def continuation_of(
+    request: RequestHistory[HistoryItem],
+    found: LookupResult | None,
+    held: LookupResult,
+    *,
+    stores: bool,
+    switched_off: bool = False,
+) -> Continuation:
+    """
+    Match a request and find the conversation that it continues.
+
+    Args:
+        request: The parsed request.
+        found: Result of the lookups; None if the store did not respond.
+        held: The same, without the reasoning that upstream refused; empty if there is none.
+        stores: As in `Origin`.
+        switched_off: As in `Origin`.
+    """
+    matched = match_items(request, held)
+    parent = parent_of(request, matched, held)
+    joined = NOT_JOINED if held.is_stale else join(matched, held.turns)
+    has_failed = found is None or (held.is_stale and not is_whole(request, matched, held))
+    # Not remembered after a failed lookup or a join: a miss must not become permanent.
+    seen = None if has_failed or joined.left else matched.seen
+    conversation = parent.conversation if parent is not None else b""
+    if conversation in joined.left:
+        conversation = joined.turns[0].conversation
+    named = turn_id(request.continues) if request.continues else b""
+    origin = Origin(
+        context=request.context(),
+        model=request.model,
+        conversation=conversation,
+        parent=parent.id if parent is not None else named,
+        stores=stores,
+        seen=seen,
+        switched_off=switched_off,
+    )
+    return Continuation(matched, parent, joined, has_failed, origin)
+
+
+def maybe_summary(
+    request: RequestHistory[HistoryItem], notes: Sequence[PlanNote], sent: Callable[[], SentItems]
+) -> ItemSummary | None:
+    """
+    Return the item summary; None on a fault, which must not fail the request.
+
+    Args:
+        request: The request that the notes are about.
+        notes: Notes of the plan.
+        sent: Returns the digests of the request as it is sent.
+    """
+    try:
+        return summarise(request, notes, sent())
+    except Exception:  # noqa: BLE001 (fail open: the request does not need it)
+        return None

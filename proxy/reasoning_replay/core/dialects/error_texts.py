@@ -1,0 +1,103 @@
+"""
+Error texts: what an upstream says about a request that it refuses, in any of the known structures.
+
+Every dialect looks for its own errors in these texts.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+__all__ = ["ErrorText", "decoded", "is_refusal", "read_error"]
+
+# Statuses with which the APIs refuse bad input; 429 and 5xx responses are never healed.
+_STATUSES = frozenset({400, 404, 422})
+# The error is at the start of a message; the rest may quote any text.
+MESSAGE_MAX_CHARS = 4096
+# Depth to which an error is searched. A gateway adds four levels around the error of a vendor:
+# {"error": {"metadata": {"raw": "{\"error\": {\"message\": …}}"}}}.
+_DEPTH_MAX = 8
+_MEMBERS = (
+    *("error", "detail", "message", "msg", "param", "code", "response"),
+    *("metadata", "raw", "upstream_error"),  # of gateways: the error of the vendor
+)
+
+
+class ErrorText(NamedTuple):
+    """
+    The texts of an error.
+
+    Attributes:
+        message: All messages in it, cut to a few thousand characters. A validation error has its
+            path and type in front: "body.messages.1.x: extra_forbidden".
+        params, codes: Its values of `param` and `code`.
+    """
+
+    message: str
+    params: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+
+
+def is_refusal(status: int) -> bool:
+    """Return whether a response with this status is worth diagnosing."""
+    return status in _STATUSES
+
+
+def decoded(body: bytes | str) -> Any:  # noqa: ANN401 (any JSON that an upstream sends)
+    """Return decoded JSON; None if it cannot be decoded."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+
+
+def read_error(body: bytes) -> ErrorText:
+    """
+    Return the texts of an error.
+
+    Args:
+        body: Whole response body after content decoding: JSON, or plain text; or the data of an
+            event.
+
+    The structures are `{"error": {"message": …}}`, `{"error": "…", "code": …}` (xAI),
+    `{"detail": "…"}`, a list of one of them (Google), two events, `{"type": "error", …}`, flat or
+    nested, and a failed response, and any of these inside the error of a gateway.
+    """
+    said = list(_sayings(decoded(body)))
+    if not said:
+        return ErrorText(body.decode("utf-8", "replace")[:MESSAGE_MAX_CHARS])
+    message = " ".join(text for name, text in said if name not in ("param", "code"))
+    return ErrorText(
+        message[:MESSAGE_MAX_CHARS],
+        tuple(text for name, text in said if name == "param"),
+        tuple(text for name, text in said if name == "code"),
+    )
+
+
+def _sayings(value: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield every (member, text) that may belong to an error."""
+    if depth > _DEPTH_MAX:
+        return
+    if isinstance(value, str):
+        inner = decoded(value) if value[:1] in ("{", "[") else None
+        if inner is None:
+            yield name, value
+        else:
+            yield from _sayings(inner, name, depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _sayings(each, name, depth + 1)
+    elif isinstance(value, dict):
+        yield from _in_members(value, depth + 1)
+
+
+def _in_members(value: dict[str, object], depth: int) -> Iterator[tuple[str, str]]:
+    if isinstance(path := value.get("loc"), list):  # Pydantic's
+        yield "path", f"{'.'.join(map(str, path))}: {value.get('type')}"
+    for key in _MEMBERS:
+        inner = value.get(key)
+        if key == "response" and isinstance(inner, dict):
+            yield from _sayings(inner.get("error"), "error", depth)
+        else:
+            yield from _sayings(inner, key, depth)

@@ -1,0 +1,192 @@
+"""Refusals as the dialect answers them: parsed, looked up, cured, learnt and decided again."""
+
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from reasoning_replay.core.dialects.base import Caller, Cure, Decision, RefusedBodies
+from reasoning_replay.core.dialects.chat.decision import ChatSettings
+from reasoning_replay.core.dialects.chat.dialect import ChatDialect
+from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.chat.profiles import GENERIC, Rounds
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
+
+from tests.core.dialects.chat.heal.requests import (
+    ASK,
+    RESULT,
+    SIGNED,
+    Json,
+    body,
+    call,
+    message,
+)
+
+SCOPE = b"scope"
+CALLER = Caller(SCOPE, NO_ACCOUNT)
+SETTINGS = ChatSettings(
+    is_shadow=False,
+    profile=GENERIC,
+    rounds=None,
+    fills=False,
+    capture_max_bytes=1 << 20,
+)
+CALL = call(1) | {"id": "call_Zk3mQ9xT7bLw2RsV"}
+OUTPUT = RESULT | {"tool_call_id": CALL["id"]}
+LOST = [ASK, message(CALL), OUTPUT]
+LATER = [*LOST, message(content="7 degrees."), ASK]
+THOUGHT = {"reasoning_content": "I look.", "reasoning": "I look, too."}
+LACKS = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_content")
+NO_TEXT = Diagnosis(RefusalKind.FIELD, refused=frozenset({"reasoning_content"}))
+NO_CALL = Diagnosis(RefusalKind.FIELD, refused=frozenset({"extra_content"}))
+
+
+def dialect(**more: Any) -> ChatDialect:
+    """Return a dialect with these settings."""
+    return ChatDialect(replace(SETTINGS, **more), lambda: 0.0, nullcontext())
+
+
+def captured(one: ChatDialect, said: Json) -> LookupResult:
+    """Return the lookup result of a store that captured one turn."""
+    question = one.ask(body(ASK), {}, SCOPE)
+    decision = one.decide(CALLER, body(ASK), question, LookupResult(), is_created=True)
+    capture = one.capture(decision.origin)
+    choice = {"index": 0, "message": said, "finish_reason": "tool_calls"}
+    capture.read(json.dumps({"id": "chatcmpl-1", "choices": [choice]}).encode())
+    turn = capture.snapshot(1).turn
+    assert isinstance(turn, Turn)
+    return LookupResult([turn])
+
+
+def decided(one: ChatDialect, found: LookupResult, *history: Json, **more: object) -> Decision:
+    """Return the decision about a request."""
+    given = body(*history, **more)
+    return one.decide(CALLER, given, one.ask(given, {}, SCOPE), found, is_created=True)
+
+
+def healed(
+    one: ChatDialect, found: LookupResult, refusal: Diagnosis, *history: Json
+) -> Cure | None:
+    """Return the cure of a request that was decided and refused, after it was accepted."""
+    bodies = RefusedBodies(body(*history), decided(one, found, *history).body)
+    question = one.ask_for_cure(bodies, refusal)
+    assert question.lookups
+    cure = one.cure(SCOPE, bodies, question, refusal, found)
+    if cure is not None:
+        one.learn(SCOPE, refusal, cure)
+    return cure
+
+
+@pytest.mark.parametrize("limit", [{"rounds": Rounds.CURRENT}, {}])
+def test_reasoning_that_a_setting_leaves_out_is_injected_if_it_is_demanded(
+    limit: dict[str, object],
+) -> None:
+    """The upstream refuses the request without it, and so does its next one."""
+    one = dialect(**limit)
+    said = message(content="7 degrees.", **THOUGHT)
+    found = captured(one, said)
+    history = [ASK, message(content="7 degrees."), ASK]
+    before = decided(one, found, *history)
+    assert before.outcomes == ({Outcome.SKIPPED: 2} if limit else {Outcome.INJECTED: 2})
+    cure = healed(one, found, LACKS, *history)
+    after = decided(one, found, *history)
+    assert after.outcomes == {Outcome.INJECTED: 2}
+    if limit:
+        assert cure is not None
+        assert (cure.body, cure.injected) == (after.body, 2)
+    else:
+        assert cure is None
+
+
+def test_an_emitted_empty_text_is_injected_if_it_is_demanded() -> None:
+    """It is what the upstream emitted, so it is no filler."""
+    one = dialect()
+    found = captured(one, message(CALL, reasoning_content=""))
+    assert decided(one, found, *LOST).outcomes == {}
+    cure = healed(one, found, LACKS, *LOST)
+    assert cure is not None
+    assert (cure.injected, cure.degraded) == (1, 0)
+    assert decided(one, found, *LOST).outcomes == {Outcome.INJECTED: 1}
+
+
+def test_a_refused_member_is_never_injected_again() -> None:
+    """The other members of the same turn are."""
+    one = dialect()
+    found = captured(one, message(CALL | {"extra_content": SIGNED}, **THOUGHT))
+    assert decided(one, found, *LOST).outcomes == {Outcome.INJECTED: 3}
+    for refusal, left in ((NO_TEXT, 2), (NO_CALL, 1)):
+        cure = healed(one, found, refusal, *LOST)
+        assert cure is not None
+        assert cure.injected == left
+        after = decided(one, found, *LOST)
+        assert (after.body, after.outcomes) == (cure.body, {Outcome.INJECTED: left})
+    # What a cure injects leaves it out, too.
+    assert healed(one, found, LACKS, *LOST) is None
+
+
+def test_a_refused_signature_is_withheld() -> None:
+    """It is taken out, and the whole run of its call is not injected again."""
+    one = dialect()
+    found = captured(one, message(CALL | {"extra_content": SIGNED}))
+    quotes = Diagnosis(RefusalKind.BLOB, quoted=frozenset({"Es4DCss"}))
+    cure = healed(one, found, quotes, *LOST)
+    assert cure is not None
+    assert (cure.is_clients_own, cure.withheld) == (True, tuple(found.turns))
+    assert decided(one, found, *LOST).outcomes == {Outcome.GUARDED_UNFINISHED: 1}
+
+
+def test_a_filler_is_used_again_once_it_was_accepted() -> None:
+    """Only in a request that the proxy may edit, and counted as degraded."""
+    one = dialect(fills=True)
+    cure = healed(one, LookupResult(), LACKS, *LOST)
+    assert cure is not None
+    assert cure.degraded == 1
+    after = decided(one, LookupResult(), *LOST)
+    assert after.body == cure.body
+    assert after.outcomes == {Outcome.MISSED: 1, Outcome.DEGRADED: 1}
+    own = [ASK, message(CALL, reasoning_content="mine"), OUTPUT]
+    assert decided(one, LookupResult(), *own).outcomes == {Outcome.PRESENT: 1}
+    shadow = dialect(fills=True, is_shadow=True)
+    shadow.learn(SCOPE, LACKS, cure)
+    assert decided(shadow, LookupResult(), *LOST).body == body(*LOST)
+
+
+SURROGATE = b'{"model":"m","messages":[{"role":"user","content":"\\ud83d"}]}'
+
+
+def test_a_body_that_cannot_be_edited_is_sent_as_the_client_sent_it() -> None:
+    """A lone surrogate is not valid Unicode, so nothing can be changed in it safely."""
+    one = dialect(fills=True)
+    bodies = RefusedBodies(SURROGATE, SURROGATE)
+    question = one.ask_for_cure(bodies, LACKS)
+    assert one.cure(SCOPE, bodies, question, LACKS, LookupResult()) is None
+    edited = RefusedBodies(SURROGATE, b'{"messages":[]}')
+    cure = one.cure(SCOPE, edited, question, LACKS, LookupResult())
+    assert cure == Cure(SURROGATE, is_clients_own=True)
+    one.learn(SCOPE, LACKS, Cure(body(ASK), degraded=1))
+    given = SURROGATE.replace(b'"m"', b'"vendor-large"')
+    question = one.ask(given, {}, SCOPE)
+    assert one.decide(CALLER, given, question, None, is_created=True).body is given
+
+
+def test_without_a_scope_nothing_is_remembered() -> None:
+    """A request without a credential can be cured, but nothing is known for it."""
+    one = dialect()
+    bodies = RefusedBodies(body(*LOST), body(*LOST))
+    question = one.ask_for_cure(bodies, NO_TEXT)
+    assert one.cure(None, bodies, question, NO_TEXT, LookupResult()) is None
+
+
+def test_errors_are_found_in_statuses_events_and_successes() -> None:
+    """The dialect passes each to its table."""
+    one = dialect()
+    error = b'{"error":{"message":"reasoning_content is missing in assistant message"}}'
+    assert one.is_refusal(400)
+    assert one.maybe_failing(error) is True
+    assert one.is_failing_event(error)
+    assert one.is_refusing_event(error)
+    assert one.diagnose(400, error) == LACKS

@@ -1,0 +1,347 @@
+"""Placement: what a message lacks is added to it as members, and nothing else changes."""
+
+import json
+from typing import Any
+
+import pytest
+from reasoning_replay.core.dialects.chat.profiles import PROFILES, Rounds
+
+from tests.core.dialects.chat.chats import Chats, assistant, body_of, settings_of, tool, user
+from tests.core.dialects.chat.streams import answer, call, details, stream
+
+ASK = user("What is the weather in Paris, and in Tokyo?")
+ONE, TWO = "call_8hJd02kQpZ71", "call_Zz81mQpr0s3t"
+SIGNED = {"google": {"thought_signature": "Eg=="}}
+TEXT = "I look both of them up, one after the other."
+
+
+def calls(**signed: Any) -> list[dict[str, Any]]:
+    """Return two parallel calls; the first one has these members."""
+    paris = call("weather", '{"city":"Paris"}', None, ONE)
+    return [paris | signed, call("weather", '{"city":"Tokyo"}', None, TWO)]
+
+
+def outputs() -> list[dict[str, Any]]:
+    """Return the outputs of both calls."""
+    return [tool("sunny", ONE), tool("rainy", TWO)]
+
+
+def stripped(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as a client keeps it that follows the API's schema."""
+    kept: dict[str, Any] = {
+        key: message[key] for key in ("role", "content", "tool_calls") if key in message
+    }
+    if "tool_calls" in kept:
+        kept["tool_calls"] = [
+            {key: each[key] for key in ("id", "type", "function")} for each in kept["tool_calls"]
+        ]
+    return kept
+
+
+MESSAGES = [
+    pytest.param(assistant("It is sunny.", reasoning_content="Hm"), id="text"),
+    pytest.param(assistant(tool_calls=calls(), reasoning_content="Hm"), id="calls"),
+    pytest.param(assistant(TEXT, tool_calls=calls(), reasoning="Hm"), id="text-and-calls"),
+    pytest.param(assistant(tool_calls=calls(extra_content=SIGNED)), id="signed-call"),
+    pytest.param(
+        assistant(tool_calls=calls(thought_signature="Eg=="), reasoning_content="Hm"),
+        id="both-places",
+    ),
+    pytest.param(assistant("Sunny.", extra_content=SIGNED), id="signed-text"),
+    pytest.param(assistant("Sunny.", reasoning_text="Hm", reasoning_opaque="o"), id="two-members"),
+    pytest.param(assistant("Sunny."), id="no-reasoning"),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_message_gets_the_members_that_it_was_emitted_with(message: dict[str, Any]) -> None:
+    """The same members are in the same places, and the client's bytes stay."""
+    chats = Chats()
+    chats.learn([ASK], message)
+    later = [ASK, stripped(message), *(outputs() if "tool_calls" in message else [user("Thanks")])]
+
+    (_, got, *_) = chats.send(later)
+
+    for each in got.get("tool_calls", ()):
+        each["index"] = None  # of the stream helper; never sent back
+    want = json.loads(json.dumps(message))
+    for each in want.get("tool_calls", ()):
+        each["index"] = None
+    assert got == want
+
+
+def test_a_null_of_the_same_name_is_replaced() -> None:
+    """In the message and in the call; other nulls stay."""
+    chats = Chats()
+    message = assistant(tool_calls=calls(extra_content=SIGNED), reasoning="Hm", reasoning_text="x")
+    chats.learn([ASK], message)
+    sent = stripped(message) | {"reasoning": None, "refusal": None}
+    sent["tool_calls"][0]["extra_content"] = None
+
+    (_, got, *_) = chats.send([ASK, sent, *outputs()])
+
+    assert (got["reasoning"], got["reasoning_text"], got["refusal"]) == ("Hm", "x", None)
+    assert got["tool_calls"][0]["extra_content"] == SIGNED
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reasoning_content": ""},
+        {"reasoning": "other"},
+        {"reasoning_details": []},
+        {"content": f"<think>Hm</think>{TEXT}"},
+        {"tool_calls": calls(thought_signature="")},
+    ],
+)
+def test_a_message_with_any_reasoning_is_left_alone(change: dict[str, Any]) -> None:
+    """An empty value counts, too: the client knows the member."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), reasoning_content="Hm"))
+    sent = [ASK, stripped(message) | change, *outputs()]
+
+    assert chats.send(sent) == sent
+    assert chats.outcomes(sent) == {"present": 1}
+
+
+CHANGED = [
+    pytest.param({"tool_calls": calls()[::-1]}, {"guarded_form": 1}, id="re-ordered"),
+    pytest.param({"content": "Else."}, {"injected": 1}, id="other-text-but-certain-calls"),
+    pytest.param({"tool_calls": [*calls(), call("add")]}, {"guarded_form": 1}, id="call-added"),
+    pytest.param({"content": None}, {"injected": 1}, id="text-left-out"),
+    pytest.param({"tool_calls": calls()[:1]}, {"injected": 1}, id="call-left-out"),
+    pytest.param({"content": f"\n {TEXT} "}, {"injected": 1}, id="text-trimmed"),
+]
+
+
+@pytest.mark.parametrize(("change", "outcomes"), CHANGED)
+def test_a_message_must_be_that_of_one_turn(
+    change: dict[str, Any], outcomes: dict[str, int]
+) -> None:
+    """All its items come from the turn, in its order; some may be left out."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), reasoning_content="Hm"))
+
+    assert chats.outcomes([ASK, stripped(message) | change, *outputs()]) == outcomes
+
+
+def test_a_turn_in_two_messages_gets_nothing() -> None:
+    """The member belongs to one message, and the client made two."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), reasoning_content="Hm"))
+    made = stripped(message)["tool_calls"]
+    apart = [assistant(TEXT), assistant(tool_calls=made)]
+    split = [assistant(TEXT, tool_calls=made[:1]), outputs()[0], assistant(tool_calls=made[1:])]
+
+    for sent in ([ASK, *apart, *outputs()], [ASK, *split, outputs()[1]]):
+        assert chats.send(sent) == sent
+        assert chats.outcomes(sent) == {"guarded_form": 2}
+
+
+def test_two_turns_in_one_message_get_nothing() -> None:
+    """The client merged what two responses said."""
+    chats = Chats()
+    first = chats.learn([ASK], assistant(tool_calls=calls()[:1], reasoning_content="Hm"))
+    history = [ASK, stripped(first), outputs()[0]]
+    second = chats.learn(history, assistant(tool_calls=calls()[1:], reasoning_content="Hm so"))
+    both = assistant(tool_calls=[*first["tool_calls"], *second["tool_calls"]])
+
+    assert chats.outcomes([ASK, both, *outputs()]) == {"guarded_form": 2}
+
+
+def test_a_key_that_occurs_twice_is_not_edited() -> None:
+    """Readers disagree on which of two equal keys wins."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(tool_calls=calls(), reasoning_content="Hm"))
+    sent = body_of([ASK, stripped(message), *outputs()])
+    sent = sent.replace(b'"content" : null', b'"content" : null , "content" : null')
+
+    decided = chats.decide(sent)
+
+    assert decided.body is sent
+    assert [*map(str, decided.outcomes)] == ["guarded_form"]
+
+
+def test_a_call_in_the_old_form_takes_no_member_of_a_call() -> None:
+    """Only an element of `tool_calls` has a place for it."""
+    chats = Chats()
+    made = call("weather", '{"city":"Paris and all of its suburbs, please"}', None, "a")
+    chats.learn([ASK], assistant(tool_calls=[made | {"extra_content": SIGNED}]))
+    sent = [ASK, {"role": "assistant", "function_call": made["function"]}]
+
+    assert chats.outcomes([*sent, tool("sunny", "")]) == {"guarded_form": 1}
+
+
+@pytest.mark.parametrize(
+    ("model", "outcomes"),
+    [
+        ("glm-5", {"injected": 1}),
+        ("zai/glm-5:nitro", {"injected": 1}),
+        ("deepseek-v4", {"guarded_model": 1}),
+    ],
+)
+def test_reasoning_goes_only_to_the_model_that_emitted_it(
+    model: str, outcomes: dict[str, int]
+) -> None:
+    """Other models refuse a signature, and other text harms them."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, reasoning_content="Hm"))
+    assert chats.outcomes([ASK, stripped(message), user("Go")], model=model) == outcomes
+
+
+def test_a_request_without_a_model_continues_those_without_one() -> None:
+    """Azure's path names a deployment; the request need not name a model."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, reasoning_content="Hm"), model="")
+    other = chats.learn([user("Other?")], assistant("Another long text.", reasoning_content="Hm"))
+
+    assert chats.outcomes([ASK, stripped(message), user("Go")], model="") == {"injected": 1}
+    asked = [user("Other?"), stripped(other), user("Go")]
+    assert chats.outcomes(asked, model="") == {"guarded_model": 1}
+
+
+OFF = {"thinking": {"type": "disabled"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "outcome"),
+    [({}, {}, "injected"), ({}, OFF, "skipped"), (OFF, {}, "injected"), (OFF, OFF, "injected")],
+)
+def test_nothing_is_injected_where_reasoning_is_switched_off(
+    before: dict[str, Any], now: dict[str, Any], outcome: str
+) -> None:
+    """Except if upstream reasoned although it was switched off: the switch has no effect there."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, reasoning_content="Hm"), **before)
+    assert chats.outcomes([ASK, stripped(message), user("Go")], **now) == {outcome: 1}
+
+
+def test_the_rounds_are_a_setting() -> None:
+    """The current round begins after the last message of the user."""
+    history = [ASK]
+    chats, current = Chats(), Chats(settings_of(rounds=Rounds.CURRENT))
+    for one in (chats, current):
+        history = [ASK]
+        said = one.learn(history, assistant(TEXT, reasoning_content="Hm"))
+        history += [stripped(said), user("Go on, please, with the next one.")]
+        said = one.learn(history, assistant(tool_calls=calls(), reasoning_content="Hm"))
+        history += [stripped(said), *outputs()]
+
+    assert chats.outcomes(history) == {"injected": 2}
+    assert current.outcomes(history) == {"skipped": 1, "injected": 1}
+    assert current.outcomes(history[3:]) == {"injected": 1}
+
+
+EMPTY = {"reasoning_content": ""}
+BOTH = {
+    "reasoning": "Hm",
+    "reasoning_content": "Hm",
+    "reasoning_details": [details("text", text="Hm")],
+}
+
+
+@pytest.mark.parametrize(
+    ("profile", "names"),
+    [
+        ("generic", ["reasoning", "reasoning_content", "reasoning_details"]),
+        ("openrouter", ["reasoning_details"]),
+        ("vllm", ["reasoning"]),
+        ("groq", ["reasoning"]),
+        ("mistral", []),
+    ],
+)
+def test_a_profile_says_which_members_go_back(profile: str, names: list[str]) -> None:
+    """Some upstreams emit the same under several names, or refuse what a gateway added."""
+    chats = Chats(settings_of(PROFILES[profile]))
+    message = chats.learn([ASK], assistant(TEXT, **BOTH))
+
+    (_, got, _) = chats.send([ASK, stripped(message), user("Go")])
+
+    assert sorted(got.keys() - {"role", "content"}) == names
+
+
+@pytest.mark.parametrize(("profile", "goes"), [("deepseek", True), ("generic", False)])
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_an_emitted_empty_text_goes_where_it_is_demanded(
+    profile: str, goes: bool, is_streamed: bool
+) -> None:
+    """DeepSeek and Moonshot refuse a message without the member that they emitted."""
+    chats = Chats(settings_of(PROFILES[profile]))
+    said = stream({"reasoning_content": ""}, {"content": TEXT, "reasoning_content": None})
+    chats.take(body_of([ASK]), said if is_streamed else answer(assistant(TEXT, **EMPTY)))
+
+    (_, got, _) = chats.send([ASK, assistant(TEXT), user("Go")])
+
+    assert got == (assistant(TEXT, **EMPTY) if goes else assistant(TEXT))
+
+
+def encrypted(call_id: str) -> dict[str, Any]:
+    """Return encrypted reasoning that names a call."""
+    return {"reasoning_details": [details("encrypted", data="abc", id=call_id)]}
+
+
+@pytest.mark.parametrize(
+    ("named", "sent", "outcomes"),
+    [
+        (ONE, calls(), {"injected": 1}),
+        (ONE, calls()[:1], {"injected": 1}),
+        (ONE, calls()[1:], {"guarded_form": 1}),
+        ("rs_1", calls()[1:], {"injected": 1}),
+    ],
+)
+def test_encrypted_reasoning_needs_the_call_that_it_names(
+    named: str, sent: Any, outcomes: dict[str, int]
+) -> None:
+    """Gemini refuses it without the call."""
+    chats = Chats()
+    chats.learn([ASK], assistant(tool_calls=calls(), **encrypted(named)))
+    message = stripped(assistant(tool_calls=sent))
+
+    assert chats.outcomes([ASK, message, *outputs()]) == outcomes
+
+
+def test_an_unfinished_item_gets_nothing() -> None:
+    """A response that was cut short has no reasoning for its last item."""
+    chats = Chats()
+    made = assistant(TEXT, tool_calls=calls()[1:] + calls(extra_content=SIGNED)[:1], reasoning="Hm")
+    message = chats.learn([ASK], made, "length")
+    text = chats.learn([user("Hi")], assistant(f"Else. {TEXT}", reasoning="Hm"), "length")
+
+    assert chats.outcomes([ASK, stripped(message), *outputs()]) == {
+        "guarded_unfinished": 1,
+        "injected": 1,
+    }
+    assert chats.outcomes([user("Hi"), text | {"reasoning": None}]) == {"guarded_unfinished": 1}
+
+
+def test_unknown_messages_are_counted_once_for_a_run() -> None:
+    """A run ends with a message of the client's side; models without reasoning miss nothing."""
+    chats = Chats()
+    sent = [ASK, assistant("One"), assistant("Two", tool_calls=calls()), *outputs(), assistant("3")]
+
+    assert chats.outcomes(sent) == {"missed": 2}
+    assert chats.outcomes(sent, model="gpt-4o") == {}
+    assert chats.outcomes([ASK]) == {}
+
+
+def test_what_two_turns_may_have_said_is_ambiguous() -> None:
+    """Neither of them is used."""
+    chats = Chats()
+    for reasoning in ("a", "b"):
+        chats.learn([user("Hi")], assistant("Hello!", reasoning=reasoning))
+    sent = [user("Hi"), assistant("Hello!"), user("Go")]
+
+    assert chats.outcomes(sent) == {"ambiguous": 1}
+    assert chats.send(sent) == sent
+
+
+def test_a_withheld_run_of_a_first_call_is_not_counted_twice() -> None:
+    """It is the run of the message and of its first call."""
+    chats = Chats()
+    turn = chats.take(body_of([ASK]), answer(assistant(tool_calls=calls(extra_content=SIGNED))))
+    assert turn is not None
+    (key,) = chats.store.turns
+    chats.store.turns[key] = turn.without_reasoning(lambda _: True)
+    message = stripped(assistant(tool_calls=calls()))
+
+    assert chats.outcomes([ASK, message, *outputs()]) == {"guarded_unfinished": 1}

@@ -1,0 +1,117 @@
+"""Request: a body and its messages, and whether it switches reasoning off."""
+
+import json
+from typing import Any
+
+import pytest
+from reasoning_replay.core.dialects.chat.request import ChatRequest, ParsedMessages, read_request
+from reasoning_replay.core.dialects.request_body import ITEMS_MAX
+from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
+
+CALLS = [{"id": "a", "function": {"name": "add"}}, {"id": "b", "function": {"name": "mul"}}]
+HISTORY: list[dict[str, Any]] = [
+    {"role": "system", "content": "Be good. " * 300},
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "Both.", "tool_calls": CALLS},
+    {"role": "tool", "tool_call_id": "a", "content": "1" * 9000},
+    {"role": "tool", "tool_call_id": "b", "content": "2" * 9000},
+    {"role": "assistant", "content": ""},
+]
+
+
+def read(messages: Any = (), cache: PrefixCache[ParsedMessages] | None = None, **more: Any) -> Any:
+    """Read a request with these messages."""
+    top = {"model": "glm-5", "messages": messages, **more}
+    return read_request(json.dumps(top).encode(), {}, cache, b"t")
+
+
+def facts(request: ChatRequest) -> tuple[object, ...]:
+    """Return what lookup and matching use."""
+    return (
+        [(p.item.type, p.item.start, p.item.end, p.depth, p.heard) for p in request.places],
+        request.anchors,
+        request.said,
+        request.context(),
+    )
+
+
+def test_a_message_with_calls_is_several_places() -> None:
+    """The text and each call are anchors; an empty message is no place."""
+    request = read(HISTORY)
+
+    kinds = ["message", "message", "message", "function_call", "function_call"]
+    assert [p.item.type for p in request.places] == [*kinds, *["function_call_output"] * 2]
+    assert request.anchors == [2, 3, 4]
+    assert request.model == "glm-5"
+    assert len(request.said) == 3
+    assert len(request.run) == 3
+    assert request.frame
+
+
+def test_a_longer_history_is_read_from_where_it_grew() -> None:
+    """The result equals that of a whole parse, also after a message without any item."""
+    cache: PrefixCache[ParsedMessages] = PrefixCache(1 << 20)
+    history = list(HISTORY)
+    for n in range(4):
+        assert facts(read(history, cache)) == facts(read(history))
+        assert cache.size_bytes
+        history += [{"role": "user", "content": f"{n}"}, {"role": "assistant", "content": "Yes"}]
+
+
+def test_a_conversation_name_is_a_hint() -> None:
+    """The same fields and headers count as in the Responses API."""
+    assert read(prompt_cache_key="a").hint == read(prompt_cache_key="a").hint
+    assert read(prompt_cache_key="a").hint != read().hint == b""
+    assert read_request(b"{}", {"x-session-id": "s"}).hint
+
+
+@pytest.mark.parametrize("messages", ["Hi", None, {}, 5])
+def test_other_messages_are_no_history(messages: Any) -> None:
+    """Upstream reports the error itself."""
+    assert read(messages).places == []
+
+
+def test_too_many_items_are_refused() -> None:
+    """The calls of a message count, too."""
+    calls = {"role": "assistant", "tool_calls": [{}] * ITEMS_MAX}
+    with pytest.raises(TooMany):
+        read([calls, calls])
+    with pytest.raises(Unspliceable):
+        read_request(b'{"model":1,"model":2}', {})
+
+
+@pytest.mark.parametrize(
+    ("more", "is_off"),
+    [
+        ({}, False),
+        ({"thinking": {"type": "disabled"}}, True),
+        ({"thinking": False}, True),
+        ({"thinking": {"type": "enabled"}}, False),
+        ({"thinking": None}, False),
+        ({"enable_thinking": False}, True),
+        ({"enable_thinking": True}, False),
+        ({"enable_thinking": 0}, False),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, True),
+        ({"chat_template_kwargs": {"thinking": False}}, True),
+        ({"chat_template_kwargs": {"x": 1}}, False),
+        ({"reasoning_effort": "none"}, True),
+        ({"reasoning_effort": "low"}, False),
+        ({"reasoning": {"enabled": False}}, True),
+        ({"reasoning": {"effort": "none"}}, True),
+        ({"reasoning": {"effort": "low", "enabled": True}}, False),
+        ({"think": False}, True),
+        ({"think": "high"}, False),
+    ],
+)
+def test_the_vendors_switches_are_known(more: dict[str, Any], is_off: bool) -> None:
+    """Each vendor has its own way to switch reasoning off."""
+    assert read([], **more).is_switched_off is is_off
+
+
+def test_a_switch_that_cannot_be_read_is_none() -> None:
+    """Upstream reports the error itself."""
+    deep = b'{"thinking":' + b"[" * 900 + b"]" * 900 + b"}"
+    request = read_request(deep, {})
+    request.values = {"thinking": b"["}  # type: ignore[dict-item]
+    assert not request.is_switched_off

@@ -1,0 +1,31 @@
+"""Registry: each route belongs to one dialect, and each dialect has its own key space."""
+
+from reasoning_replay.core.dialects.registry import (
+    CHAT,
+    DIALECTS,
+    RESPONSES,
+    dialect_of,
+    scope_in,
+    scopes_of,
+)
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
+
+ONE, OTHER = b"one tenant of 16", b"another of 16 by"
+
+
+def test_each_route_belongs_to_one_dialect() -> None:
+    """No two dialects claim a route, and every replayed or captured one has a dialect."""
+    claimed = [route for entry in DIALECTS for route in entry.routes]
+    assert len(claimed) == len(set(claimed))
+    assert set(claimed) >= REPLAYED_ROUTES | CAPTURED_ROUTES
+    assert {dialect_of(route) for route in claimed} == {RESPONSES, CHAT}
+    assert {dialect_of(route) for route in set(Route) - set(claimed)} == {""}
+
+
+def test_no_key_space_is_shared() -> None:
+    """Two dialects of a tenant, and two tenants, never share a scope; Responses keeps the old."""
+    spaces = [*scopes_of(ONE), *scopes_of(OTHER)]
+    assert len(set(spaces)) == len(spaces) == 2 * len(DIALECTS)
+    assert {len(space) for space in spaces} == {16}
+    assert scope_in(RESPONSES, ONE) == scopes_of(ONE)[0] == ONE
+    assert scope_in(CHAT, ONE) == scopes_of(ONE)[1]
