@@ -15,7 +15,6 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPLAY_MODE", "off")
 
 
-@pytest.mark.xfail(reason="the proxy does not replay Chat Completions yet")
 def test_shows_the_fault_and_the_cure(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 0: the direct loop gets the real error, the other one all dropped reasoning."""
     assert demo.run("chat") == 0

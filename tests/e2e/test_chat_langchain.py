@@ -23,8 +23,8 @@ from tests.standin.chat import ChatStandIn, FamilyName
 WAYS: tuple[Way, ...] = get_args(Way)
 QUESTIONS = ("Where does it rain today?", "And tomorrow?")
 STRICT: tuple[FamilyName, ...] = ("deepseek", "kimi", "gemini", "openrouter")
-# The proxied half: add "proxied".
-REACHES: tuple[Reach, ...] = ("straight",)
+# How the client reaches the upstream.
+REACHES: tuple[Reach, ...] = ("straight", "proxied")
 
 
 @pytest.fixture(scope="module")

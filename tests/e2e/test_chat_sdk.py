@@ -26,9 +26,9 @@ STRICT: dict[FamilyName, str] = {
 # Those that accept it, and think worse.
 TOLERANT: tuple[FamilyName, ...] = ("lenient", "groq", "cerebras")
 
-# (how the client reaches the upstream, what it keeps): each of them is served all its turns.
-# The proxied half: add "proxied-declared" and "proxied-respelled".
-SERVED = ("straight-everything", "proxied-everything")
+# (how the client reaches the upstream, what it keeps): each of them is served all its turns. A
+# client that replaces distinctive ids by others of its own is not: both cannot be of one call.
+SERVED = ("straight-everything", "proxied-everything", "proxied-declared")
 # The clients that are refused: the same ones without the proxy.
 REFUSED: tuple[ChatKeeps, ...] = ("declared", "respelled")
 
@@ -101,7 +101,7 @@ async def test_a_client_is_served_all_its_turns(
 
 @pytest.mark.parametrize("ids", ["kimi", "counter", "empty"])
 @pytest.mark.parametrize("way", ["async", "async-stream"])
-@pytest.mark.parametrize("served", SERVED)
+@pytest.mark.parametrize("served", [*SERVED, "proxied-respelled"])
 async def test_turns_that_look_alike_keep_their_own_reasoning(
     ids: Any, way: Way, served: str
 ) -> None:

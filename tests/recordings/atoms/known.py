@@ -86,10 +86,10 @@ CHAT = Known(
         ),
     },
     injected={
-        "alone": None,
-        "responses in pieces": None,
-        "redis": None,
-        "dropped": None,
-        "one tenant": None,
+        "alone": 78,
+        "responses in pieces": 78,
+        "redis": 78,
+        "dropped": 20,
+        "one tenant": 79,
     },
 )
