@@ -11,12 +11,13 @@ from aiohttp import web
 from openai import APIStatusError, AsyncOpenAI
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
+from reasoning_replay.web.errors import REQUEST_ID
 
 from tests.e2e.agent import MARK, MODEL
 from tests.e2e.proxies import proxied
 from tests.standin import Refusal, StandIn
 
-OURS_OR_THE_CLOCKS = {"date", MARK}
+OURS_OR_THE_CLOCKS = {"date", MARK, REQUEST_ID}
 RATE_LIMITED = {
     "retry-after": "0.01",
     "retry-after-ms": "10",

@@ -49,7 +49,8 @@ class File:
 
     def lose_folder(self) -> None:
         """Delete the folder, as when its disk is gone."""
-        shutil.rmtree(self.path.parent)
+        # At once: the store may create the file again while a folder is emptied.
+        shutil.rmtree(self.path.parent.rename(self.path.parent.with_name("gone")))
 
     def find_folder(self) -> None:
         """Create the folder again, empty."""

@@ -5,6 +5,8 @@ Claims name the tenant before upstream has verified the token. So a forged token
 from the response that refuses it, and must not change what is stored.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from tests.security.tenants import bearer, token
@@ -50,7 +52,9 @@ async def test_an_answer_that_refuses_tells_nothing_of_what_was_found(status: st
         refusal = error("Incorrect API key provided.", None, status)
         w.upstream.answers(refusal, refusal)
         answers = [await w.ask(ask(header)) for header in (FORGED, bearer("nobody"))]
-        assert answers[0] == answers[1]
+        # Only the id of the exchange differs: it is random, and tells nothing.
+        heads = [replace(answer.head, request_id=None) for answer in answers]
+        assert (heads[0], answers[0].body) == (heads[1], answers[1].body)
         assert answers[0].mark is None
         assert refusal.endswith(answers[0].body)
 
