@@ -29,7 +29,7 @@ from reasoning_replay.core.history.request_history import RequestHistory
 
 from tests.core.world import Item, World, answer
 
-__all__ = ["MODEL", "Conversation", "Habits", "RandomWorld", "Said", "main", "play", "told"]
+__all__ = ["HEX", "MODEL", "Conversation", "Habits", "RandomWorld", "Said", "main", "play", "told"]
 
 CONVERSATIONS, STEPS = 4, 24
 FAULTS_TOLD = 20
@@ -82,6 +82,8 @@ class Habits:
         clears: Whether old outputs of tools are cleared.
         drops: Whether messages before calls are left out.
         renumbers: Whether calls are renumbered in each request.
+        renames: How a client replaces ids of calls for good, by random ones: "" not at all, in the
+            form of `upstream`, or in its `own`.
         rewrites: Whether messages of the model lose their full stop.
         interleaves: Whether each output follows its call.
     """
@@ -106,6 +108,7 @@ class Habits:
     loses: float = 0
     drops: bool = False
     renumbers: bool = False
+    renames: str = ""
     is_twin: bool = False
 
     @property
@@ -132,6 +135,7 @@ class Habits:
             *(["messages rewritten"] if self.rewrites else []),
             *(["messages before calls dropped"] if self.drops else []),
             *(["calls renumbered"] if self.renumbers else []),
+            *([f"calls renamed: {self.renames}"] if self.renames else []),
             *(["a twin of another"] if self.is_twin else []),
             *(["users say the same"] if self.user_words == "same" else []),
             *([f"name: {self.name}"] if self.name != "none" else []),

@@ -140,7 +140,7 @@ class ChatAgent:
         calls = [
             {
                 # Without an id from the model, a client must make one.
-                "id": (not is_respelled and call["id"]) or f"call_{secrets.token_hex(12)}",
+                "id": (not is_respelled and call["id"]) or f"call_{secrets.token_hex(16)}",
                 "type": "function",
                 "function": {
                     "name": call["function"]["name"],

@@ -11,6 +11,9 @@ __all__ = ["Reach", "reached"]
 
 Reach = Literal["straight", "proxied"]
 
+# Profiles that have another name than the family. By its host, the stand-in would be unknown.
+PROFILES = {"kimi": "moonshot", "lenient": "generic"}
+
 
 @contextlib.asynccontextmanager
 async def reached(standin: ChatStandIn, reach: Reach, **more: Any) -> AsyncIterator[str]:
@@ -26,5 +29,7 @@ async def reached(standin: ChatStandIn, reach: Reach, **more: Any) -> AsyncItera
         if reach == "straight":
             yield standin.base_url
             return
-        async with proxied(standin, **more) as base_url:
+        name = standin.family.name
+        profile = {"upstream_profile": PROFILES.get(name, name)}
+        async with proxied(standin, **(profile | more)) as base_url:
             yield base_url

@@ -28,9 +28,11 @@ TOLERANT: tuple[FamilyName, ...] = ("lenient", "groq", "cerebras")
 # The profile of a family, if it has another name.
 PROFILES: dict[FamilyName, str] = {"kimi": "moonshot", "lenient": "generic"}
 
-# (how the client reaches the upstream, what it keeps): each of them is served all its turns. A
-# client that replaces distinctive ids by others of its own is not: both cannot be of one call.
+# (how the client reaches the upstream, what it keeps): each of them is served all its turns.
 SERVED = ("straight-everything", "proxied-everything", "proxied-declared")
+# A client with ids of its own; OpenRouter's encrypted reasoning names its call by upstream's id.
+RENAMING = "proxied-respelled"
+BY_ID: FamilyName = "openrouter"
 # The clients that are refused: the same ones without the proxy.
 REFUSED: tuple[ChatKeeps, ...] = ("declared", "respelled")
 
@@ -101,13 +103,43 @@ async def test_a_client_is_served_all_its_turns(
         assert [one.body for one in standin.received] == [step.body for step in agent.steps]
 
 
-@pytest.mark.parametrize("ids", ["kimi", "counter", "empty"])
+@in_pairs(family=[name for name in (*STRICT, *TOLERANT) if name != BY_ID], loop=[*LOOPS], way=WAYS)
+async def test_a_client_may_replace_the_ids_of_calls(
+    family: FamilyName, loop: Any, way: Way
+) -> None:
+    """If the ids are the client's own, content and position decide: all reasoning is there."""
+    standin = ChatStandIn(family, loop=loop)
+    async with (
+        reached(standin, "proxied") as base_url,
+        ChatAgent(base_url, standin.family.model, way, "respelled") as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    if loop == "plain" and family not in STRICT:
+        assert_none_wrong(standin, agent.steps)
+    else:
+        assert_all_there(standin, agent.steps)
+
+
+async def test_reasoning_that_names_its_call_needs_the_id() -> None:
+    """Encrypted details that name another id than the call's would be refused as well."""
+    standin = ChatStandIn(BY_ID, loop="one_call")
+    async with (
+        reached(standin, "proxied") as base_url,
+        ChatAgent(base_url, standin.family.model, "async", "respelled") as agent,
+    ):
+        with pytest.raises(BadRequestError) as caught:
+            await agent.converse(QUESTIONS)
+    assert STRICT[BY_ID] in json.dumps(caught.value.response.json())
+    assert standin.found("equal", "wrong", "foreign") == []
+
+
+@pytest.mark.parametrize("ids", ["kimi", "counter", "empty", "random", "deepseek"])
 @pytest.mark.parametrize("way", ["async", "async-stream"])
-@pytest.mark.parametrize("served", [*SERVED, "proxied-respelled"])
+@pytest.mark.parametrize("served", [*SERVED, RENAMING])
 async def test_turns_that_look_alike_keep_their_own_reasoning(
     ids: Any, way: Way, served: str
 ) -> None:
-    """With ids that repeat, and the same words in every turn, only the place of a turn is left."""
+    """With the same words in every turn and ids that repeat or are replaced, the place decides."""
     reach, keeps = cases(served)
     standin = ChatStandIn("kimi", loop="chain", repeats=True, ids=ids)
     async with (

@@ -63,6 +63,7 @@ class RequestHistory(Generic[ItemT_co]):
             references and the frame.
         frame: Digest of instructions, system and developer messages; b"" without any.
         run: The model's last run of items.
+        may_rename: Whether clients of the API replace the ids of calls by their own (`renaming`).
     """
 
     model: str
@@ -76,6 +77,7 @@ class RequestHistory(Generic[ItemT_co]):
     heard: list[ItemT_co] = field(default_factory=list)
     frame: bytes = b""
     run: list[ItemT_co] = field(default_factory=list)
+    may_rename: bool = False
     _chains: list[bytes] | None = None
     _wholes: list[bytes] | None = None
 

@@ -28,6 +28,7 @@ def test_nothing_wrong_is_injected_and_no_prefix_moves(numbers: range) -> None:
 def test_most_of_what_is_due_is_injected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without ids of messages and rare habits; split messages and short texts lower the share."""
     monkeypatch.setattr(engine, "RARE", {})
+    monkeypatch.setattr(worlds, "RENAMES", [""])
     monkeypatch.setattr(worlds, "STYLES", [style for style in worlds.STYLES if style != "split"])
     counts, _ = play(range(200), ChatWorld)
 

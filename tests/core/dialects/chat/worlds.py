@@ -24,10 +24,13 @@ from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.request_history import RequestHistory
 
-from tests.core.worlds import MODEL, Conversation, Habits, RandomWorld, Said, main
+from tests.core.worlds import HEX, MODEL, Conversation, Habits, RandomWorld, Said, main
 
 __all__ = ["ChatWorld"]
 
+# Forms of call ids: those of the upstreams of a gateway, and that of a client.
+FORMS, OWN = ("call_{}", "chatcmpl-tool-{}", "tool_{}"), "toolu_{}"
+RENAMES = ("", "", "", "", "own", "upstream")
 # How a client spells what it sends again.
 STYLES = ("plain", "plain", "respaced", "parts", "trimmed", "nulls", "split")
 
@@ -36,6 +39,9 @@ class ChatWorld(RandomWorld):
     """
     Several conversations of one tenant.
 
+    In a third of the worlds, responses have ids of several forms, as those of a gateway. A third of
+    the clients replace them by their own.
+
     Reasoning at the start of a response is `reasoning_content` of the message; reasoning before a
     later call is `extra_content` of that call.
     """
@@ -43,13 +49,56 @@ class ChatWorld(RandomWorld):
     shapes = ("R C", "R C", "R M C", "R C C", "R M", "C", "R C R C", "R M C C", "C R C")
 
     def __init__(self, number: int) -> None:
-        super().__init__(number)
         self._style = Random(f"style {number}").choice(STYLES)  # noqa: S311 - the same each time
+        self._ids = Random(f"ids {number}")  # noqa: S311 - as above
+        self._forms = FORMS[: self._ids.choice((1, 1, len(FORMS)))]
+        self._own: dict[tuple[int, int], str] = {}  # response and index of a call -> the new id
         self._body = b""
         self._holders: list[list[int]] = []  # for each message the items of the request in it
+        super().__init__(number)
 
     def _habits(self) -> Habits:
-        return replace(super()._habits(), ids="dropped")  # messages have none
+        renames = self._ids.choice(RENAMES)
+        return replace(super()._habits(), ids="dropped", renames=renames)  # messages have no ids
+
+    def _named(self, one: Conversation, prefix: str, digits: int) -> str:
+        named = super()._named(one, prefix, digits)
+        if prefix != "call" or one.habits.naming != "random":
+            return named
+        return self._ids.choice(self._forms).format(named.removeprefix("call_"))
+
+    def _kept(self, one: Conversation) -> list[Said]:
+        items = super()._kept(one)
+        if not one.habits.renames:
+            return items
+        names: dict[str, str] = {}
+        for n, said in enumerate(items):
+            call_id = said.item.get("call_id", "")
+            if said.kind == "C":
+                names[call_id] = self._renamed(one, said)
+            if said.kind in "CO":
+                new = {"call_id": names.get(call_id, "call_lost")}
+                items[n] = replace(said, item=said.item | new)
+        return items
+
+    def _renamed(self, one: Conversation, said: Said) -> str:
+        """Return the client's own id of a call."""
+        form = OWN if one.habits.renames == "own" else self._forms[0]
+        drawn = "".join(self._ids.choices(HEX, k=24))
+        return self._own.setdefault((said.response, said.k), form.format(drawn))
+
+    def _judge_one(
+        self, one: Conversation, sent: list[Said], more: dict[str, Any], n: int, blob: str
+    ) -> None:
+        """Judge as the engine does; but a random id that the client keeps is visible as well."""
+        said, habits = sent[n], one.habits
+        keeps = habits.naming == "random" and not (habits.renames or habits.renumbers)
+        named = any(each.kind == "C" and each.response == said.response for each in sent)
+        if keeps and named and int(blob.partition(".")[0]) != said.response:
+            self._count(one, "wrong", 1)
+            self.faults.append(f"wrong: {blob} before item {n}, in spite of its id: {habits}")
+        else:
+            super()._judge_one(one, sent, more, n, blob)
 
     @staticmethod
     def zero_name(one: Conversation, n: int) -> str:

@@ -33,6 +33,8 @@ _SWITCHES: dict[str, tuple[tuple[str, object], ...]] = {
 class ChatRequest(ParsedRequest[ChatItem]):
     """One parsed request; `places` is [] if `messages` is missing or not an array."""
 
+    may_rename: bool = True
+
     @property
     def head(self) -> tuple[bytes, ...]:
         """JSON of the members that a model reads before the messages."""

@@ -1,6 +1,6 @@
 """Candidates: the turns found for a request, searched by the ids of their items."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
@@ -8,6 +8,7 @@ from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import IndexedTurns, ItemIndex, Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import response_named_by
+from reasoning_replay.core.history.matching.renaming import have_one_origin
 from reasoning_replay.core.history.request_history import Place
 from reasoning_replay.core.history.turns import Emitted, Turn, turn_id
 
@@ -88,6 +89,11 @@ class Candidates:
         """Record that a captured item is matched: each is used once."""
         self._used.add(_place(match))
 
+    def knows_call_of(self, places: Iterable[Place[HistoryItem]]) -> bool:
+        """Return whether a call of a request has the random id of a captured one."""
+        called = ((place.item.call_id, place.item.name) for place in places)
+        return any(this in self._by_call and is_distinctive(this, name) for this, name in called)
+
     def free(self, matches: Iterable[Match], item: HistoryItem) -> list[Match]:
         """Return the captured items that are not matched yet and agree in type and tool name."""
         used = self._used
@@ -153,14 +159,24 @@ def _agrees(item: HistoryItem, emitted: Emitted) -> bool:
     return not (item.name and emitted.name and item.name != emitted.name)
 
 
-def may_be_called(item: HistoryItem, emitted: Emitted) -> bool:
-    """Return whether the ids of an item allow that it is an emitted one."""
+def may_be_called(
+    item: HistoryItem, emitted: Emitted, are_renamed: Callable[[], bool] = bool
+) -> bool:
+    """
+    Return whether the ids of an item allow that it is an emitted one.
+
+    Args:
+        item: Item of a request.
+        emitted: Captured item.
+        are_renamed: Whether the client may have replaced the ids of calls (`renaming`).
+    """
     if _are_two(item.id, emitted.id) or _are_two_numbers(item.call_id, emitted.call_id):
         return False
     return (
         item.call_id in ("", emitted.call_id)
         or not is_distinctive(item.call_id, item.name)
         or not is_distinctive(emitted.call_id, emitted.name)
+        or (not have_one_origin(item.call_id, emitted.call_id, item.name) and are_renamed())
     )
 
 

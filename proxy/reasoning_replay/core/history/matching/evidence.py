@@ -11,7 +11,7 @@ from reasoning_replay.core.history.matching.candidates import (
     says_the_same,
 )
 from reasoning_replay.core.history.request_history import RequestHistory
-from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Turn
+from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Emitted, Turn
 
 __all__ = ["LINKS_WEIGHED", "Evidence", "Pairs"]
 
@@ -33,6 +33,7 @@ class Evidence:
         self._request = request
         self._places = request.places
         self._known = known
+        self._renamed: bool | None = None  # computed on first use
 
     def pairs_in_place(self, block: Block, turn: Turn, shift: int | None) -> Pairs:
         """
@@ -150,7 +151,7 @@ class Evidence:
             item = self._places[n].item
             for step in range(at, len(emitted)):
                 said = turn.items[emitted[step]]
-                if says_the_same(item, said) and may_be_called(item, said):
+                if says_the_same(item, said) and self._may_be_called(item, said):
                     pairs[n] = emitted[step]
                     at = step + 1
                     break
@@ -165,4 +166,14 @@ class Evidence:
     def may_be(self, n: int, match: Match) -> bool:
         """Return whether an item can be a captured one, regardless of its content."""
         item, emitted = self._places[n].item, match.emitted
-        return bool(self._known.free([match], item)) and may_be_called(item, emitted)
+        return bool(self._known.free([match], item)) and self._may_be_called(item, emitted)
+
+    def _may_be_called(self, item: HistoryItem, emitted: Emitted) -> bool:
+        return may_be_called(item, emitted, self._are_renamed)
+
+    def _are_renamed(self) -> bool:
+        """Return whether the client may replace ids of calls: it keeps none that is known."""
+        if self._renamed is None:
+            may_be = self._request.may_rename
+            self._renamed = may_be and not self._known.knows_call_of(self._places)
+        return self._renamed
