@@ -11,6 +11,8 @@ from tests.recordings.atoms.tape import Recording
 __all__ = ["Reason", "reason_of", "twin_of"]
 
 Line = tuple[Role, tuple[str, ...]]
+# What has fewer letters and digits recurs by chance.
+SHORT = 24
 
 
 class Reason(StrEnum):
@@ -18,14 +20,21 @@ class Reason(StrEnum):
 
     VISIBLE = "the client sends it as visible text, `<think>` or thinking chunks: nothing to strip"
     EMPTY = "the client sends an empty member of its own in that message"
+    LITTLE = (
+        "the client lost a part of the answer, and the rest is short, with no message before it"
+    )
     TWIN = "another conversation of the tenant has the same history, the same answer and its ids"
     LOOKALIKE = "the same, except for ids of calls, which are short, counted or were sent as well"
 
 
 def reason_of(adapter: Adapter, this: Take) -> Reason | None:
-    """Return the reason why an exchange is not restored, however few others the tenant has."""
+    """
+    Return the reason why an exchange is not restored, however few others the tenant has.
+
+    Little is left if a message that begins the request is short and lacks a part of the answer.
+    """
     if not this.is_held:
-        return None
+        return Reason.LITTLE if _is_little(adapter, this) else None
     history = _history(adapter, this.body.decode())
     has_text = any(atom.value for at in this.kept for atom in history[at].held)
     return Reason.VISIBLE if has_text else Reason.EMPTY
@@ -57,6 +66,19 @@ def twin_of(adapter: Adapter, this: Take, mix: Iterable[Recording]) -> Reason | 
                     is_twin = (other.visible, other.ids) == (lack.answer.visible, lack.answer.ids)
                     found.add(Reason.TWIN if is_twin else Reason.LOOKALIKE)
     return next((reason for reason in (Reason.TWIN, Reason.LOOKALIKE) if reason in found), None)
+
+
+def _is_little(adapter: Adapter, this: Take) -> bool:
+    lack = this.lacks.get(0)
+    if lack is None:
+        return False
+    mine = _history(adapter, this.body.decode())[0]
+    is_part = {*mine.visible, ""} < {*lack.answer.visible, ""}
+    return is_part and sum(map(_letters, mine.visible)) < SHORT
+
+
+def _letters(visible: str) -> int:
+    return sum(each.isalnum() for each in visible)
 
 
 @cache

@@ -76,13 +76,17 @@ async def test_streams_may_be_cut_anywhere(name: str) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 async def test_a_cut_head_makes_nothing_wrong(name: str, own_redis: RedisServer) -> None:
     """If the client forgets its first messages, each conversation still gets only its own."""
-    adapter = ADAPTERS[name][0]
+    adapter, known = ADAPTERS[name]
     single = await alone(adapter, load(adapter, "oracle"), Variant.HEAD_CUT)
     mixed, complaints = await one_tenant(adapter, mix(adapter), own_redis.url, Variant.HEAD_CUT)
 
     assert faults(single) == []
     assert faults(mixed) == []
     assert complaints == []
+    lacking = {one.name for one in single if one.is_lacking}
+    assert lacking == set(excuses(adapter, single))
+    if {one.name for one in single} & set(known.alone):
+        assert lacking - set(known.alone) == set(known.head_cut)
 
 
 @slow
