@@ -73,6 +73,22 @@ PASSED_BACK = "The `reasoning_content` in the thinking mode must be passed back 
 KIMI = (
     "thinking is enabled but reasoning_content is missing in assistant tool call message at index"
 )
+NOT_KEPT = (
+    "preserved thinking (thinking.keep=all) requires reasoning_content on every assistant message,"
+    " but assistant message at index 3 is missing reasoning_content"
+)
+STARTS_WITH = (
+    "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`."
+    " When `thinking` is enabled, a final `assistant` message must start with a thinking block."
+)
+MODIFIED = (
+    "messages.3.content.1: `thinking` or `redacted_thinking` blocks in the latest assistant message"
+    " cannot be modified. These blocks must remain as they were in the original response."
+)
+DISABLED = (
+    "When thinking is disabled, an `assistant` message in the final position cannot contain"
+    " `thinking`. To use thinking blocks, enable `thinking` in your request."
+)
 GROQ = (
     "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property"
     " 'reasoning_content' is unsupported)]"
@@ -117,6 +133,8 @@ SAID = [
         ),
         LACKS_TEXT,
     ),
+    (400, error("The `content[].thinking` in the thinking mode must be passed back."), LACKS_TEXT),
+    (400, error(NOT_KEPT), LACKS_TEXT),
     (400, {**error(f"{KIMI} 12"), "type": "error"}, LACKS_TEXT),
     (400, {"code": 20015, "message": f"{KIMI} 32", "data": None}, LACKS_TEXT),
     (
@@ -149,7 +167,10 @@ SAID = [
     # O1-O3: OpenRouter
     (400, openrouter(DETAILS + json.dumps(google(STUDIO), indent=2)), LACKS_DETAILS),
     (400, openrouter(DETAILS + json.dumps(google(VERTEX), indent=2)), LACKS_DETAILS),
+    (400, openrouter(error(STARTS_WITH)), LACKS_DETAILS),
+    (400, openrouter(error(STARTS_WITH.replace("`", ""))), LACKS_DETAILS),
     (400, openrouter({"message": ANTHROPIC}), BLOB),
+    (400, openrouter(error(f"{ANTHROPIC} The block is bound to a different conversation.")), BLOB),
     (400, openrouter({"message": ANTHROPIC.replace("`", "")}), BLOB),
     (400, openrouter(error(ANTHROPIC)), BLOB),
     (400, openrouter(google("Corrupted thought signature.")), BLOB),
@@ -206,6 +227,9 @@ SAID = [
     # Perhaps about an injected member
     (400, error("Invalid type for messages[1].reasoning_details"), INPUT),
     (400, error("The thought signature has expired"), INPUT),
+    (400, openrouter(error(MODIFIED)), INPUT),
+    (400, openrouter(error(DISABLED)), INPUT),
+    (400, openrouter(error("each thinking block must contain non-whitespace thinking")), INPUT),
     # Not about reasoning
     (400, error("property 'store' is unsupported, did you mean 'stop'?"), OTHER),
     (

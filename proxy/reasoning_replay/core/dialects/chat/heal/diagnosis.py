@@ -65,13 +65,17 @@ _LACKS = tuple(
     for text, wanted in (
         # OpenRouter. It quotes Google's own text after that.
         (r"require OpenRouter reasoning details to be preserved", "reasoning_details"),
-        # DeepSeek, since 2026 and before.
+        # DeepSeek, since 2026 and before; the second form through a translator to Messages.
         (r"reasoning_content`? in the thinking mode must be passed back", "reasoning_content"),
+        (r"content\[\]\.thinking`? in the thinking mode must be passed back", "reasoning_content"),
         (r"Missing `reasoning_content` field in the assistant message", "reasoning_content"),
         # Moonshot, and those who serve its models.
         (r"reasoning_content is missing in assistant", "reasoning_content"),
+        (r"requires reasoning_content on every assistant message", "reasoning_content"),
         # Google AI Studio and Vertex AI.
         (r"is missing a `?thought_signature`?", "extra_content"),
+        # Anthropic, through a gateway.
+        (r"Expected `?thinking`? or `?redacted_thinking`?, but found", "reasoning_details"),
     )
 )
 # Signatures that upstream cannot use.
@@ -96,7 +100,18 @@ _FIELDS = (
 )
 # What else may be about a member that the proxy injected. Gateways leave out the vendor's text.
 _OURS = re.compile(
-    "|".join([*_NAMES, r"thought[ _]?signature", r"^Provider returned error\W*$"]), re.IGNORECASE
+    "|".join(
+        (
+            *sorted(_NAMES),
+            r"thought[ _]?signature",
+            # Anthropic, through a gateway: a block at the wrong place, changed, or empty.
+            r"thinking`? blocks in the latest assistant message cannot be modified",
+            r"in the final position cannot contain `?thinking",
+            r"each thinking block must contain",
+            r"^Provider returned error\W*$",
+        )
+    ),
+    re.IGNORECASE,
 )
 # The start of an error in place of a response. Servers write white space while they work.
 _ERROR = re.compile(
