@@ -78,6 +78,32 @@ def test_details_are_joined_by_index_and_type() -> None:
     assert message(*deltas)["reasoning_details"] == want
 
 
+def test_details_without_an_index_keep_their_order() -> None:
+    """Text after another entry is an entry of its own: nothing else tells where it belongs."""
+    deltas = [
+        {"reasoning_details": [details("text", None, text="a"), details("text", None, text="b")]},
+        {"reasoning_details": [details("encrypted", None, data="x")]},
+        {"reasoning_details": [details("text", None, text="c")]},
+    ]
+    want = [
+        details("text", None, text="ab"),
+        details("encrypted", None, data="x"),
+        details("text", None, text="c"),
+    ]
+    assert message(*deltas)["reasoning_details"] == want
+
+
+def test_many_entries_are_joined_in_linear_time() -> None:
+    """In quadratic time, this test takes many minutes."""
+    count = 60_000
+    entries = [{"type": "reasoning.text", "index": n, "text": "a"} for n in range(count)]
+    calls = [{"index": n, "function": {"name": "a"}} for n in range(count)]
+
+    made = message({"reasoning_details": entries, "tool_calls": calls})
+
+    assert len(made["reasoning_details"]) == len(made["tool_calls"]) == count
+
+
 def test_the_newest_signature_stays() -> None:
     """A value without a signature does not replace one that has it."""
     deltas = [

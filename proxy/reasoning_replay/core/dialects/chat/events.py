@@ -120,19 +120,14 @@ class _Detail:
     """One entry of `reasoning_details`, as its members; texts are pieces that will be joined."""
 
     def __init__(self, members: dict[str, Raw]) -> None:
-        self.kind = bytes(members.get("type", NONE))
-        self.index = bytes(members.get("index", NONE))
         self.values: dict[str, bytes] = {}
         self.texts: dict[str, bytearray] = {}
         self.add(members)
 
-    def takes(self, members: dict[str, Raw]) -> bool:
-        """Return whether a fragment continues this entry."""
-        if self.kind not in _JOINED_TYPES or bytes(members.get("type", NONE)) != self.kind:
-            return False
-        named, own = bytes(members.get("id", NONE)), self.values.get("id", b"null")
-        has_other_id = named not in (b"", b"null", own) and own != b"null"
-        return bytes(members.get("index", NONE)) == self.index and not has_other_id
+    def takes(self, named: bytes) -> bool:
+        """Return whether a fragment with this id, or without one, continues this entry."""
+        own = self.values.get("id", b"")
+        return named == own or _is_missing(named) or _is_missing(own)
 
     def add(self, members: dict[str, Raw]) -> None:
         """Join the texts of a fragment, and keep the newest of its other values."""
@@ -153,7 +148,6 @@ class _Call:
     """One tool call, as its members; `function` is its name and its arguments."""
 
     def __init__(self) -> None:
-        self.index: int | None = None
         self.id = b""
         self._name = b""
         self._arguments = bytearray()  # the body of the string
@@ -206,7 +200,9 @@ class MessageJoiner:
         self._texts: dict[str, bytearray] = {}
         self._values: dict[str, bytes] = {}
         self._details: list[_Detail] = []
+        self._open: dict[tuple[bytes, bytes], _Detail] = {}  # by type and index, the newest
         self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}  # the newest
         self._function: _Call | None = None  # the old form, one call of a message
 
     def add(self, delta: dict[str, Raw]) -> None:
@@ -242,9 +238,17 @@ class MessageJoiner:
                 body += said[1:-1] if said[:1] == b'"' else b""
 
     def _add_detail(self, fragment: dict[str, Raw]) -> None:
-        entry = next((each for each in reversed(self._details) if each.takes(fragment)), None)
-        if entry is None:
-            self._details.append(_Detail(fragment))
+        """Add a fragment to the newest entry of its type and index, or begin an entry."""
+        kind, index, named = (bytes(fragment.get(name, NONE)) for name in ("type", "index", "id"))
+        entry = self._open.get((kind, index))
+        # Without an index, only the last entry can go on: the order of the entries must stay.
+        if _is_missing(index) and self._details and entry is not self._details[-1]:
+            entry = None
+        if entry is None or not entry.takes(named):
+            entry = _Detail(fragment)
+            self._details.append(entry)
+            if kind in _JOINED_TYPES:
+                self._open[kind, index] = entry
         else:
             entry.add(fragment)
 
@@ -261,11 +265,12 @@ class MessageJoiner:
             begins = bool(named) or "name" in _members(fragment.get("function", NONE))
             found = None if begins or not self._calls else self._calls[-1]
         else:
-            found = next((each for each in reversed(self._calls) if each.index == index), None)
+            found = self._by_index.get(index)
         if found is None or (named and found.id and named != found.id):
             found = _Call()
-            found.index = index
             self._calls.append(found)
+            if index is not None:
+                self._by_index[index] = found
         return found
 
     def joined(self) -> bytes:
@@ -285,6 +290,10 @@ class MessageJoiner:
 def _newest(before: bytes, value: bytes) -> bytes:
     """Return the newest value; one with a signature is never replaced by one without."""
     return before if _SIGNED in before and _SIGNED not in value else value
+
+
+def _is_missing(value: bytes) -> bool:
+    return value in (b"", b"null")
 
 
 def _unless_empty(value: bytes) -> bytes:
