@@ -225,6 +225,8 @@ def test_characters_count_content_without_syntax() -> None:
         (assistant("Hi", reasoning_effort="low"), 0),
         (assistant("<think>Hm</think>Hi"), 1),
         (assistant([{"type": "thinking"}, {"type": "text", "text": "Hi"}]), 1),
+        (assistant("thinking"), 0),
+        (assistant([{"type": "text", "text": "thinking"}]), 0),
         (assistant(tool_calls=[call(), call(extra_content={"google": {}})]), 1),
         (assistant(tool_calls=[call(thought_signature="Eg==")], reasoning="Hm"), 2),
         (b'{"role":"assistant","content":"Hi","r\\u0065asoning":"Hm"}', 1),

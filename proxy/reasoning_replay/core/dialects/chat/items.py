@@ -81,7 +81,7 @@ _OF_TOOLS = frozenset({"tool", "function"})
 _NO_ARGUMENTS = frozenset({b"", b"{}", b"null"})
 # Reasoning as text at the start of `content`, as some servers and clients write it.
 _THOUGHTS = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_THINKING_PART = b'"thinking"'
+_THINKING_PART = re.compile(rb'"type"\s*:\s*"thinking"')
 
 
 class ChatItem(msgspec.Struct, gc=False, eq=False):
@@ -196,7 +196,9 @@ def _of_model(fields: _MessageFields, raw: bytes, start: int, end: int) -> list[
     content = fields.content
     words = text_and_rest(content)[0] if content is not NONE else ""
     thoughts = _THOUGHTS.match(words)
-    thinks_aloud = thoughts is not None or _THINKING_PART in bytes(content)
+    said = bytes(content)
+    is_thinking = said.startswith(b"[") and _THINKING_PART.search(said) is not None
+    thinks_aloud = thoughts is not None or is_thinking
     message = ChatMessage(raw, start, thinks_aloud)
     text = folded(words[thoughts.end() :] if thoughts is not None else words)
     text = text or folded(fields.refusal or refusal_in(content))
