@@ -123,7 +123,13 @@ def test_a_turn_is_complete_at_the_first_reason_to_finish(finish: str) -> None:
     )
 
 
-@pytest.mark.parametrize("finish", ["length", "max_tokens", "content_filter"])
+@pytest.mark.parametrize(
+    "finish",
+    [
+        *("length", "max_tokens", "MAX_TOKENS", "model_length", "content_filter"),
+        *("insufficient_system_resource", "sensitive", "network_error", "abort"),
+    ],
+)
 def test_the_last_item_of_a_cut_response_is_unfinished(finish: str) -> None:
     """Its reasoning is withheld; items before it are whole."""
     call_of = {"tool_calls": [call("a", '{"x', extra_content=SIGNED)]}

@@ -46,7 +46,16 @@ _END = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
 _OVERLAP = 32
 _DONE = b"[DONE]"  # data of the last event of a stream
 # Reasons to finish that leave the last item incomplete.
-_CUT_SHORT = frozenset({"length", "max_tokens", "content_filter"})
+_CUT_SHORT = frozenset(
+    {
+        *("length", "max_tokens", "content_filter"),
+        "model_length",  # Mistral
+        "insufficient_system_resource",  # DeepSeek
+        *("sensitive", "network_error", "model_context_window_exceeded"),  # Z.ai
+        *("safety", "recitation"),  # Gemini, through gateways
+        "abort",  # vLLM, SGLang
+    }
+)
 _FAILED = "error"
 
 
@@ -191,7 +200,7 @@ class ChatCapture:
         if len(message) > self._max_bytes:
             self._give_up("too_large")
             return
-        items = _emitted(message, is_cut_short=reason in _CUT_SHORT)
+        items = _emitted(message, is_cut_short=reason.lower() in _CUT_SHORT)
         if not items:
             return
         parts = (part for item in items for part in item.run)
@@ -277,7 +286,9 @@ def _emitted(message: bytes, *, is_cut_short: bool) -> list[Emitted]:
         return []
     emitted = []
     for n, item in enumerate(items):
-        is_whole, run = _run_of(item, message, is_first=not n)
+        # A value that had to be made readable is not what upstream wrote.
+        written = message if readable is not message else b""
+        is_whole, run = _run_of(item, written, is_first=not n)
         is_unfinished = is_cut_short and item is items[-1]
         withheld = bool(run or not is_whole) and (not is_whole or is_unfinished)
         made = Emitted(item.type, "", item.call_id, item.name, item.content)
@@ -285,8 +296,15 @@ def _emitted(message: bytes, *, is_cut_short: bool) -> list[Emitted]:
     return emitted
 
 
-def _run_of(item: ChatItem, message: bytes, *, is_first: bool) -> tuple[bool, list[Reasoning]]:
-    """Return whether all reasoning before an item can be injected, and the reasoning."""
+def _run_of(item: ChatItem, written: bytes, *, is_first: bool) -> tuple[bool, list[Reasoning]]:
+    """
+    Return whether all reasoning before an item can be injected, and the reasoning.
+
+    Args:
+        item: An item of the message.
+        written: What upstream wrote, if the message had to be made readable; else b"".
+        is_first: Whether it is the first item, which has the members of the message.
+    """
     holder = item.message
     found: list[tuple[str, bytes, bool]] = []
     try:
@@ -298,8 +316,7 @@ def _run_of(item: ChatItem, message: bytes, *, is_first: bool) -> tuple[bool, li
     except Unspliceable:  # a key occurs twice
         return False, []
     parts = [
-        # A value that had to be made readable is not what upstream wrote.
-        reasoning_of(name, value, is_of_call=of_call) if value in message else None
+        reasoning_of(name, value, is_of_call=of_call) if not written or value in written else None
         for name, value, of_call in found
     ]
     return None not in parts, [part for part in parts if part is not None]
