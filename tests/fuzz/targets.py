@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tests.fuzz import around, documents, requests, seeds, shells, streams, work
+from tests.fuzz import around, chat, documents, requests, seeds, shells, streams, work
 from tests.fuzz.inputs import write
 
 __all__ = ["TARGETS", "Target"]
@@ -45,6 +45,8 @@ TARGETS: dict[str, Target] = {
     "capture_stream": Target(streams.capture_stream, work.capture_stream, _each(seeds.streams)),
     "capture_json": Target(streams.capture_json, work.capture_json, _each(seeds.answers)),
     "capture_messages": Target(streams.capture_messages, work.capture_messages, seeds.messages),
+    "chat_exchange": Target(chat.exchange, None, chat.exchanges),
+    "chat_stream": Target(chat.pieces, chat.feed, _each(chat.streams)),
     "coding": Target(streams.coding, work.coding, _encoded),
     "document": Target(documents.document, work.document, _each(seeds.documents)),
     "conversation": Target(requests.conversation, work.conversation, seeds.conversations),
