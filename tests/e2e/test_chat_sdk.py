@@ -25,8 +25,6 @@ STRICT: dict[FamilyName, str] = {
 }
 # Those that accept it, and think worse.
 TOLERANT: tuple[FamilyName, ...] = ("lenient", "groq", "cerebras")
-# The profile of a family, if it has another name.
-PROFILES: dict[FamilyName, str] = {"kimi": "moonshot", "lenient": "generic"}
 
 # (how the client reaches the upstream, what it keeps): each of them is served all its turns.
 SERVED = ("straight-everything", "proxied-everything", "proxied-declared")
@@ -91,7 +89,7 @@ async def test_a_client_is_served_all_its_turns(
     reach, keeps = cases(served)
     standin = ChatStandIn(family, loop=loop)
     async with (
-        reached(standin, reach, upstream_profile=PROFILES.get(family, family)) as base_url,
+        reached(standin, reach) as base_url,
         ChatAgent(base_url, standin.family.model, way, keeps) as agent,
     ):
         await agent.converse(QUESTIONS)
