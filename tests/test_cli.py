@@ -237,11 +237,13 @@ def test_a_shared_port_needs_a_shared_store(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_check_gets_the_environment_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`check` gets the caller's environment for the upstream's key, and the model of --prove."""
-    got: list[tuple[Settings, str, str]] = []
+    """`check` gets the environment for the upstream's key, and model and dialect of --prove."""
+    got: list[tuple[Settings, str, str, str]] = []
 
-    async def check(settings: Settings, environ: Mapping[str, str], prove: str) -> int:
-        got.append((settings, environ["OPENAI_API_KEY"], prove))
+    async def check(
+        settings: Settings, environ: Mapping[str, str], prove: str, dialect: str
+    ) -> int:
+        got.append((settings, environ["OPENAI_API_KEY"], prove, dialect))
         return 1
 
     monkeypatch.setattr("reasoning_replay.check.check", check)
@@ -249,7 +251,20 @@ def test_check_gets_the_environment_of_its_caller(monkeypatch: pytest.MonkeyPatc
 
     assert cli.main(["check", "--mode=off"]) == 1
     assert cli.main(["check", "--prove", "gpt-5.4"]) == 1
-    assert got == [(Settings(mode="off"), SECRET, ""), (Settings(), SECRET, "gpt-5.4")]
+    assert cli.main(["check", "--prove", "kimi-k3", "--dialect", "chat"]) == 1
+    assert got == [
+        (Settings(mode="off"), SECRET, "", "responses"),
+        (Settings(), SECRET, "gpt-5.4", "responses"),
+        (Settings(), SECRET, "kimi-k3", "chat"),
+    ]
+
+
+def test_a_dialect_without_a_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """`check --dialect chat` alone would do nothing more, so it says what is missing."""
+    assert cli.main(["check", "--dialect", "chat"]) == 2
+    assert capsys.readouterr().err == (
+        "check: --dialect is for --prove MODEL only; give both or neither\n"
+    )
 
 
 def test_config_prints_the_settings_in_effect(
@@ -365,7 +380,7 @@ def test_the_help_is_short(command: str, capsys: pytest.CaptureFixture[str]) -> 
     shown = ["admin_listen"] if command == "health" else COMMON
     text = help_text(capsys, command, "--help")
 
-    assert flags_in(text) - {"--config", "--help-all", "--ready", "--prove"} == set(
+    assert flags_in(text) - {"--config", "--help-all", "--ready", "--prove", "--dialect"} == set(
         map(flag_of, shown)
     )
     assert "--help-all" in text

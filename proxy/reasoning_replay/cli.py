@@ -24,6 +24,7 @@ __all__ = ["main"]
 
 USAGE_ERROR = 2
 UNHEALTHY = 1  # not 2, which Docker reserves
+DIALECTS = ("responses", "chat")  # importing them takes time; the first is the default
 
 EPILOG = """\
 A SIZE is 64MiB (powers of 1024), 64MB (powers of 1000) or a number of bytes. A DURATION is 7d, 12h,
@@ -83,7 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from reasoning_replay.check import check  # noqa: PLC0415 (as above)
 
         _settle()
-        return asyncio.run(check(settings, os.environ, arguments.prove))
+        dialect = arguments.dialect or DIALECTS[0]
+        return asyncio.run(check(settings, os.environ, arguments.prove, dialect))
     from reasoning_replay.web import serve  # noqa: PLC0415 (as above)
 
     _settle()
@@ -129,6 +131,8 @@ def _parser(words: Sequence[str]) -> _Parser:
         if name == "check":
             text = "also run a conversation of two turns with MODEL through the proxy; costs tokens"
             command.add_argument("--prove", default="", metavar="MODEL", help=text)
+            text = "wire format of that conversation: responses (the default) or chat"
+            command.add_argument("--dialect", choices=DIALECTS, help=text)
         if name == "health":
             command.add_argument(
                 "--ready", action="store_true", help="check whether it is ready for traffic"
@@ -140,7 +144,7 @@ def _parser(words: Sequence[str]) -> _Parser:
     one = show.add_mutually_exclusive_group()
     one.add_argument("--serve", action="store_true", help=text)
     text = "wire format of the agent and the API: responses (the default) or chat"
-    one.add_argument("--dialect", choices=("responses", "chat"), default="responses", help=text)
+    one.add_argument("--dialect", choices=DIALECTS, default=DIALECTS[0], help=text)
     return parser
 
 
@@ -186,8 +190,8 @@ def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, 
     Return the given settings; unknown flags are included, so that `load` rejects them.
 
     Raises:
-        SettingsError: There are arguments that belong to no flag. The message does not quote them:
-            the argument after a misspelt --scope-secret is a secret.
+        SettingsError: There are arguments that belong to no flag, or that have no effect. The
+            message does not quote them: the argument after a misspelt --scope-secret is a secret.
     """
     known = Settings.model_fields
     given = {name: value for name, value in vars(arguments).items() if name in known}
@@ -195,4 +199,6 @@ def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, 
     if rest and (not unknown or arguments.command == "demo"):
         hint = "see --help" if arguments.command == "demo" else "write --name value"
         raise SettingsError([f"{arguments.command}: {len(rest)} unexpected argument(s); {hint}"])
+    if arguments.command == "check" and arguments.dialect and not arguments.prove:
+        raise SettingsError(["check: --dialect is for --prove MODEL only; give both or neither"])
     return given | {flag.removeprefix("--").replace("-", "_"): "" for flag in unknown}

@@ -4,23 +4,29 @@ from typing import Any
 
 import pytest
 from reasoning_replay.check import check, live_test
+from reasoning_replay.check.conversations import CONVERSATIONS, Reply
 from reasoning_replay.check.live_test import of_proof
 from reasoning_replay.check.upstream import NO_KEY, ApiKey
+from reasoning_replay.core.dialects.registry import CHAT, DIALECTS
 from reasoning_replay.settings.model import Settings
 
 from tests.check.reports import KEY, found, report
 from tests.standin import Quirks, Refusal, StandIn
+from tests.standin.chat import ChatRefusal, ChatStandIn, FamilyName
 
 MINE = ApiKey("OPENAI_API_KEY", ("Authorization", f"Bearer {KEY}"))
 MODEL = "gpt-5.4"
 
 
 async def proven(
-    settings: Settings, standin: StandIn, model: str = MODEL, **changed: Any
+    settings: Settings, standin: StandIn | ChatStandIn, model: str = MODEL, **changed: Any
 ) -> list[str]:
     """Return the findings of a live test against a stand-in."""
     update = {"upstream_url": standin.base_url, "store_budget_ms": 5000, **changed}
-    return await found(of_proof(settings.model_copy(update=update), MINE, model))
+    here = settings.model_copy(update=update)
+    if isinstance(standin, ChatStandIn):
+        return await found(of_proof(here, MINE, standin.family.model, CHAT))
+    return await found(of_proof(here, MINE, model))
 
 
 @pytest.mark.parametrize("variant", ["one_call", "message", "parallel"])
@@ -29,7 +35,7 @@ async def test_injected_reasoning_is_accepted(settings: Settings, variant: Any) 
     async with StandIn(variant, "strict") as standin:
         first, second = await proven(settings, standin)
 
-    assert first == f"ok: {MODEL} emitted 1 reasoning item(s), 1 of them encrypted"
+    assert first == f"ok: {MODEL} emitted 1 reasoning item(s), 1 of them encrypted or signed"
     assert second == "ok: the second turn was accepted with 1 injected item(s)"
 
 
@@ -72,9 +78,9 @@ async def test_a_second_turn_that_is_refused_is_a_problem(
     async with StandIn() as standin:
         went_on = live_test._went_on
 
-        def moved(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        def moved(reply: Reply) -> list[dict[str, Any]]:
             standin.behaviour.quirks = Quirks(account="b")
-            return went_on(output)
+            return went_on(reply)
 
         monkeypatch.setattr(live_test, "_went_on", moved)
         _, line = await proven(settings, standin, heal="off")
@@ -98,7 +104,7 @@ async def test_a_server_that_asks_for_no_key_is_proven_without(settings: Setting
         update = {"upstream_url": standin.base_url, "upstream_profile": "vllm"}
         lines = await found(of_proof(settings.model_copy(update=update), NO_KEY, MODEL))
     assert lines == [
-        f"ok: {MODEL} emitted 1 reasoning item(s), 0 of them encrypted",
+        f"ok: {MODEL} emitted 1 reasoning item(s), 0 of them encrypted or signed",
         "ok: the second turn was accepted with 1 injected item(s)",
     ]
 
@@ -122,3 +128,106 @@ async def test_it_is_a_part_of_the_check_when_asked_for(
         assert [line[:2] for line in report(capsys, "proof")] == ["ok", "ok"]
         assert await check(here, {}, MODEL) == 1
     assert report(capsys, "proof")[0].startswith("problem: ")
+
+
+# --- Chat Completions ---
+
+
+# (vendor, reasoning items of an answer with a call, and how many of them are signed)
+EMITTED: dict[FamilyName, tuple[int, int]] = {
+    "deepseek": (1, 0),
+    "kimi": (1, 0),
+    "gemini": (1, 1),
+    "openrouter": (2, 1),
+    "groq": (1, 0),
+    "lenient": (1, 0),
+}
+
+
+def test_each_dialect_can_be_proven() -> None:
+    """Each dialect of the proxy has its conversation."""
+    assert CONVERSATIONS.keys() == {entry.name for entry in DIALECTS}
+
+
+@pytest.mark.parametrize("family", EMITTED)
+@pytest.mark.parametrize("loop", ["one_call", "text"])
+async def test_chat_completions_are_proven(
+    settings: Settings, family: FamilyName, loop: Any
+) -> None:
+    """A strict API of each vendor accepts the members that are injected, and lacks none."""
+    async with ChatStandIn(family, loop=loop) as standin:
+        first, second = await proven(settings, standin)
+    if loop == "one_call":
+        emitted, signed = EMITTED[family]
+        assert first == (
+            f"ok: {standin.family.model} emitted {emitted} reasoning item(s), "
+            f"{signed} of them encrypted or signed"
+        )
+    assert second.startswith("ok: the second turn was accepted with ")
+    assert standin.found("equal")
+    assert not standin.found("missing", "wrong")
+
+
+async def test_the_proof_sends_what_a_client_of_the_api_sends(settings: Settings) -> None:
+    """The client keeps only the members that the API declares, so the proxy adds the others."""
+    async with ChatStandIn("kimi") as standin:
+        await proven(settings, standin)
+    (_, kept, result) = standin.judged[-1].messages
+    assert kept.keys() == {"role", "content", "tool_calls", "reasoning_content"}
+    assert kept["tool_calls"][0].keys() == {"id", "type", "function"}
+    assert result["tool_call_id"] == kept["tool_calls"][0]["id"]
+
+
+async def test_a_profile_that_leaves_it_out_is_a_problem(settings: Settings) -> None:
+    """Reasoning that was emitted and not injected is a problem, although it was accepted."""
+    async with ChatStandIn("lenient") as standin:
+        _, second = await proven(settings, standin, upstream_profile="mistral")
+    assert second.startswith("problem: the second turn was accepted, but nothing was injected (")
+
+
+async def test_a_chat_model_without_reasoning_proves_nothing(settings: Settings) -> None:
+    """An answer without reasoning, or with an empty one, is a warning."""
+    async with ChatStandIn("deepseek", loop="plain") as standin:
+        first, second = await proven(settings, standin, upstream_profile="deepseek")
+    assert first.startswith(f"warning: {standin.family.model} emitted no reasoning")
+    assert second == "ok: the second turn was accepted as well"
+
+
+async def test_an_error_with_a_status_of_success_is_a_problem(settings: Settings) -> None:
+    """A gateway's error inside a 200 is told as an error, by its code."""
+    error = {"error": {"code": 502, "message": f"Provider returned error {KEY}"}}
+    async with ChatStandIn("openrouter") as standin:
+        standin.refuse_next(ChatRefusal(200, error))
+        (line,) = await proven(settings, standin)
+    assert line.startswith("problem: the first turn had the status 200, 502, but no answer of ")
+
+
+@pytest.mark.parametrize("body", [{"choices": []}, {"choices": [{}]}, [1], {"choices": "none"}])
+async def test_an_answer_of_another_form_is_a_problem(settings: Settings, body: Any) -> None:
+    """A body that is no answer of this API is a problem, not a crash."""
+    async with ChatStandIn("lenient") as standin:
+        standin.refuse_next(ChatRefusal(200, body))
+        (line,) = await proven(settings, standin)
+    assert line.startswith("problem: the first turn had the status 200, but no answer of a model")
+
+
+async def test_a_path_that_is_not_served_names_the_other_dialect(settings: Settings) -> None:
+    """On a 404, the way out names the flag for the other API of the upstream."""
+    async with ChatStandIn("lenient") as standin:
+        here = settings.model_copy(update={"upstream_url": standin.base_url})
+        (line,) = await found(of_proof(here, MINE, MODEL))
+    assert line == (
+        f"problem: the first turn was refused with 404: may this key use the model {MODEL}? "
+        "Is /responses served there? --dialect chat proves /chat/completions"
+    )
+
+
+async def test_the_check_proves_the_dialect_that_is_asked_for(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`check --prove MODEL --dialect chat` runs its turns on Chat Completions."""
+    async with ChatStandIn("gemini") as standin:
+        here = settings.model_copy(update={"upstream_url": standin.base_url})
+        model = standin.family.model
+        assert await check(here, {"OPENAI_API_KEY": KEY}, model, CHAT) == 0
+    assert [line[:2] for line in report(capsys, "proof")] == ["ok", "ok"]

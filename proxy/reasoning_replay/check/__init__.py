@@ -11,12 +11,15 @@ from reasoning_replay.check.report import Finding
 from reasoning_replay.check.settings import of_clients, of_settings
 from reasoning_replay.check.store import of_store
 from reasoning_replay.check.upstream import key_of, of_upstream
+from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.settings.model import Settings
 
 __all__ = ["check"]
 
 
-async def check(settings: Settings, environ: Mapping[str, str], prove: str = "") -> int:
+async def check(
+    settings: Settings, environ: Mapping[str, str], prove: str = "", dialect: str = RESPONSES
+) -> int:
     """
     Print one line for each finding as soon as it is known.
 
@@ -25,6 +28,7 @@ async def check(settings: Settings, environ: Mapping[str, str], prove: str = "")
         environ: The environment; may hold the caller's key for the upstream. Without a key the
             check connects to the upstream and sends no request.
         prove: The model for a conversation of two turns, which costs tokens; "" skips it.
+        dialect: The wire format of that conversation.
 
     Returns:
         The exit code: 1 if there is a problem, else 0; warnings do not count.
@@ -40,7 +44,7 @@ async def check(settings: Settings, environ: Mapping[str, str], prove: str = "")
         of_store(settings, environ),
     ]
     if prove:
-        probes.append(_proof(settings, environ, prove))
+        probes.append(_proof(settings, environ, prove, dialect))
     worst = 0
     for probe in probes:
         async for finding in probe:
@@ -50,9 +54,9 @@ async def check(settings: Settings, environ: Mapping[str, str], prove: str = "")
 
 
 async def _proof(
-    settings: Settings, environ: Mapping[str, str], model: str
+    settings: Settings, environ: Mapping[str, str], model: str, dialect: str
 ) -> AsyncIterator[Finding]:
     from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports the whole proxy)
 
-    async for finding in of_proof(settings, key_of(settings, environ), model):
+    async for finding in of_proof(settings, key_of(settings, environ), model, dialect):
         yield finding

@@ -7,8 +7,11 @@ from typing import Any, Final, NamedTuple
 
 import aiohttp
 
+from reasoning_replay.check.conversations import CONVERSATIONS, Conversation, Item, Reply
 from reasoning_replay.check.report import Finding
-from reasoning_replay.check.upstream import ApiKey
+from reasoning_replay.check.upstream import NOT_SERVED, ApiKey
+from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 from reasoning_replay.web.errors import MARK
@@ -18,48 +21,62 @@ __all__ = ["of_proof"]
 
 TURN_TIMEOUT_S: Final = 120.0
 ANY_PORT: Final = "127.0.0.1:0"
-CALLS: Final = ("function_call",)
-
-Item = dict[str, Any]
+NO_REPLY: Final = Reply([], [], [])
 
 QUESTION: Final[Item] = {
     "role": "user",
     "content": "I have a red, a green and a blue box. The key is neither in the first by alphabet "
     "nor in the last. Look into the box that has it, and tell me what is inside.",
 }
-TOOL: Final[Item] = {
-    "type": "function",
-    "name": "look_into",
-    "description": "Tells what is in a box.",
-    "parameters": {
-        "type": "object",
-        "properties": {"box": {"type": "string"}},
-        "required": ["box"],
-        "additionalProperties": False,
-    },
-    "strict": True,
-}
 THANKS: Final[Item] = {"role": "user", "content": "Thank you. Which box was that again?"}
 
 
 class TurnResult(NamedTuple):
-    """The result of one turn."""
+    """
+    The result of one turn.
+
+    Attributes:
+        reply: NO_REPLY if the response is an error, or has another form.
+        mark: The proxy's header; "" if it is missing.
+        error: Name of the error in the response; "" if it has none.
+    """
 
     status: int
-    output: list[Item]
+    reply: Reply
     mark: str
-    code: str
+    error: str
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the model answered; an error may have a status of success."""
+        return self.status == HTTPStatus.OK and bool(self.reply.kept)
+
+    def refused(self) -> str:
+        """Return how the turn was refused, by names alone: a message may quote the key."""
+        name = f", {self.error}" if self.error else ""
+        if self.status == HTTPStatus.OK:
+            return f"had the status 200{name}, but no answer of a model"
+        return f"was refused with {self.status}{name}"
 
 
-async def of_proof(settings: Settings, key: ApiKey, model: str) -> AsyncIterator[Finding]:
+async def of_proof(
+    settings: Settings, key: ApiKey, model: str, dialect: str = RESPONSES
+) -> AsyncIterator[Finding]:
     """
     Run two turns, drop the reasoning between them, and report whether the injection was accepted.
+
+    Args:
+        settings: The settings of `serve`.
+        key: The caller's key.
+        model: A model of the upstream.
+        dialect: A name of CONVERSATIONS.
 
     Cost: two requests upstream, a few hundred tokens. Captures stay in this process.
     """
     if not key.name and profile(settings).wants_key:
         yield Finding("problem", "proof", "no key, so no turn was run; see the upstream line above")
         return
+    wire = CONVERSATIONS[dialect]
     # Without a credential nothing is captured, even if the upstream needs none.
     header = key.header if key.name else ("Authorization", "Bearer none")
     changed: dict[str, object] = {
@@ -79,12 +96,12 @@ async def of_proof(settings: Settings, key: ApiKey, model: str) -> AsyncIterator
             running(settings.model_copy(update=changed)) as app,
             aiohttp.ClientSession(timeout=timeout, headers=[header]) as session,
         ):
-            url = f"{app.url}/v1/responses"
-            first = await _turn(session, url, model, [QUESTION])
-            yield _of_first(first, model)
-            if first.status == HTTPStatus.OK:
-                second = await _turn(session, url, model, _went_on(first.output))
-                yield _of_second(second, first.output)
+            url = f"{app.url}/v1{wire.path}"
+            first = await _turn(session, url, wire, model, [QUESTION])
+            yield _of_first(first, model, wire)
+            if first.is_answer:
+                second = await _turn(session, url, wire, model, _went_on(first.reply))
+                yield _of_second(second, first.reply)
     except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
         reason = f"no response within {TURN_TIMEOUT_S:g} s"
         words = reason if isinstance(error, TimeoutError) else f"it failed: {type(error).__name__}"
@@ -92,70 +109,61 @@ async def of_proof(settings: Settings, key: ApiKey, model: str) -> AsyncIterator
 
 
 async def _turn(
-    session: aiohttp.ClientSession, url: str, model: str, items: list[Item]
+    session: aiohttp.ClientSession, url: str, wire: Conversation, model: str, history: list[Item]
 ) -> TurnResult:
-    body: Item = {"model": model, "input": items, "tools": [TOOL], "store": False}
+    body = {"model": model, wire.history: history, "tools": [wire.tool], **wire.more}
     async with session.post(url, json=body, allow_redirects=False) as response:
         mark = response.headers.get(MARK, "")
-        text = await response.text()
+        raw = await response.read()
+    names = error_names(raw)
+    return TurnResult(response.status, _reply(wire, raw), mark, names.code or names.type)
+
+
+def _reply(wire: Conversation, raw: bytes) -> Reply:
     try:
-        read = json.loads(text)
-    except ValueError:
-        read = {}
-    read = read if isinstance(read, dict) else {}
-    error = read.get("error")
-    code = error.get("code") or error.get("type") if isinstance(error, dict) else ""
-    output = read.get("output")
-    return TurnResult(
-        response.status, output if isinstance(output, list) else [], mark, str(code or "")
-    )
+        read: Any = json.loads(raw)
+        return wire.read(read)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return NO_REPLY
 
 
-def _went_on(output: list[Item]) -> list[Item]:
-    """Return the history of a client that keeps all output items except reasoning."""
-    kept = [item for item in output if item.get("type") != "reasoning"]
-    answers = [
-        {"type": "function_call_output", "call_id": item.get("call_id"), "output": "a gold ring"}
-        for item in kept
-        if item.get("type") in CALLS
-    ]
-    return [QUESTION, *kept, *(answers or [THANKS])]
+def _went_on(reply: Reply) -> list[Item]:
+    """Return the history of a client that keeps all of an answer except reasoning."""
+    return [QUESTION, *reply.kept, *(reply.results or [THANKS])]
 
 
-def _reasoning(output: list[Item]) -> list[Item]:
-    return [item for item in output if item.get("type") == "reasoning"]
-
-
-def _refused(answer: TurnResult) -> str:
-    code = f", {answer.code}" if answer.code.isprintable() and len(answer.code) < 80 else ""  # noqa: PLR2004 (a word)
-    return f"was refused with {answer.status}{code}"
-
-
-def _of_first(answer: TurnResult, model: str) -> Finding:
-    if answer.status != HTTPStatus.OK:
-        words = f"the first turn {_refused(answer)}: may this key use the model {model}?"
+def _of_first(turn: TurnResult, model: str, wire: Conversation) -> Finding:
+    if not turn.is_answer:
+        words = f"the first turn {turn.refused()}: may this key use the model {model}?"
+        if turn.status in NOT_SERVED:
+            others = [
+                f"--dialect {name} proves {other.path}"
+                for name, other in CONVERSATIONS.items()
+                if other is not wire
+            ]
+            words += f" Is {wire.path} served there? {', '.join(others)}"
         return Finding("problem", "proof", words)
-    reasoning = _reasoning(answer.output)
-    sealed = sum(bool(item.get("encrypted_content")) for item in reasoning)
-    if not reasoning:
+    sealed = turn.reply.sealed
+    if not sealed:
         words = f"{model} emitted no reasoning, so there is nothing to inject; try another model"
         return Finding("warning", "proof", words)
-    words = f"{model} emitted {len(reasoning)} reasoning item(s), {sealed} of them encrypted"
-    return Finding("ok", "proof", words)
+    words = f"{model} emitted {len(sealed)} reasoning item(s), {sum(sealed)} of them encrypted"
+    return Finding("ok", "proof", f"{words} or signed")
 
 
-def _of_second(answer: TurnResult, before: list[Item]) -> Finding:
-    if answer.status != HTTPStatus.OK:
-        return Finding("problem", "proof", f"the second turn {_refused(answer)}")
-    told = dict(part.strip().partition("=")[::2] for part in answer.mark.split(","))
+def _of_second(turn: TurnResult, before: Reply) -> Finding:
+    if not turn.is_answer:
+        words = f"the second turn {turn.refused()}: is upstream_profile right?"
+        return Finding("problem", "proof", f"{words} docs/upstreams.md helps to find out")
+    told = dict(part.strip().partition("=")[::2] for part in turn.mark.split(","))
     if "healed" in told:
-        words = f"the second turn was accepted only after it was healed ({answer.mark})"
+        words = f"the second turn was accepted only after it was healed ({turn.mark})"
         return Finding("warning", "proof", f"{words}: is upstream_profile right?")
-    if not _reasoning(before):
+    if not before.sealed:
         return Finding("ok", "proof", "the second turn was accepted as well")
-    if not told.get("injected"):
+    if told.get("injected", "0") == "0":
         words = (
-            f"the second turn was accepted, but nothing was injected ({answer.mark or 'no header'})"
+            f"the second turn was accepted, but nothing was injected ({turn.mark or 'no header'})"
         )
         return Finding("problem", "proof", words)
     words = f"the second turn was accepted with {told['injected']} injected item(s)"
