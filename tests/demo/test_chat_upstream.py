@@ -94,6 +94,20 @@ async def test_without_tools_or_thinking_nothing_is_demanded(
     assert ("reasoning_content" in answer) == ("thinking" not in more)
 
 
+@pytest.mark.parametrize("way", ["sync", "async-stream"])
+async def test_with_low_effort_it_calls_without_a_thought(upstream: ScriptedChat, way: Way) -> None:
+    """As in DeepSeek's answers, the key is there, with an empty text, and it is demanded."""
+    more = {"reasoning_effort": "low"}
+    async with ChatAgent(upstream.base_url, MODEL, way, "everything", more) as agent:
+        await agent.converse(QUESTIONS[:1])
+    *calling, last = [one for one in agent.history if one["role"] == "assistant"]
+    assert [one["reasoning_content"] for one in calling] == ["", ""]
+    assert last["reasoning_content"]
+
+    bare = without(calling[0])
+    assert await ask(upstream, ASK, bare, *results(bare), **more) == (400, NO_REASONING)
+
+
 async def test_a_forbidden_call_is_not_made(upstream: ScriptedChat) -> None:
     """Without tools, or if none may be called, it answers at once."""
     ways: list[dict[str, Any]] = [{"tools": []}, {"tool_choice": "none"}]

@@ -30,6 +30,8 @@ SHOWN = (
     'repairs_total{dialect="responses",repair="foreign"}',
     'requests_total{dialect="responses",result="no_scope"}',
     'requests_total{dialect="responses",result="stateful"}',
+    'items_total{dialect="chat",outcome="injected"}',
+    'heals_total{diagnosis="lacks_reasoning",dialect="chat",result="cured"}',
     'outcome="client_gone",route="responses"',
     'outcome="refused",route="responses",status="404"',
     'outcome="refused",route="responses",status="400"',
@@ -37,7 +39,7 @@ SHOWN = (
 
 # The same, as words of the inspector's events.
 TOLD = {"injected", "missed", "healed=lacks_reasoning", "healed=blob", "moved"}
-TOLD |= {"embeddings", "lacks_v1"}
+TOLD |= {"embeddings", "lacks_v1", "chat", "chat:injected", "chat:healed=lacks_reasoning"}
 
 
 @pytest.fixture
@@ -76,7 +78,8 @@ async def test_the_inspector_shows_conversations_that_are_interleaved(place: Pla
                 seen |= {told["wrong_path"], told["route"]}
             if told and told["conversation"]:
                 conversations.append((told["scope"], told["conversation"]))
-                seen |= {*told["outcomes"], f"healed={told['healed']}"}
+                words = {*told["outcomes"], f"healed={told['healed']}"}
+                seen |= words | {f"{told['route']}:{word}" for word in words}
                 seen |= {"moved"} if told["prefix"] and told["prefix"]["has_moved"] else set()
                 assert told["open"] or told["upstream_request_id"] or told["outcome"] != "ok"
             tenants = {scope for scope, _ in conversations}

@@ -18,7 +18,7 @@ from reasoning_replay.demo.chat_upstream import ScriptedChat
 from reasoning_replay.demo.scripted_model import Item
 from reasoning_replay.web.errors import MARK
 
-__all__ = ["run_chat_loop"]
+__all__ = ["DECLARED", "run_chat_loop"]
 
 MODEL: Final = "deepseek-v4-flash"
 ASK: Final[Message] = {"role": "user", "content": "Which of my trips will be rainy?"}

@@ -2,7 +2,8 @@
 Scripted chat model: the answers of the demo's Chat Completions API, as JSON and as stream chunks.
 
 It follows CHAT_SCRIPT: one entry for each step since the last user message. A request without
-function tools gets a text at once, and one that switches thinking off gets no reasoning.
+function tools gets a text at once, and one that switches thinking off gets no reasoning. With
+`reasoning_effort: low` it calls tools without a thought, and says so by an empty text.
 """
 
 import itertools
@@ -19,7 +20,7 @@ __all__ = ["CHAT_SCRIPT", "Message", "answer_for", "chunks_of", "completion_of",
 
 Message = dict[str, Any]
 
-# The calls of each answer, in order; the last one is a text. Each begins with reasoning.
+# The calls of each answer, in order; the last one is a text. Each has reasoning.
 CHAT_SCRIPT: Final = (1, 2, 0)
 ANSWER: Final = "All of them. This answer is scripted, so take an umbrella."
 REASONING: Final = "reasoning_content"
@@ -43,7 +44,8 @@ def answer_for(body: Message) -> Message:
     message: Message = {"role": "assistant", "content": "" if cities else ANSWER}
     if thinks(body):
         plan = f"I need the weather of {' and '.join(cities)}." if cities else "I know enough."
-        message[REASONING] = f"Step {step + 1}, note {secrets.token_hex(4)}: {plan}"
+        thought = f"Step {step + 1}, note {secrets.token_hex(4)}: {plan}"
+        message[REASONING] = "" if cities and body.get("reasoning_effort") == "low" else thought
     if cities:
         tool = tools[step % len(tools)]
         message["tool_calls"] = [_call(tool, at, city) for at, city in enumerate(cities)]
@@ -94,7 +96,7 @@ def _call(tool: Message, at: int, city: str) -> Message:
 
 
 def _deltas(message: Message) -> Iterator[Message]:
-    yield {"role": "assistant", "content": ""}
+    yield {"role": "assistant", "content": "", **({REASONING: ""} if REASONING in message else {})}
     for name in (REASONING, "content"):
         for word in _words(message.get(name) or ""):
             yield {name: word}

@@ -6,6 +6,7 @@ user that lacks the key `reasoning_content`, with the error message of DeepSeek'
 one free loopback port and accepts any key, or none. Answers are JSON or, with `stream`, SSE.
 """
 
+import asyncio
 import contextlib
 import json
 from http import HTTPStatus
@@ -22,10 +23,10 @@ from reasoning_replay.demo.chat_model import (
     since_asked,
     thinks,
 )
-from reasoning_replay.demo.upstream import HOST
 
-__all__ = ["ScriptedChat"]
+__all__ = ["HOST", "ScriptedChat"]
 
+HOST: Final = "127.0.0.1"
 BODY_MAX_BYTES: Final = 8 << 20
 RECEIVED_MAX: Final = 100
 NO_REASONING: Final = "The `reasoning_content` in the thinking mode must be passed back to the API."
@@ -41,7 +42,9 @@ class ScriptedChat:
         received: The messages of the newest requests, refused ones included.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, word_s: float = 0.0) -> None:
+        """Start; the model writes one word of reasoning, text or arguments in `word_s` seconds."""
+        self._word_s = word_s
         self.base_url = ""
         self.received: list[list[Message]] = []
         app = web.Application(client_max_size=BODY_MAX_BYTES)
@@ -65,7 +68,7 @@ class ScriptedChat:
         await self._runner.cleanup()
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request, or refuse it."""
+        """Answer one request, or refuse it; may be a route of another server."""
         body = _maybe_body(await request.read())
         if body is None:
             return _refusal(NO_MESSAGES)
@@ -75,12 +78,14 @@ class ScriptedChat:
             return _refusal(NO_REASONING)
         completion = completion_of(body, answer_for(body))
         if not body.get("stream"):
+            await asyncio.sleep(self._word_s * sum(1 for _ in chunks_of(completion)))
             return web.json_response(completion)
         stream = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         with contextlib.suppress(ConnectionResetError):  # the client left
             await stream.prepare(request)
             for chunk in chunks_of(completion):
                 await stream.write(f"data: {json.dumps(chunk)}\n\n".encode())
+                await asyncio.sleep(self._word_s)
             await stream.write(b"data: [DONE]\n\n")
         return stream
 

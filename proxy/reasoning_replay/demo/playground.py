@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
+from reasoning_replay.demo.chat_upstream import ScriptedChat
 from reasoning_replay.demo.traffic import keep_talking
 from reasoning_replay.demo.upstream import ScriptedUpstream
 from reasoning_replay.settings.model import Settings
@@ -23,8 +24,9 @@ WORD_S: Final = 0.05  # a model writes about twenty words in a second
 KEPT_S: Final = 3600  # the agents never return to a conversation
 
 WELCOME: Final = """\
-The playground is running, on this machine only: an API as strict about reasoning as OpenAI's,
-the proxy in front of it, and a few agents that talk through the proxy and drop their reasoning.
+The playground is running, on this machine only: an API as strict about reasoning as OpenAI's
+(and as DeepSeek's on Chat Completions), the proxy in front of it, and a few agents that talk
+through the proxy and drop their reasoning.
 
   Watch the agents:     {inspector}
   Point your code at:   OPENAI_BASE_URL={base_url} OPENAI_API_KEY=any
@@ -107,7 +109,7 @@ async def playground(
     Raises:
         OSError: A port cannot be opened.
     """
-    async with ScriptedUpstream(word_s) as upstream:
+    async with ScriptedUpstream(word_s, ScriptedChat(word_s)) as upstream:
         settings = Settings(
             upstream_url=upstream.base_url,
             listen=listen,

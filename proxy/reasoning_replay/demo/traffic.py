@@ -3,7 +3,7 @@ Traffic of the playground: agents that talk through the proxy in a loop, each wi
 
 Together they cause everything that the inspector shows: injected, present, missed and ambiguous
 reasoning, repaired and healed requests, prefixes that move, refusals, a client that leaves, a path
-that is not replayed, and one that lacks `/v1`.
+that is not replayed, and one that lacks `/v1`. Some of them speak Chat Completions.
 """
 
 import asyncio
@@ -14,11 +14,12 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Literal
 
 import aiohttp
 
 from reasoning_replay.demo.agent_loop import TURNS_MAX
+from reasoning_replay.demo.chat_loop import DECLARED
 from reasoning_replay.demo.scripted_model import Item
 
 __all__ = ["HABITS", "Habit", "keep_talking"]
@@ -43,6 +44,7 @@ ANSWER: Final[Item] = {
     "role": "assistant",
     "content": 'You asked: "Hello!". This answer is scripted, so take an umbrella.',
 }
+RESULT: Final = "7 degrees, rain, 3 trains a day"
 TOOLS: Final[list[Item]] = [
     {
         "type": "function",
@@ -50,6 +52,10 @@ TOOLS: Final[list[Item]] = [
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
     }
     for name in ("get_weather", "find_trains")
+]
+CHAT_TOOLS: Final[list[Item]] = [
+    {"type": "function", "function": {name: tool[name] for name in ("name", "parameters")}}
+    for tool in TOOLS
 ]
 
 
@@ -60,6 +66,10 @@ class Habit:
 
     Attributes:
         key: API key; clients that share it are one tenant.
+        dialect: The API that it uses. With Chat Completions, it keeps the members that the OpenAI
+            SDK declares, ids included.
+        effort: Its `reasoning_effort`. With `low`, the chat model calls tools without a thought.
+            The API demands its empty text all the same, so the request is refused and healed.
         begins_elsewhere: Whether its first question goes to the API directly, and without tools,
             as in a conversation that began before the proxy was there.
         changes_account: Whether its history gets reasoning of another account after one question.
@@ -67,7 +77,9 @@ class Habit:
     """
 
     key: str
+    dialect: Literal["responses", "chat"] = "responses"
     model: str = "gpt-5.4"
+    effort: str = "medium"
     keeps_reasoning: bool = False
     keeps_ids: bool = True
     stores: bool = True
@@ -87,6 +99,8 @@ HABITS: Final = (
     Habit(key="sk-mover", changes_account=True, stores=False),
     Habit(key="sk-classic", model="gpt-4.1"),
     Habit(key="sk-clock", tells_time=True),
+    Habit(key="sk-chat", dialect="chat", model="deepseek-v4-flash"),
+    Habit(key="sk-brief", dialect="chat", model="deepseek-v4-flash", streams=False, effort="low"),
 )
 
 
@@ -101,7 +115,8 @@ async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
     """
     async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
         for number, habit in enumerate(HABITS):
-            agent = _Agent(session, base_url, upstream_url, word_s, habit)
+            kind = _ChatAgent if habit.dialect == "chat" else _Agent
+            agent = kind(session, base_url, upstream_url, word_s, habit)
             questions = itertools.islice(itertools.cycle(QUESTIONS), number, None)
             group.create_task(agent.run(questions))
         group.create_task(_stray(session, base_url, word_s))
@@ -150,28 +165,38 @@ class _Agent:
         for _ in range(TURNS_MAX):
             output = await self._ask(elsewhere or self._base_url, history)
             history += map(self._kept, self._without_reasoning(output))
-            calls = [item for item in output if item["type"] == "function_call"]
-            if not calls:
+            results = self._results(output)
+            if not results:
                 return bool(output)
             await asyncio.sleep(TOOL_WORDS * self._word_s)
-            history += map(_result, calls)
+            history += results
         return False
 
     async def _ask(self, base_url: str, history: list[Item]) -> list[Item]:
         """Send the history; return the output, which is empty if the request was refused."""
-        habit = self._habit
-        body: Item = {"model": habit.model, "input": history, "store": habit.stores}
-        body |= {"stream": habit.streams, "tools": TOOLS if base_url == self._base_url else []}
-        headers = {"Authorization": f"Bearer {habit.key}"}
-        url = f"{base_url}/responses"
-        async with self._session.post(url, json=body, headers=headers) as response:
-            text = await response.text()
-        if response.status != HTTPStatus.OK:
-            return []
-        if not habit.streams:
-            return list(json.loads(text)["output"])
+        tools = TOOLS if base_url == self._base_url else []
+        body: Item = {"input": history, "store": self._habit.stores, "tools": tools}
+        text = await self._sent(f"{base_url}/responses", body)
+        if not text or not self._habit.streams:
+            return list(json.loads(text)["output"]) if text else []
         last = text.rpartition("data: ")[2]  # response.completed
         return list(json.loads(last)["response"]["output"])
+
+    async def _sent(self, url: str, body: Item) -> str:
+        """Send a request; return the text of the response, "" if it was refused."""
+        body |= {"model": self._habit.model, "stream": self._habit.streams}
+        headers = {"Authorization": f"Bearer {self._habit.key}"}
+        async with self._session.post(url, json=body, headers=headers) as response:
+            text = await response.text()
+        return text if response.status == HTTPStatus.OK else ""
+
+    def _results(self, output: list[Item]) -> list[Item]:
+        """Return the results of the tools that the model calls."""
+        return [
+            {"type": "function_call_output", "call_id": one["call_id"], "output": RESULT}
+            for one in output
+            if one["type"] == "function_call"
+        ]
 
     def _without_reasoning(self, output: list[Item]) -> list[Item]:
         keeps = self._habit.keeps_reasoning
@@ -180,6 +205,49 @@ class _Agent:
     def _kept(self, item: Item) -> Item:
         keeps = self._habit.keeps_ids
         return {name: value for name, value in item.items() if keeps or name != "id"}
+
+
+class _ChatAgent(_Agent):
+    """An agent on Chat Completions; its output is one message."""
+
+    async def _ask(self, base_url: str, history: list[Item]) -> list[Item]:
+        body = {"messages": history, "tools": CHAT_TOOLS, "reasoning_effort": self._habit.effort}
+        text = await self._sent(f"{base_url}/chat/completions", body)
+        if not text:
+            return []
+        if self._habit.streams:
+            return [_joined(text)]
+        return [json.loads(text)["choices"][0]["message"]]
+
+    def _results(self, output: list[Item]) -> list[Item]:
+        return [
+            {"role": "tool", "tool_call_id": call["id"], "content": RESULT}
+            for message in output
+            for call in message.get("tool_calls") or ()
+        ]
+
+    def _without_reasoning(self, output: list[Item]) -> list[Item]:
+        return [{name: one[name] for name in DECLARED if name in one} for one in output]
+
+    def _kept(self, item: Item) -> Item:
+        return item
+
+
+def _joined(stream: str) -> Item:
+    """Return the message of a stream, without members that the SDK does not declare."""
+    text, calls = "", list[Item]()
+    for line in stream.splitlines():
+        if not line.startswith("data: {"):
+            continue
+        delta: Item = json.loads(line.removeprefix("data: "))["choices"][0]["delta"]
+        text += delta.get("content") or ""
+        for part in delta.get("tool_calls") or ():
+            if part["index"] == len(calls):
+                calls.append(part)
+            else:
+                calls[-1]["function"]["arguments"] += part["function"]["arguments"]
+    message: Item = {"role": "assistant", "content": text}
+    return message | ({"tool_calls": calls} if calls else {})
 
 
 async def _stray(session: aiohttp.ClientSession, base_url: str, word_s: float) -> None:
@@ -216,8 +284,3 @@ def _foreign() -> Item:
     blob = "gAAAA" + secrets.token_urlsafe(640)
     item_id = f"rs_{secrets.token_hex(24)}"
     return {"type": "reasoning", "id": item_id, "summary": [], "encrypted_content": blob}
-
-
-def _result(call: Item) -> Item:
-    said = f"{call['name']}: 7 degrees, rain, 3 trains a day"
-    return {"type": "function_call_output", "call_id": call["call_id"], "output": said}
