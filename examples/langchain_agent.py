@@ -14,7 +14,7 @@ def get_weather(city: str) -> str:
     return f"{city}: 7 degrees, rain"
 
 
-# Without use_responses_api=True LangChain may call /v1/chat/completions, which is not replayed.
+# Without use_responses_api=True LangChain may use Chat Completions: see langchain_chat.py.
 model = ChatOpenAI(
     model="gpt-5.4",
     use_responses_api=True,

@@ -86,14 +86,21 @@ def test_each_file_is_on_the_page() -> None:
             assert f"Run it with:   {example.install} && {example.run}\n" in text
 
 
-async def test_the_sdk_for_python(place: Playground) -> None:
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("openai_python.py", "without its required 'reasoning' item"),
+        ("openai_chat.py", "must be passed back to the API"),
+    ],
+)
+async def test_the_sdk_for_python(place: Playground, name: str, error: str) -> None:
     """It fails against the API itself, and gets all its reasoning through the proxy."""
-    command = (sys.executable, "examples/openai_python.py")
+    command = (sys.executable, FOLDER / name)
     code, printed = await played(place.upstream_url, *command)
     assert code == 1
-    assert "without its required 'reasoning' item" in printed
+    assert error in printed
 
-    assert_it_shows("openai_python.py", *await played(place.base_url, *command))
+    assert_it_shows(name, *await played(place.base_url, *command))
 
 
 async def test_curl(place: Playground) -> None:
@@ -109,7 +116,7 @@ async def test_curl(place: Playground) -> None:
 
 @SLOW
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("name", ["openai_agents.py", "langchain_agent.py"])
+@pytest.mark.parametrize("name", ["openai_agents.py", "langchain_agent.py", "langchain_chat.py"])
 async def test_a_framework_for_python(place: Playground, tmp_path: Path, name: str) -> None:
     """The newest version of the framework works with the example."""
     python = environment(tmp_path) / "bin" / "python"

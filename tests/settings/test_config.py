@@ -43,6 +43,7 @@ BACKENDS = [
     pytest.param("openrouter", "openrouter", {"quirks": STATELESS}, {}, id="openrouter"),
     pytest.param("xai", "xai", {}, {}, id="xai"),
     pytest.param("vllm", "vllm", {"quirks": ALOUD}, {}, id="vllm"),
+    pytest.param("llamacpp", "llamacpp", {"quirks": ALOUD}, {}, id="llamacpp"),
     pytest.param(
         "ollama", "ollama", {"quirks": STATELESS, "always_encrypted": True}, {}, id="ollama"
     ),
@@ -76,6 +77,8 @@ CHAT_BACKENDS = [
         id="openrouter",
     ),
     pytest.param("vllm", "vllm", {"reasoning": "I look."}, {}, id="vllm"),
+    pytest.param("llamacpp", "llamacpp", {"reasoning_content": "I look."}, {}, id="llamacpp"),
+    pytest.param("ollama", "ollama", {"reasoning": "I look."}, {}, id="ollama"),
 ]
 
 
@@ -193,6 +196,7 @@ def test_the_annotated_file_explains_every_setting() -> None:
         pytest.param("moonshot", {"upstream_url"}, id="moonshot"),
         pytest.param("gemini", {"upstream_url"}, id="gemini"),
         pytest.param("vllm", {"upstream_url", "upstream_profile"}, id="vllm"),
+        pytest.param("llamacpp", {"upstream_url", "upstream_profile"}, id="llamacpp"),
         pytest.param("ollama", {"upstream_url"}, id="ollama"),
         pytest.param("chatgpt", {"upstream_url", "scope_from"}, id="chatgpt"),
         pytest.param("redis", {"store_url", "listen", "admin_listen"}, id="redis"),

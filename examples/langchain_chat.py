@@ -1,0 +1,31 @@
+"""
+LangChain for Python, Chat Completions: ChatOpenAI keeps no reasoning of such a model.
+
+Run it with:   pip install langchain langchain-openai && python examples/langchain_chat.py
+"""
+
+from langchain.agents import create_agent
+from langchain.messages import HumanMessage
+from langchain_openai import ChatOpenAI
+
+
+def get_weather(city: str) -> str:
+    """Return the weather."""
+    return f"{city}: 7 degrees, rain"
+
+
+model = ChatOpenAI(
+    model="deepseek-v4-flash",
+    use_responses_api=False,
+    include_response_headers=True,  # only to see the header
+)
+agent = create_agent(model, tools=[get_weather])
+history = []
+for question in ("I go to Oslo and Bodø. Where will it rain?", "Which trip should I move?"):
+    messages = agent.invoke({"messages": [*history, HumanMessage(question)]})["messages"]
+    for message in messages[len(history) :]:
+        if message.type == "ai":
+            headers = message.response_metadata["headers"]
+            print("x-reasoning-replay:", headers.get("x-reasoning-replay"))
+    print(messages[-1].text)
+    history = messages
