@@ -13,7 +13,7 @@ from reasoning_replay.web.app import App, running
 
 from tests.standin import StandIn
 
-__all__ = ["ASK", "MODEL", "Agent", "Seen", "Stage", "looking", "stage"]
+__all__ = ["ASK", "MODEL", "Agent", "Seen", "Stage", "looking", "proxy_before", "stage"]
 
 Item = dict[str, Any]
 
@@ -100,16 +100,22 @@ class Stage:
 @contextlib.asynccontextmanager
 async def stage(variant: Any = "chain", **settings: Any) -> AsyncIterator[Stage]:
     """Run a stand-in and a proxy."""
-    async with StandIn(variant) as standin:
-        given: dict[str, Any] = {
-            "upstream_url": standin.base_url,
-            "listen": "127.0.0.1:0",
-            "admin_listen": "127.0.0.1:0",
-            "log_level": "error",
-            "store_budget_ms": 5000,
-        }
-        async with running(Settings(**(given | settings))) as app:
-            yield Stage(standin, app)
+    async with StandIn(variant) as standin, proxy_before(standin.base_url, **settings) as app:
+        yield Stage(standin, app)
+
+
+@contextlib.asynccontextmanager
+async def proxy_before(upstream_url: str, **settings: Any) -> AsyncIterator[App]:
+    """Run a proxy in front of an upstream."""
+    given: dict[str, Any] = {
+        "upstream_url": upstream_url,
+        "listen": "127.0.0.1:0",
+        "admin_listen": "127.0.0.1:0",
+        "log_level": "error",
+        "store_budget_ms": 5000,
+    }
+    async with running(Settings(**(given | settings))) as app:
+        yield app
 
 
 @dataclass

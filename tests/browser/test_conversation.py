@@ -8,7 +8,9 @@ from playwright.async_api import Browser, Page, expect
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 
 from tests.browser.passing import LOST_CALL, record, rows
-from tests.browser.stage import Agent, Seen, Stage, looking, stage
+from tests.browser.stage import ASK, Agent, Seen, Stage, looking, proxy_before, stage
+from tests.e2e.chat_agent import ChatAgent
+from tests.standin.chat import ChatStandIn
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -83,6 +85,31 @@ async def test_a_timeline_shows_how_the_prefix_grows(chromium: Browser) -> None:
         last = page.locator(TURNS).last
         await expect(last).to_contain_text("2 new · 1 injected")
         await expect(last).to_contain_text("prefix kept, 4 items")
+
+
+async def test_a_timeline_of_chat_completions_has_the_same_bars(chromium: Browser) -> None:
+    """An injected member is marked before its item, and is a part of it in the bars below."""
+    async with (
+        ChatStandIn("deepseek", loop="chain") as standin,
+        proxy_before(standin.base_url) as app,
+        looking(chromium, app.admin_url) as seen,
+        ChatAgent(f"{app.url}/v1", standin.family.model) as agent,
+    ):
+        page = seen.page
+        await agent.converse([ASK])
+        await expect(rows(page)).to_have_count(3)
+        await page.locator("#rows .chip").first.click()
+        await expect(page.locator(TURNS)).to_have_count(3)
+        first, second, third = await places(page)
+        assert [kind for kind, _ in third["blocks"]] == ["u", "plus", "c", "o", "plus", "c", "o"]
+        assert [kind for kind, *_ in first["bars"]] == ["new"]
+        for turn, before in ((second, first), (third, second)):
+            assert [kind for kind, *_ in turn["bars"]] == ["kept", "new"]
+            assert turn["bars"][0][1:] == [0, before["bars"][-1][2]]
+        # New from the mark of the new call on.
+        assert third["blocks"][3][1] < third["bars"][1][1] <= third["blocks"][4][1]
+        await expect(page.locator(TURNS).last).to_contain_text("prefix kept, 3 items")
+        assert seen.complaints == []
 
 
 async def test_a_timeline_shows_where_the_prefix_moved(chromium: Browser) -> None:

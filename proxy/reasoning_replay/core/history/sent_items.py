@@ -41,7 +41,7 @@ class SentItems(NamedTuple):
     Attributes:
         head: Digest of what the upstream reads before the items, such as instructions and tools.
         items: All items in the order in which they are sent; b"" if they are unknown.
-        injected: The injected ones among them.
+        injected: What was injected: items, or members of items.
     """
 
     head: int = 0

@@ -1,10 +1,12 @@
 """Request planner: decides how a request is changed, once the store lookup is done."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from reasoning_replay.core.dialects.base import Caller, Decision, Question
 from reasoning_replay.core.dialects.chat.heal.fillers import with_known_fillers
 from reasoning_replay.core.dialects.chat.heal.memory import ChatRefusals
+from reasoning_replay.core.dialects.chat.heal.message_editor import messages_of
 from reasoning_replay.core.dialects.chat.placement import plan_injection
 from reasoning_replay.core.dialects.chat.profiles import Policy, Profile, Rounds
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
@@ -15,7 +17,8 @@ from reasoning_replay.core.dialects.continuation import (
     maybe_summary,
 )
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.plan import Outcome, Plan
+from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
+from reasoning_replay.core.history.sent_items import SentItems
 
 __all__ = ["ChatSettings", "RequestPlanner"]
 
@@ -70,10 +73,11 @@ class RequestPlanner:
         is_sent = not self._is_shadow
         outcomes, sent = plan.outcomes, plan.apply(body) if is_sent else body
         may_fill = is_sent and request.body is body and not request.is_switched_off
+        filled_in: list[int] = []
         if learnt.fillers and may_fill:
-            sent, count = with_known_fillers(sent, learnt.fillers)
-            outcomes = {**outcomes, Outcome.DEGRADED: count} if count else outcomes
-        has_fillers = Outcome.DEGRADED in outcomes
+            sent, filled_in = with_known_fillers(sent, learnt.fillers)
+        if filled_in:
+            outcomes = {**outcomes, Outcome.DEGRADED: len(filled_in)}
         return Decision(
             state=known.state,
             body=sent,
@@ -82,12 +86,29 @@ class RequestPlanner:
             injected_bytes=plan.injected_bytes if is_sent else 0,
             summary=maybe_summary(
                 request,
-                plan.notes,
-                lambda: (
-                    sent_messages(read_request(sent, {}))
-                    if has_fillers
-                    else sent_messages(request, plan if is_sent else Plan())
-                ),
+                (*plan.notes, *_notes_of(request, filled_in)),
+                lambda: _sent(request, plan if is_sent else Plan(), sent if filled_in else None),
             ),
             joined=known.joined,
         )
+
+
+def _notes_of(request: ChatRequest, filled_in: Sequence[int]) -> Iterator[PlanNote]:
+    """Yield a note at the first item of each message with a filler; its reasoning is unknown."""
+    if not filled_in:
+        return
+    given = messages_of(request)
+    places: dict[int, int] = {}
+    for index, place in enumerate(request.places):
+        places.setdefault(place.item.message.start, index)
+    for message in filled_in:
+        if given[message].start in places:
+            yield PlanNote(places[given[message].start], Outcome.DEGRADED)
+
+
+def _sent(request: ChatRequest, plan: Plan, filled: bytes | None) -> SentItems:
+    """Return the digests of a request; `filled` is its body with fillers, if it has some."""
+    digests = sent_messages(request, plan)
+    if filled is None:
+        return digests
+    return sent_messages(read_request(filled, {}))._replace(injected=digests.injected)

@@ -1,7 +1,8 @@
 """
 Sent messages: a short digest of each item of a request, in the form in which it is sent.
 
-The items of one message share its bytes, so the digest of each covers the whole message.
+The items of one message share its bytes, so the digest of each covers the whole message, with what
+was injected into it. So it does not matter who added a member: a plan, a cure or the client.
 """
 
 from operator import itemgetter
@@ -24,7 +25,7 @@ def sent_messages(request: ChatRequest, plan: Plan = _NO_PLAN) -> SentItems:
 
     Args:
         request: The request before it is edited.
-        plan: Its edits. What it injects at one place counts as one item before that place.
+        plan: Its edits. What it injects at one place counts as one injected item.
     """
     pending = sorted(plan.edits, key=_START)[::-1]
     places = {note.place for note in plan.notes if note.outcome is Outcome.INJECTED}
@@ -42,6 +43,5 @@ def sent_messages(request: ChatRequest, plan: Plan = _NO_PLAN) -> SentItems:
             new = b"".join(edit.new for edit in inside)
         if index in places:
             injected.append(hash((new, item.number)))
-            digests.append(injected[-1])
         digests.append(hash((raw, item.number)))
     return SentItems(hash(request.head), packed(digests), packed(injected))

@@ -148,11 +148,26 @@ def test_a_filler_is_used_again_once_it_was_accepted() -> None:
     after = decided(one, LookupResult(), *LOST)
     assert after.body == cure.body
     assert after.outcomes == {Outcome.MISSED: 1, Outcome.DEGRADED: 1}
+    assert after.summary is not None
+    assert json.loads(after.summary.shown)["notes"] == [
+        [1, "missed", 1, 0, ""],
+        [1, "degraded", 1, 0, ""],
+    ]
     own = [ASK, message(CALL, reasoning_content="mine"), OUTPUT]
     assert decided(one, LookupResult(), *own).outcomes == {Outcome.PRESENT: 1}
     shadow = dialect(fills=True, is_shadow=True)
     shadow.learn(SCOPE, LACKS, cure)
     assert decided(shadow, LookupResult(), *LOST).body == body(*LOST)
+
+
+def test_a_filler_in_an_empty_message_has_no_mark() -> None:
+    """A message without text and calls has no item at which it could be shown."""
+    one = dialect(fills=True)
+    one.learn(SCOPE, LACKS, Cure(body(ASK), degraded=1))
+    after = decided(one, LookupResult(), ASK, message(content=None), ASK)
+    assert after.outcomes == {Outcome.DEGRADED: 1}
+    assert after.summary is not None
+    assert json.loads(after.summary.shown)["notes"] == []
 
 
 SURROGATE = b'{"model":"m","messages":[{"role":"user","content":"\\ud83d"}]}'

@@ -75,7 +75,8 @@ def cure(case: RefusedChat) -> Cure | None:
             body, filler = given.body, None
     degraded = 0
     if filler is not None and case.fills:
-        body, degraded = with_fillers(read_request(body, {}), filler)
+        body, filled_in = with_fillers(read_request(body, {}), filler)
+        degraded = len(filled_in)
     if body == case.sent.body:
         return None
     cured = read_request(body, {})

@@ -60,18 +60,18 @@ FILLERS = MappingProxyType(
 )
 
 
-def with_known_fillers(body: bytes, names: Iterable[str]) -> tuple[bytes, int]:
-    """Return a body with the fillers of these names where they are lacking, and their number."""
-    total = 0
+def with_known_fillers(body: bytes, names: Iterable[str]) -> tuple[bytes, list[int]]:
+    """Return a body with these fillers where they are lacking, and the messages that got one."""
+    filled_in: list[int] = []
     for name in names:
-        body, count = with_fillers(read_request(body, {}), FILLERS[name])
-        total += count
-    return body, total
+        body, indexes = with_fillers(read_request(body, {}), FILLERS[name])
+        filled_in += indexes
+    return body, filled_in
 
 
-def with_fillers(request: ChatRequest, filler: Filler) -> tuple[bytes, int]:
+def with_fillers(request: ChatRequest, filler: Filler) -> tuple[bytes, list[int]]:
     """
-    Return the body of a request with a filler in each message that lacks it, and their number.
+    Return the body of a request with a filler in each message that lacks it, and their indexes.
 
     Every such message gets one, whatever its place, so that the prefix of later requests is the
     same.
@@ -81,4 +81,4 @@ def with_fillers(request: ChatRequest, filler: Filler) -> tuple[bytes, int]:
         for index, message in messages_of(request).items()
         if filler.is_lacking(message)
     }
-    return edited(request, new), len(new)
+    return edited(request, new), list(new)

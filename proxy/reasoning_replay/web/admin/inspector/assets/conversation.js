@@ -64,6 +64,9 @@ function lineOf(e, columns) {
   return line;
 }
 
+// In Chat Completions, reasoning is a member of an item, in the other dialects an item of its own.
+const isMember = (e) => e.dialect === "chat";
+
 // Bars below the items: those that begin the request as in the turn before, those that no longer do,
 // and the new ones. Nothing if the items were not sent as they are shown.
 function barsOf(e, columns) {
@@ -71,8 +74,9 @@ function barsOf(e, columns) {
   let last = 0;
   for (let number = 0; number < e.items; number += 1) {
     const back = (marks.get(number) || []).find((note) => note[1] === "injected");
-    if (back && facts.mode !== "shadow") for (let i = 0; i < back[2]; i += 1) edges.push(columns.marks.get(number));
-    edges.push(columns.items.get(number));
+    const isBack = back && facts.mode !== "shadow";
+    if (isBack && !isMember(e)) for (let i = 0; i < back[2]; i += 1) edges.push(columns.marks.get(number));
+    edges.push(isBack && isMember(e) ? columns.marks.get(number) : columns.items.get(number));
     last = columns.items.get(number) + ITEM_PX;
   }
   if (!edges.length || edges.length !== e.sent_items) return [];

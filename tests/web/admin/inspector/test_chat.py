@@ -1,0 +1,145 @@
+"""Chat Completions in the inspector: marks of what was added to messages, and their prefixes."""
+
+import json
+from typing import Any
+
+from reasoning_replay.web.admin.inspector.prefixes import Prefix
+
+from tests.web.chat.completions import (
+    ASK,
+    LOST,
+    MODEL,
+    RESULT,
+    SAID,
+    THOUGHT,
+    WHOLE,
+    answer,
+    chat,
+    messages,
+    refusal,
+)
+from tests.web.chat.completions import said as completion
+from tests.web.chat.test_healing import PASSED_BACK
+from tests.web.wire import as_json, whole
+from tests.web.world import World, eventually, world
+
+Json = dict[str, Any]
+
+TEXT: Json = {"role": "assistant", "content": "7 degrees."}
+NEXT: Json = {"role": "user", "content": "And tomorrow?"}
+# A message of the model that the proxy never saw, and the question after it.
+ELSEWHERE: Json = {"role": "assistant", "content": "Bring a coat."}
+AGAIN: Json = {"role": "user", "content": "Sure?"}
+FILLED = {"reasoning_content": ""}
+
+
+def text(name: str, **more: object) -> bytes:
+    """Return a completion with this id and a text."""
+    return whole(as_json(completion(TEXT | more, "stop") | {"id": name}))
+
+
+async def shown(w: World, count: int) -> Json:
+    """Return the newest of so many finished exchanges, as the inspector gets it."""
+    recorder = w.app.recorder
+    await eventually(lambda: len(recorder._over) == count)
+    told: Json = json.loads(recorder.recent()[-1])["exchange"]
+    return told
+
+
+def kept(one: Json, before: int) -> bool:
+    """Return whether a request begins with all of these items of the turn before."""
+    want = Prefix(before, before, has_moved=False, is_head_new=False)
+    return bool(one["prefix"] == want._asdict())
+
+
+async def test_an_injected_member_is_marked_at_its_item() -> None:
+    """The mark names the member; it is no item of its own, so the prefix counts messages' items."""
+    async with world() as w:
+        w.upstream.answers(answer(**THOUGHT), text("chatcmpl-2"), text("chatcmpl-3"))
+        await chat(w, ASK)
+        first = await shown(w, 1)
+        assert (first["dialect"], first["route"], first["model"]) == ("chat", "chat", MODEL)
+        assert (first["captured"], first["captured_items"], first["prefix"]) == ("saved", 1, None)
+        await chat(w, *LOST)
+        second = await shown(w, 2)
+        assert [item[:3] for item in second["strip"]["items"]] == [
+            ["u", "message", ""],
+            ["c", "function_call", SAID["tool_calls"][0]["id"]],
+            ["o", "function_call_output", RESULT["tool_call_id"]],
+        ]
+        raw = as_json(THOUGHT)[1:-1]
+        note = [1, "injected", 1, len(raw), "reasoning_content"]
+        assert second["strip"]["notes"] == [note]
+        assert (second["items"], second["sent_items"]) == (3, 3)
+        assert kept(second, 1)
+        await chat(w, *LOST, TEXT, NEXT)
+        third = await shown(w, 3)
+        assert third["strip"]["notes"] == [note]
+        assert kept(third, 3)
+
+
+async def test_a_client_that_begins_to_replay_keeps_the_prefix() -> None:
+    """Upstream sees the same bytes, from the proxy or from the client."""
+    async with world() as w:
+        w.upstream.answers(answer(**THOUGHT), text("chatcmpl-2"), text("chatcmpl-3"))
+        await chat(w, ASK)
+        await chat(w, *LOST)
+        await chat(w, *WHOLE, TEXT, NEXT)
+        assert kept(await shown(w, 3), 3)
+        await chat(w, ASK, SAID | {"reasoning_content": "Other."}, RESULT, TEXT, NEXT)
+        moved = (await shown(w, 4))["prefix"]
+        assert (moved["kept"], moved["has_moved"]) == (1, True)
+
+
+async def test_what_a_cure_injects_is_what_the_next_request_begins_with() -> None:
+    """After a refusal, the prefix is that of the accepted request; the details list the change."""
+    async with world(chat_rounds="current") as w:
+        w.upstream.answers(
+            answer(**THOUGHT),
+            text("chatcmpl-2"),
+            refusal(PASSED_BACK),
+            text("chatcmpl-3"),
+            text("chatcmpl-4"),
+        )
+        await chat(w, ASK)
+        await chat(w, *LOST)
+        await chat(w, *LOST, TEXT, NEXT)
+        healed = await shown(w, 3)
+        assert healed["healed"] == "lacks_reasoning"
+        size = len(as_json(THOUGHT["reasoning_content"]))
+        assert healed["changes"] == [["added", "reasoning_content", "", size]]
+        assert kept(healed, 3)
+        await chat(w, *LOST, TEXT, NEXT, TEXT, AGAIN)
+        assert kept(await shown(w, 4), 5)
+
+
+async def test_a_filler_is_marked_and_part_of_the_prefix() -> None:
+    """Both when it heals and when it is known, next to a member that is injected."""
+    history = [*LOST, TEXT, NEXT, ELSEWHERE, AGAIN]
+    async with world(chat_fill="on") as w:
+        w.upstream.answers(
+            answer(**THOUGHT),
+            text("chatcmpl-2"),
+            refusal(PASSED_BACK),
+            text("chatcmpl-3"),
+            text("chatcmpl-4"),
+        )
+        await chat(w, ASK)
+        await chat(w, *LOST)
+        await chat(w, *history)
+        healed = await shown(w, 3)
+        assert (healed["healed"], healed["outcomes"]["degraded"]) == ("lacks_reasoning", 2)
+        assert healed["changes"] == [["added", "reasoning_content", "", 2]] * 2
+        assert kept(healed, 3)
+        await chat(w, *history, TEXT, NEXT)
+        known = await shown(w, 4)
+        filled = [TEXT | FILLED, NEXT, ELSEWHERE | FILLED, AGAIN, TEXT | FILLED, NEXT]
+        assert messages(w) == [*WHOLE, *filled]
+        notes = [(place, what) for place, what, *_ in known["strip"]["notes"]]
+        assert notes == [
+            (1, "injected"),
+            (5, "missed"),
+            *((place, "degraded") for place in (3, 5, 7)),
+        ]
+        assert known["sent_items"] == known["items"] == 9
+        assert kept(known, 7)
