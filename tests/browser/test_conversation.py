@@ -158,7 +158,7 @@ async def test_a_long_timeline_leaves_out_the_same_items(cleared: tuple[Stage, S
     """Items that no turn shows are one gap, and the page does not scroll sideways."""
     on, seen = cleared
     page = seen.page
-    ours: dict[str, Any] = {"tenant": b"s" * 16, "conversation": b"c" * 16}
+    ours: dict[str, Any] = {"scope": b"s" * 16, "conversation": b"c" * 16}
     note = PlanNote(120, Outcome.INJECTED, 1, 9, "rs_1")
     for turn in range(3):
         record(on, [LOST_CALL] * (300 + 2 * turn), note, model="m", **ours)

@@ -156,7 +156,7 @@ async def test_everything_can_be_read(
     missed, injected = PlanNote(30, Outcome.MISSED, 1, 0, ""), PlanNote(20, Outcome.INJECTED, 2, 9)
     record(on, OF_EACH_KIND * 10, injected, missed)
     for hue in range(20):
-        ours = {"tenant": b"s" * 16, "conversation": bytes.fromhex(f"000000{hue:04x}" + "0" * 22)}
+        ours = {"scope": b"s" * 16, "conversation": bytes.fromhex(f"000000{hue:04x}" + "0" * 22)}
         record(on, OF_EACH_KIND, status=503, outcome="upstream_error", model="m", **ours)
     await expect(rows(page)).to_have_count(21)
     shown = rows(page).last
@@ -185,7 +185,7 @@ async def test_a_narrow_window_shows_all_of_it(cleared: tuple[Stage, Seen]) -> N
     await page.set_viewport_size({"width": 400, "height": 800})
     await assert_fits(seen)
     call = {**LOST_CALL, "id": "fc_" + "x" * 60}
-    ours = {"tenant": b"s" * 16, "conversation": b"c" * 16, "model": "m" * 64}
+    ours = {"scope": b"s" * 16, "conversation": b"c" * 16, "model": "m" * 64}
     record(on, [call] * 90, PlanNote(5, Outcome.INJECTED, 1, 9, "rs_" + "x" * 60), **ours)
     record(on, [LOST_CALL], asked="store_failed", outcome="upstream_unreachable", status=502)
     await expect(rows(page)).to_have_count(2)

@@ -17,8 +17,8 @@ MISS = PlanNote(0, Outcome.MISSED, 1, 0, "")
 
 def record_three(on: Stage) -> None:
     """Record exchanges that differ in every filter."""
-    one = {"tenant": b"s" * 16, "conversation": bytes.fromhex("aa11" * 8)}
-    two = {"tenant": b"s" * 16, "conversation": bytes.fromhex("bb22" * 8)}
+    one = {"scope": b"s" * 16, "conversation": bytes.fromhex("aa11" * 8)}
+    two = {"scope": b"s" * 16, "conversation": bytes.fromhex("bb22" * 8)}
     record(on, [LOST_CALL], MISS, model="gpt-5.4", **one)
     record(on, [LOST_CALL], model="gpt-5.4-mini", status=429, outcome="refused", **one)
     record(on, [{**LOST_CALL, "id": "fc_other"}], healed="blob", model="gpt-5.4", **two)
