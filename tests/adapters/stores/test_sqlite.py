@@ -11,11 +11,14 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from reasoning_replay.adapters.stores import sqlite
 from reasoning_replay.adapters.stores.base import Bounds, StoreError
 from reasoning_replay.adapters.stores.sqlite import SqliteStore
 from reasoning_replay.adapters.stores.sqlite_file import APPLICATION, VERSION
+from reasoning_replay.adapters.stores.sqlite_room import make_room
 
 from tests.adapters.stores.turns import SCOPE, asked, found, key, looked_up, save, turn
 from tests.adapters.writing import key_of, opened, turn_of
@@ -231,13 +234,12 @@ async def test_a_save_that_fails_evicts_nothing(
     for n in range(20):
         await save(store, turn(f"{n}", f"{n}", size=20 * KIB), [key(f"{n}")])
     before = await store.usage()
-    make_room = SqliteStore._make_room
 
-    def fail(store: SqliteStore, db: sqlite3.Connection, now: float) -> int:
-        assert make_room(store, db, now) > 0
+    def fail(*given: Any) -> int:
+        assert make_room(*given) > 0
         raise sqlite3.OperationalError
 
-    monkeypatch.setattr(SqliteStore, "_make_room", fail)
+    monkeypatch.setattr(sqlite, "make_room", fail)
     with pytest.raises(StoreError):
         await save(store, turn("new", "new", size=400 * KIB), [key("new")])
     assert await store.usage() == before

@@ -26,7 +26,7 @@ from reasoning_replay.adapters.stores.base import (
 )
 from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.sqlite_file import SqliteFile, transaction
-from reasoning_replay.adapters.stores.trimming import what_to_drop
+from reasoning_replay.adapters.stores.sqlite_room import drop_expired, make_room, trim, used_bytes
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
 from reasoning_replay.core.history.turns import turn_of_record
 
@@ -38,8 +38,6 @@ T = TypeVar("T")
 NOTICED_S = 60.0
 # Most pending writes of an expiry, as while the file is locked; further ones are skipped.
 NOTED_AT_ONCE = 1000
-# Each save drops at most this many expired conversations, and as many for lack of room.
-DROPPED_AT_ONCE = 8
 
 
 class _Row(NamedTuple):
@@ -132,16 +130,16 @@ class SqliteStore:
 
         def write(db: sqlite3.Connection) -> int:
             with transaction(db):
-                _drop_expired(db, now)
+                drop_expired(db, now)
                 kept = _begin(db, scope, conversation, now + self._bounds.ttl_s, now)
                 _add(db, kept, values)
-                self._trim(db, kept)
+                trim(db, kept, self._bounds)
                 for key in keys:
                     _lead(db, scope, key, kept)
                 (version,) = db.execute(
                     "SELECT version FROM conversations WHERE id = ?", (kept,)
                 ).fetchone()
-                evicted = self._make_room(db, now)
+                evicted = make_room(db, self._max_bytes, now)
             self._evicted += evicted
             return int(version)
 
@@ -199,7 +197,7 @@ class SqliteStore:
             (count,) = db.execute(
                 "SELECT count(*) FROM conversations WHERE expires_at > ?", (now,)
             ).fetchone()
-            return StoreUsage(_used_bytes(db), self._max_bytes, count, self._evicted)
+            return StoreUsage(used_bytes(db), self._max_bytes, count, self._evicted)
 
         return await self._reads(read)
 
@@ -261,63 +259,6 @@ class SqliteStore:
         with contextlib.suppress(RuntimeError):  # closed meanwhile
             self._writer.submit(note)  # if it fails, they expire a little earlier
 
-    def _trim(self, db: sqlite3.Connection, kept: int) -> None:
-        """Drop the oldest turns of a conversation that exceeds its bounds."""
-        turns, record_bytes = db.execute(
-            "SELECT turns, record_bytes FROM conversations WHERE id = ?", (kept,)
-        ).fetchone()
-        if turns <= self._bounds.max_turns and record_bytes <= self._bounds.max_bytes:
-            return
-        sizes = dict(
-            db.execute(
-                "SELECT name, length(value) FROM records WHERE conversation_id = ?", (kept,)
-            ).fetchall()
-        )
-        drop = what_to_drop(sizes, self._bounds)
-        if not drop:
-            return
-        db.executemany(
-            "DELETE FROM records WHERE conversation_id = ? AND name = ?",
-            [(kept, name) for name in drop],
-        )
-        turns -= len({turn_of_record(name) for name in drop})
-        record_bytes -= sum(sizes[name] for name in drop)
-        db.execute(
-            "UPDATE conversations SET turns = ?, record_bytes = ?, version = version + 1"
-            " WHERE id = ?",
-            (turns, record_bytes, kept),
-        )
-
-    def _make_room(self, db: sqlite3.Connection, now: float) -> int:
-        """
-        Drop the conversations that expire first, which are the least recently used ones.
-
-        Returns:
-            The number of dropped conversations that had not expired.
-        """
-        evicted = 0
-        for _ in range(DROPPED_AT_ONCE):
-            if _used_bytes(db) <= self._max_bytes:
-                break
-            first = db.execute(
-                "SELECT id, expires_at > ? FROM conversations ORDER BY expires_at, id LIMIT 1",
-                (now,),
-            ).fetchone()
-            if first is None:
-                break
-            db.execute("DELETE FROM conversations WHERE id = ?", first[:1])
-            evicted += first[1]
-        return evicted
-
-
-def _used_bytes(db: sqlite3.Connection) -> int:
-    """Return the size of the file without its free pages."""
-    pages, free, page_bytes = (
-        db.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("page_count", "freelist_count", "page_size")
-    )
-    return int((pages - free) * page_bytes)
-
 
 def _led_to(
     db: sqlite3.Connection, scope: bytes, keys: Sequence[bytes], now: float
@@ -349,15 +290,6 @@ def _rows_of(
         (scope, *conversations, now),
     )
     return {conversation: _Row(*row) for conversation, *row in found}
-
-
-def _drop_expired(db: sqlite3.Connection, now: float) -> None:
-    """Drop up to DROPPED_AT_ONCE expired conversations."""
-    db.execute(
-        "DELETE FROM conversations WHERE id IN (SELECT id FROM conversations"
-        " WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
-        (now, DROPPED_AT_ONCE),
-    )
 
 
 def _begin(
