@@ -14,11 +14,21 @@ from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.tenancy.scope import Account
 
-__all__ = ["AnswerReport", "Exchange", "Limits", "RequestReport", "TenantOf", "Times"]
+__all__ = [
+    "DETAIL_MAX",
+    "AnswerReport",
+    "Exchange",
+    "Limits",
+    "RequestReport",
+    "TenantOf",
+    "Times",
+]
 
 # Returns the tenant of a request by its headers; None if they do not identify one.
 TenantOf = Callable[[Mapping[str, str]], bytes | None]
 
+# Longest shown text about a failure of the upstream.
+DETAIL_MAX = 240
 _ID_BITS = 64
 
 

@@ -17,13 +17,11 @@ from reasoning_replay.core.dialects.states import (
 )
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import DETAIL_MAX, Exchange
 from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = ["ExchangeRecorder", "summary_header"]
 
-# Longest text about a failure of the upstream.
-DETAIL_MAX = 240
 _ERRORS = frozenset({"upstream_error", "cut_off", BUG.code})
 _FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
 

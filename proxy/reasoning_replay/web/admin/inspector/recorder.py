@@ -22,7 +22,7 @@ from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.sent_items import words
 from reasoning_replay.web.admin.inspector.minutes import MINUTE_MS, Minutes
 from reasoning_replay.web.admin.inspector.prefixes import Prefix, Prefixes
-from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange import DETAIL_MAX, Exchange
 
 __all__ = ["ExchangeFeed", "Heard", "Recorder"]
 
@@ -39,8 +39,6 @@ OPEN_MAX: Final = 20_000
 # the upstream sets.
 HASH_CHARS: Final = 12
 NAME_CHARS: Final = 64
-# The same of the text about a failure of the upstream, as in the log.
-DETAIL_CHARS: Final = 240
 # Different injected items are counted up to this number: the count needs 64 bytes for each.
 DIFFERENT_MAX: Final = 8192
 
@@ -129,7 +127,7 @@ def _seen(number: int, exchange: Exchange, took_s: float | None, prefix: Prefix 
         outcome=exchange.outcome,
         error=answer.error,
         cause=exchange.error,
-        cause_detail=exchange.error_detail[:DETAIL_CHARS],
+        cause_detail=exchange.error_detail[:DETAIL_MAX],
         asked=request.state,
         outcomes=request.outcomes,
         repairs=request.repairs,
@@ -281,7 +279,7 @@ class Recorder:
             "error_code": seen.error.code,
             "error_type": seen.error.type,
             "cause": seen.cause,
-            "cause_detail": called(seen.cause_detail, DETAIL_CHARS) or "",
+            "cause_detail": called(seen.cause_detail, DETAIL_MAX) or "",
             "asked": seen.asked,
             "outcomes": {what.value: count for what, count in seen.outcomes.items() if count},
             "repairs": seen.repairs,
