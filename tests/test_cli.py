@@ -321,6 +321,18 @@ def test_serve_starts_without_what_it_does_not_use() -> None:
     assert not brought_in & {f"reasoning_replay.web.{name}" for name in seldom}
 
 
+def test_ctrl_c_during_the_start_ends_a_command() -> None:
+    """It prints nothing, and the exit code is that of a program that the signal ended."""
+    words = (
+        "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "sys.argv[1:] = ['check']; sys.addaudithook(lambda event, given: event == 'import' "
+        "and given[0] == 'reasoning_replay.cli' and signal.raise_signal(signal.SIGINT)); "
+        "runpy.run_module('reasoning_replay', run_name='__main__')"
+    )
+    got = subprocess.run([sys.executable, "-c", words], capture_output=True, check=False, cwd=ROOT)  # noqa: S603
+    assert (got.returncode, got.stdout, got.stderr) == (130, b"", b"")
+
+
 def test_the_collector_is_at_work_and_passes_over_what_was_brought_in(
     served: list[Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,14 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the command of this process; return its exit code."""
+    """Run the command of this process; return its exit code, 130 if Ctrl-C interrupted it."""
+    try:
+        return _main()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _main() -> int:
     # The first process of a container receives only signals that it handles. A SIGTERM during the
     # imports would be lost, and the container would continue to run.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))

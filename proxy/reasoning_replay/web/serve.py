@@ -30,14 +30,13 @@ def run(settings: Settings, load: Callable[[], Settings]) -> int:
         load: Loads the settings again, or raises SettingsError.
 
     Returns:
-        The exit code: 0 after a drain, 1 if it could not start, 130 if it was interrupted before
-        it opened its ports.
+        The exit code: 0 after a drain, 1 if it could not start.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C came before it opened its ports.
     """
     shorten_switch_interval()
-    try:
-        return _run_loop(_serve(settings, load))
-    except KeyboardInterrupt:
-        return _SIGNALLED + signal.SIGINT
+    return _run_loop(_serve(settings, load))
 
 
 def _run_loop(main: Coroutine[Any, Any, int]) -> int:
