@@ -90,7 +90,7 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
         pytest.param("read_timeout_s", "inf", "should be a finite number; the default is 15m", id="for-ever"),  # noqa: E501
         pytest.param("connect_timeout_s", "0", "should be greater than 0; the default is 10s", id="never"),  # noqa: E501
         pytest.param("body_max_bytes", "-1", "should be greater than or equal to 0; the default is 1GiB", id="below-no-limit"),  # noqa: E501
-        pytest.param("tenant_max_exchanges", "1.5", "should be a valid integer, unable to parse string as an integer; the default is 0", id="half-an-exchange"),  # noqa: E501
+        pytest.param("tenant_max_exchanges", "1.5", "should be a whole number; the default is 0", id="half-an-exchange"),  # noqa: E501
         pytest.param("upstream_ca_file", "/nowhere/ca.pem", "cannot be read: No such file or directory; name a readable file, or leave it empty", id="file"),  # noqa: E501
         pytest.param("upstream_proxy", "proxy:3128", "not a URL; start it with http:// or https://", id="egress"),  # noqa: E501
         pytest.param("scope_from", "claim:oid", "use a comma-separated list of credential, claims:NAME+NAME and header:NAME", id="source"),  # noqa: E501

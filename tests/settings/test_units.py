@@ -45,13 +45,13 @@ REFUSED = [
     ("ttl_s", "10 parsecs", f'"parsecs" is not a unit of a duration; {TIMES}'),
     ("ttl_s", "7M B", f"not a duration; {TIMES}"),
     ("ttl_s", "", f"not a duration; {TIMES}"),
-    ("ttl_s", "500ms", "should be a valid integer, got a number with a fractional part; the default is 7d"),  # noqa: E501
+    ("ttl_s", "500ms", "should be a whole number of seconds; the default is 7d"),
     ("ttl_s", "0d", "should be greater than or equal to 1; the default is 7d"),
     ("drain_s", "-5s", f"not a duration; {TIMES}"),
     ("body_max_bytes", "64M", f'"M" is not a unit of a size; {SIZES}'),
     ("body_max_bytes", "7d", f'"d" is not a unit of a size; {SIZES}'),
     ("body_max_bytes", "much", f"not a size; {SIZES}"),
-    ("max_exchanges", "4kB", "should be a valid integer, unable to parse string as an integer; the default is 4096"),  # noqa: E501
+    ("max_exchanges", "4kB", "should be a whole number; the default is 4096"),
 ]  # fmt: skip
 
 

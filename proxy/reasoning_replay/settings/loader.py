@@ -40,6 +40,8 @@ SECRET_NAMES: Final = frozenset({"store_url", "upstream_proxy"}) | {
 }
 FILE_SUFFIX: Final = "_file"
 SECRET_MAX_BYTES: Final = 64 * 1024
+# Errors of pydantic whose words are those of a programmer.
+_NOT_WHOLE: Final = frozenset({"int_from_float", "int_parsing"})
 
 
 class SettingsError(Exception):
@@ -233,7 +235,11 @@ def _fault(detail: ErrorDetails, written: Mapping[str, SettingEntry]) -> str:
     if detail["type"] == "value_error":
         reason = str(detail["ctx"]["error"])
     else:
-        reason = f"{detail['msg'].removeprefix('Input ')}; the default is {default_of(entry.name)}"
+        told = detail["msg"].removeprefix("Input ")
+        if detail["type"] in _NOT_WHOLE:
+            kind = units.kind_of(entry.name)
+            told = "should be a whole number" + (f" of {kind.unit}" if kind else "")
+        reason = f"{told}; the default is {default_of(entry.name)}"
     return f'{entry.place}: "{_shown(entry)}": {reason}'
 
 
