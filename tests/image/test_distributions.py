@@ -1,5 +1,6 @@
 """Wheel, source distribution and editable install work, also next to PyPI's `proxy.py`."""
 
+import os
 import subprocess
 import tarfile
 import zipfile
@@ -17,8 +18,11 @@ CONSTRAINTS = ROOT / "constraints.txt"
 
 
 def said(*words: str | Path, cwd: Path) -> str:
-    """Run a program, which must succeed; return its output."""
-    done = subprocess.run(words, cwd=cwd, capture_output=True, check=False, text=True)  # noqa: S603
+    """Run a program, which must succeed and sees only what is installed; return its output."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(  # noqa: S603
+        words, cwd=cwd, capture_output=True, check=False, text=True, env=environ
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
