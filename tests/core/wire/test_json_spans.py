@@ -425,6 +425,13 @@ def test_a_single_member_is_found_at_the_same_place(written: Written) -> None:
             place_of(found, body, "nowhere")
 
 
+def test_a_key_that_is_not_there_has_no_place() -> None:
+    """It raises, as in a dictionary."""
+    body = b'{"a":1}'
+    with pytest.raises(KeyError):
+        place_of(unambiguous(body), body, "b")
+
+
 @given(objects(values), st.data())
 @settings(max_examples=100, deadline=None)
 def test_a_repeated_key_is_detected(written: Written, data: st.DataObject) -> None:

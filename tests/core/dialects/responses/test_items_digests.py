@@ -55,6 +55,9 @@ SAME_CONTENT = [
     pytest.param(called(), called(arguments='{"b":[2.5],"a":1}'), id="key-order"),
     pytest.param(called(), called(arguments={"a": 1, "b": [2.5]}), id="not-encoded"),
     pytest.param(called(), called(arguments=json.dumps('{"a":1,"b":[2.5]}')), id="encoded-twice"),
+    pytest.param(
+        called(), called(arguments=json.dumps(json.dumps('{"a":1,"b":[2.5]}'))), id="encoded-thrice"
+    ),
     pytest.param(called(), called(call_id="c", id="fc_1", status="completed"), id="ids"),
     pytest.param(
         item(type="web_search_call", action={"query": "x", "type": "search"}),

@@ -69,6 +69,13 @@ def test_any_single_evidence_matches_a_call(sent: list[dict[str, object]]) -> No
     assert [match.emitted.id for match in recognised.matches.values()] == [C1["id"]]
 
 
+def test_each_item_keeps_its_own_turn_if_nothing_is_between_them() -> None:
+    """A client that drops an output sends the items of two turns, and new ones, side by side."""
+    _, recognised, _ = one_round().ask(body([ASK, C1, A2, call("9")]))
+
+    assert [match.emitted.id for match in recognised.matches.values()] == [C1["id"], A2["id"]]
+
+
 @pytest.mark.parametrize(
     "sent",
     [

@@ -173,6 +173,9 @@ BAD: list[Any] = [
     pytest.param([], [named(C1, "call_1"), O1], 1, [nameless(C1), O1], id="prefix"),
     pytest.param([], [named(C1, "call_1"), O1], None, [nameless(C1), O1], id="no-index"),
     pytest.param([], [named(SAID, "")], 1, [nameless(SAID)], id="empty"),
+    pytest.param(
+        [], [R1, WS, named(SAID, "")], 3, [nameless(R1), WS, nameless(SAID)], id="required-id-stays"
+    ),
     pytest.param([], [named(SAID, None)], 1, [nameless(SAID)], id="null"),
     pytest.param([], [named(SAID, "msg 1")], 1, [nameless(SAID)], id="characters"),
     pytest.param([], [named(SAID, "msg_" + "1" * 61)], 1, [nameless(SAID)], id="too-long"),
