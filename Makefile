@@ -29,8 +29,14 @@ playground: $(VENV)/runtime ## run a scripted API, the proxy, the inspector and 
 
 # Tests of the tests' own tools and of the packaging; `make test` leaves them to `make test-all`.
 APART := $(addprefix tests/,bench browser chart fuzz image monitoring soak standin)
-# Twice as many as cores: half of the product's tests wait for sockets and failovers.
+# Random worlds: `make test` plays some of them.
+WORLDS := $(wildcard tests/core/test_worlds.py tests/core/dialects/*/test_worlds.py)
+# Twice as many as cores: half of the product's tests wait for sockets and failovers. Those of the
+# core never wait, so more workers than cores would only import everything once more.
 WORKERS ?= 4
+
+# Compiled modules are kept, also where the environment forbids it: each worker would compile all.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
 
 # One recipe, so that -j cannot run the checks in parallel with tests that measure time.
 test: $(VENV)/dev ## format, lint, spelling, types, imports, tests of the product, core coverage
@@ -39,11 +45,11 @@ test: $(VENV)/dev ## format, lint, spelling, types, imports, tests of the produc
 	$(BIN)/codespell
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n $(WORKERS) --cov --cov-report=term-missing tests/core
+	$(BIN)/pytest -n auto --maxprocesses $(WORKERS) --cov --cov-report=term-missing tests/core
 	$(BIN)/pytest -n $(WORKERS) --ignore tests/core $(APART:%=--ignore %)
 
 test-all: $(VENV)/langchain test ## the rest as well: every combination and example, stand-in, bench, fuzz, soak, chart, browser, image
-	REPLAY_TEST_ALL=1 $(BIN)/pytest -n 2 $(APART) tests/e2e tests/examples tests/recordings
+	REPLAY_TEST_ALL=1 $(BIN)/pytest -n 2 $(APART) tests/e2e tests/examples tests/recordings $(WORLDS)
 
 bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quick small stream" for less
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -10,10 +10,10 @@ from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.plan import Plan
 
 from tests.core import worlds
-from tests.core.worlds import play
+from tests.core.worlds import COUNT, play
 
-# Seeds are fixed for repeatable results; `python -m tests.core.worlds` plays more worlds.
-WORLDS = [range(first, first + 60) for first in range(0, 300, 60)]
+# Seeds are fixed for repeatable results.
+WORLDS = [range(first, first + 60) for first in range(0, COUNT, 60)]
 
 
 @pytest.mark.parametrize("numbers", WORLDS, ids=str)
@@ -28,7 +28,7 @@ def test_nothing_wrong_is_injected_and_no_prefix_moves(numbers: range) -> None:
 def test_most_of_what_is_due_is_injected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each type of client without rare habits has a minimum share; short texts lower it."""
     monkeypatch.setattr(worlds, "RARE", {})
-    counts, _ = play(range(300))
+    counts, _ = play(range(COUNT))
 
     shares = {
         kind: counts["injected", kind] / counts["due", kind]

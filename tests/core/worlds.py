@@ -10,6 +10,7 @@ status is 1 if an injection was wrong or a prefix moved.
 """
 
 import json
+import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,8 +30,21 @@ from reasoning_replay.core.history.request_history import RequestHistory
 
 from tests.core.world import Item, World, answer
 
-__all__ = ["HEX", "MODEL", "Conversation", "Habits", "RandomWorld", "Said", "main", "play", "told"]
+__all__ = [
+    "COUNT",
+    "HEX",
+    "MODEL",
+    "Conversation",
+    "Habits",
+    "RandomWorld",
+    "Said",
+    "main",
+    "play",
+    "told",
+]
 
+# Number of worlds that the tests play; `make test-all` plays more.
+COUNT = 300 if os.environ.get("REPLAY_TEST_ALL") == "1" else 120
 CONVERSATIONS, STEPS = 4, 24
 FAULTS_TOLD = 20
 # Share of the clients that have a habit.

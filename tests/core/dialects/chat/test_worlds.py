@@ -10,10 +10,10 @@ from reasoning_replay.core.history.plan import Plan
 from tests.core import worlds as engine
 from tests.core.dialects.chat import worlds
 from tests.core.dialects.chat.worlds import ChatWorld
-from tests.core.worlds import play
+from tests.core.worlds import COUNT, play
 
-# Seeds are fixed for repeatable results; `python -m tests.core.dialects.chat.worlds` plays more.
-WORLDS = [range(first, first + 60) for first in range(0, 300, 60)]
+# Seeds are fixed for repeatable results.
+WORLDS = [range(first, first + 60) for first in range(0, COUNT, 60)]
 
 
 @pytest.mark.parametrize("numbers", WORLDS, ids=str)
@@ -30,7 +30,7 @@ def test_most_of_what_is_due_is_injected(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(engine, "RARE", {})
     monkeypatch.setattr(worlds, "RENAMES", [""])
     monkeypatch.setattr(worlds, "STYLES", [style for style in worlds.STYLES if style != "split"])
-    counts, _ = play(range(200), ChatWorld)
+    counts, _ = play(range(COUNT), ChatWorld)
 
     share = {kind: counts["injected", kind] / counts["due", kind] for _, kind in counts}
     assert share["all"] > 0.74
