@@ -23,19 +23,23 @@ from tests.bench.histories import history, long
 from tests.bench.load import LoadError
 from tests.bench.machine import cores
 from tests.bench.runs import running
+from tests.bench.shapes.dialect import Dialect
+from tests.bench.shapes.dialects import DIALECTS
 from tests.bench.streams import scale, stream
 from tests.bench.table import Figure, as_json, table
 
-ROWS: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
+Row = Callable[[Bench], Awaitable[list[Figure]]]
+PER_DIALECT: dict[str, Callable[[Bench, Dialect], Awaitable[list[Figure]]]] = {
     "small": small,
     "stream": stream,
     "history": history,
-    "long": long,
     "growth": growth,
-    "scale": scale,
-    "footprint": footprint,
 }
-
+ROWS: dict[str, Row] = {
+    f"{dialect.prefix}{name}": lambda bench, row=row, dialect=dialect: row(bench, dialect)
+    for name, row in PER_DIALECT.items()
+    for dialect in DIALECTS.values()
+} | {"long": long, "scale": scale, "footprint": footprint}
 
 ROW_S = 900.0
 # The settings of the image, for all contenders: glibc keeps the memory that large bodies free.
@@ -47,7 +51,7 @@ def main() -> int:
     """Return 0 if all targets are met, 1 if one is missed, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}")
-    parser.add_argument("--quick", action="store_true", help="rougher figures, in two minutes")
+    parser.add_argument("--quick", action="store_true", help="rougher figures, in four minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="stacks by py-spy, in FILE-<pid>.txt; slower"

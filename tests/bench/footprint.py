@@ -8,6 +8,7 @@ from tests.bench.bench import Bench
 from tests.bench.contenders import bare, ours
 from tests.bench.exchanges import connected, small_requests
 from tests.bench.load import back_to_back
+from tests.bench.shapes.responses import RESPONSES
 from tests.bench.table import Figure
 
 __all__ = ["footprint"]
@@ -38,9 +39,9 @@ async def footprint(bench: Bench) -> list[Figure]:
     async with AsyncExitStack() as stack:
         one = await stack.enter_async_context(ours(bench, settings=settings))
         opened = await connected(stack, one, AT_ONCE)
-        await back_to_back(opened, small_requests(bench, few))
+        await back_to_back(opened, small_requests(bench, RESPONSES, few))
         early_bytes = one.rss_bytes()
-        await back_to_back(opened, small_requests(bench, many - few))
+        await back_to_back(opened, small_requests(bench, RESPONSES, many - few))
         later = one.rss_bytes() / early_bytes
     start_s = statistics.median(starts_s)
     memory = f"memory:// of {settings['store_max_bytes'] >> 20} MiB"

@@ -6,27 +6,27 @@ from contextlib import AsyncExitStack
 from tests.bench.bench import Bench
 from tests.bench.contenders import Contender, bare, ours
 from tests.bench.exchanges import connected
-from tests.bench.histories import PATIENT, no_redis, redis, verify
+from tests.bench.histories import ITEM_CHARS, PATIENT, no_redis, redis, verify
 from tests.bench.runs import spent
-from tests.bench.shapes import History
+from tests.bench.shapes.dialect import Dialect, History
 from tests.bench.table import Figure
 
 __all__ = ["growth"]
 
 TURNS, QUICK_TURNS = 500, 120
-OUTPUT_CHARS = 2_150
 # A process keeps a bounded amount of conversations; one conversation fills this small bound.
 SETTINGS = {**PATIENT, "recent_max_bytes": 1 << 19}
 # Targets; they include an allowance for the noise of the machine.
 FASTER_THAN_BODY, MEMORY = 1.2, 1.05
 
 
-async def growth(bench: Bench) -> list[Figure]:
+async def growth(bench: Bench, dialect: Dialect) -> list[Figure]:
     """Measure conversations of 500 turns, turn by turn; Redis."""
+    row = f"{dialect.prefix}growth"
     if no_redis():
-        return [Figure("growth", "left out: redis-server is not installed")]
+        return [Figure(row, "left out: redis-server is not installed")]
     turns = bench.either(QUICK_TURNS, TURNS)
-    told = [History(seed, turns, OUTPUT_CHARS) for seed in range(10, 13)]
+    told = [History(dialect, seed, turns, ITEM_CHARS) for seed in range(10, 13)]
     early, late = range(turns // 10, turns // 5), range(turns * 9 // 10, turns)
     per_kb: dict[str, dict[range, float]] = {}
     async with AsyncExitStack() as stack:
@@ -51,12 +51,12 @@ async def growth(bench: Bench) -> list[Figure]:
     memory = {name: sizes[-1] / sizes[0] for name, sizes in held.items()}
     return [
         Figure(
-            "growth",
+            row,
             f"CPU us per KB of body, turns {early.start}-{early.stop}",
             {name: parts[early] for name, parts in per_kb.items()},
         ),
         Figure(
-            "growth",
+            row,
             f"turns {late.start}-{late.stop} / turns {early.start}-{early.stop}",
             ratio,
             f"<= {FASTER_THAN_BODY:g}",
@@ -64,7 +64,7 @@ async def growth(bench: Bench) -> list[Figure]:
             FASTER_THAN_BODY,
         ),
         Figure(
-            "growth",
+            row,
             f"RSS after {len(told)} conversations / after 1",
             memory,
             f"<= {MEMORY:g}",

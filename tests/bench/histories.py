@@ -13,7 +13,8 @@ from tests.bench.exchanges import connected
 from tests.bench.load import Line, LoadError
 from tests.bench.machine import cores, pinned
 from tests.bench.runs import Measured, alternated, everybody, spent
-from tests.bench.shapes import History
+from tests.bench.shapes.dialect import Dialect, History
+from tests.bench.shapes.responses import RESPONSES
 from tests.bench.streams import streamed
 from tests.bench.table import Figure, against_bare
 from tests.redis_server import RedisServer, redis_server
@@ -21,10 +22,9 @@ from tests.slow_line import slow_line
 
 __all__ = ["PATIENT", "history", "long", "no_redis", "redis"]
 
-ITEMS_A_TURN = 3
-TURNS, OUTPUT_CHARS = 100, 2_150  # 275 KB
-LONG_TURNS, LONG_OUTPUT_CHARS = 1_000, 2_900  # 3.5 MB
-QUICK_TURNS = 200
+ITEMS, ITEM_CHARS = 300, 717  # 275 KB
+LONG_ITEMS, LONG_ITEM_CHARS = 3_000, 967  # 3.5 MB
+QUICK_ITEMS = 600
 # Requested in turn, because a client does not request the same turn hundreds of times.
 CONVERSATIONS, QUICK_CONVERSATIONS = 20, 4
 TRIPS_COUNTED = 10
@@ -36,12 +36,14 @@ STREAM_EVERY_US = 5_000
 CPU, TRIPS, LINEAR, HELD_UP_MS = 3.0, 2.0, 1.3, 20.0
 
 
-async def history(bench: Bench) -> list[Figure]:
-    """Measure 275 KB, 300 items, 100 reasoning items injected; one client."""
+async def history(bench: Bench, dialect: Dialect) -> list[Figure]:
+    """Measure 275 KB and 300 items, with reasoning injected for each turn; one client."""
+    row = f"{dialect.prefix}history"
     if no_redis():
-        return [Figure("history", "left out: redis-server is not installed")]
+        return [Figure(row, "left out: redis-server is not installed")]
+    turns = ITEMS // dialect.items_a_turn
     count = bench.either(QUICK_CONVERSATIONS, CONVERSATIONS)
-    told, *every = [History(100 + n, TURNS, OUTPUT_CHARS) for n in range(1 + 2 * count)]
+    told, *every = [History(dialect, 100 + n, turns, ITEM_CHARS) for n in range(1 + 2 * count)]
     exchanges = bench.either(20, 60)
     async with AsyncExitStack() as stack:
         server = stack.enter_context(redis())
@@ -49,8 +51,8 @@ async def history(bench: Bench) -> list[Figure]:
         product = those[-1]
         for each in (told, *every):
             await play(stack, product, each)
-        trips = await _trips(bench, server, told.asks(TURNS))
-        cold_trips = await _trips(bench, server, told.asks(TURNS), COLD)
+        trips = await _trips(bench, server, told.asks(turns))
+        cold_trips = await _trips(bench, server, told.asks(turns), COLD)
         # Its response has nothing to save.
         recalls = await _trips(bench, server, told.asks_seen(), COLD)
         # A replica that has not served the conversation: everything comes from Redis.
@@ -67,8 +69,8 @@ async def history(bench: Bench) -> list[Figure]:
             return await _repeated(one, opened[one.name][0], its, exchanges)
 
         rounds = await alternated((*those, replica), bench.either(3, 5), once)
-    what = f"{len(told.asks(TURNS)) // 1000} KB, {TURNS * ITEMS_A_TURN} items"
-    warm = against_bare("history", f"{what}: CPU us per exchange", rounds, "cpu", CPU)
+    what = f"{len(told.asks(turns)) // 1000} KB, {told.items} {dialect.items}, {turns} injected"
+    warm = against_bare(row, f"{what}: CPU us per exchange", rounds, "cpu", CPU)
     bare_us, cold_us = warm.of["bare"], rounds.medians("cpu")["cold"]
     cold = replace(
         warm,
@@ -80,12 +82,10 @@ async def history(bench: Bench) -> list[Figure]:
     return [
         warm,
         cold,
-        against_bare("history", "wall us per exchange", rounds, "wall"),
-        Figure(
-            "history", "round trips to Redis per exchange", {"proxy": trips}, reach, trips, TRIPS
-        ),
-        Figure("history", "cold, lookup", {"proxy": recalls}, reach, recalls, TRIPS),
-        Figure("history", "cold, lookup, save", {"proxy": cold_trips}),
+        against_bare(row, "wall us per exchange", rounds, "wall"),
+        Figure(row, "round trips to Redis per exchange", {"proxy": trips}, reach, trips, TRIPS),
+        Figure(row, "cold, lookup", {"proxy": recalls}, reach, recalls, TRIPS),
+        Figure(row, "cold, lookup, save", {"proxy": cold_trips}),
     ]
 
 
@@ -93,8 +93,10 @@ async def long(bench: Bench) -> list[Figure]:
     """Measure 3.5 MB, 3,000 items, 1,000 reasoning items injected, with a stream in parallel."""
     if no_redis():
         return [Figure("long", "left out: redis-server is not installed")]
-    short = History(1, TURNS, OUTPUT_CHARS)
-    told = History(2, bench.either(QUICK_TURNS, LONG_TURNS), LONG_OUTPUT_CHARS)
+    a_turn = RESPONSES.items_a_turn
+    short = History(RESPONSES, 1, ITEMS // a_turn, ITEM_CHARS)
+    turns = bench.either(QUICK_ITEMS, LONG_ITEMS) // a_turn
+    told = History(RESPONSES, 2, turns, LONG_ITEM_CHARS)
     async with AsyncExitStack() as stack:
         server = stack.enter_context(redis())
         product = await stack.enter_async_context(ours(bench, server.url, settings=PATIENT))
@@ -115,14 +117,13 @@ async def long(bench: Bench) -> list[Figure]:
         rounds = await alternated(those, bench.either(2, 5), once)
     linear = rounds.medians("linear")
     late = rounds.medians("late")
-    items = told.turns * ITEMS_A_TURN
-    size = f"{len(told.asks(told.turns)) / 1e6:.1f} MB, {items:,} items"
-    per_item = {name: value / ITEMS_A_TURN for name, value in rounds.medians("cpu").items()}
+    size = f"{len(told.asks(told.turns)) / 1e6:.1f} MB, {told.items:,} items"
+    per_item = {name: value / a_turn for name, value in rounds.medians("cpu").items()}
     return [
         Figure("long", f"{size}: CPU us per item", per_item),
         Figure(
             "long",
-            f"the same / with {TURNS * ITEMS_A_TURN} items",
+            f"the same / with {short.items} items",
             linear,
             f"<= {LINEAR:g}",
             linear["proxy"],
@@ -170,8 +171,8 @@ async def verify(stack: AsyncExitStack, product: Contender, told: History) -> No
     [line] = await connected(stack, product, 1)
     seen = json.loads(await line.exchange(told.asks_seen()))["seen"]
     if seen != told.seen():
-        got = sum(kind == "reasoning" for kind, _ in seen)
-        raise LoadError(f"upstream saw {got} of {told.turns} reasoning items, or not in place")
+        got = sum(reasoning is not None for _, reasoning in seen)
+        raise LoadError(f"upstream saw {got} of {told.turns} turns' reasoning, or not in place")
 
 
 async def _repeated(one: Contender, line: Line, told: Sequence[History], times: int) -> Measured:
@@ -213,7 +214,7 @@ async def _held_up(bench: Bench, line: Line, beside: Line, told: History) -> flo
     """Return the longest delay of an event of a stream while long requests pass, in ms."""
     asks = told.asks(told.turns)
     deltas = bench.either(200, 400)
-    streaming = asyncio.create_task(streamed(bench, beside, deltas, STREAM_EVERY_US))
+    streaming = asyncio.create_task(streamed(bench, told.dialect, beside, deltas, STREAM_EVERY_US))
     while not streaming.done():
         await line.exchange(asks)
         await asyncio.sleep(0.05)

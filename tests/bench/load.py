@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from tests.bench.shapes import STAMP
+from tests.bench.shapes.common import STAMP
 
 __all__ = ["Arrivals", "Line", "LoadError", "back_to_back", "lines"]
 
@@ -168,12 +168,14 @@ class Arrivals:
     The events of one stream, as received.
 
     Attributes:
+        ending: Start of the event that marks the end of the stream.
         late_s: The delay of each delta, from sending to receiving, in seconds.
-        ends: Number of events that mark the end of the stream.
+        ends: Number of those events.
         began_ns, ended_ns: Times of the first bytes and of the end, on the monotonic clock.
         failure: Why it was not read to its end; empty if it was.
     """
 
+    ending: bytes
     late_s: list[float] = field(default_factory=list)
     ends: int = 0
     began_ns: int = 0
@@ -197,6 +199,6 @@ class Arrivals:
             sent_ns = int(data[at : at + STAMP_DIGITS])
             self.late_s.append((now_ns - sent_ns) / 1e9)
             at = data.find(STAMP, at)
-        if b"event: response.completed\n" in data:
+        if self.ending in data:
             self.ends += 1
             self.ended_ns = now_ns

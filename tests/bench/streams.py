@@ -10,7 +10,8 @@ from tests.bench.contenders import Contender, bare, ours
 from tests.bench.exchanges import connected
 from tests.bench.load import Arrivals, Line, LoadError
 from tests.bench.runs import Measured, alternated, everybody, spent
-from tests.bench.shapes import CLOSING, OPENING, request, stream_body
+from tests.bench.shapes.dialect import Dialect
+from tests.bench.shapes.responses import RESPONSES
 from tests.bench.table import Figure, against_bare
 
 __all__ = ["scale", "stream", "streamed"]
@@ -26,8 +27,9 @@ OPENS_S = 8
 CPU, ADDED_MS, P99, KB_A_STREAM = 1.15, 0.2, 1.5, 40.0
 
 
-async def stream(bench: Bench) -> list[Figure]:
+async def stream(bench: Bench, dialect: Dialect) -> list[Figure]:
     """Measure 100 streams of 50 events per second each."""
+    row = f"{dialect.prefix}stream"
     deltas = bench.either(75, 125)
     async with AsyncExitStack() as stack:
         those = await everybody(bench, stack)
@@ -35,20 +37,20 @@ async def stream(bench: Bench) -> list[Figure]:
 
         async def once(one: Contender) -> Measured:
             with spent(one) as told:
-                heard = await _at_once(bench, opened[one.name], deltas, EVERY_US)
+                heard = await _at_once(bench, dialect, opened[one.name], deltas, EVERY_US)
             late_ms = sorted(late_s * 1e3 for arrivals in heard for late_s in arrivals.late_s)
             if failed := [arrivals for arrivals in heard if not arrivals.is_whole(deltas)]:
                 raise LoadError(f"{len(failed)} streams are incomplete: {failed[0].failure}")
             cuts = statistics.quantiles(late_ms, n=100)
-            each = told.per(STREAMS * (OPENING + deltas + CLOSING))
+            each = told.per(STREAMS * (dialect.events_around + deltas))
             return each | {"p50": cuts[49], "p99": cuts[98]}
 
         rounds = await alternated(those, bench.either(2, 6), once)
     p50, p99 = rounds.least("p50"), rounds.least("p99")
     return [
-        against_bare("stream", "CPU us per event", rounds, "cpu", CPU),
+        against_bare(row, "CPU us per event", rounds, "cpu", CPU),
         Figure(
-            "stream",
+            row,
             "ms that an event takes, median, quietest round",
             p50,
             f"<= {ADDED_MS} over direct",
@@ -56,7 +58,7 @@ async def stream(bench: Bench) -> list[Figure]:
             ADDED_MS,
         ),
         Figure(
-            "stream",
+            row,
             "ms that an event takes, p99, quietest round",
             p99,
             f"<= {P99:g} x bare",
@@ -89,14 +91,17 @@ async def scale(bench: Bench) -> list[Figure]:
 async def _held_open(bench: Bench, one: Contender) -> tuple[float, int]:
     """Return the memory of a stream in KB, and how many failed or were not open with all others."""
     async with AsyncExitStack() as stack:
-        await _at_once(bench, await connected(stack, one, WARM_STREAMS), 50, EVERY_US)
+        warm = await connected(stack, one, WARM_STREAMS)
+        await _at_once(bench, RESPONSES, warm, 50, EVERY_US)
     await asyncio.sleep(1)
     before = most = one.rss_bytes()
     async with AsyncExitStack() as stack:
         opened = await connected(stack, one, OPEN_STREAMS)
         deltas = bench.either(4, 10)
         streaming = asyncio.create_task(
-            _at_once(bench, opened, deltas, OPEN_EVERY_US, begins_s=OPENS_S, apart_us=500)
+            _at_once(
+                bench, RESPONSES, opened, deltas, OPEN_EVERY_US, begins_s=OPENS_S, apart_us=500
+            )
         )
         while not streaming.done():
             most = max(most, one.rss_bytes())
@@ -110,6 +115,7 @@ async def _held_open(bench: Bench, one: Contender) -> tuple[float, int]:
 
 async def _at_once(
     bench: Bench,
+    dialect: Dialect,
     opened: list[Line],
     deltas: int,
     every_us: int,
@@ -122,30 +128,33 @@ async def _at_once(
     at_ns = time.monotonic_ns() + int(begins_s * 1e9)
     async with asyncio.TaskGroup() as group:
         reading = [
-            group.create_task(streamed(bench, line, deltas, every_us, at_ns + number * apart_ns))
+            group.create_task(
+                streamed(bench, dialect, line, deltas, every_us, at_ns=at_ns + number * apart_ns)
+            )
             for number, line in enumerate(opened)
         ]
     return [one.result() for one in reading]
 
 
 async def streamed(
-    bench: Bench, line: Line, deltas: int, every_us: int, at_ns: int = 0
+    bench: Bench, dialect: Dialect, line: Line, deltas: int, every_us: int, *, at_ns: int = 0
 ) -> Arrivals:
     """
     Read a stream to its end, or until it fails.
 
     Args:
         bench: The run, for its numbers.
+        dialect: The API.
         line: The connection.
         deltas: Number of deltas.
         every_us: Interval between two deltas, in us.
         at_ns: Start, on the monotonic clock; 0: now.
     """
-    arrivals = Arrivals()
+    arrivals = Arrivals(dialect.ending)
     number = next(bench.numbers)
     task = f"stream {number} {deltas} {every_us} {at_ns or time.monotonic_ns()}"
     try:
-        await line.stream(request(task, stream_body(number)), arrivals.hear)
+        await line.stream(dialect.request(task, dialect.stream_body(number)), arrivals.hear)
     except LoadError as error:
         arrivals.failure = str(error)
     return arrivals

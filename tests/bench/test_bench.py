@@ -12,10 +12,13 @@ from tests.bench.exchanges import connected, small_requests
 from tests.bench.histories import play, verify
 from tests.bench.load import Arrivals, LoadError
 from tests.bench.runs import Rounds, running
-from tests.bench.shapes import History, request, small_answer, small_body
+from tests.bench.shapes.dialect import Dialect, History
+from tests.bench.shapes.dialects import DIALECTS
 from tests.bench.streams import streamed
 from tests.bench.table import Figure, against_bare, table
 from tests.slow_line import slow_line
+
+EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
 
 
 @pytest.fixture
@@ -39,16 +42,19 @@ async def those(bench: Bench) -> AsyncIterator[list[Contender]]:
         yield [direct(bench), plain, product]
 
 
+@EACH_DIALECT
 async def test_all_contenders_return_the_same(
-    bench: Bench, those: list[Contender], stack: AsyncExitStack
+    bench: Bench, those: list[Contender], stack: AsyncExitStack, dialect: Dialect
 ) -> None:
     """Small responses are the same bytes through each, streams are whole, and both are measured."""
     numbers = range(100, 105)
     for one in those:
         [line] = await connected(stack, one, 1)
-        got = [await line.exchange(request(f"small {n}", small_body(n))) for n in numbers]
-        assert got == [small_answer(n) for n in numbers]
-        arrivals = await streamed(bench, line, 20, 1_000)
+        asks = [dialect.request(f"small {n}", dialect.small_body(n)) for n in numbers]
+        assert [await line.exchange(each) for each in asks] == [
+            dialect.small_answer(n) for n in numbers
+        ]
+        arrivals = await streamed(bench, dialect, line, 20, 1_000)
         assert arrivals.is_whole(20)
         assert min(arrivals.late_s) > 0
 
@@ -60,11 +66,12 @@ async def test_all_contenders_return_the_same(
     assert product.starts_s > plain.starts_s == 0
 
 
+@EACH_DIALECT
 async def test_a_history_counts_only_if_upstream_receives_all_of_it(
-    those: list[Contender], stack: AsyncExitStack
+    those: list[Contender], stack: AsyncExitStack, dialect: Dialect
 ) -> None:
     """Injection is verified at the upstream, so that no contender is fast by doing nothing."""
-    told = History(1, 4, 200)
+    told = History(dialect, 1, 4, 200)
     _, plain, product = those
     await play(stack, product, told)
 
@@ -72,18 +79,33 @@ async def test_a_history_counts_only_if_upstream_receives_all_of_it(
         await verify(stack, plain, told)
 
 
-async def test_all_small_requests_differ(bench: Bench) -> None:
+@EACH_DIALECT
+async def test_all_small_requests_differ(bench: Bench, dialect: Dialect) -> None:
     """All small requests differ, so that the store has a new turn to save each time."""
-    assert len(set(small_requests(bench, 50))) == 50
+    assert len(set(small_requests(bench, dialect, 50))) == 50
 
 
-def test_events_are_read_from_any_pieces() -> None:
+@EACH_DIALECT
+def test_shapes_of_all_dialects_have_about_the_same_size(dialect: Dialect) -> None:
+    """A row of one dialect can be compared with the same row of another."""
+    histories = [
+        History(each, 1, 60 // each.items_a_turn, 700) for each in (*DIALECTS.values(), dialect)
+    ]
+
+    assert len({told.items for told in histories}) == 1
+    sizes = [len(told.asks(told.turns)) for told in histories]
+    assert max(sizes) < 1.1 * min(sizes)
+    assert 1_200 < len(dialect.small_body(1)) < 1_400
+    assert 1_600 < len(dialect.small_answer(1)) < 1_800
+    assert 250 < len(dialect.delta(1) % (1, 1)) < 350
+
+
+@EACH_DIALECT
+def test_events_are_read_from_any_pieces(dialect: Dialect) -> None:
     """A stamp is read when its event is complete, for any pieces that a proxy sends."""
-    said = (
-        b'data: {"obfuscation":"0000000000000001"}\n\n' * 3 + b"event: response.completed\nd: 1\n\n"
-    )
+    said = b"".join([dialect.delta(1) % (n, 1) for n in range(3)] + [*dialect.closing(1, 3)])
     for size in (1, 7, len(said)):
-        arrivals = Arrivals()
+        arrivals = Arrivals(dialect.ending)
         for at in range(0, len(said), size):
             arrivals.hear(said[at : at + size])
 

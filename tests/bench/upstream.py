@@ -2,11 +2,11 @@
 Upstream of the bench: `python -m tests.bench.upstream` prints its port, and serves until killed.
 
 One `asyncio.Protocol`, no framework, so that a fast contender does not wait for it. A request's
-`X-Bench` header names its task:
+`X-Bench` header names its dialect and its task:
 
 - `small N`: the response of that number.
 - `turn SEED N`: the response of that turn of that conversation.
-- `seen`: the types and ids of the items in the request, in their order.
+- `seen`: what identifies each item in the request, in their order; see `Dialect.seen`.
 - `stream N DELTAS EVERY_US AT_NS`: a stream of DELTAS deltas, one each EVERY_US, after that time of
   the monotonic clock, which all processes share; each carries its send time.
 """
@@ -22,7 +22,8 @@ from typing import cast
 
 import uvloop
 
-from tests.bench.shapes import OPENING, closing, delta, opening, small_answer, turn_answer
+from tests.bench.shapes.dialect import Dialect
+from tests.bench.shapes.dialects import DIALECTS
 
 TASK = re.compile(rb"\r\nx-bench: ([^\r]+)\r\n", re.IGNORECASE)
 LENGTH = re.compile(rb"\r\ncontent-length: (\d+)\r\n", re.IGNORECASE)
@@ -123,39 +124,46 @@ class Answering(asyncio.Protocol):
 
     def _answer(self, head: bytes, body: bytes) -> None:
         task = TASK.search(head)
-        words = task[1].split() if task else []
-        numbers = [int(word) for word in words[1:]]
-        match words[:1]:
-            case [b"small"]:
-                self._write(small_answer(*numbers))
-            case [b"turn"]:
-                self._write(turn_answer(*numbers))
-            case [b"seen"]:
-                items = json.loads(body)["input"]
-                seen = [[item["type"], item.get("id")] for item in items]
+        words = task[1].decode().split() if task else []
+        dialect = DIALECTS.get(words[0]) if words else None
+        if dialect is None:
+            self._transport.abort()
+            return
+        numbers = [int(word) for word in words[2:]]
+        match words[1:2]:
+            case ["small"]:
+                self._write(dialect.small_answer(*numbers))
+            case ["turn"]:
+                self._write(dialect.answer(*numbers))
+            case ["seen"]:
+                seen = [dialect.seen(item) for item in json.loads(body)[dialect.key]]
                 self._write(json.dumps({"seen": seen}).encode())
-            case [b"stream"]:
+            case ["stream"]:
                 number, deltas, every_us, at_ns = numbers
-                self._pacer.add(0, self._stream(number, deltas, every_us * 1000, at_ns))
+                stream = self._stream(dialect, number, deltas, every_us * 1000, at_ns)
+                self._pacer.add(0, stream)
             case _:
                 self._transport.abort()
 
     def _write(self, answer: bytes) -> None:
         self._transport.write(JSON_HEAD % len(answer) + answer)
 
-    def _stream(self, number: int, deltas: int, every_ns: int, due_ns: int) -> Iterator[int]:
-        form = delta(number)
+    def _stream(
+        self, dialect: Dialect, number: int, deltas: int, every_ns: int, due_ns: int
+    ) -> Iterator[int]:
+        form = dialect.delta(number)
         write = self._transport.write
-        write(STREAM_HEAD + b"".join(map(chunk, opening(number))))
+        opening = dialect.opening(number)
+        write(STREAM_HEAD + b"".join(map(chunk, opening)))
         for count in range(deltas):
             due_ns += every_ns
             yield due_ns
             if self._transport.is_closing():
                 return
-            write(chunk(form % (OPENING + count, time.monotonic_ns())))
+            write(chunk(form % (len(opening) + count, time.monotonic_ns())))
         due_ns += every_ns
         yield due_ns
-        write(b"".join(map(chunk, closing(number, deltas))) + LAST_CHUNK)
+        write(b"".join(map(chunk, dialect.closing(number, deltas))) + LAST_CHUNK)
 
 
 async def main() -> None:

@@ -1,0 +1,140 @@
+"""
+Dialect of the bench: the builders of one API's requests, responses and events, as data.
+
+All builders are functions of their arguments, so that each contender receives the same bytes.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tests.bench.shapes.common import Item, compact, lines_of
+
+__all__ = ["Dialect", "History"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """
+    One API.
+
+    In a conversation each turn is a response with reasoning and a call, and the call's output.
+
+    Attributes:
+        name: Its name, the first word of a task for the upstream.
+        prefix: Start of the names of its rows.
+        path: Path of its requests.
+        items: Name of an element of a history.
+        items_a_turn: Number of elements that a turn adds to a history without reasoning.
+        key: Key of the history in a body.
+        body: Builds a body with a history.
+        small_body: Builds a request's body of 1.3 KB; it has no reasoning to inject, and its ids
+            occur in no other.
+        small_answer: Builds a response of 1.7 KB: reasoning, and the call that it led to.
+        first: Builds the first item of a conversation, given its seed.
+        emitted: Lists the items that a turn emitted, given the seed and its number.
+        answer: Builds the response of a turn from the same.
+        output: Builds the output of a call, given the items that a turn emitted, and its text.
+        dropped: Returns an emitted item as a client sends it that drops reasoning; None: not at
+            all.
+        seen: Returns what identifies an item at the upstream: its kind, and its reasoning.
+        stream_body: Builds the body of a request for a stream.
+        opening: Lists the events of a stream before its first delta.
+        delta: Builds the template of a delta, of about 300 bytes: for `% (number, time in ns)`.
+        closing: Lists the events of a stream after its last delta, given the number of deltas.
+        ending: Start of the last event of a stream.
+    """
+
+    name: str
+    prefix: str
+    path: str
+    items: str
+    items_a_turn: int
+    key: str
+    body: Callable[[list[Item]], bytes]
+    small_body: Callable[[int], bytes]
+    small_answer: Callable[[int], bytes]
+    first: Callable[[int], Item]
+    emitted: Callable[[int, int], list[Item]]
+    answer: Callable[[int, int], bytes]
+    output: Callable[[list[Item], str], Item]
+    dropped: Callable[[Item], Item | None]
+    seen: Callable[[Item], list[str | None]]
+    stream_body: Callable[[int], bytes]
+    opening: Callable[[int], Sequence[bytes]]
+    delta: Callable[[int], bytes]
+    closing: Callable[[int, int], Sequence[bytes]]
+    ending: bytes
+
+    @cached_property
+    def events_around(self) -> int:
+        """Number of events of a stream that are no deltas."""
+        return len(self.opening(0)) + len(self.closing(0, 0))
+
+    def request(self, task: str, body: bytes) -> bytes:
+        """
+        Build a request as an SDK sends it.
+
+        Args:
+            task: The task for the upstream; see `upstream`.
+            body: JSON.
+        """
+        head = (
+            f"POST {self.path} HTTP/1.1\r\n"
+            "Host: 127.0.0.1\r\n"
+            "Accept: application/json\r\n"
+            "Accept-Encoding: identity\r\n"
+            "Authorization: Bearer sk-proj-0123456789abcdefghijklmnopqrstuvwxyz\r\n"
+            "Content-Type: application/json\r\n"
+            "User-Agent: OpenAI/Python 3.54.0\r\n"
+            "X-Stainless-Lang: python\r\n"
+            "X-Stainless-Retry-Count: 0\r\n"
+            f"X-Bench: {self.name} {task}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+
+class History:
+    """
+    A conversation of a client that drops all reasoning and keeps all else.
+
+    Attributes:
+        dialect: The API.
+        seed: Seed of its ids and reasoning.
+        turns: Number of turns.
+        items: Number of elements of the history after all turns.
+    """
+
+    def __init__(self, dialect: Dialect, seed: int, turns: int, item_chars: int) -> None:
+        """Build all items; the output of a call has `item_chars` characters per item of a turn."""
+        self.dialect = dialect
+        self.seed = seed
+        self.turns = turns
+        self.items = turns * dialect.items_a_turn
+        self._whole = [dialect.first(seed)]
+        self._written = [compact(self._whole[0])]
+        for number in range(turns):
+            emitted = dialect.emitted(seed, number)
+            text = lines_of(item_chars * dialect.items_a_turn, seed, number)
+            output = dialect.output(emitted, text)
+            self._whole += [*emitted, output]
+            kept = [item for item in map(dialect.dropped, emitted) if item is not None]
+            self._written.append(b",".join(map(compact, [*kept, output])))
+        self._around = dialect.body([]).split(b"[]", 1)
+
+    def asks(self, number: int) -> bytes:
+        """Build the request for a turn; for the number `turns` it follows all turns."""
+        return self._asks(f"turn {self.seed} {number}", self._written[: 1 + number])
+
+    def asks_seen(self) -> bytes:
+        """Build the request after all turns that upstream answers with what it received."""
+        return self._asks("seen", self._written)
+
+    def _asks(self, task: str, written: Iterable[bytes]) -> bytes:
+        before, after = self._around
+        return self.dialect.request(task, b"%b[%b]%b" % (before, b",".join(written), after))
+
+    def seen(self) -> list[list[str | None]]:
+        """Return what upstream must receive, reasoning included; see `Dialect.seen`."""
+        return [self.dialect.seen(item) for item in self._whole]

@@ -1,0 +1,9 @@
+"""All dialects of the bench, by name. A further one needs its builders and an entry."""
+
+from tests.bench.shapes.chat import CHAT
+from tests.bench.shapes.dialect import Dialect
+from tests.bench.shapes.responses import RESPONSES
+
+__all__ = ["DIALECTS"]
+
+DIALECTS: dict[str, Dialect] = {each.name: each for each in (RESPONSES, CHAT)}
