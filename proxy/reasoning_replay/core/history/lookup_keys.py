@@ -47,7 +47,8 @@ class Lookup(NamedTuple):
 
     Attributes:
         place: Index of the item in the request, or RESPONSE.
-        certain: Keys that only one item has: from its id and its `call_id`.
+        certain: Keys that only one item has: from its id and its `call_id`. A text without ids has
+            those of the first call in the same message.
         doubtful: Keys from its content and the history before it, the strongest first. They may be
             computed on first use. If one of them leads to a conversation, so does the last one.
     """
@@ -184,11 +185,20 @@ def choose(
 
 def _asked(request: RequestHistory[HistoryItem], n: int) -> Lookup:
     place = request.places[n]
-    item = place.item
+    certain = _names(place.item)
+    if not certain and n + 1 < len(request.places):
+        # Short texts are in many conversations, all of which would have to be loaded.
+        following = request.places[n + 1].item
+        certain = _names(following) if following.start < place.item.end else []
+    return Lookup(n, certain, _ContentKeys(request, place))
+
+
+def _names(item: HistoryItem) -> list[Key]:
+    """Return the certain keys of an item of a request."""
     certain = _certain(item.id, item.call_id, item.name)
     if response_id := response_named_by(item):
         certain.append(key_of_response(response_id))
-    return Lookup(n, certain, _ContentKeys(request, place))
+    return certain
 
 
 class _ContentKeys(Sequence[Key]):

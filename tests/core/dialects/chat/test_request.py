@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from reasoning_replay.core.dialects.chat.request import ChatRequest, ParsedMessages, read_request
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
+from reasoning_replay.core.history.lookup_keys import keys_of_name, keys_of_request
 from reasoning_replay.core.history.prefix_cache import PrefixCache
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 
@@ -47,6 +48,26 @@ def test_a_message_with_calls_is_several_places() -> None:
     assert len(request.said) == 3
     assert len(request.run) == 3
     assert request.frame
+
+
+def test_a_text_is_looked_up_by_the_call_in_its_message() -> None:
+    """Its content, which may be in many conversations, is needed only if no conversation has it."""
+    ids = ["call_a1b2c3d4e5f6a7b8", "call_0"]
+    calls = [[{"id": this, "function": {"name": "add"}}] for this in ids]
+    messages = [
+        {"role": "assistant", "content": "I add.", "tool_calls": calls[0]},
+        {"role": "assistant", "content": "I add.", "tool_calls": calls[1]},
+        {"role": "assistant", "content": "I add."},
+        {"role": "assistant", "content": None, "tool_calls": calls[0]},
+    ]
+
+    asked = {lookup.place: lookup for lookup in keys_of_request(read(messages))}
+
+    named = keys_of_name(ids[0])
+    assert [asked[n].certain for n in range(6)] == [named, named, [], [], [], named]
+    assert asked[0].doubtful
+    assert named
+    assert asked[0].doubtful[-1] == asked[4].doubtful[-1]
 
 
 def test_a_longer_history_is_read_from_where_it_grew() -> None:
