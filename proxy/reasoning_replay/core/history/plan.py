@@ -1,6 +1,6 @@
 """Plan: the decisions about the reasoning of one request, as edits and counted outcomes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["Outcome", "Plan", "PlanNote"]
+__all__ = ["Outcome", "Plan", "PlanNote", "outcomes_of"]
 
 
 class Outcome(StrEnum):
@@ -25,6 +25,9 @@ class Outcome(StrEnum):
     REFUSED = "refused"  # upstream refused the request with it; the retry left it out
     # Counts items: their id was left out, or they got a filler, so they need no reasoning.
     DEGRADED = "degraded"
+
+
+_INJECTED = Outcome.INJECTED
 
 
 class PlanNote(NamedTuple):
@@ -44,6 +47,19 @@ class PlanNote(NamedTuple):
     items: int = 1
     size_bytes: int = 0
     reasoning_id: str = ""
+
+
+def outcomes_of(notes: Iterable[PlanNote]) -> dict[Outcome, int]:
+    """Return the number of items for each outcome."""
+    sums: dict[Outcome, int] = {}
+    injected = 0
+    for note in notes:
+        what = note.outcome
+        if what is _INJECTED:  # the usual case, without the slow hash of an enum member
+            injected += note.items
+        else:
+            sums[what] = sums.get(what, 0) + note.items
+    return {_INJECTED: injected, **sums} if injected else sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 import msgspec
 
@@ -29,7 +28,7 @@ from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
-from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
+from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes_of
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
 
@@ -61,23 +60,21 @@ class _Group(msgspec.Struct, gc=False):
     Attributes:
         places: Indices into `ChatRequest.places`, in ascending order.
         matches: The captured items of the places that are matched.
+        turns: The turns that they come from, by id.
     """
 
     message: ChatMessage
     places: list[int]
     matches: list[Match]
-
-    @property
-    def turns(self) -> dict[bytes, Turn]:
-        """The turns that its items come from."""
-        return {match.turn.id: match.turn for match in self.matches}
+    turns: dict[bytes, Turn]
 
     @property
     def is_of_one_turn(self) -> bool:
         """Whether all its items come from one turn, in its order."""
         if len(self.matches) < len(self.places) or len(self.turns) != 1:
             return False
-        return all(match.k < later.k for match, later in pairwise(self.matches))
+        order = [match.k for match in self.matches]
+        return order == sorted(order)
 
 
 class _Planner:
@@ -106,21 +103,23 @@ class _Planner:
                 self._decide(group, holders)
             else:
                 is_run = self._note_unknown(group, is_run=is_run)
-        outcomes: Counter[Outcome] = Counter()
-        for note in self._notes:
-            outcomes[note.outcome] += note.items
-        return Plan(tuple(self._edits), dict(outcomes), tuple(self._notes))
+        return Plan(tuple(self._edits), outcomes_of(self._notes), tuple(self._notes))
 
     def _groups(self) -> list[_Group]:
         """Return the assistant messages that hold items, in order."""
         matches = self._matched.matches
         groups: list[_Group] = []
+        last: ChatMessage | None = None
         for index in self._request.anchors:
             message = self._item(index).message
-            if not groups or groups[-1].message is not message:
-                groups.append(_Group(message, [], []))
-            groups[-1].places.append(index)
-            groups[-1].matches += [matches[index]] if index in matches else []
+            if message is not last:
+                last = message
+                groups.append(_Group(message, [], [], {}))
+            group = groups[-1]
+            group.places.append(index)
+            if (match := matches.get(index)) is not None:
+                group.matches.append(match)
+                group.turns[match.turn.id] = match.turn
         return groups
 
     def _note_unknown(self, group: _Group, *, is_run: bool) -> bool:
@@ -136,19 +135,19 @@ class _Planner:
     def _decide(self, group: _Group, holders: Counter[bytes]) -> None:
         """Inject the reasoning of a turn into its message, or note why not."""
         first = group.places[0]
-        if not group.is_of_one_turn or any(holders[turn] > 1 for turn in group.turns):
+        turn = group.matches[0].turn
+        if not group.is_of_one_turn or holders[turn.id] > 1:
             count = sum(len(item.run) for turn in group.turns.values() for item in turn.items)
             self._note(first, Outcome.GUARDED_FORM, count)
             return
-        (turn,) = group.turns.values()
         due = self._due(group, turn)
-        count = sum(len(parts) for _, parts in due)
+        parts = [part for _, run in due for part in run]
+        count = len(parts)
         if not count:
             return
         if (outcome := self._reason_not_to(group, turn)) is not None:
             self._note(first, outcome, count)
             return
-        parts = [part for _, run in due for part in run]
         if not self._has_named_calls(group, turn, parts):
             self._note(first, Outcome.GUARDED_FORM, count)
             return
@@ -165,16 +164,18 @@ class _Planner:
         ]
 
     def _due(self, group: _Group, turn: Turn) -> list[tuple[int, list[Reasoning]]]:
-        """Return the members to inject, each with the place of its message or call."""
-        first = group.places[0]
-        withheld = int(turn.items[0].withheld)
-        due = [(first, self._chosen([p for p in turn.items[0].run if not is_of_call(p)]))]
+        """Return the members to inject, each run with the place of its message or call."""
+        first, head = group.places[0], turn.items[0]
+        withheld = int(head.withheld)
+        due = [(first, self._chosen([part for part in head.run if not is_of_call(part)]))]
         for index, match in zip(group.places, group.matches, strict=True):
-            withheld += match.k > 0 and match.emitted.withheld
-            of_call = [part for part in match.emitted.run if is_of_call(part)]
-            due.append((index, [part for part in of_call if self._is_taken(part)]))
+            emitted = match.emitted
+            withheld += match.k > 0 and emitted.withheld
+            if emitted.run:
+                of_call = [part for part in emitted.run if is_of_call(part)]
+                due.append((index, [part for part in of_call if self._is_taken(part)]))
         self._note(first, Outcome.GUARDED_UNFINISHED, withheld)
-        return due
+        return [(index, run) for index, run in due if run]
 
     def _chosen(self, parts: list[Reasoning]) -> list[Reasoning]:
         """Return the members of a message that upstream takes."""
@@ -184,7 +185,9 @@ class _Planner:
         if profile.takes is not None:
             parts = [part for part in parts if part.id in profile.takes]
         parts = [part for part in parts if self._is_taken(part)]
-        return [part for part in parts if part.id in profile.alone][:1] or parts
+        if profile.alone:
+            parts = [part for part in parts if part.id in profile.alone][:1] or parts
+        return parts
 
     def _is_taken(self, part: Reasoning) -> bool:
         """Return whether the model has not refused a member."""
@@ -200,22 +203,18 @@ class _Planner:
 
     def _has_named_calls(self, group: _Group, turn: Turn, parts: Iterable[Reasoning]) -> bool:
         """Return whether the message has the calls whose ids encrypted reasoning names."""
+        encrypted = [part.raw for part in parts if _ENCRYPTED in part.raw]
+        if not encrypted:
+            return True
         ours = {self._item(index).call_id for index in group.places}
         others = {item.call_id for item in turn.items} - ours - {""}
-        if not others:
-            return True
-        return not any(
-            _ENCRYPTED in part.raw and msgspec.json.encode(call_id) in part.raw
-            for part in parts
-            for call_id in others
-        )
+        names = [msgspec.json.encode(call_id) for call_id in others]
+        return not any(name in raw for raw in encrypted for name in names)
 
     def _edits_of(self, index: int, run: Sequence[Reasoning]) -> list[Edit]:
         """Return the edits that inject members into the message or the call at a place."""
         item = self._item(index)
         message = item.message
-        if not run:
-            return []
         if not is_of_call(run[0]):
             return _edits(message.start, message.members, run)
         if item.number < 0:

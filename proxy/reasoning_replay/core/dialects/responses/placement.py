@@ -13,7 +13,7 @@ It follows the rules of the API (pairing by id both ways, order, no reasoning at
   blobs, or by its place before an item of its group.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from reasoning_replay.core.dialects.responses.id_policy import (
     FollowingItems,
@@ -32,7 +32,7 @@ from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
-from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
+from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes_of
 from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = ["plan_injection"]
@@ -78,7 +78,7 @@ class _Planner:
             if not (may_be_plain and self._inject_plainly(group)):
                 self._inject(group, theirs)
         self._note_unknown()
-        return Plan(tuple(self._edits), _summed(self._notes), tuple(self._notes))
+        return Plan(tuple(self._edits), outcomes_of(self._notes), tuple(self._notes))
 
     def _inject_plainly(self, group: ReasoningRun) -> bool:
         """Do the work of `_inject` for the simple case; return False if a choice is needed."""
@@ -201,15 +201,3 @@ class _Planner:
             if role is _MODEL and not is_run and index not in matches and index not in ambiguous:
                 self._notes.append(PlanNote(index, Outcome.MISSED))
             is_run = role is _MODEL or role is _REASONING
-
-
-def _summed(notes: Iterable[PlanNote]) -> dict[Outcome, int]:
-    sums: dict[Outcome, int] = {}
-    injected = 0
-    for note in notes:
-        what = note.outcome
-        if what is _INJECTED:  # the usual case, without the slow hash of an enum member
-            injected += note.items
-        else:
-            sums[what] = sums.get(what, 0) + note.items
-    return {_INJECTED: injected, **sums} if injected else sums

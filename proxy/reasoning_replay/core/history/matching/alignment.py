@@ -91,6 +91,10 @@ class Alignment:
     def give(self, block: Block, turn: Turn, pairs: Pairs) -> None:
         """Assign a block to a turn, and neighbouring blocks that hold the rest of the turn."""
         self.note(block, turn, pairs)
+        self.extend(block, turn, pairs)
+
+    def extend(self, block: Block, turn: Turn, pairs: Pairs) -> None:
+        """Assign the neighbours of an assigned block that hold the rest of its turn."""
         first, last = min(pairs.values(), default=0), max(pairs.values(), default=0)
         for step, rest in ((-1, range(first)), (1, range(last + 1, len(turn.items)))):
             at, left = block, rest

@@ -34,7 +34,7 @@ def give_by_names(found: Alignment) -> None:
     for block, turn, pairs in named:
         found.note(block, turn, pairs)
     for block, turn, pairs in named:
-        found.give(block, turn, pairs)
+        found.extend(block, turn, pairs)
 
 
 def _by_turn(found: Alignment, places: Sequence[int]) -> Iterator[tuple[list[int], Turn | None]]:
@@ -61,6 +61,8 @@ def _pairs_of_own(found: Alignment, places: list[int], turn: Turn) -> Pairs:
     position, even if the client changed their text.
     """
     sure = {n: found.matches[n].k for n in places if n in found.matches}
+    if len(sure) == len(places):
+        return sure
     ends = [(-1, -1), *((at, sure[n]) for at, n in enumerate(places) if n in sure)]
     ends.append((len(places), len(turn.items)))
     if any(k >= later for (_, k), (_, later) in itertools.pairwise(ends)):
