@@ -292,6 +292,8 @@ full = st.builds(
         ),
         max_size=4,
     ).map(tuple),
+    switched_off=st.booleans(),
+    binding=digests,
 )
 
 

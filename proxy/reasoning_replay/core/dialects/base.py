@@ -72,6 +72,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
             0: the first snapshot sets it.
         seen: As in `Turn`.
         switched_off: As in `Turn`.
+        binding: As in `Turn`.
     """
 
     context: Context
@@ -82,6 +83,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     created_ms: int = 0
     seen: Seen | None = None
     switched_off: bool = False
+    binding: bytes = b""
 
 
 class CaptureSnapshot(msgspec.Struct, frozen=True, gc=False):

@@ -18,7 +18,7 @@ KNOWN: Mapping[str, Route] = {
     "responses": Route.RESPONSES_OTHER,
     "chat/completions": Route.CHAT_OTHER,
     "completions": Route.COMPLETIONS,
-    "messages": Route.MESSAGES,
+    "messages": Route.MESSAGES_OTHER,
     "assistants": Route.ASSISTANTS,
     "threads": Route.THREADS,
     "conversations": Route.CONVERSATIONS,

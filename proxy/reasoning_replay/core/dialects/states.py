@@ -25,12 +25,14 @@ class Route(StrEnum):
     WEBSOCKET = "websocket"  # one whole WebSocket, from its handshake to its close
     CREATE = "create"  # one response.create of a WebSocket, and its response: replay and capture
     CHAT = "chat"  # POST …/chat/completions: replay and capture
+    MESSAGES = "messages"  # POST …/messages, and its names in the clouds: replay and capture
+    COUNT_TOKENS = "count_tokens"  # POST …/messages/count_tokens: replay
 
     # Passed through: well-known paths, so that a client of another API is recognised.
     RESPONSES_OTHER = "responses_other"  # other requests under …/responses: delete, cancel, list
     CHAT_OTHER = "chat_other"  # other requests under …/chat/completions: fetch, list, delete
     COMPLETIONS = "completions"
-    MESSAGES = "messages"
+    MESSAGES_OTHER = "messages_other"  # other requests under …/messages: batches
     ASSISTANTS = "assistants"
     THREADS = "threads"
     CONVERSATIONS = "conversations"

@@ -20,6 +20,7 @@ class Outcome(StrEnum):
     AMBIGUOUS = "ambiguous"  # more than one turn could have emitted the item
     GUARDED_MODEL = "guarded_model"  # made by another model family
     GUARDED_UNFINISHED = "guarded_unfinished"  # the item that it led to never finished
+    GUARDED_PREFIX = "guarded_prefix"  # bound to another history than the one before it
     GUARDED_FORM = "guarded_form"  # it has no form that this request may carry
     SKIPPED = "skipped"  # the request switches reasoning off, or by setting: an older round
     REFUSED = "refused"  # upstream refused the request with it; the retry left it out

@@ -144,6 +144,8 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
         created_ms: Time of capture in ms since the epoch; orders the turns of a conversation.
         seen: Decisions about the items before it; None: the next request decides again.
         switched_off: Whether its request had switched reasoning off; upstream may ignore that.
+        binding: Digests, in the dialect's own form, of the history that its reasoning is bound to;
+            b"" if it is not bound.
     """
 
     id: bytes
@@ -156,6 +158,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     items: tuple[Emitted, ...]
     seen: Seen | None = None
     switched_off: bool = False
+    binding: bytes = b""
 
     @property
     def lacks_parent(self) -> bool:
@@ -180,6 +183,7 @@ class _HeadRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     context: Context
     seen: Seen | None = None
     switched_off: bool = False
+    binding: bytes = b""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -224,7 +228,13 @@ def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes,
             records[name] = value
 
     head = _HeadRecord(
-        turn.parent, turn.models, turn.is_stored, turn.context, turn.seen, turn.switched_off
+        turn.parent,
+        turn.models,
+        turn.is_stored,
+        turn.context,
+        turn.seen,
+        turn.switched_off,
+        turn.binding,
     )
     add(_HEAD, head, versioned=True)
     for n, item in enumerate(turn.items):
@@ -338,6 +348,7 @@ def _read_turn(
         items=tuple(_in_a_row(items, blobs, withheld)),
         seen=head.seen,
         switched_off=head.switched_off,
+        binding=head.binding,
     )
 
 
@@ -347,8 +358,7 @@ def _merged(heads: Sequence[_HeadRecord]) -> _HeadRecord:
     models = sorted({model for head in heads for model in head.models})
     # False if in doubt: a bare id that upstream may not know must never be injected.
     is_stored = all(head.is_stored for head in heads)
-    context, seen = first.context, first.seen
-    return _HeadRecord(first.parent, tuple(models), is_stored, context, seen, first.switched_off)
+    return structs.replace(first, models=tuple(models), is_stored=is_stored)
 
 
 def _in_a_row(

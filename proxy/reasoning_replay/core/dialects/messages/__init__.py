@@ -1,0 +1,1 @@
+"""Dialect of the Anthropic Messages API."""

@@ -1,0 +1,306 @@
+"""
+Messages items: the content blocks of a request, parsed only as far as matching needs.
+
+Each block is one item; a `content` that is a string is one text. Text of a model without any
+character other than white space is no item: the API emits it, and refuses it in a request.
+A message of unknown shape must never fail a request, so parsing is lenient: a value of an
+unexpected type counts as absent, and a message that cannot be read is one item.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from reasoning_replay.core.dialects.contents import canonical, chars_of, text_and_rest
+from reasoning_replay.core.history.fingerprints import TRACE_BYTES, is_distinctive
+from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.digest import digest
+from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder, Unspliceable
+from reasoning_replay.core.wire.text_folding import folded
+
+__all__ = [
+    "MESSAGE",
+    "AssistantMessage",
+    "BlockPlace",
+    "MessagesItem",
+    "blob_digest",
+    "read_block",
+    "read_message",
+]
+
+MESSAGE = "message"  # type of the text of either side
+_TEXT = "text"
+_RESULT = "tool_result"
+_REASONING = frozenset({"thinking", "redacted_thinking"})
+
+
+class _BlockFields(msgspec.Struct, gc=False):
+    """The fields that distinguish blocks; those that only some blocks have stay raw."""
+
+    type: str | None = None
+    id: str | None = None
+    tool_use_id: str | None = None
+    name: str | None = None
+    text: Raw = NONE
+    input: Raw = NONE
+    content: Raw = NONE
+    signature: Raw = NONE
+    data: Raw = NONE
+
+
+_BLOCK = msgspec.json.Decoder(_BlockFields)
+_LOOSE_BLOCK = LenientDecoder(_BlockFields)
+_NAMES = ("type", "id", "tool_use_id", "name")
+_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+
+_ROLES = {
+    b'"assistant"': Role.MODEL,
+    b'"user"': Role.CLIENT,
+    b'"system"': Role.FRAME,  # in the middle of a conversation
+    b'"developer"': Role.FRAME,
+}
+# Marks the end of a cached prefix. Clients move it with every request; it is no part of the text.
+_CACHE_CONTROL = "cache_control"
+_MARK = b'"cache_control"'
+
+
+class AssistantMessage(msgspec.Struct, gc=False, eq=False):
+    """
+    One assistant message of a request.
+
+    Attributes:
+        start, end: Byte range of the message in the document.
+        content_start, content_end: Byte range of its content.
+        blocks: Byte range of each block; [] if the content is a string.
+    """
+
+    start: int
+    end: int
+    content_start: int
+    content_end: int
+    blocks: list[tuple[int, int]]
+
+
+class BlockPlace(NamedTuple):
+    """
+    The place of a block.
+
+    Attributes:
+        start, end: Byte range in the document.
+        role: Side of its message.
+        message, number: As in `MessagesItem`.
+    """
+
+    start: int = 0
+    end: int = 0
+    role: Role = Role.MODEL
+    message: AssistantMessage | None = None
+    number: int = 0
+
+
+ALONE = BlockPlace()  # of a block in a response
+
+
+class MessagesItem(msgspec.Struct, gc=False, eq=False):
+    """
+    One item of a request: a content block.
+
+    Attributes:
+        call_id, name: Values as received; "" if absent or not a string.
+        start, end: Byte range in the document.
+        value: Its text, the input of a call, the content of a result, a signature; or the block.
+        message: The assistant message that holds it; None for the other roles.
+        number: Index of its block in the message.
+        words: Folded text of an assistant's text; "" for other items.
+
+    A history has thousands of items, so they are untracked by the garbage collector, the cheapest
+    form. This is safe because an item is never part of a reference cycle.
+    """
+
+    type: str
+    role: Role
+    start: int
+    end: int
+    value: Raw
+    call_id: str = ""
+    name: str = ""
+    message: AssistantMessage | None = None
+    number: int = 0
+    words: str = ""
+    # Computed on first use
+    _chars: int | None = None
+    _content: bytes | None = None
+    _said: bytes | None = None
+    _trace: bytes | None = None
+
+    @property
+    def id(self) -> str:
+        """Blocks have no id of their own; that of a call is its `call_id`."""
+        return ""
+
+    @property
+    def is_anchor(self) -> bool:
+        """Whether a conversation can be looked up by it."""
+        return self.role is Role.MODEL
+
+    @property
+    def blob(self) -> bytes:
+        """Digest that identifies a reasoning block; b"" if it is not signed."""
+        return blob_digest(self.value) if self.role is Role.REASONING else b""
+
+    @property
+    def content(self) -> bytes:
+        """
+        Digest of what a model's item says or does; it survives the changes that clients make.
+
+        It is equal for normalised text, and for differently spelled input of a call.
+        """
+        if self._content is None:
+            if self.type == MESSAGE:
+                self._content = digest(b"m", _utf8(self.words))
+            else:
+                names = _utf8(self.type), _utf8(self.name)
+                self._content = digest(b"c", *names, _spelled(self.value))
+        return self._content
+
+    @property
+    def chars(self) -> int:
+        """Approximate number of characters of content: short content recurs by chance."""
+        if self._chars is None:
+            if self.type == MESSAGE:
+                self._chars = len(self.words or json_spans.text(self.value) or "")
+            else:
+                self._chars = chars_of(bytes(self.value))
+        return self._chars
+
+    @property
+    def trace(self) -> bytes:
+        """Eight bytes that distinguish it from model items of other conversations."""
+        if self._trace is None:
+            named = is_distinctive(self.call_id, self.name)
+            whole = digest(b"i", _utf8(self.type), _utf8(self.call_id)) if named else self.content
+            self._trace = whole[:TRACE_BYTES]
+        return self._trace
+
+    @property
+    def said(self) -> bytes:
+        """Digest of the item as client input: one link of the conversation's chain."""
+        if self._said is None:
+            if self.type in (MESSAGE, _RESULT):
+                # Without the call's id: some clients renumber their calls.
+                words, rest = text_and_rest(self.value)
+                kind = b"u" if self.type == MESSAGE else b"o"
+                self._said = digest(kind, _utf8(folded(words)), *map(_unmarked, rest))
+            else:
+                self._said = digest(b"x", _unmarked(bytes(self.value)))
+        return self._said
+
+
+def read_message(raw: bytes, start: int = 0, end: int = 0) -> list[MessagesItem]:
+    """Return the items of one message; never raises, whatever the bytes are."""
+    try:
+        members = json_spans.members(raw)
+        content = members.get("content")
+        if content is None:
+            return []
+        value = raw[content.start : content.end]
+        spans = json_spans.elements(value, 0, len(value)) if value[:1] == b"[" else []
+    except Unspliceable:  # not an object, or a key occurs twice
+        return [MessagesItem("", Role.CLIENT, start, end, Raw(raw))]
+    at = start + content.start
+    said_by = members.get("role")
+    word = raw[said_by.start : said_by.end] if said_by is not None else b""
+    role = _ROLES.get(word, Role.CLIENT)
+    message = None
+    if role is Role.MODEL:
+        blocks = [(at + first, at + last) for first, last in spans]
+        message = AssistantMessage(start, end, at, start + content.end, blocks)
+    if value[:1] == b'"':
+        found = [_text_item(Raw(value), BlockPlace(at, start + content.end, role, message))]
+    else:
+        found = [
+            read_block(value[first:last], BlockPlace(at + first, at + last, role, message, number))
+            for number, (first, last) in enumerate(spans)
+        ]
+    if role is Role.MODEL:
+        return [item for item in found if item.words or item.type != MESSAGE]
+    return found
+
+
+def read_block(raw: bytes, place: BlockPlace = ALONE) -> MessagesItem:
+    """Return the item of one block; never raises, whatever the bytes are."""
+    try:
+        fields = _BLOCK.decode(raw)
+    except _ERRORS:
+        fields = _loose_block(raw)
+    kind = fields.type or ""
+    start, end, role, message, number = place
+    if kind == _TEXT:
+        return _text_item(fields.text, place)
+    if kind in _REASONING and role is Role.MODEL:
+        value = fields.signature if fields.signature is not NONE else fields.data
+        return MessagesItem(kind, Role.REASONING, start, end, value, "", "", message, number)
+    value = fields.input if fields.input is not NONE else fields.content
+    if value is NONE and kind != _RESULT:
+        value = Raw(raw)
+    call_id = fields.id or fields.tool_use_id or ""
+    return MessagesItem(kind, role, start, end, value, call_id, fields.name or "", message, number)
+
+
+def blob_digest(value: bytes | Raw) -> bytes:
+    """Return the digest of a signature, or of redacted data, given as JSON; b"" if it is empty."""
+    blob = json_spans.text(value)
+    return digest(b"blob", _utf8(blob)) if blob else b""
+
+
+def _text_item(value: Raw, place: BlockPlace) -> MessagesItem:
+    start, end, role, message, number = place
+    words = folded(json_spans.text(value) or "") if role is Role.MODEL else ""
+    return MessagesItem(MESSAGE, role, start, end, value, "", "", message, number, words)
+
+
+def _loose_block(raw: bytes) -> _BlockFields:
+    """Decode a block with a field of an unexpected type; an unreadable one counts as empty."""
+    try:
+        members = _LOOSE_BLOCK.decode(raw)
+    except _ERRORS:
+        return _BlockFields()
+    texts: dict[str, Any] = {name: json_spans.text(members.pop(name)) for name in _NAMES}
+    return _BlockFields(**texts | members)
+
+
+def _unmarked(raw: bytes) -> bytes:
+    """Return a block without its cache mark."""
+    if _MARK not in raw:
+        return raw
+    try:
+        return json_spans.without(raw, (_CACHE_CONTROL,))
+    except Unspliceable:
+        return raw
+
+
+def _spelled(value: Raw) -> bytes:
+    """Return a value in one canonical spelling; clients in JavaScript write 1.0 as 1."""
+    said = canonical(bytes(value))
+    if b"." not in said:
+        return said
+    try:
+        return msgspec.json.encode(_whole_numbers(msgspec.json.decode(said)), order="sorted")
+    except _ERRORS:
+        return said
+
+
+def _whole_numbers(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_whole_numbers(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _whole_numbers(each) for key, each in value.items()}
+    return value
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
