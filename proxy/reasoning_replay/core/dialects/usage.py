@@ -5,7 +5,7 @@ from msgspec import Raw
 
 from reasoning_replay.core.dialects.base import Usage
 
-__all__ = ["TOKENS_MAX", "read_usage"]
+__all__ = ["TOKENS_MAX", "read_usage", "token_count"]
 
 # No response uses more tokens; a larger number is not a token count.
 TOKENS_MAX = 1_000_000_000
@@ -29,7 +29,7 @@ def read_usage(
         said = _MEMBERS.decode(raw)
     except _ERRORS:
         return None
-    whole_input, whole_output = _tokens(_value(said, taken)), _tokens(_value(said, given))
+    whole_input, whole_output = token_count(_value(said, taken)), token_count(_value(said, given))
     usage = Usage(
         input_tokens=whole_input,
         cached_tokens=_part(_value(said, f"{taken}_details"), "cached_tokens", whole_input),
@@ -52,11 +52,12 @@ def _part(details: object, name: str, whole: int | None) -> int | None:
     """Return a token count that is part of another; None if it is missing or impossible."""
     if whole is None or not isinstance(details, dict):
         return None
-    part = _tokens(details.get(name))
+    part = token_count(details.get(name))
     return part if part is not None and part <= whole else None
 
 
-def _tokens(value: object) -> int | None:
+def token_count(value: object) -> int | None:
+    """Return a count of tokens; None if the value is missing or impossible."""
     if not isinstance(value, int) or isinstance(value, bool):  # JSON's `true` is an int in Python
         return None
     return value if 0 <= value <= TOKENS_MAX else None

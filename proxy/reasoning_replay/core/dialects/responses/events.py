@@ -5,12 +5,11 @@ Nothing here raises: a value of an unexpected type counts as absent.
 """
 
 import re
-from collections import Counter
-from collections.abc import Mapping
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from reasoning_replay.core.dialects.removals import REMOVALS, read_removals
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
 
@@ -26,17 +25,8 @@ __all__ = [
     "read_response",
 ]
 
-# Reasons for which upstream left reasoning out of its input, and how much reasoning it used: words
-# of the API (OpenAI Python SDK 3.52, `response.py`, `shared/reasoning.py`). Any other word counts
-# as "other".
-REMOVALS = (
-    "organization_mismatch",
-    "end_user_mismatch",
-    "model_mismatch",
-    "prefix_mismatch",
-    "turn_boundary",
-    "other",
-)
+# How much reasoning upstream used: words of the API (OpenAI Python SDK 3.52,
+# `shared/reasoning.py`). Any other word counts as "other".
 CONTEXTS = ("auto", "current_turn", "all_turns", "other")
 
 
@@ -129,18 +119,6 @@ def _loosely(response: bytes | Raw) -> ResponseFields | None:
         reasoning=members["reasoning"],
         usage=members["usage"],
     )
-
-
-def read_removals(transformations: Raw) -> Mapping[str, int] | None:
-    """Return how many items upstream left out, by one of REMOVALS; None if not reported."""
-    try:
-        said = msgspec.json.decode(transformations)
-    except _ERRORS:
-        return None
-    if not isinstance(said, list):
-        return None
-    reasons = (one.get("reason") for one in said if isinstance(one, dict))
-    return Counter(r if r in REMOVALS else "other" for r in reasons)
 
 
 def read_context(reasoning: Raw) -> str:

@@ -1,0 +1,84 @@
+"""
+Binding: digests of the history that reasoning is bound to.
+
+The newest models bind each reasoning block to everything before it: `system`, `tools`, all older
+messages, and the blocks before it in its own message (platform.claude.com, preserved thinking).
+Cache marks are no part of it, and a string is the same as one text block.
+A binding is the digest of the prefix of its message. If a run of reasoning is inside the message,
+the digest of the message's own blocks before that run follows.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from reasoning_replay.core.dialects.messages.request import MessagesRequest
+from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
+
+__all__ = ["after", "binding_of", "is_of_prefix", "own_of", "prefix_of", "start_of"]
+
+_MARK = "cache_control"
+_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+# Only this member has text or blocks inside; those of others are data, which must not be changed.
+_NESTED = "content"
+
+
+def start_of(request: MessagesRequest) -> bytes:
+    """Return the digest of what precedes the first message."""
+    parts = (_normal(request.raw(name), is_list=True) for name in ("system", "tools"))
+    return digest(b"prefix", *parts)
+
+
+def after(prefix: bytes, message: bytes) -> bytes:
+    """Return the digest of a prefix and the message after it."""
+    return digest(prefix, _normal(message))
+
+
+def prefix_of(request: MessagesRequest) -> bytes:
+    """Return the digest of a whole request: the prefix of its response."""
+    prefix = start_of(request)
+    for start, end in request.messages:
+        prefix = after(prefix, request.body[start:end])
+    return prefix
+
+
+def own_of(blocks: Iterable[bytes]) -> bytes:
+    """Return the digest of the blocks of a message before its last run; b"" without any."""
+    normal = [_normal(block) for block in blocks]
+    return digest(b"own", *normal) if normal else b""
+
+
+def binding_of(prefix: bytes, own: bytes) -> bytes:
+    """Return the binding of a turn; b"" if its prefix is unknown."""
+    return prefix + own if prefix else b""
+
+
+def is_of_prefix(binding: bytes, prefix: bytes) -> bool:
+    """Return whether a binding has this prefix, whatever its own blocks are."""
+    return binding[:DIGEST_BYTES] == prefix
+
+
+def _normal(raw: bytes, *, is_list: bool = False) -> bytes:
+    """Return one spelling of a message, a block, or a list of blocks or tools."""
+    try:
+        value = msgspec.json.decode(raw)
+        return msgspec.json.encode(_blocks(value) if is_list else _block(value))
+    except (*_ERRORS, UnicodeEncodeError):
+        return raw
+
+
+def _block(value: object) -> object:
+    """Return a block without its mark and its null members, which are sorted."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _blocks(inner) if key == _NESTED else inner
+        for key, inner in sorted(value.items())
+        if inner is not None and key != _MARK
+    }
+
+
+def _blocks(value: object) -> object:
+    if isinstance(value, str):
+        return [{"text": value, "type": "text"}]
+    return [_block(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,238 @@
+"""
+Messages events: the fields of a streamed event, and the blocks that a stream forms.
+
+The text of a stream is joined as raw JSON: the bodies of its strings are put together without
+decoding them, so the result has the bytes that upstream wrote. Nothing here raises: a value of an
+unexpected type counts as absent.
+"""
+
+import msgspec
+from msgspec import Raw
+
+from reasoning_replay.core.dialects.base import Usage
+from reasoning_replay.core.dialects.usage import token_count
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
+
+__all__ = ["BlockJoiner", "Event", "MessageFields", "read_event", "read_message", "read_usage"]
+
+
+class Event(msgspec.Struct, gc=False):
+    """The fields of an event that capture reads."""
+
+    type: str | None = None
+    index: int | None = None
+    message: Raw = NONE
+    content_block: Raw = NONE
+    delta: Raw = NONE
+    usage: Raw = NONE
+    input_transformations: Raw = NONE
+
+
+class MessageFields(msgspec.Struct, gc=False):
+    """The fields that capture reads of a message: a JSON response, the start or end of a stream."""
+
+    type: str | None = None
+    id: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    content: list[Raw] | None = None
+    usage: Raw = NONE
+    input_transformations: Raw = NONE
+
+
+_EVENT = msgspec.json.Decoder(Event)
+_LOOSE_EVENT = LenientDecoder(Event)
+_MESSAGE = msgspec.json.Decoder(MessageFields)
+_LOOSE_MESSAGE = LenientDecoder(MessageFields)
+_LIST = msgspec.json.Decoder(list[Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_INDEX = msgspec.json.Decoder(int)
+_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+
+# Strings of a block that a stream sends piece by piece, and those that it sends as a whole.
+_JOINED = frozenset({"text", "thinking", "content"})
+_WHOLE = frozenset({"signature", "data"})
+_INPUT = "partial_json"
+
+
+def read_event(data: bytes) -> Event | None:
+    """
+    Decode an event; None if it is not a JSON object.
+
+    A lone surrogate is marked, because the other half may be in the next event.
+    """
+    try:
+        return _EVENT.decode(data)
+    except _ERRORS:
+        pass
+    try:
+        members = _LOOSE_EVENT.decode(json_spans.marked(data))
+    except _ERRORS:
+        return None
+    return Event(
+        type=json_spans.text(members["type"]),
+        index=_number(members["index"]),
+        message=members["message"],
+        content_block=members["content_block"],
+        delta=members["delta"],
+        usage=members["usage"],
+        input_transformations=members["input_transformations"],
+    )
+
+
+def read_message(raw: bytes | Raw) -> MessageFields | None:
+    """Decode a message; None if it is not a JSON object. Lone surrogates are marked."""
+    try:
+        return _MESSAGE.decode(raw)
+    except _ERRORS:
+        pass
+    try:
+        members = _LOOSE_MESSAGE.decode(json_spans.marked(bytes(raw)))
+    except _ERRORS:
+        return None
+    return MessageFields(
+        type=json_spans.text(members["type"]),
+        id=json_spans.text(members["id"]),
+        model=json_spans.text(members["model"]),
+        stop_reason=json_spans.text(members["stop_reason"]),
+        content=_elements(members["content"]),
+        usage=members["usage"],
+        input_transformations=members["input_transformations"],
+    )
+
+
+def read_usage(*reports: Raw) -> Usage | None:
+    """
+    Return the token counts of a response; None if no report has any.
+
+    Args:
+        reports: Values of `usage` from the start and the end of a stream; later counts win.
+    """
+    said: dict[str, object] = {}
+    for report in reports:
+        said |= {key: value for key, value in _decoded(report).items() if value is not None}
+    fresh = token_count(said.get("input_tokens"))
+    written = token_count(said.get("cache_creation_input_tokens")) or 0
+    cached = token_count(said.get("cache_read_input_tokens"))
+    output = token_count(said.get("output_tokens"))
+    details = said.get("output_tokens_details")
+    thought = token_count(details.get("thinking_tokens")) if isinstance(details, dict) else None
+    if fresh is None and output is None:
+        return None
+    return Usage(
+        # Tokens from the cache, and those written to it, are counted apart.
+        input_tokens=None if fresh is None else fresh + written + (cached or 0),
+        cached_tokens=None if fresh is None else cached,
+        output_tokens=output,
+        reasoning_tokens=thought if output is not None and (thought or 0) <= output else None,
+    )
+
+
+class _Block:
+    """One block, as its members; texts are pieces that will be joined."""
+
+    def __init__(self, members: dict[str, Raw]) -> None:
+        self._values = {name: bytes(raw) for name, raw in members.items()}
+        self._texts: dict[str, bytearray] = {}
+
+    def add(self, delta: dict[str, Raw]) -> None:
+        """Add the members of a delta."""
+        for name, raw in delta.items():
+            value = bytes(raw)
+            if value[:1] != b'"':
+                continue
+            if name in _JOINED:
+                self._joined(name, self._values.get(name, b"")).extend(value[1:-1])
+            elif name == _INPUT:
+                self._joined("input", b"").extend(value[1:-1])
+            elif name in _WHOLE and value != b'""':
+                self._values[name] = value
+
+    def _joined(self, name: str, before: bytes) -> bytearray:
+        if name not in self._texts:
+            self._texts[name] = bytearray(before[1:-1] if before[:1] == b'"' else b"")
+            self._values.setdefault(name, b"")  # its place among the members
+        return self._texts[name]
+
+    def raw(self) -> bytes:
+        """Return the JSON of the block, as a JSON response would hold it."""
+        texts = {name: b'"' + bytes(body) + b'"' for name, body in self._texts.items()}
+        if "input" in texts:
+            texts["input"] = _input_of(texts["input"]) or self._values["input"] or b"{}"
+        values = self._values | texts
+        members = (msgspec.json.encode(name) + b":" + value for name, value in values.items())
+        return json_spans.unmarked(b"{" + b",".join(members) + b"}")
+
+
+class BlockJoiner:
+    """
+    The blocks that the events of a stream form together.
+
+    Attributes:
+        size_bytes: Bytes that are kept.
+    """
+
+    def __init__(self) -> None:
+        """Start before the first block."""
+        self.size_bytes = 0
+        self._blocks: list[_Block] = []
+        self._by_index: dict[int | None, _Block] = {}
+
+    def start(self, index: int | None, block: Raw) -> None:
+        """Add a block; an index that is used again is that of the new block from now on."""
+        self.size_bytes += len(bytes(block))
+        made = self._by_index[index] = _Block(_members(block))
+        self._blocks.append(made)
+
+    def add(self, index: int | None, delta: Raw) -> None:
+        """Add a delta to the block of its index; a delta of no block is ignored."""
+        if index in self._by_index:
+            self.size_bytes += len(bytes(delta))
+            self._by_index[index].add(_members(delta))
+
+    def joined(self) -> list[bytes]:
+        """Return the JSON of each block."""
+        return [block.raw() for block in self._blocks]
+
+
+def _input_of(text: bytes) -> bytes:
+    """Return the input of a call that a stream sent as text; b"" without any."""
+    said = json_spans.text(text)
+    if not said:
+        return text if said is None else b""
+    made = said.encode("utf-8", "surrogatepass")
+    try:
+        msgspec.json.decode(made)
+    except _ERRORS:
+        return text  # the stream was cut, or a surrogate has no other half
+    return made
+
+
+def _decoded(raw: Raw) -> dict[str, object]:
+    try:
+        said = msgspec.json.decode(raw)
+    except _ERRORS:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _members(raw: Raw) -> dict[str, Raw]:
+    try:
+        return _OBJECT.decode(raw)
+    except _ERRORS:
+        return {}
+
+
+def _elements(raw: Raw) -> list[Raw]:
+    try:
+        return _LIST.decode(raw)
+    except _ERRORS:
+        return []
+
+
+def _number(raw: Raw) -> int | None:
+    try:
+        return _INDEX.decode(raw)
+    except _ERRORS:
+        return None

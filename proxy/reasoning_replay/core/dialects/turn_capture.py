@@ -1,0 +1,191 @@
+"""
+Turn capture: what the captures of all APIs share in which a response is one turn, made once.
+
+A stream is parsed in batches: most chunks cost one search for the end of the response. A turn is
+made when the response is complete, so it is stored once and never changes.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from msgspec import structs
+
+from reasoning_replay.core.dialects.base import CaptureSnapshot, Origin, Usage
+from reasoning_replay.core.history.turns import Context, Emitted, Turn
+from reasoning_replay.core.wire.digest import digest
+from reasoning_replay.core.wire.sse import Events
+
+__all__ = ["BATCH_BYTES", "TurnCapture"]
+
+# A stream is parsed in batches of this size, in bytes.
+BATCH_BYTES = 64 * 1024
+# The longest start of the text that ends a response, at the end of a piece, white space aside.
+_OVERLAP = 32
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+class TurnCapture(ABC):
+    """
+    The capture of one response; see `Capture`.
+
+    Attributes:
+        reasoning_items, reasoning_bytes: Count and size of the reasoning in the turn.
+        usage: Token counts that upstream reports at the end; None if it does not.
+    """
+
+    def __init__(self, origin: Origin, max_bytes: int, end: re.Pattern[bytes]) -> None:
+        """
+        Start before the first byte of a response.
+
+        Args:
+            origin: Origin of the request.
+            max_bytes: Largest event, and most that is kept of the response in total, in bytes. A
+                larger response is not followed any further.
+            end: Text in the event that ends a response; elsewhere, it only costs time.
+        """
+        self.dirty = False
+        self.gave_up = ""  # the reason, once it no longer follows
+        self.reasoning_items = 0
+        self.reasoning_bytes = 0
+        self.removed = _NOTHING
+        self.reasoning_context = ""
+        self.usage: Usage | None = None
+        self._origin = origin
+        self._max_bytes = max_bytes
+        self._end = end
+        self._events = Events(max_bytes, _is_any)
+        self._batch: list[bytes] = []  # pieces that are not parsed yet
+        self._batch_bytes = 0
+        self._tail = b""  # end of the last piece, if it ended inside an event
+        self._is_ending = False
+        self._response_id = ""
+        self._model = ""
+        self._status = ""  # once the response is complete
+        self._has_failed = False
+        self._turn: Turn | None = None
+
+    def feed(self, chunk: bytes) -> None:
+        """Process the next bytes of a stream; never raises."""
+        if self.gave_up:
+            return
+        self._batch.append(chunk)
+        self._batch_bytes += len(chunk)
+        if not self._is_ending:
+            searched = self._tail + chunk if self._tail else chunk
+            self._is_ending = self._end.search(searched) is not None
+            self._tail = b"" if chunk.endswith(b"\n") else searched[-_OVERLAP:]
+        if self._batch_bytes >= BATCH_BYTES or (self._is_ending and not self._status):
+            self._parse()
+
+    def _parse(self) -> None:
+        """Parse the pieces that were not parsed yet."""
+        batch = b"".join(self._batch)
+        self._batch.clear()
+        self._batch_bytes = 0
+        for data in self._events.feed(batch):
+            self.hear(data)
+        if self._events.is_overrun:
+            self._give_up("frame_too_long")
+
+    def close(self) -> None:
+        """Process the end of the stream."""
+        if self.gave_up:
+            return
+        self._parse()
+        for data in self._events.close():
+            self.hear(data)
+
+    @abstractmethod
+    def hear(self, data: bytes) -> None:
+        """Process the JSON of one event; never raises."""
+
+    @abstractmethod
+    def read(self, answer: bytes) -> None:
+        """Process a whole JSON response; never raises."""
+
+    def _give_up(self, reason: str) -> None:
+        """Stop following the response."""
+        self.gave_up = self.gave_up or reason
+        self._batch.clear()
+
+    def _complete(
+        self, status: str, content: bytes, items: Sequence[Emitted], models: tuple[str, ...]
+    ) -> None:
+        """
+        Make the turn of a complete response.
+
+        Args:
+            status: Reason why the response ended.
+            content: What was emitted, as bytes that no other response to the request has.
+            items: As in `Turn`.
+            models: As in `Turn`.
+        """
+        self._status = status
+        if not items:
+            return
+        runs = [part.raw for item in items for part in item.run]
+        self.reasoning_items, self.reasoning_bytes = len(runs), sum(map(len, runs))
+        origin = self._origin
+        # Ids repeat at some local servers, so the content and the conversation count as well.
+        name = self._response_id.encode("utf-8", "surrogatepass")
+        before = origin.parent, origin.context.whole, origin.context.frame, origin.context.hint
+        this = digest(b"response", name, *before, content)
+        self._turn = Turn(
+            id=this,
+            conversation=origin.conversation or this,
+            parent=origin.parent,
+            models=models,
+            is_stored=False,
+            created_ms=origin.created_ms,
+            context=origin.context,
+            items=tuple(items),
+            seen=origin.seen,
+            switched_off=origin.switched_off,
+            binding=origin.binding,
+        )
+        self.dirty = True
+
+    def snapshot(self, created_ms: int) -> CaptureSnapshot:
+        """
+        Return the turn, once it is complete, and mark it as saved.
+
+        Args:
+            created_ms: Current time, in ms since the epoch; the turn keeps that of its first
+                snapshot.
+        """
+        self.dirty = False
+        turn = self._turn
+        if turn is not None and not turn.created_ms:
+            turn = self._turn = structs.replace(turn, created_ms=created_ms)
+        return CaptureSnapshot(self._status, turn)
+
+    def note_cure(self) -> None:
+        """Drop what was recorded of the request as it was first sent: upstream saw another one."""
+        self._origin = structs.replace(self._origin, seen=None, binding=b"")
+        if self._turn is not None:
+            self._turn = structs.replace(self._turn, seen=None, binding=b"")
+
+    def successor(self) -> Origin:
+        """Return the origin of an unrequested response, which such an API does not have."""
+        return Origin(context=Context(), model=self._origin.model)
+
+    @property
+    def response_id(self) -> str:
+        """Response id; "" while unknown."""
+        return self._response_id
+
+    @property
+    def model(self) -> str:
+        """Model that responds, as upstream names it; "" while unknown."""
+        return self._model
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether upstream reports that the response failed."""
+        return self._has_failed
+
+
+def _is_any(_: bytes) -> bool:
+    return True

@@ -1,0 +1,106 @@
+"""Binding: the digest of what a model binds its reasoning to."""
+
+import json
+from typing import Any
+
+import pytest
+from reasoning_replay.core.dialects.messages.binding import (
+    after,
+    binding_of,
+    is_of_prefix,
+    own_of,
+    prefix_of,
+    start_of,
+)
+from reasoning_replay.core.dialects.messages.request import read_request
+
+from tests.core.dialects.messages.streams import THOUGHT, call, text
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+RESULT = {"type": "tool_result", "tool_use_id": "toolu_a", "content": "5"}
+TOOL = {"name": "a", "input_schema": {"type": "object", "content": "x", "cache_control": None}}
+BODY: dict[str, Any] = {
+    "model": "claude-fable-5-1",
+    "system": "Be good.",
+    "tools": [TOOL],
+    "messages": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [THOUGHT, text("Hm"), call("a", x=1, y=None)]},
+        {"role": "user", "content": [RESULT]},
+    ],
+}
+
+
+def prefix(body: dict[str, Any] = BODY, **more: Any) -> bytes:
+    """Return the digest of a request."""
+    return prefix_of(read_request(json.dumps(body | more).encode(), {}))
+
+
+def edited(index: int, content: Any) -> dict[str, Any]:
+    """Return the request with other content in one message."""
+    messages = list(BODY["messages"])
+    messages[index] = messages[index] | {"content": content}
+    return {"messages": messages}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "claude-opus-5-5", "max_tokens": 5, "thinking": {"type": "adaptive"}},
+        {"system": [text("Be good.", **MARK)]},
+        {"tools": [TOOL | MARK]},
+        edited(0, [text("Hi", citations=None, **MARK)]),
+        edited(2, [RESULT | {"content": [text("5", **MARK)]} | MARK]),
+        edited(1, [dict(reversed(THOUGHT.items())), text("Hm"), call("a", x=1, y=None) | MARK]),
+    ],
+)
+def test_what_is_no_part_of_the_prefix(change: dict[str, Any]) -> None:
+    """Cache marks, null members, the order of members, and the form of text do not count."""
+    assert prefix(**change) == prefix()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"system": "Be good!"},
+        {"system": None},
+        {"tools": []},
+        {"tools": [TOOL | {"input_schema": {"type": "object"}}]},
+        {"messages": BODY["messages"][:2]},
+        edited(0, "Hi "),
+        edited(1, [text("Hm"), call("a", x=1, y=None)]),
+        edited(1, [THOUGHT, text("Hm"), call("a", y=None, x=1)]),
+        edited(1, [THOUGHT, text("Hm"), call("a", x=1)]),
+        edited(2, [RESULT | {"content": "6"}]),
+        edited(2, [RESULT | {"content": 6}]),
+    ],
+)
+def test_what_is_a_part_of_the_prefix(change: dict[str, Any]) -> None:
+    """Every other byte counts: text, reasoning, the input of a call, and a tool's schema."""
+    assert prefix(**change) != prefix()
+
+
+def test_the_digest_grows_message_by_message() -> None:
+    """It begins with what precedes the first message."""
+    request = read_request(json.dumps(BODY).encode(), {})
+    digest = start_of(request)
+    assert digest == prefix(messages=[]) == prefix(messages=None)
+    for message in BODY["messages"]:
+        digest = after(digest, json.dumps(message).encode())
+    assert digest == prefix()
+
+
+def test_damaged_parts_count_as_they_are() -> None:
+    """A lone surrogate, or a value of another type, is a part of the prefix."""
+    assert after(b"p", b'{"content":"\\ud83d"}') != after(b"p", b'{"content":"\\ude00"}')
+    assert after(b"p", b"5") != after(b"p", b"6")
+
+
+def test_a_binding_has_its_prefix_first() -> None:
+    """The blocks of the message follow, if there are any before its last run."""
+    assert own_of([]) == b""
+    assert own_of([b'{"type":"text"}']) == own_of([b'{ "type" : "text" }']) != b""
+    assert binding_of(b"p" * 16, b"o") == b"p" * 16 + b"o"
+    assert binding_of(b"", b"o") == b""
+    assert is_of_prefix(b"p" * 16 + b"o", b"p" * 16)
+    assert not is_of_prefix(b"", b"p" * 16)
