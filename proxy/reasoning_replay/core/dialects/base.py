@@ -264,10 +264,12 @@ class RefusedBodies:
     Attributes:
         given: Body as the client sent it, after content decoding.
         sent: Body that upstream refused; the same object if nothing was edited.
+        path: Path of the request; in some dialects it names the model.
     """
 
     given: bytes
     sent: bytes
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

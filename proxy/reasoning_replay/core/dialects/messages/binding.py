@@ -15,37 +15,45 @@ import msgspec
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
 
-__all__ = ["after", "binding_of", "is_of_prefix", "own_of", "prefix_of", "start_of"]
+__all__ = [
+    "after",
+    "binding_of",
+    "is_of_prefix",
+    "normal",
+    "own_of",
+    "prefix_of",
+    "start_of",
+]
 
 _MARK = "cache_control"
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, UnicodeEncodeError)
 # Only this member has text or blocks inside; those of others are data, which must not be changed.
 _NESTED = "content"
 
 
 def start_of(request: MessagesRequest) -> bytes:
     """Return the digest of what precedes the first message."""
-    parts = (_normal(request.raw(name), is_list=True) for name in ("system", "tools"))
+    parts = (_normal_list(request.raw(name)) for name in ("system", "tools"))
     return digest(b"prefix", *parts)
 
 
 def after(prefix: bytes, message: bytes) -> bytes:
-    """Return the digest of a prefix and the message after it."""
-    return digest(prefix, _normal(message))
+    """Return the digest of a prefix and the message after it, given in its normal form."""
+    return digest(prefix, message)
 
 
 def prefix_of(request: MessagesRequest) -> bytes:
     """Return the digest of a whole request: the prefix of its response."""
     prefix = start_of(request)
     for start, end in request.messages:
-        prefix = after(prefix, request.body[start:end])
+        prefix = after(prefix, normal(request.body[start:end]))
     return prefix
 
 
 def own_of(blocks: Iterable[bytes]) -> bytes:
     """Return the digest of the blocks of a message before its last run; b"" without any."""
-    normal = [_normal(block) for block in blocks]
-    return digest(b"own", *normal) if normal else b""
+    forms = [normal(block) for block in blocks]
+    return digest(b"own", *forms) if forms else b""
 
 
 def binding_of(prefix: bytes, own: bytes) -> bytes:
@@ -58,12 +66,19 @@ def is_of_prefix(binding: bytes, prefix: bytes) -> bool:
     return binding[:DIGEST_BYTES] == prefix
 
 
-def _normal(raw: bytes, *, is_list: bool = False) -> bytes:
-    """Return one spelling of a message, a block, or a list of blocks or tools."""
+def normal(raw: bytes) -> bytes:
+    """Return the normal form of a message or a block."""
     try:
-        value = msgspec.json.decode(raw)
-        return msgspec.json.encode(_blocks(value) if is_list else _block(value))
-    except (*_ERRORS, UnicodeEncodeError):
+        return msgspec.json.encode(_block(msgspec.json.decode(raw)))
+    except _ERRORS:
+        return raw
+
+
+def _normal_list(raw: bytes) -> bytes:
+    """Return the normal form of a text, or of a list of blocks or tools."""
+    try:
+        return msgspec.json.encode(_blocks(msgspec.json.decode(raw)))
+    except _ERRORS:
         return raw
 
 

@@ -1,0 +1,115 @@
+"""Request planner: decides how a request is changed, once the store lookup is done."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import structs
+
+from reasoning_replay.core.dialects.base import Caller, Decision, Question
+from reasoning_replay.core.dialects.continuation import (
+    NOTHING_FOUND,
+    continuation_of,
+    maybe_summary,
+)
+from reasoning_replay.core.dialects.messages.binding import prefix_of
+from reasoning_replay.core.dialects.messages.heal.block_editor import without_blocks
+from reasoning_replay.core.dialects.messages.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.messages.placement import BoundPlan, plan_injection
+from reasoning_replay.core.dialects.messages.profiles import Policy, Profile
+from reasoning_replay.core.dialects.messages.request import MessagesRequest, read_request
+from reasoning_replay.core.dialects.refusal_memory import BLOB, RefusalMemory
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.plan import Anchors, Plan
+
+__all__ = ["FOREIGN", "MessagesSettings", "RequestPlanner"]
+
+FOREIGN = "foreign"  # the repair that takes out reasoning that upstream has refused before
+_NO_REPAIRS: Mapping[Any, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesSettings:
+    """
+    The settings of this dialect, as plain values.
+
+    Attributes:
+        is_shadow: Whether requests are decided on but sent unchanged.
+        anchors: Messages into which reasoning is injected: all, or those with calls.
+        profile: Profile of the upstream.
+        repairs: Repairs that are allowed before the first attempt.
+        capture_max_bytes: Largest event, and most that is kept of one response, in bytes.
+    """
+
+    is_shadow: bool
+    anchors: Anchors
+    profile: Profile
+    repairs: Collection[str]
+    capture_max_bytes: int
+
+
+class RequestPlanner:
+    """Planner for the requests to one upstream. It changes no shared state."""
+
+    def __init__(self, settings: MessagesSettings, refusals: RefusalMemory) -> None:
+        """Keep the shared settings and the refusal memory, which is only read."""
+        self._is_shadow = settings.is_shadow
+        self._takes_out_foreign = FOREIGN in settings.repairs
+        self._refusals = refusals
+        self.policy = Policy(settings.anchors, settings.profile)
+
+    def decide(
+        self,
+        caller: Caller,
+        body: bytes,
+        question: Question[MessagesRequest],
+        found: LookupResult | None,
+    ) -> Decision:
+        """See `Dialect.decide`."""
+        given, held = question.request, found or NOTHING_FOUND
+        if held.turns:
+            held = self._refusals.without_refused(caller.scope, held)
+        request, repairs = given, _NO_REPAIRS
+        if given.body is body and not self._is_shadow:  # no lone surrogate had to be replaced
+            request, repairs = self._repaired(caller, given)
+        known = continuation_of(
+            request, found, held, stores=False, switched_off=request.is_switched_off
+        )
+        plan, prefix = BoundPlan(Plan(), b"")
+        is_refused = self._refusals.is_refused(caller.scope, RefusalKind.FIELD, request.model)
+        if not (known.has_failed or is_refused):
+            plan, prefix = plan_injection(request, known.matched, self.policy)
+        if self._is_shadow or (not prefix and self.policy.profile.is_bound(request.model)):
+            prefix = self._prefix_of(request)
+        base = body if request is given else request.body
+        return Decision(
+            state=known.state,
+            body=base if self._is_shadow else plan.apply(base),
+            origin=structs.replace(known.origin, binding=prefix),
+            repairs=repairs,
+            outcomes=plan.outcomes,
+            injected_bytes=0 if self._is_shadow else plan.injected_bytes,
+            summary=maybe_summary(request, plan.notes),
+            joined=known.joined,
+        )
+
+    def _prefix_of(self, request: MessagesRequest) -> bytes:
+        """Return the digest of a request that is sent without edits."""
+        return prefix_of(request) if self.policy.profile.is_bound(request.model) else b""
+
+    def _repaired(
+        self, caller: Caller, request: MessagesRequest
+    ) -> tuple[MessagesRequest, Mapping[str, int]]:
+        """Take out the client's blocks that upstream has refused, and parse the result again."""
+        refusals, scope = self._refusals, caller.scope
+        if not (self._takes_out_foreign and request.has_reasoning and refusals.knows(caller)):
+            return request, _NO_REPAIRS
+        body, count = without_blocks(
+            request, lambda _, item: refusals.is_refused(scope, BLOB, item.blob)
+        )
+        if not count:
+            return request, _NO_REPAIRS
+        again = read_request(body, {})
+        again.model, again.hint = request.model, request.hint
+        return again, {FOREIGN: count}

@@ -1,0 +1,175 @@
+"""Messages dialect: the Anthropic Messages API as an implementation of `Dialect`."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from reasoning_replay.core.dialects.base import (
+    Caller,
+    Cure,
+    Decision,
+    Origin,
+    Question,
+    RefusedBodies,
+)
+from reasoning_replay.core.dialects.messages.capture import MessagesCapture
+from reasoning_replay.core.dialects.messages.decision import MessagesSettings, RequestPlanner
+from reasoning_replay.core.dialects.messages.heal.cure import RefusedMessages, cure
+from reasoning_replay.core.dialects.messages.heal.diagnosis import (
+    Diagnosis,
+    RefusalKind,
+    diagnose,
+    is_failing_event,
+    is_refusal,
+    is_refusing_event,
+)
+from reasoning_replay.core.dialects.messages.placement import plan_injection
+from reasoning_replay.core.dialects.messages.profiles import Policy
+from reasoning_replay.core.dialects.messages.request import (
+    MessagesRequest,
+    ParsedMessages,
+    read_request,
+)
+from reasoning_replay.core.dialects.refusal_memory import BLOB, RefusalMemory
+from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
+from reasoning_replay.core.history.matching.matches import match_items
+from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.turns import Context, Turn
+from reasoning_replay.core.tenancy.scope import Account
+from reasoning_replay.core.wire.digest import digest
+
+__all__ = ["MessagesDialect"]
+
+# Enough for the parsed messages of about twenty long conversations in flight.
+PREFIXES_MAX_BYTES = 24 << 20
+_UNKNOWN = Origin(context=Context(), model="")
+
+
+class MessagesDialect:
+    """The Messages dialect for one upstream."""
+
+    name = "messages"
+
+    def __init__(
+        self,
+        settings: MessagesSettings,
+        clock: Callable[[], float],
+        lock: AbstractContextManager[object],
+    ) -> None:
+        """
+        Create the state that all exchanges share.
+
+        Args:
+            settings: Plain values.
+            clock: Monotonic clock, in seconds.
+            lock: Lock of the prefix cache, which several threads use.
+        """
+        self._capture_max_bytes = settings.capture_max_bytes
+        self._refusals = RefusalMemory(clock)
+        self._planner = RequestPlanner(settings, self._refusals)
+        self._prefixes: PrefixCache[ParsedMessages] = PrefixCache(PREFIXES_MAX_BYTES, lock)
+
+    # Requests
+
+    def key_space(self, scope: bytes) -> bytes:
+        """See `Dialect.key_space`."""
+        return digest(self.name.encode(), scope)
+
+    def ask(
+        self, body: bytes, headers: Mapping[str, str], scope: bytes, path: str = ""
+    ) -> Question[MessagesRequest]:
+        """See `Dialect.ask`."""
+        request = read_request(body, headers, self._prefixes, scope, path)
+        return Question(request, keys_of_request(request))
+
+    def decide(
+        self,
+        caller: Caller,
+        body: bytes,
+        question: Question[MessagesRequest],
+        found: LookupResult | None,
+        *,
+        is_created: bool,  # noqa: ARG002 (a count of tokens has the same input)
+    ) -> Decision:
+        """See `Dialect.decide`."""
+        return self._planner.decide(caller, body, question, found)
+
+    # Responses
+
+    def capture(self, origin: Origin | None) -> MessagesCapture:
+        """See `Dialect.capture`."""
+        return MessagesCapture(origin or _UNKNOWN, self._capture_max_bytes)
+
+    def retrieved(self, path: str) -> str:  # noqa: ARG002 (no request fetches a response)
+        """See `Dialect.retrieved`."""
+        return ""
+
+    def origin_of(self, response_id: str, found: LookupResult) -> Origin | None:  # noqa: ARG002
+        """See `Dialect.origin_of`."""
+        return None
+
+    # Refusals
+
+    def is_refusal(self, status: int) -> bool:
+        """See `Dialect.is_refusal`."""
+        return is_refusal(status)
+
+    def maybe_failing(self, start: bytes) -> bool | None:  # noqa: ARG002 (no start is an error)
+        """See `Dialect.maybe_failing`; this API always sends a status that tells."""
+        return False
+
+    def is_failing_event(self, data: bytes) -> bool:
+        """See `Dialect.is_failing_event`."""
+        return is_failing_event(data)
+
+    def is_refusing_event(self, data: bytes) -> bool:
+        """See `Dialect.is_refusing_event`."""
+        return is_refusing_event(data)
+
+    def diagnose(self, status: int, body: bytes) -> Diagnosis:
+        """See `Dialect.diagnose`."""
+        return diagnose(status, body)
+
+    def ask_for_cure(self, bodies: RefusedBodies, refusal: Diagnosis) -> Question[MessagesRequest]:  # noqa: ARG002
+        """See `Dialect.ask_for_cure`."""
+        sent = read_request(bodies.sent, {}, path=bodies.path)
+        return Question(sent, keys_of_request(sent))
+
+    def cure(
+        self,
+        scope: bytes | None,
+        bodies: RefusedBodies,
+        question: Question[MessagesRequest],
+        refusal: Diagnosis,
+        found: LookupResult,
+    ) -> Cure | None:
+        """See `Dialect.cure`."""
+        sent = question.request
+        is_edited = bodies.sent is not bodies.given
+        if sent.body is not bodies.sent:  # it has a lone surrogate, so it cannot be edited
+            return Cure(bodies.given, is_clients_own=True) if is_edited else None
+        given = read_request(bodies.given, {}, path=bodies.path) if is_edited else sent
+        held = self._refusals.without_refused(scope, found) if scope is not None else found
+        policy = Policy(profile=self._planner.policy.profile)  # also what the operator leaves out
+
+        def planned() -> bytes:
+            matched = match_items(given, held, anew=True)
+            return plan_injection(given, matched, policy).plan.apply(given.body)
+
+        cured = cure(RefusedMessages(sent, given, refusal, planned, held.turns))
+        if cured is None or not cured.withheld:
+            return cured
+        # Turns as stored: runs withheld for an hour only must not be withheld for good.
+        named = {turn.id for turn in cured.withheld}
+        return replace(cured, withheld=tuple(t for t in found.turns if t.id in named))
+
+    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure) -> None:
+        """See `Dialect.learn`."""
+        for blob in cure.lost:
+            self._refusals.refuse(scope, BLOB, blob)
+        if refusal.kind is RefusalKind.FIELD:
+            model = read_request(cure.body, {}).model
+            self._refusals.refuse(scope, RefusalKind.FIELD, model)
+
+    def note_issued(self, account: Account, turn: Turn) -> None:
+        """See `Dialect.note_issued`; a block names no account that a request names as well."""

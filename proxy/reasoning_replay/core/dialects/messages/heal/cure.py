@@ -1,0 +1,122 @@
+"""
+Cure: the smallest edit that makes a refused request acceptable, without inventing anything.
+
+`cure` is pure.
+
+- Reasoning is missing: all that is known is injected, also what an earlier request lacked.
+- A block is not accepted: it is left out. If the proxy injected it, so are the others that it
+  injected into that message.
+- A block is bound to another history: it is left out, and so is all reasoning after it, which is
+  bound to a history with that block.
+- The latest message was modified, or reasoning is switched off, or not accepted at all: what the
+  proxy injected is taken back.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from reasoning_replay.core.dialects.base import Cure
+from reasoning_replay.core.dialects.messages.heal.block_editor import (
+    reasoning_in,
+    without_blocks,
+)
+from reasoning_replay.core.dialects.messages.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.messages.items import MessagesItem
+from reasoning_replay.core.dialects.messages.request import MessagesRequest, read_request
+from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.json_spans import Edit
+
+__all__ = ["RefusedMessages", "cure"]
+
+_Blocks = dict[int, list[MessagesItem]]
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedMessages:
+    """
+    All data that a cure can use.
+
+    Attributes:
+        sent: Request as it was refused.
+        given: Request as the client sent it; the same object if nothing was edited.
+        planned: Returns the body of `given` with all reasoning that is known for it.
+        turns: Stored turns of its conversation.
+    """
+
+    sent: MessagesRequest
+    given: MessagesRequest
+    diagnosis: Diagnosis
+    planned: Callable[[], bytes]
+    turns: Sequence[Turn] = ()
+
+
+def cure(case: RefusedMessages) -> Cure | None:
+    """Return the request to send instead of a refused one; None if nothing can be done."""
+    if case.diagnosis.kind is RefusalKind.LACKS_REASONING:
+        body = case.planned()
+        return None if body == case.sent.body else _cure(case, body, frozenset())
+    theirs, ours = reasoning_in(case.given), reasoning_in(case.sent)
+    for index in theirs:
+        ours.pop(index, None)  # a message in which the client sends reasoning gets none
+    body = _without(case, _gone(case, ours), ours)
+    if body == case.sent.body:
+        return None
+    now = read_request(body, {})
+    lost = _blobs(reasoning_in(case.sent)) - _blobs(reasoning_in(now))
+    is_proof = case.diagnosis.kind in (RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED)
+    return _cure(case, body, lost if is_proof else frozenset())
+
+
+_Gone = Callable[[int, MessagesItem], bool]
+
+
+def _gone(case: RefusedMessages, ours: _Blocks) -> _Gone:
+    """Return which reasoning blocks of the refused request must be left out."""
+    kind, message, block = case.diagnosis.kind, case.diagnosis.message, case.diagnosis.block
+    if kind is RefusalKind.BLOB and message >= 0 and block >= 0:
+        return lambda index, item: index == message and (index in ours or item.number == block)
+    if kind is RefusalKind.BINDING and message >= 0 and block >= 0:
+        return lambda index, item: (
+            index > message or (index == message and (index in ours or item.number >= block))
+        )
+    if kind is RefusalKind.MODIFIED:
+        latest = message if message >= 0 else max(reasoning_in(case.sent), default=-1)
+        return lambda index, _: index == latest and index in ours
+    return lambda index, _: index in ours
+
+
+def _without(case: RefusedMessages, gone: _Gone, ours: _Blocks) -> bytes:
+    """Return the refused request without blocks; a message that loses ours is the client's own."""
+    given, sent = case.given, case.sent
+    restored = {index for index, items in ours.items() if gone(index, items[0])}
+    body, _ = without_blocks(sent, lambda index, item: index not in restored and gone(index, item))
+    if not restored:
+        return body
+    places = read_request(body, {}).messages
+    own = given.messages
+    edits = [
+        Edit(*places[index], given.body[own[index][0] : own[index][1]])
+        for index in sorted(restored)
+    ]
+    return json_spans.apply(body, edits)
+
+
+def _cure(case: RefusedMessages, body: bytes, lost: frozenset[bytes]) -> Cure:
+    theirs = reasoning_in(case.given)
+    made = reasoning_in(read_request(body, {}))
+    added = [item for index, items in made.items() if index not in theirs for item in items]
+    return Cure(
+        body,
+        injected=len(added),
+        injected_bytes=sum(item.end - item.start for item in added),
+        is_clients_own=body == case.given.body,
+        lost=lost,
+        withheld=tuple(
+            turn for turn in case.turns if turn.without_reasoning(lost.__contains__) is not turn
+        ),
+    )
+
+
+def _blobs(blocks: _Blocks) -> frozenset[bytes]:
+    return frozenset(item.blob for items in blocks.values() for item in items) - {b""}

@@ -1,0 +1,115 @@
+"""
+Diagnosis: the error in a request that a refusal reports.
+
+One table decides, from the text that upstream sends; nothing is guessed from a status alone.
+Texts: Anthropic, the clouds and the vendors with this API, as quoted in issues of their clients.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from reasoning_replay.core.dialects.error_texts import decoded, is_refusal, read_error
+
+__all__ = [
+    "Diagnosis",
+    "RefusalKind",
+    "diagnose",
+    "is_failing_event",
+    "is_refusal",
+    "is_refusing_event",
+]
+
+
+class RefusalKind(StrEnum):
+    """The reason for a refusal, as far as it may concern the proxy."""
+
+    LACKS_REASONING = "lacks_reasoning"  # a message without the reasoning that led to it
+    BLOB = "blob"  # a block that upstream cannot read: damaged, foreign, or empty
+    BINDING = "binding"  # a block after another history than its own
+    MODIFIED = "modified"  # the latest message has other blocks than upstream emitted
+    SWITCHED_OFF = "switched_off"  # reasoning in a request that has switched it off
+    FIELD = "field"  # a type of block that this upstream does not accept
+    INPUT = "input"  # another error about reasoning: the proxy's edits may be the cause
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """
+    A classified refusal.
+
+    Attributes:
+        message: Index of the message that it names; -1 if it names none.
+        block: Index of the block in that message; -1 if it names none.
+    """
+
+    kind: RefusalKind
+    message: int = -1
+    block: int = -1
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether the refusal was classified, so that a cure can be tried."""
+        return self.kind is not RefusalKind.OTHER
+
+
+_ANY_BLOCK = r"`?(?:redacted_)?thinking`?"
+# The first match decides.
+_TABLE = tuple(
+    (re.compile(text, re.IGNORECASE), kind)
+    for text, kind in (
+        (r"is bound to a different conversation", RefusalKind.BINDING),
+        (rf"Invalid `?(?:signature|data)`? in {_ANY_BLOCK} block", RefusalKind.BLOB),
+        (rf"\.{_ANY_BLOCK}\.(?:signature|data): Field required", RefusalKind.BLOB),
+        (r"each thinking block must contain non-whitespace thinking", RefusalKind.BLOB),
+        (rf"Expected {_ANY_BLOCK} or {_ANY_BLOCK}, but found", RefusalKind.LACKS_REASONING),
+        # DeepSeek and Moonshot.
+        (r"in the thinking mode must be passed back", RefusalKind.LACKS_REASONING),
+        (r"reasoning_content is missing in assistant", RefusalKind.LACKS_REASONING),
+        (r"blocks in the latest assistant message cannot be modified", RefusalKind.MODIFIED),
+        (r"When thinking is disabled, an `?assistant`? message", RefusalKind.SWITCHED_OFF),
+        # Pydantic and Serde, of servers that know no such block.
+        (rf"Input tag '{_ANY_BLOCK}' found using 'type'", RefusalKind.FIELD),
+        (rf"unknown variant {_ANY_BLOCK}", RefusalKind.FIELD),
+        (rf"Unsupported (?:content|block)(?: block)? type:? '?{_ANY_BLOCK}", RefusalKind.FIELD),
+        # Anything else about reasoning inside messages.
+        (r"\bmessages\b.*\b(?:redacted_)?thinking\b|\bthinking`? blocks?\b", RefusalKind.INPUT),
+    )
+)
+# The path of a block: messages.1.content.0, or messages[1].content[0]
+_PLACE = re.compile(r"messages[.\[](\d+)\]?(?:\.content[.\[](\d+))?")
+_ERROR_TYPE = "invalid_request_error"
+
+
+def diagnose(status: int, body: bytes) -> Diagnosis:
+    """
+    Classify a refusal.
+
+    Args:
+        status: HTTP status of the response; 400 for an event that `is_refusing_event` accepts.
+        body: Whole response body after content decoding: JSON in any of the known forms, or plain
+            text; or the data of an event.
+    """
+    if not is_refusal(status):
+        return Diagnosis(RefusalKind.OTHER)
+    text = read_error(body).message
+    kind = next((kind for said, kind in _TABLE if said.search(text)), RefusalKind.OTHER)
+    place = _PLACE.search(text)
+    if kind is RefusalKind.OTHER or place is None:
+        return Diagnosis(kind)
+    return Diagnosis(kind, int(place[1]), int(place[2] or -1))
+
+
+def is_failing_event(data: bytes) -> bool:
+    """Return whether a stream that begins with this event has failed, for any reason."""
+    said = decoded(data)
+    return isinstance(said, dict) and said.get("type") == "error"
+
+
+def is_refusing_event(data: bytes) -> bool:
+    """Return whether a stream that begins with this event failed because of the request."""
+    said = decoded(data)
+    error = said.get("error") if isinstance(said, dict) else None
+    is_of_request = isinstance(error, dict) and error.get("type") == _ERROR_TYPE
+    return is_failing_event(data) and is_of_request

@@ -1,0 +1,195 @@
+"""
+Placement: decides which reasoning the messages of a request lack, and injects it as blocks.
+
+`plan_injection` is pure and total: it takes the matches and returns edits, with counted reasons.
+
+- A message gets the reasoning of a turn if its blocks are those of the turn, one by one, in order,
+  with the same content; it gets all of it or none.
+- A message in which the client sends any reasoning itself is left alone.
+- Each block goes to the place where it was emitted. A `content` that is a string becomes a list.
+- If the model binds reasoning to the history before it, that history decides (`prefix_walk`).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from reasoning_replay.core.dialects.messages.capture import place_of
+from reasoning_replay.core.dialects.messages.items import MESSAGE, MessagesItem
+from reasoning_replay.core.dialects.messages.message_groups import MessageGroup, groups_of
+from reasoning_replay.core.dialects.messages.prefix_walk import BoundEdits, walk
+from reasoning_replay.core.dialects.messages.profiles import Policy
+from reasoning_replay.core.dialects.messages.request import MessagesRequest
+from reasoning_replay.core.history.matching.matches import Matches
+from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
+from reasoning_replay.core.history.turns import Reasoning, Turn
+from reasoning_replay.core.wire.json_spans import Edit
+
+__all__ = ["BoundPlan", "plan_injection"]
+
+_BEFORE_TEXT = b',{"type":"text","text":'
+_AFTER_TEXT = b"}]"
+
+
+class BoundPlan(NamedTuple):
+    """
+    The plan of a request.
+
+    Attributes:
+        prefix: Digest of the request with the plan's edits (`binding.prefix_of`); b"" if the model
+            binds nothing.
+    """
+
+    plan: Plan
+    prefix: bytes
+
+
+def plan_injection(request: MessagesRequest, matched: Matches, policy: Policy) -> BoundPlan:
+    """
+    Decide the edits of one request.
+
+    Args:
+        request: Parsed request.
+        matched: Origin of each matched item.
+        policy: See Policy.
+
+    Returns:
+        A plan with edits that do not overlap. They only insert blocks, and the syntax that turns a
+        text into a list of blocks.
+    """
+    return _Planner(request, matched, policy).run()
+
+
+class _Planned(NamedTuple):
+    """The reasoning to inject into one message: each block with the place of its follower."""
+
+    group: MessageGroup
+    parts: Sequence[tuple[int, Reasoning]]
+    bound: BoundEdits
+
+
+class _Planner:
+    def __init__(self, request: MessagesRequest, matched: Matches, policy: Policy) -> None:
+        self._request = request
+        self._matched = matched
+        self._policy = policy
+        self._is_off = request.is_switched_off
+        self._notes: list[PlanNote] = []
+
+    def run(self) -> BoundPlan:
+        groups = groups_of(self._request, self._matched)
+        planned = {group.message.start: made for group in groups if (made := self._plan(group))}
+        self._note_unknown(groups)
+        due, prefix = set(planned), b""
+        if self._policy.profile.is_bound(self._request.model):
+            bound = {start: made.bound for start, made in planned.items()}
+            due, prefix = walk(self._request, groups, bound)
+        edits: list[Edit] = []
+        for start, (group, parts, bound_edits) in planned.items():
+            if start not in due:
+                self._note(group, Outcome.GUARDED_PREFIX, len(parts))
+                continue
+            edits += bound_edits.edits
+            self._notes += [
+                PlanNote(index, Outcome.INJECTED, 1, len(part.raw), part.id)
+                for index, part in parts
+            ]
+        outcomes: dict[Outcome, int] = {}
+        for note in self._notes:
+            outcomes[note.outcome] = outcomes.get(note.outcome, 0) + note.items
+        notes = tuple(sorted(self._notes, key=lambda note: note.place))
+        return BoundPlan(Plan(tuple(edits), outcomes, notes), prefix)
+
+    def _plan(self, group: MessageGroup) -> _Planned | None:
+        """Return the reasoning of a turn for its message; None, with a note, if it must not go."""
+        turn = group.turn
+        if group.replayed:
+            self._note(group, Outcome.PRESENT, group.replayed)
+        elif turn is None or not self._is_verbatim(group, turn):
+            known = (item for turn in group.turns.values() for item in turn.items)
+            self._note(group, Outcome.GUARDED_FORM, sum(len(item.run) for item in known))
+        elif withheld := sum(item.withheld for item in turn.items):
+            self._note(group, Outcome.GUARDED_UNFINISHED, withheld)
+        else:
+            return self._plan_of(group, turn)
+        return None
+
+    def _plan_of(self, group: MessageGroup, turn: Turn) -> _Planned | None:
+        parts = [
+            (index, part)
+            for index, item in zip(group.places, turn.items, strict=True)
+            for part in item.run
+        ]
+        outcome = self._reason_not_to(group, turn)
+        edits = self._edits(group, parts) if parts and outcome is None else None
+        if edits is None:
+            self._note(group, outcome or Outcome.GUARDED_FORM, len(parts))
+            return None
+        return _Planned(group, parts, BoundEdits(turn, edits, place_of(parts[-1][1])))
+
+    def _is_verbatim(self, group: MessageGroup, turn: Turn) -> bool:
+        """Return whether the blocks of a message are those of a turn, all of them, in order."""
+        if not len(group.places) == len(group.matches) == len(turn.items):
+            return False
+        both = zip(group.places, group.matches, strict=True)
+        return all(
+            match.k == k and match.emitted.content == self._item(index).content
+            for k, (index, match) in enumerate(both)
+        )
+
+    def _reason_not_to(self, group: MessageGroup, turn: Turn) -> Outcome | None:
+        """Return why a turn's reasoning may not be injected in this request; None if it may."""
+        policy = self._policy
+        if self._is_off:
+            return Outcome.SKIPPED
+        if policy.anchors is Anchors.TOOL_CALLS and all(
+            self._item(index).type == MESSAGE for index in group.places
+        ):
+            return Outcome.SKIPPED
+        if self._request.model not in turn.models:
+            return Outcome.GUARDED_MODEL
+        parts = (part for item in turn.items for part in item.run)
+        if policy.profile.is_signed and not all(part.has_blob for part in parts):
+            return Outcome.GUARDED_FORM
+        return None
+
+    def _edits(
+        self, group: MessageGroup, parts: Sequence[tuple[int, Reasoning]]
+    ) -> list[Edit] | None:
+        """Return the edits that inject blocks; None if their place is not certain."""
+        message = group.message
+        if not message.blocks:
+            start, end = message.content_start, message.content_end
+            before = b"[" + b",".join([part.raw for _, part in parts]) + _BEFORE_TEXT
+            return [Edit(start, start, before), Edit(end, end, _AFTER_TEXT)]
+        edits: list[Edit] = []
+        for index, part in parts:
+            at = self._item(index).start
+            if len(message.blocks) > len(group.places):  # the client kept blank text
+                place = place_of(part)
+                ahead = [each for each in group.places if self._item(each).number < place]
+                if len(ahead) != group.places.index(index):
+                    return None
+                at = message.blocks[place][0]
+            edits.append(Edit(at, at, part.raw + b","))
+        return edits
+
+    def _note_unknown(self, groups: Sequence[MessageGroup]) -> None:
+        """Note each ambiguous item, and each run of messages of which nothing is known."""
+        ambiguous = self._matched.ambiguous
+        last = -2  # last index of such a message
+        for group in groups:
+            if group.matches or group.replayed:
+                continue
+            unclear = [index for index in group.places if index in ambiguous]
+            self._notes += [PlanNote(index, Outcome.AMBIGUOUS) for index in unclear]
+            if not unclear:
+                if last != group.first - 1:
+                    self._note(group, Outcome.MISSED, 1)
+                last = group.places[-1]
+
+    def _item(self, index: int) -> MessagesItem:
+        return self._request.places[index].item
+
+    def _note(self, group: MessageGroup, outcome: Outcome, count: int) -> None:
+        if count:
+            self._notes.append(PlanNote(group.first, outcome, count))

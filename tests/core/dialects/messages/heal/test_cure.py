@@ -1,0 +1,307 @@
+"""Cure: a refused request is changed by the least edit, and upstream's judgement is remembered."""
+
+import json
+from typing import Any
+
+import pytest
+from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.history.plan import Anchors
+
+from tests.core.dialects.messages.heal.test_diagnosis import INVALID
+from tests.core.dialects.messages.streams import MODEL, THOUGHT, call, text, thought
+from tests.core.dialects.messages.tenant import (
+    BOUND,
+    CALLER,
+    Message,
+    Tenant,
+    assistant,
+    body_of,
+    dropped,
+    result,
+    settings_of,
+    user,
+)
+from tests.core.world import drawn
+
+MISSING = "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`."
+ELSEWHERE = (
+    f"messages.{{}}.content.{{}}: {INVALID}. The block is bound to a different conversation."
+)
+MODIFIED = (
+    "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified"
+)
+DISABLED = "When thinking is disabled, an `assistant` message in the final position cannot contain"
+UNKNOWN = "messages.1.content.0: Input tag 'thinking' found using 'type' does not match"
+OTHER = "Too many thinking blocks"
+LONG = "This is the answer number {} to what was asked."
+
+
+def history(tenant: Tenant, model: str = MODEL, turns: int = 3, name: str = "one") -> list[Message]:
+    """Return a history of some turns with all reasoning; the second has two runs."""
+    told = [user(f"Start number {name}, please.")]
+    for n in range(turns):
+        made = [thought("", f"S{n}"), text(LONG.format(f"{name} {n}"))]
+        if n == 1:
+            made += [thought("", "I1"), call("add", f"toolu_{drawn(name)}")]
+        told.append(tenant.learn(dropped(told), *made, model=model))
+        last = result(made[-1]["id"]) if n == 1 else user(f"Go on after number {n}, please.")
+        told.append(last)
+    return told
+
+
+def signatures(body: bytes) -> list[str]:
+    """Return the signatures in a request."""
+    return [
+        block["signature"]
+        for message in json.loads(body)["messages"]
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if block["type"] == "thinking"
+    ]
+
+
+def healed(
+    tenant: Tenant, told: list[Message], refusal: str, model: str = MODEL
+) -> tuple[Cure | None, bytes]:
+    """Return the cure for a request that the proxy edited, and the refused body."""
+    given = body_of(told, model)
+    sent = tenant.decide(given).body
+    return tenant.cure(given, sent, refusal), sent
+
+
+def left(tenant: Tenant, told: list[Message], refusal: str, model: str = MODEL) -> list[str]:
+    """Return the signatures in the cured request; the cure must exist."""
+    cured, _ = healed(tenant, told, refusal, model)
+    assert cured is not None
+    return signatures(cured.body)
+
+
+ALL = ["S0", "S1", "I1", "S2"]
+
+
+def test_missing_reasoning_is_injected() -> None:
+    """All that is known, also what a setting leaves out or an earlier request lacked."""
+    tenant = Tenant(settings_of(anchors=Anchors.TOOL_CALLS))
+    told = dropped(history(tenant))
+    given = body_of(told)
+    sent = tenant.decide(given).body
+    assert signatures(sent) == ["S1", "I1"]
+    cured = tenant.cure(given, sent, MISSING)
+    assert cured is not None
+    assert signatures(cured.body) == ALL
+    assert (cured.injected, cured.is_clients_own, cured.lost) == (4, False, frozenset())
+    made = (thought("", name) for name in ALL)
+    assert cured.injected_bytes == sum(len(json.dumps(block)) for block in made)
+
+
+def test_missing_reasoning_that_is_not_known() -> None:
+    """There is nothing to send instead."""
+    tenant = Tenant()
+    given = body_of([user("Hi"), assistant(text(LONG)), user("Go on")])
+    assert tenant.cure(given, given, MISSING) is None
+    told = dropped(history(tenant))
+    assert healed(tenant, told, MISSING)[0] is None  # all of it was sent
+
+
+def test_a_block_that_upstream_cannot_read_is_left_out_and_withheld() -> None:
+    """With the others that were injected into its message; the rest of the request stays."""
+    tenant = Tenant()
+    told = dropped(history(tenant))
+    cured, sent = healed(tenant, told, f"messages.3.content.2: {INVALID}")
+    assert cured is not None
+    assert signatures(sent) == ALL
+    assert signatures(cured.body) == ["S0", "S2"]
+    assert (cured.injected, cured.is_clients_own, len(cured.lost)) == (2, False, 2)
+    (turn,) = cured.withheld
+    assert [part.blobs for item in turn.items for part in item.run]
+    assert signatures(tenant.decide(body_of(told)).body) == ["S0", "S2"]  # remembered
+
+
+def test_the_clients_own_block_is_left_out_alone() -> None:
+    """It is taken out of later requests before the first attempt, for an hour."""
+    tenant = Tenant()
+    told = history(tenant)
+    given = body_of(told)
+    cured = tenant.cure(given, given, f"messages.3.content.0: {INVALID}")
+    assert cured is not None
+    assert signatures(cured.body) == ["S0", "I1", "S2"]
+    assert (cured.injected, cured.injected_bytes) == (0, 0)
+
+    decided = tenant.decide(given)
+    assert decided.body == cured.body
+    assert decided.repairs == {"foreign": 1}
+    tenant.hours = 1.1
+    assert tenant.decide(given).body is given
+
+
+def test_foreign_blocks_are_left_alone_by_setting() -> None:
+    """Then, every request with one is refused, and healed."""
+    tenant = Tenant(settings_of(repairs=()))
+    given = body_of(history(tenant))
+    assert tenant.cure(given, given, f"messages.3.content.0: {INVALID}") is not None
+    assert tenant.decide(given).body is given
+
+
+def test_a_refusal_of_other_blocks_changes_nothing_here() -> None:
+    """The memory holds the digests of other blocks."""
+    tenant = Tenant()
+    given = body_of(history(tenant))
+    assert tenant.cure(given, given, f"messages.3.content.0: {INVALID}") is not None
+    other = body_of([user("Hi"), assistant(thought("x", "other"), text("Hello")), user("Go on")])
+    assert tenant.decide(other).body is other
+
+
+def test_a_message_of_one_block_is_kept() -> None:
+    """The API accepts no empty message."""
+    tenant = Tenant()
+    given = body_of([user("Hi"), assistant(thought("x", "other")), user("Go on")])
+    assert tenant.cure(given, given, f"messages.1.content.0: {INVALID}") is None
+
+
+@pytest.mark.parametrize(
+    ("place", "want"),
+    [((1, 0), []), ((3, 0), ["S0"]), ((3, 2), ["S0"]), ((5, 0), ["S0", "S1", "I1"])],
+)
+def test_reasoning_after_a_block_that_is_bound_elsewhere(
+    place: tuple[int, int], want: list[str]
+) -> None:
+    """It is bound to a history with that block, so it is left out as well."""
+    tenant = Tenant()
+    told = dropped(history(tenant, BOUND))
+    assert left(tenant, told, ELSEWHERE.format(*place), BOUND) == want
+    assert signatures(tenant.decide(body_of(told, BOUND)).body) == want
+
+
+def test_the_clients_reasoning_after_a_bound_block() -> None:
+    """Its blocks before the named one stay, also in the same message."""
+    tenant = Tenant()
+    given = body_of(history(tenant, BOUND), BOUND)
+    cured = tenant.cure(given, given, ELSEWHERE.format(3, 2))
+    assert cured is not None
+    assert signatures(cured.body) == ["S0", "S1"]
+    assert tenant.decide(given).body == cured.body
+
+
+def test_nothing_is_injected_after_a_cured_request() -> None:
+    """Its response is bound to a history that is not recorded, so its reasoning is withheld."""
+    tenant = Tenant()
+    told = dropped(history(tenant, BOUND, 2))
+    given = body_of(told, BOUND)
+    decided = tenant.decide(given)
+    assert tenant.cure(given, decided.body, ELSEWHERE.format(1, 0)) is not None
+    made = [THOUGHT, text("This is said after the cure.")]
+    response = json.dumps({"content": made, "model": BOUND, "id": "msg_1"}).encode()
+    tenant.keep(decided, response, is_cured=True)
+    told += [*dropped([assistant(*made)]), user("And then?")]
+    assert signatures(tenant.decide(body_of(told, BOUND)).body) == []
+
+
+@pytest.mark.parametrize("refusal", [DISABLED, UNKNOWN, OTHER, f"{INVALID} of some message"])
+def test_what_was_injected_is_taken_back(refusal: str) -> None:
+    """The client's own request is sent, byte for byte, also if a text had become a list."""
+    tenant = Tenant()
+    told = dropped(history(tenant))
+    told[1] = {"role": "assistant", "content": told[1]["content"][0]["text"]}
+    cured, sent = healed(tenant, told, refusal)
+    assert cured is not None
+    assert sent != body_of(told)
+    assert (cured.body, cured.is_clients_own) == (body_of(told), True)
+    assert bool(cured.lost) is ("Invalid" in refusal)
+
+
+def test_a_type_that_is_not_accepted_is_remembered() -> None:
+    """Nothing is injected for that model for an hour; other models are not affected."""
+    tenant = Tenant()
+    told = dropped(history(tenant))
+    given = body_of(told)
+    assert healed(tenant, told, UNKNOWN)[0] is not None
+    assert tenant.decide(given).body is given
+    other = dropped(history(tenant, "claude-opus-4-6", name="two"))
+    assert signatures(tenant.decide(body_of(other, "claude-opus-4-6")).body) == ALL
+    tenant.hours = 1.1
+    assert signatures(tenant.decide(given).body) == ALL
+
+
+@pytest.mark.parametrize("place", ["", "messages.5.content.0: "])
+def test_a_modified_message_loses_what_was_injected(place: str) -> None:
+    """Only the latest one, and for good."""
+    tenant = Tenant()
+    told = dropped(history(tenant))
+    assert left(tenant, told, place + MODIFIED) == ["S0", "S1", "I1"]
+    assert signatures(tenant.decide(body_of(told)).body) == ["S0", "S1", "I1"]
+
+
+def test_a_message_that_the_client_modified() -> None:
+    """The proxy has injected nothing into it."""
+    tenant = Tenant()
+    told = history(tenant)
+    told = [*dropped(told[:5]), told[5], told[6]]
+    assert healed(tenant, told, MODIFIED)[0] is None
+    given = body_of([user("Hi")])
+    assert tenant.cure(given, given, MODIFIED) is None
+
+
+@pytest.mark.parametrize("refusal", [DISABLED, UNKNOWN, OTHER, MODIFIED])
+def test_without_an_edit_there_is_nothing_to_take_back(refusal: str) -> None:
+    """The refusal is forwarded."""
+    tenant = Tenant()
+    given = body_of(history(tenant))
+    assert tenant.cure(given, given, refusal) is None
+
+
+def test_the_clients_blocks_in_other_messages_stay() -> None:
+    """A mixed history: what the client sends is never taken back as if it was injected."""
+    tenant = Tenant()
+    told = history(tenant)
+    mixed = [*told[:2], *dropped(told[2:])]
+    cured, sent = healed(tenant, mixed, OTHER)
+    assert signatures(sent) == ALL
+    assert cured is not None
+    assert signatures(cured.body) == ["S0"]
+    assert cured.is_clients_own
+
+
+def test_a_block_that_is_named_beside_others() -> None:
+    """Blocks at the end of a message are removed with the comma before them."""
+    tenant = Tenant()
+    odd = assistant(text("Hello"), thought("", "a"), thought("", "b"))
+    given = body_of([user("Hi"), odd, user("Go on")])
+    cured = tenant.cure(given, given, ELSEWHERE.format(1, 1))
+    assert cured is not None
+    assert json.loads(cured.body)["messages"][1] == assistant(text("Hello"))
+
+
+def test_a_body_with_a_lone_surrogate_is_not_edited_again() -> None:
+    """The client's own request is sent, if the proxy had edited it."""
+    tenant = Tenant()
+    told = [*dropped(history(tenant)), user("half \ud83d")]
+    cured, sent = healed(tenant, told, f"messages.1.content.0: {INVALID}")
+    assert signatures(sent) == ALL
+    assert cured == Cure(body_of(told), is_clients_own=True)
+    given = body_of([user("half \ud83d")])
+    assert tenant.cure(given, given, OTHER) is None
+
+
+def test_without_a_scope_nothing_is_remembered() -> None:
+    """A cure is still possible."""
+    tenant = Tenant()
+    given = body_of(dropped(history(tenant)))
+    sent = tenant.decide(given).body
+    refusal = tenant.dialect.diagnose(400, f"messages.1.content.0: {INVALID}".encode())
+    bodies = RefusedBodies(given, sent)
+    question = tenant.dialect.ask_for_cure(bodies, refusal)
+    found = tenant.store.recall(question.request)
+    cured = tenant.dialect.cure(None, bodies, question, refusal, found)
+    assert cured is not None
+    assert signatures(cured.body) == ["S1", "I1", "S2"]
+    assert CALLER.scope
+
+
+def test_the_dialect_knows_refusals() -> None:
+    """The statuses and events are those of the diagnosis."""
+    dialect: Any = Tenant().dialect
+    assert dialect.is_refusal(400)
+    assert not dialect.is_refusal(500)
+    event = b'{"type":"error","error":{"type":"invalid_request_error"}}'
+    assert dialect.is_failing_event(event)
+    assert dialect.is_refusing_event(event)

@@ -1,0 +1,228 @@
+"""Prefix walk: reasoning that is bound to a history is injected after that history alone."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.core.dialects.messages.streams import THOUGHT, answer, call, text, thought
+from tests.core.dialects.messages.tenant import (
+    BOUND,
+    Message,
+    Tenant,
+    assistant,
+    body_of,
+    dropped,
+    result,
+    user,
+)
+
+TOOLS = [{"name": "add", "input_schema": {"type": "object"}}]
+MARK = {"cache_control": {"type": "ephemeral"}}
+TOP: dict[str, Any] = {"model": BOUND, "system": "Be good.", "tools": TOOLS}
+
+
+class Client:
+    """A client of a model that binds, with a history that has all reasoning."""
+
+    def __init__(self, **top: Any) -> None:
+        self.tenant = Tenant()
+        self.top = TOP | top
+        self.history: list[Message] = [user("Start with number 0, please.")]
+
+    def turn(self, *, fails: bool = False, passes: bool = False, inner: bool = False) -> None:
+        """Send the history without reasoning, and add the next response to it."""
+        n = len(self.history)
+        made = [thought(f"T{n}", f"S{n}"), text(f"This is the answer number {n} to that.")]
+        if inner:
+            made += [thought("", f"I{n}"), call("add", f"toolu_01QiEjkBaC9vDtcLcog{n:04}")]
+        if passes:
+            self.history.append(assistant(*made))
+        else:
+            sent = dropped(self.history)
+            self.history.append(self.tenant.learn(sent, *made, fails=fails, **self.top))
+        calls = [block["id"] for block in made if block["type"] == "tool_use"]
+        self.history.append(result(*calls) if calls else user(f"Go on after number {n}, please."))
+
+    def received(self, sent: list[Message] | None = None, **top: Any) -> list[str]:
+        """Return the signatures that upstream receives, for the whole history or another one."""
+        body = body_of(dropped(self.history) if sent is None else sent, **(self.top | top))
+        messages = json.loads(self.tenant.decide(body).body)["messages"]
+        return [
+            block["signature"]
+            for message in messages
+            if isinstance(message["content"], list)
+            for block in message["content"]
+            if block["type"] == "thinking"
+        ]
+
+
+def client(turns: int = 3, **top: Any) -> Client:
+    """Return a client after some turns."""
+    made = Client(**top)
+    for _ in range(turns):
+        made.turn()
+    return made
+
+
+def test_an_appended_history_gets_everything() -> None:
+    """Each turn was made after the history that upstream receives again."""
+    mine = client()
+    assert mine.received() == ["S1", "S3", "S5"]
+    mine.turn(inner=True)
+    assert mine.received() == ["S1", "S3", "S5", "S7", "I7"]
+
+
+def test_cache_marks_may_move() -> None:
+    """They are no part of the history, and neither is the form of a text."""
+    mine = Client()
+    for n in range(3):
+        mine.top["system"] = [text("Be good.", **MARK)] if n % 2 else "Be good."
+        mine.turn()
+        said = mine.history[-1]["content"]
+        sent = [*mine.history[:-1], user([text(said, **MARK)])]
+        mine.history = sent
+        for message in mine.history[:-1]:
+            if message["role"] == "user" and isinstance(message["content"], list):
+                message["content"] = message["content"][0]["text"]
+    assert mine.received() == ["S1", "S3", "S5"]
+
+
+@pytest.mark.parametrize(("edited", "left"), [(0, []), (2, ["S1"]), (4, ["S1", "S3"])])
+def test_nothing_is_injected_after_an_edit(edited: int, left: list[str]) -> None:
+    """Reasoning before the edit stays; the rest is counted."""
+    mine = client()
+    sent = dropped(mine.history)
+    sent[edited] = user("I said something else, and I want that to count.")
+    assert mine.received(sent) == left
+    body = body_of(sent, **mine.top)
+    outcomes = mine.tenant.decide(body).outcomes
+    assert outcomes.get("guarded_prefix", 0) + len(left) == 3  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("change", [{"system": "Be bad."}, {"tools": []}, {"system": None}])
+def test_other_instructions_or_tools_unbind_everything(change: dict[str, Any]) -> None:
+    """They precede every message."""
+    mine = client()
+    assert mine.received(**change) == []
+    assert mine.received() == ["S1", "S3", "S5"]
+
+
+def test_an_edit_stays_an_edit() -> None:
+    """The conversation goes on after the edit, with the reasoning that was made there."""
+    mine = client()
+    mine.history = [*mine.history[:2], user("I said something else, and I meant that.")]
+    assert mine.received() == ["S1"]
+    mine.turn()
+    mine.turn()
+    assert mine.received() == ["S1", "S3", "S5"]
+    kept = mine.tenant.send(dropped(mine.history), **mine.top)
+    assert kept == mine.history
+
+
+def test_edited_text_of_the_model_unbinds_what_follows() -> None:
+    """The message itself gets nothing, because its blocks are not those of its turn."""
+    mine = client()
+    sent = dropped(mine.history)
+    sent[1] = assistant(text("This is not what the model has said in number 1."))
+    assert mine.received(sent) == []
+
+
+def test_respelled_text_before_a_later_run() -> None:
+    """Within a message, the exact text before its last run counts."""
+    mine = Client()
+    mine.turn(inner=True)
+    sent = dropped(mine.history)
+    assert mine.received(sent) == ["S1", "I1"]
+    sent[1]["content"][0]["text"] += " "
+    assert mine.received(sent) == []
+    outer = client(1)
+    sent = dropped(outer.history)
+    sent[1]["content"][0]["text"] += " "
+    assert outer.received(sent) == ["S1"]
+
+
+def test_what_was_missed_stays_missed() -> None:
+    """Upstream never saw that message with its reasoning, and later turns are bound to that."""
+    mine = client(1)
+    mine.turn(fails=True)  # sent without S1
+    mine.turn()
+    assert mine.received() == ["S3", "S5"]
+    for _ in range(3):
+        mine.turn()
+    assert mine.received()[:2] == ["S3", "S5"]
+    assert "S1" not in mine.received()
+
+
+def test_what_was_missed_is_injected_if_no_later_turn_is_bound_to_its_absence() -> None:
+    """Right after a failed lookup, or if the client forgets the turn that was made without it."""
+    mine = client(1)
+    first = list(mine.history)
+    mine.turn(fails=True)
+    assert mine.received(dropped(first)) == ["S1"]
+
+
+def test_unknown_turns_tell_nothing() -> None:
+    """A turn that was made without the proxy, and that the client sends without reasoning."""
+    mine = client(1)
+    mine.turn(passes=True)
+    mine.turn()
+    assert mine.received() == ["S1", "S5"]
+    mine.turn()
+    assert mine.received() == ["S1", "S5", "S7"]
+
+
+def test_the_clients_own_reasoning_is_never_damaged() -> None:
+    """It may be bound to a history without what the proxy knows."""
+    mine = client(1)
+    mine.turn(passes=True)
+    sent = dropped(mine.history)
+    sent[3] = mine.history[3]
+    assert mine.received(sent) == ["S3"]
+
+    known = client(3)
+    sent = dropped(known.history)
+    sent[3] = known.history[3]
+    assert known.received(sent) == ["S1", "S3", "S5"]
+
+
+def test_a_client_that_replays_everything_is_left_alone() -> None:
+    """A later client that drops a part of it gets exactly that part."""
+    mine = Client()
+    for _ in range(3):
+        n = len(mine.history)
+        made = [thought("T", f"S{n}"), text(f"This is the answer number {n} to that.")]
+        body = body_of(mine.history, **mine.top)
+        decided = mine.tenant.decide(body)
+        assert decided.body is body
+        mine.tenant.keep(decided, answer(*made))
+        mine.history += [assistant(*made), user(f"Go on after number {n}, please.")]
+    assert mine.received() == ["S1", "S3", "S5"]
+
+
+def test_a_turn_of_another_model_is_no_part_of_this() -> None:
+    """Models that bind nothing need no history."""
+    mine = client(2, model="claude-opus-4-6")
+    sent = dropped(mine.history)
+    sent[0] = user("I said something else, and I want that to count.")
+    assert mine.received(sent) == ["S1", "S3"]
+    assert not any(turn.binding for turn in mine.tenant.store.turns.values())
+
+
+def test_a_turn_without_a_binding_is_guarded() -> None:
+    """After a cure, it is not known what its reasoning is bound to."""
+    mine = Client()
+    body = body_of(mine.history, **mine.top)
+    decided = mine.tenant.decide(body)
+    mine.tenant.keep(decided, answer(THOUGHT, text("This is the answer.")), is_cured=True)
+    mine.history += [assistant(THOUGHT, text("This is the answer.")), user("Go on, please.")]
+    assert mine.received() == []
+    mine.turn()
+    assert mine.received() == ["S3"]
+
+
+def test_the_result_of_a_failed_lookup_is_bound_to_what_was_sent() -> None:
+    """Without a lookup, and in shadow mode, the request is sent as it is."""
+    mine = Client()
+    mine.turn(fails=True)
+    assert mine.received() == ["S1"]
