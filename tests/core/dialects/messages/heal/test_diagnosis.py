@@ -53,8 +53,8 @@ TEXTS = [
     (
         (
             "messages.135.content.13: `thinking` or `redacted_thinking` blocks in the latest "
-            "assistant message cannot be modified. These blocks must remain as they were in the original "
-            "response."
+            "assistant message cannot be modified. These blocks must remain as they were in the "
+            "original response."
         ),
         Diagnosis(K.MODIFIED, 135, 13),
     ),

@@ -1,0 +1,206 @@
+"""
+Random worlds of the Messages API: the conversations of `tests.core.worlds` as content blocks.
+
+    python -m tests.core.dialects.messages.worlds FIRST LAST
+
+plays the worlds with these numbers, and prints what that module prints. All responses have the same
+id. In every other world, the model binds its reasoning to the history before it, and each block
+that upstream receives is compared with the history that it was made under.
+"""
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from msgspec import structs
+from reasoning_replay.core.dialects.base import Capture, Origin
+from reasoning_replay.core.dialects.messages.binding import prefix_of
+from reasoning_replay.core.dialects.messages.capture import MessagesCapture
+from reasoning_replay.core.dialects.messages.placement import plan_injection
+from reasoning_replay.core.dialects.messages.profiles import Policy
+from reasoning_replay.core.dialects.messages.request import MessagesRequest, read_request
+from reasoning_replay.core.history.items import HistoryItem
+from reasoning_replay.core.history.matching.matches import Matches
+from reasoning_replay.core.history.request_history import RequestHistory
+
+from tests.core.worlds import Conversation, Habits, RandomWorld, Said, main
+
+__all__ = ["MessagesWorld"]
+
+MODELS = ("claude-opus-4-6", "claude-fable-5-1")
+# How a client spells what it sends again.
+STYLES = ("plain", "plain", "strings", "marked", "trimmed", "blank kept", "blank dropped", "split")
+MARK = {"cache_control": {"type": "ephemeral"}}
+BLANK = {"type": "text", "text": "\n\n"}
+Block = dict[str, Any]
+
+
+class MessagesWorld(RandomWorld):
+    """Several conversations of one tenant."""
+
+    shapes = ("R C", "R C", "R M C", "R C C", "R M", "C", "R C R C", "R M C C", "M R C", "R M R M")
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self._style = Random(f"style {number}").choice(STYLES)  # noqa: S311 - the same each time
+        self._model = MODELS[number % 2]
+        self._body = b""
+        self._prefix = b""
+        self._received: list[Any] = []  # what upstream received last, in one form
+        self._made: dict[str, list[Any]] = {}  # what each block was made under, in the same form
+        self._holders: list[list[int]] = []  # for each message the items of the request in it
+
+    def _habits(self) -> Habits:
+        return replace(super()._habits(), ids="dropped")  # blocks have none
+
+    @staticmethod
+    def zero_name(one: Conversation, n: int) -> str:
+        """Return a name that recurs, as gateways to other vendors send it."""
+        return (f"call_{n}", f"functions.tool:{n}", "")[one.number % 3]
+
+    @staticmethod
+    def around(more: dict[str, Any]) -> str:
+        """Return the conversation's name: without ids of messages, a clock tells nothing apart."""
+        return str(more.get("prompt_cache_key"))
+
+    def stores(self, request: RequestHistory[HistoryItem]) -> bool:
+        """Return whether upstream stores the items; it never does."""
+        return False
+
+    def capturing(self, origin: Origin) -> Capture:
+        """Return the capture of a response."""
+        return MessagesCapture(structs.replace(origin, binding=self._prefix), 1 << 20)
+
+    def request_of(self, sent: Sequence[Said], more: dict[str, Any]) -> RequestHistory[HistoryItem]:
+        """Return the parsed request that carries these items as blocks."""
+        top = {"model": self._model, **more}
+        if frame := top.pop("instructions", ""):
+            top["system"] = frame
+        messages: list[dict[str, Any]] = []
+        self._holders = []
+        before: Said | None = None
+        for n, said in enumerate(sent):
+            if not self._is_same(before, said):
+                role = "assistant" if said.kind in "MC" else said.item.get("role", "user")
+                messages.append({"role": "system" if role == "developer" else role, "content": []})
+                self._holders.append([])
+            self._holders[-1].append(n)
+            messages[-1]["content"] += self._blocks(said)
+            before = said
+        for message in messages if self._style == "strings" else ():
+            if len(message["content"]) == 1 and message["content"][0]["type"] == "text":
+                message["content"] = message["content"][0]["text"]
+        if self._style == "marked" and messages:
+            messages[-1]["content"][-1] |= MARK
+        self._body = json.dumps(top | {"messages": messages}).encode()
+        request = read_request(self._body, {})
+        is_bound = Policy().profile.is_bound(self._model)
+        self._prefix = prefix_of(request) if is_bound else b""
+        self._received = _form(self._body)
+        return request
+
+    def injected(
+        self, request: RequestHistory[HistoryItem], matched: Matches
+    ) -> dict[int, list[str]]:
+        """Return the reasoning that is injected before the block of each item."""
+        assert isinstance(request, MessagesRequest)
+        plan, self._prefix = plan_injection(request, matched, Policy())
+        body = plan.apply(self._body)
+        self._received = _form(body)
+        if self._prefix:
+            self._judge_prefixes()
+        injected: dict[int, list[str]] = defaultdict(list)
+        for message, places in zip(json.loads(body)["messages"], self._holders, strict=True):
+            left, run = list(places), []
+            for block in message["content"] if isinstance(message["content"], list) else ():
+                if block["type"] == "thinking":
+                    run.append(block["signature"])
+                elif block != BLANK:
+                    injected[left.pop(0)] += run
+                    run = []
+        return injected
+
+    def _judge_prefixes(self) -> None:
+        """Compare the history before each block with the one that it was made under."""
+        before = self._received[:1]
+        for message in self._received[1:]:
+            own: list[Any] = []
+            for block in message["content"]:
+                if block["type"] == "thinking" and self._made[block["signature"]] != [*before, own]:
+                    self.faults.append(f"bound elsewhere: {block['signature']}")
+                own = [*own, block]
+            before = [*before, message]
+
+    def response_of(self, said: Sequence[Said]) -> bytes:
+        """Return the JSON response that emits these items as one message."""
+        blocks: list[Block] = []
+        for each in said:
+            if each.kind == "R":
+                blob = each.item["encrypted_content"]
+                self._made[blob] = [*self._received, [_cleaned(block) for block in blocks]]
+                blocks.append({"type": "thinking", "thinking": "", "signature": blob})
+                if self._style.startswith("blank"):
+                    blocks.append(BLANK)
+            else:
+                blocks.append(_block(each))
+        top = {"id": "msg_0", "model": self._model, "stop_reason": "end_turn", "content": blocks}
+        return json.dumps(top).encode()
+
+    def _is_same(self, before: Said | None, said: Said) -> bool:
+        """Return whether an item is in the message of the one before it."""
+        if before is None or (self._style == "split" and before.kind == "M"):
+            return False
+        if said.kind in "MC":
+            return before.kind in "MC" and before.response == said.response
+        return said.kind == before.kind == "O"
+
+    def _blocks(self, said: Said) -> list[Block]:
+        if said.kind == "O":
+            result = {"type": "tool_result", "tool_use_id": said.item["call_id"]}
+            return [result | {"content": said.item["output"]}]
+        if said.kind not in "MC":
+            return [{"type": "text", "text": said.item["content"]}]
+        block = _block(said)
+        if self._style == "trimmed" and said.kind == "M":
+            block["text"] = f"\n{block['text']} "
+        emitted = self._emitted[said.response]
+        if self._style == "blank kept" and said.k and emitted[said.k - 1].kind == "R":
+            return [BLANK, block]
+        return [block]
+
+
+def _block(said: Said) -> Block:
+    """Return the block of a text or a call."""
+    item = said.item
+    if said.kind == "M":
+        (part,) = item["content"]
+        return {"type": "text", "text": part["text"]}
+    given = json.loads(item["arguments"])
+    return {"type": "tool_use", "id": item["call_id"], "name": item["name"], "input": given}
+
+
+def _form(body: bytes) -> list[Any]:
+    """Return what precedes the messages, and each message, in one form."""
+    top = json.loads(body)
+    messages = [
+        {"role": message["role"], "content": _as_blocks(message["content"])}
+        for message in top["messages"]
+    ]
+    return [top.get("system"), *messages]
+
+
+def _as_blocks(content: Any) -> list[Any]:
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return [_cleaned(block) for block in blocks]
+
+
+def _cleaned(block: Block) -> Block:
+    return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+if __name__ == "__main__":
+    sys.exit(main(MessagesWorld))
