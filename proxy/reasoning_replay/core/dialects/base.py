@@ -312,9 +312,13 @@ class Dialect(Protocol[RequestT, RefusalT]):
 
     name: str
 
-    def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[RequestT]:
+    def ask(
+        self, body: bytes, headers: Mapping[str, str], scope: bytes, path: str = ""
+    ) -> Question[RequestT]:
         """
         Parse a request and return the store lookups that it needs.
+
+        The path, without its query, names the model in some dialects.
 
         Raises:
             TooMany: The request has too many items or values to process.

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from msgspec import structs
 
-from reasoning_replay.core.dialects.base import CaptureSnapshot, Origin, Usage
+from reasoning_replay.core.dialects.base import NO_NAMES, CaptureSnapshot, Origin, Usage
 from reasoning_replay.core.history.turns import Context, Emitted, Turn
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.sse import Events
@@ -33,6 +33,7 @@ class TurnCapture(ABC):
     Attributes:
         reasoning_items, reasoning_bytes: Count and size of the reasoning in the turn.
         usage: Token counts that upstream reports at the end; None if it does not.
+        error: Names of the error with which upstream reports that the response failed.
     """
 
     def __init__(self, origin: Origin, max_bytes: int, end: re.Pattern[bytes]) -> None:
@@ -52,6 +53,7 @@ class TurnCapture(ABC):
         self.removed = _NOTHING
         self.reasoning_context = ""
         self.usage: Usage | None = None
+        self.error = NO_NAMES
         self._origin = origin
         self._max_bytes = max_bytes
         self._end = end

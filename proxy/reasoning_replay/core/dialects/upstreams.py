@@ -24,7 +24,8 @@ class Upstream:
             `name` is used.
         base_path: Path of the API on its host; "" if that varies.
         key_names: Environment variables in which its users keep their key.
-        key_header: Header that carries a key: `authorization` (after `Bearer`) or `api-key`.
+        key_header: Header that carries a key: `authorization` (after `Bearer`), `api-key` or
+            `x-api-key`.
         wants_key: Whether it requires a key by default.
     """
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reasoning_replay.core.dialects import turn_capture
 from reasoning_replay.core.dialects.base import Usage
-from reasoning_replay.core.dialects.chat import capture as module
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn
 
@@ -318,7 +318,7 @@ def test_usage_is_read_as_this_api_names_it() -> None:
 
 def test_most_pieces_are_not_parsed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch is parsed when it is full, and at the end."""
-    monkeypatch.setattr(module, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(turn_capture, "BATCH_BYTES", 1000)
     captured = capture()
     pieces = [chunk({"content": f"{n} "}) for n in range(30)]
     for n, piece in enumerate(pieces):

@@ -109,7 +109,6 @@ def test_this_api_stores_nothing() -> None:
     dialect: AnyDialect = MessagesDialect(settings_of(), lambda: 0.0, nullcontext())
     assert dialect.retrieved("/v1/messages/msg_1") == ""
     assert dialect.origin_of("msg_1", LookupResult()) is None
-    assert dialect.key_space(b"a") not in (b"a", dialect.key_space(b"b"))
     (turn,) = learned(Tenant()).store.turns.values()
     dialect.note_issued(NO_ACCOUNT, turn)
     assert Tenant().dialect.maybe_failing(b"{") is False

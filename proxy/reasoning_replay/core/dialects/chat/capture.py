@@ -8,11 +8,8 @@ the capture cannot follow the response, it stops and keeps the reason.
 
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
-from msgspec import structs
-
-from reasoning_replay.core.dialects.base import NO_NAMES, CaptureSnapshot, Origin, Usage
+from reasoning_replay.core.dialects.base import Origin
 from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, read_chunk
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.chat.members import (
@@ -26,24 +23,18 @@ from reasoning_replay.core.dialects.chat.members import (
 )
 from reasoning_replay.core.dialects.chat.messages import ChatMessage
 from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.turn_capture import TurnCapture
 from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
-from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn
+from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.json_spans import NONE, Member, Unspliceable
-from reasoning_replay.core.wire.sse import Events
 
 __all__ = ["ChatCapture"]
 
-_NOTHING: Mapping[str, int] = MappingProxyType({})
-# A stream is parsed in batches of this size, in bytes: most chunks cost one search for its end.
-BATCH_BYTES = 64 * 1024
 # The chunk that ends a choice. Some upstreams send an empty string, like null, in all others.
 _END = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
-# The longest start of that text that may end a piece of the stream, white space aside.
-_OVERLAP = 32
 _DONE = b"[DONE]"  # data of the last event of a stream
 # Reasons to finish that leave the last item incomplete.
 _CUT_SHORT = frozenset(
@@ -59,79 +50,19 @@ _CUT_SHORT = frozenset(
 _FAILED = "error"
 
 
-class ChatCapture:
+class ChatCapture(TurnCapture):
     """
     The capture of one completion; see `Capture`.
 
     Attributes:
         removed, reasoning_context: Nothing: this API does not report them.
-        reasoning_items, reasoning_bytes: Count and size of the reasoning in the turn.
-        usage: Token counts that upstream reports at the end; None if it does not.
-        error: Names of the error with which upstream reports that the response failed.
     """
 
     def __init__(self, origin: Origin, max_bytes: int) -> None:
-        """
-        Start before the first byte of a response.
-
-        Args:
-            origin: Origin of the request.
-            max_bytes: Largest event, and most that is kept of the response in total, in bytes. A
-                larger response is not followed any further.
-        """
-        self.dirty = False
-        self.gave_up = ""  # the reason, once it no longer follows
-        self.reasoning_items = 0
-        self.reasoning_bytes = 0
-        self.removed = _NOTHING
-        self.reasoning_context = ""
-        self.usage: Usage | None = None
-        self.error = NO_NAMES
-        self._origin = origin
-        self._max_bytes = max_bytes
-        self._events = Events(max_bytes, _is_any)
-        self._batch: list[bytes] = []  # pieces that are not parsed yet
-        self._batch_bytes = 0
-        self._tail = b""  # end of the last piece, if it ended inside an event
-        self._is_ending = False
+        """Start before the first byte of a response; see `TurnCapture`."""
+        super().__init__(origin, max_bytes, _END)
         self._joiner = MessageJoiner()
-        self._response_id = ""
-        self._model = ""
         self._created = b""
-        self._status = ""
-        self._has_failed = False
-        self._turn: Turn | None = None
-
-    def feed(self, chunk: bytes) -> None:
-        """Process the next bytes of a stream; never raises."""
-        if self.gave_up:
-            return
-        self._batch.append(chunk)
-        self._batch_bytes += len(chunk)
-        if not self._is_ending:
-            searched = self._tail + chunk if self._tail else chunk
-            self._is_ending = _END.search(searched) is not None
-            self._tail = b"" if chunk.endswith(b"\n") else searched[-_OVERLAP:]
-        if self._batch_bytes >= BATCH_BYTES or (self._is_ending and not self._status):
-            self._parse()
-
-    def _parse(self) -> None:
-        """Parse the pieces that were not parsed yet."""
-        batch = b"".join(self._batch)
-        self._batch.clear()
-        self._batch_bytes = 0
-        for data in self._events.feed(batch):
-            self.hear(data)
-        if self._events.is_overrun:
-            self._give_up("frame_too_long")
-
-    def close(self) -> None:
-        """Process the end of the stream."""
-        if self.gave_up:
-            return
-        self._parse()
-        for data in self._events.close():
-            self.hear(data)
 
     def read(self, answer: bytes) -> None:
         """Process a whole JSON response; never raises."""
@@ -184,9 +115,8 @@ class ChatCapture:
             self.error = error_names(data)
 
     def _give_up(self, reason: str) -> None:
-        self.gave_up = self.gave_up or reason
+        super()._give_up(reason)
         self._joiner = MessageJoiner()
-        self._batch.clear()
 
     def _finish(self, reason: str, message: bytes) -> None:
         """Make the turn of a complete message, once."""
@@ -201,77 +131,16 @@ class ChatCapture:
             self._give_up("too_large")
             return
         items = _emitted(message, is_cut_short=reason.lower() in _CUT_SHORT)
-        if not items:
-            return
+        models = _models(self._origin.model, self._model)
+        self._complete(reason, self._created + message, items, models)
         parts = (part for item in items for part in item.run)
         runs = [part.raw for part in parts if value_of(part) != EMPTY_TEXT]
         self.reasoning_items, self.reasoning_bytes = len(runs), sum(map(len, runs))
-        origin = self._origin
-        # Ids repeat at some local servers, so the content and the conversation count as well.
-        names = self._response_id.encode("utf-8", "surrogatepass"), self._created
-        before = origin.parent, origin.context.whole, origin.context.frame, origin.context.hint
-        this = digest(b"completion", *names, *before, message)
-        self._turn = Turn(
-            id=this,
-            conversation=origin.conversation or this,
-            parent=origin.parent,
-            models=_models(origin.model, self._model),
-            is_stored=False,
-            created_ms=origin.created_ms,
-            context=origin.context,
-            items=tuple(items),
-            seen=origin.seen,
-            switched_off=origin.switched_off,
-        )
-        self.dirty = True
-
-    def snapshot(self, created_ms: int) -> CaptureSnapshot:
-        """
-        Return the turn, once it is complete, and mark it as saved.
-
-        Args:
-            created_ms: Current time, in ms since the epoch; the turn keeps that of its first
-                snapshot.
-        """
-        self.dirty = False
-        turn = self._turn
-        if turn is not None and not turn.created_ms:
-            turn = self._turn = structs.replace(turn, created_ms=created_ms)
-        return CaptureSnapshot(self._status, turn)
-
-    def note_cure(self) -> None:
-        """Drop the recorded decisions, so that the next request decides anew."""
-        self._origin = structs.replace(self._origin, seen=None)
-        if self._turn is not None:
-            self._turn = structs.replace(self._turn, seen=None)
-
-    def successor(self) -> Origin:
-        """Return the origin of an unrequested response, which this API does not have."""
-        return Origin(context=Context(), model=self._origin.model)
-
-    @property
-    def response_id(self) -> str:
-        """Response id; "" while unknown."""
-        return self._response_id
-
-    @property
-    def model(self) -> str:
-        """Model that responds, as upstream names it; "" while unknown."""
-        return self._model
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether upstream reports that the response failed."""
-        return self._has_failed
 
 
 def _models(asked: str, answered: str) -> tuple[str, ...]:
     """Return the families of both models; "" if the request named none (Azure's deployments)."""
     return families(asked, answered) if asked else ("", *families("", answered))
-
-
-def _is_any(_: bytes) -> bool:
-    return True
 
 
 def _emitted(message: bytes, *, is_cut_short: bool) -> list[Emitted]:

@@ -68,7 +68,13 @@ class ChatDialect:
 
     # Requests
 
-    def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[ChatRequest]:
+    def ask(
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        scope: bytes,
+        path: str = "",  # noqa: ARG002 (the body names the model)
+    ) -> Question[ChatRequest]:
         """See `Dialect.ask`."""
         request = read_request(body, headers, self._prefixes, scope)
         return Question(request, keys_of_request(request))

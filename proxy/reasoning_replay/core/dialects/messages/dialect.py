@@ -36,7 +36,6 @@ from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.prefix_cache import PrefixCache
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.tenancy.scope import Account
-from reasoning_replay.core.wire.digest import digest
 
 __all__ = ["MessagesDialect"]
 
@@ -70,10 +69,6 @@ class MessagesDialect:
         self._prefixes: PrefixCache[ParsedMessages] = PrefixCache(PREFIXES_MAX_BYTES, lock)
 
     # Requests
-
-    def key_space(self, scope: bytes) -> bytes:
-        """See `Dialect.key_space`."""
-        return digest(self.name.encode(), scope)
 
     def ask(
         self, body: bytes, headers: Mapping[str, str], scope: bytes, path: str = ""

@@ -69,7 +69,13 @@ class ResponsesDialect:
 
     # Requests
 
-    def ask(self, body: bytes, headers: Mapping[str, str], scope: bytes) -> Question[Request]:
+    def ask(
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        scope: bytes,
+        path: str = "",  # noqa: ARG002 (the body names the model)
+    ) -> Question[Request]:
         """See `Dialect.ask`."""
         request = read_request(body, headers, self._prefixes, scope)
         return Question(request, keys_of_request(request))
