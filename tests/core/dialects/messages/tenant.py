@@ -17,7 +17,6 @@ from reasoning_replay.core.dialects.messages.dialect import MessagesDialect
 from reasoning_replay.core.dialects.messages.profiles import PROFILES, Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.plan import Anchors
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
@@ -79,12 +78,11 @@ def body_of(messages: list[Message], model: str = MODEL, **more: Any) -> bytes:
 def settings_of(
     profile: Profile = ANTHROPIC,
     *,
-    anchors: Anchors = Anchors.ALL,
     is_shadow: bool = False,
     repairs: tuple[str, ...] = (FOREIGN,),
 ) -> MessagesSettings:
     """Return the settings of a dialect."""
-    return MessagesSettings(is_shadow, anchors, profile, repairs, 1 << 20)
+    return MessagesSettings(is_shadow, profile, repairs, 1 << 20)
 
 
 @dataclass

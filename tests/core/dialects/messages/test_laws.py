@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.messages.placement import plan_injection
-from reasoning_replay.core.dialects.messages.profiles import PROFILES, Policy
+from reasoning_replay.core.dialects.messages.profiles import GENERIC, PROFILES
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.wire import json_spans
@@ -167,7 +167,7 @@ def test_removing_what_was_injected_leaves_the_clients_bytes(
         body = body_of(sent, model)
         question, found = tenant.asked(body)
         matched = match_items(question.request, found)
-        plan = plan_injection(question.request, matched, Policy()).plan
+        plan = plan_injection(question.request, matched, GENERIC).plan
         got = plan.apply(body)
         for edit in sorted(plan.edits, key=lambda edit: edit.start):
             assert edit.start == edit.end

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from reasoning_replay.core.dialects.messages.profiles import GENERIC
-from reasoning_replay.core.history.plan import Anchors
 
 from tests.core.dialects.messages.streams import (
     MODEL,
@@ -175,16 +174,6 @@ def test_nothing_is_injected_if_reasoning_is_switched_off() -> None:
     assert tenant.outcomes(sent, thinking={"type": "disabled"}) == {"skipped": 1}
     assert tenant.outcomes(sent, thinking={"type": "adaptive"}) == {"injected": 1}
     assert tenant.outcomes(sent) == {"injected": 1}
-
-
-def test_only_calls_by_setting() -> None:
-    """With `anchors: tool_calls`, a message without calls gets nothing."""
-    tenant = Tenant(settings_of(anchors=Anchors.TOOL_CALLS))
-    plain = [ASK, tenant.learn([ASK], THOUGHT, LONG), GO]
-    assert tenant.outcomes(dropped(plain)) == {"skipped": 1}
-    made = tenant.learn(dropped(plain), THOUGHT, LONG, CALL)
-    both = [*plain, made, result(CALL_ID)]
-    assert tenant.outcomes(dropped(both)) == {"skipped": 1, "injected": 1}
 
 
 def test_unsigned_blocks_never_go_to_who_signs() -> None:

@@ -9,7 +9,7 @@ from reasoning_replay.core.dialects.messages import placement
 from reasoning_replay.core.dialects.messages.message_groups import MessageGroup, groups_of
 from reasoning_replay.core.dialects.messages.placement import BoundPlan, plan_injection
 from reasoning_replay.core.dialects.messages.prefix_walk import BoundEdits, PrefixWalk, walk
-from reasoning_replay.core.dialects.messages.profiles import Policy
+from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.matching.matches import Matches
@@ -56,14 +56,16 @@ def test_most_of_what_is_due_is_injected(monkeypatch: pytest.MonkeyPatch, first:
     assert counts["injected", "all"] / counts["due", "all"] > 0.88
 
 
-def _of_the_message_before(request: MessagesRequest, matched: Matches, policy: Policy) -> BoundPlan:
+def _of_the_message_before(
+    request: MessagesRequest, matched: Matches, profile: Profile
+) -> BoundPlan:
     """Give each message the reasoning of the one before it, if it has as many blocks."""
     groups = groups_of(request, matched)
     found: dict[int, Match] = {}
     for before, group in pairwise(groups):
         if len(before.matches) == len(group.places):
             found |= dict(zip(group.places, before.matches, strict=True))
-    return plan_injection(request, Matches(found), policy)
+    return plan_injection(request, Matches(found), profile)
 
 
 def _has_as_many(_: object, group: MessageGroup, turn: Turn) -> bool:

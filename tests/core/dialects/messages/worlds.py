@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.base import Capture, Origin
 from reasoning_replay.core.dialects.messages.binding import prefix_of
 from reasoning_replay.core.dialects.messages.capture import MessagesCapture
 from reasoning_replay.core.dialects.messages.placement import plan_injection
-from reasoning_replay.core.dialects.messages.profiles import Policy
+from reasoning_replay.core.dialects.messages.profiles import GENERIC
 from reasoning_replay.core.dialects.messages.request import MessagesRequest, read_request
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.matching.matches import Matches
@@ -98,7 +98,7 @@ class MessagesWorld(RandomWorld):
             messages[-1]["content"][-1] |= MARK
         self._body = json.dumps(top | {"messages": messages}).encode()
         request = read_request(self._body, {})
-        is_bound = Policy().profile.is_bound(self._model)
+        is_bound = GENERIC.is_bound(self._model)
         self._prefix = prefix_of(request) if is_bound else b""
         self._received = _form(self._body)
         return request
@@ -108,7 +108,7 @@ class MessagesWorld(RandomWorld):
     ) -> dict[int, list[str]]:
         """Return the reasoning that is injected before the block of each item."""
         assert isinstance(request, MessagesRequest)
-        plan, self._prefix = plan_injection(request, matched, Policy())
+        plan, self._prefix = plan_injection(request, matched, GENERIC)
         body = plan.apply(self._body)
         self._received = _form(body)
         if self._prefix:

@@ -17,11 +17,11 @@ from reasoning_replay.core.dialects.messages.binding import prefix_of
 from reasoning_replay.core.dialects.messages.heal.block_editor import without_blocks
 from reasoning_replay.core.dialects.messages.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.messages.placement import BoundPlan, plan_injection
-from reasoning_replay.core.dialects.messages.profiles import Policy, Profile
+from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest, read_request
 from reasoning_replay.core.dialects.refusal_memory import BLOB, RefusalMemory
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.plan import Anchors, Plan
+from reasoning_replay.core.history.plan import Plan
 
 __all__ = ["FOREIGN", "MessagesSettings", "RequestPlanner"]
 
@@ -36,14 +36,12 @@ class MessagesSettings:
 
     Attributes:
         is_shadow: Whether requests are decided on but sent unchanged.
-        anchors: Messages into which reasoning is injected: all, or those with calls.
         profile: Profile of the upstream.
         repairs: Repairs that are allowed before the first attempt.
         capture_max_bytes: Largest event, and most that is kept of one response, in bytes.
     """
 
     is_shadow: bool
-    anchors: Anchors
     profile: Profile
     repairs: Collection[str]
     capture_max_bytes: int
@@ -57,7 +55,7 @@ class RequestPlanner:
         self._is_shadow = settings.is_shadow
         self._takes_out_foreign = FOREIGN in settings.repairs
         self._refusals = refusals
-        self.policy = Policy(settings.anchors, settings.profile)
+        self.profile = settings.profile
 
     def decide(
         self,
@@ -79,8 +77,8 @@ class RequestPlanner:
         plan, prefix = BoundPlan(Plan(), b"")
         is_refused = self._refusals.is_refused(caller.scope, RefusalKind.FIELD, request.model)
         if not (known.has_failed or is_refused):
-            plan, prefix = plan_injection(request, known.matched, self.policy)
-        if self._is_shadow or (not prefix and self.policy.profile.is_bound(request.model)):
+            plan, prefix = plan_injection(request, known.matched, self.profile)
+        if self._is_shadow or (not prefix and self.profile.is_bound(request.model)):
             prefix = self._prefix_of(request)
         base = body if request is given else request.body
         return Decision(
@@ -96,7 +94,7 @@ class RequestPlanner:
 
     def _prefix_of(self, request: MessagesRequest) -> bytes:
         """Return the digest of a request that is sent without edits."""
-        return prefix_of(request) if self.policy.profile.is_bound(request.model) else b""
+        return prefix_of(request) if self.profile.is_bound(request.model) else b""
 
     def _repaired(
         self, caller: Caller, request: MessagesRequest

@@ -24,7 +24,6 @@ from reasoning_replay.core.dialects.messages.heal.diagnosis import (
     is_refusing_event,
 )
 from reasoning_replay.core.dialects.messages.placement import plan_injection
-from reasoning_replay.core.dialects.messages.profiles import Policy
 from reasoning_replay.core.dialects.messages.request import (
     MessagesRequest,
     ParsedMessages,
@@ -145,11 +144,10 @@ class MessagesDialect:
             return Cure(bodies.given, is_clients_own=True) if is_edited else None
         given = read_request(bodies.given, {}, path=bodies.path) if is_edited else sent
         held = self._refusals.without_refused(scope, found) if scope is not None else found
-        policy = Policy(profile=self._planner.policy.profile)  # also what the operator leaves out
 
         def planned() -> bytes:
             matched = match_items(given, held, anew=True)
-            return plan_injection(given, matched, policy).plan.apply(given.body)
+            return plan_injection(given, matched, self._planner.profile).plan.apply(given.body)
 
         cured = cure(RefusedMessages(sent, given, refusal, planned, held.turns))
         if cured is None or not cured.withheld:

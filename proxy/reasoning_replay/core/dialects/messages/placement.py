@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.messages.capture import place_of
-from reasoning_replay.core.dialects.messages.items import MESSAGE, MessagesItem
+from reasoning_replay.core.dialects.messages.items import MessagesItem
 from reasoning_replay.core.dialects.messages.message_groups import MessageGroup, groups_of
 from reasoning_replay.core.dialects.messages.prefix_walk import BoundEdits, walk
-from reasoning_replay.core.dialects.messages.profiles import Policy
+from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.history.matching.matches import Matches
-from reasoning_replay.core.history.plan import Anchors, Outcome, Plan, PlanNote
+from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.wire.json_spans import Edit
 
@@ -43,20 +43,20 @@ class BoundPlan(NamedTuple):
     prefix: bytes
 
 
-def plan_injection(request: MessagesRequest, matched: Matches, policy: Policy) -> BoundPlan:
+def plan_injection(request: MessagesRequest, matched: Matches, profile: Profile) -> BoundPlan:
     """
     Decide the edits of one request.
 
     Args:
         request: Parsed request.
         matched: Origin of each matched item.
-        policy: See Policy.
+        profile: Profile of the upstream.
 
     Returns:
         A plan with edits that do not overlap. They only insert blocks, and the syntax that turns a
         text into a list of blocks.
     """
-    return _Planner(request, matched, policy).run()
+    return _Planner(request, matched, profile).run()
 
 
 class _Planned(NamedTuple):
@@ -68,10 +68,10 @@ class _Planned(NamedTuple):
 
 
 class _Planner:
-    def __init__(self, request: MessagesRequest, matched: Matches, policy: Policy) -> None:
+    def __init__(self, request: MessagesRequest, matched: Matches, profile: Profile) -> None:
         self._request = request
         self._matched = matched
-        self._policy = policy
+        self._profile = profile
         self._is_off = request.is_switched_off
         self._notes: list[PlanNote] = []
 
@@ -80,7 +80,7 @@ class _Planner:
         planned = {group.message.start: made for group in groups if (made := self._plan(group))}
         self._note_unknown(groups)
         due, prefix = set(planned), b""
-        if self._policy.profile.is_bound(self._request.model):
+        if self._profile.is_bound(self._request.model):
             bound = {start: made.bound for start, made in planned.items()}
             due, prefix = walk(self._request, groups, bound)
         edits: list[Edit] = []
@@ -119,7 +119,7 @@ class _Planner:
             for index, item in zip(group.places, turn.items, strict=True)
             for part in item.run
         ]
-        outcome = self._reason_not_to(group, turn)
+        outcome = self._reason_not_to(turn)
         edits = self._edits(group, parts) if parts and outcome is None else None
         if edits is None:
             self._note(group, outcome or Outcome.GUARDED_FORM, len(parts))
@@ -136,19 +136,14 @@ class _Planner:
             for k, (index, match) in enumerate(both)
         )
 
-    def _reason_not_to(self, group: MessageGroup, turn: Turn) -> Outcome | None:
+    def _reason_not_to(self, turn: Turn) -> Outcome | None:
         """Return why a turn's reasoning may not be injected in this request; None if it may."""
-        policy = self._policy
         if self._is_off:
-            return Outcome.SKIPPED
-        if policy.anchors is Anchors.TOOL_CALLS and all(
-            self._item(index).type == MESSAGE for index in group.places
-        ):
             return Outcome.SKIPPED
         if self._request.model not in turn.models:
             return Outcome.GUARDED_MODEL
         parts = (part for item in turn.items for part in item.run)
-        if policy.profile.is_signed and not all(part.has_blob for part in parts):
+        if self._profile.is_signed and not all(part.has_blob for part in parts):
             return Outcome.GUARDED_FORM
         return None
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from reasoning_replay.core.dialects.upstreams import AUTO, Upstream, upstream_at
-from reasoning_replay.core.history.plan import Anchors
 
-__all__ = ["GENERIC", "PROFILES", "Policy", "Profile", "profile_of"]
+__all__ = ["GENERIC", "PROFILES", "Profile", "profile_of"]
 
 # Models of this series up to 5.0, by all names that they have: they bind no block to a prefix. The
 # check is documented for 5.1 and later (platform.claude.com, prefix checks on thinking blocks), so
@@ -139,11 +138,3 @@ def profile_of(name: str, upstream_url: str) -> Profile:
     if name != AUTO:
         return PROFILES.get(name, GENERIC)
     return upstream_at(upstream_url, _ALL) or GENERIC
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The limits that the operator and the upstream set for injection."""
-
-    anchors: Anchors = Anchors.ALL
-    profile: Profile = GENERIC

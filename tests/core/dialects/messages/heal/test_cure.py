@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
-from reasoning_replay.core.history.plan import Anchors
 
 from tests.core.dialects.messages.heal.test_diagnosis import INVALID
 from tests.core.dialects.messages.streams import MODEL, THOUGHT, call, text, thought
@@ -80,12 +79,12 @@ ALL = ["S0", "S1", "I1", "S2"]
 
 
 def test_missing_reasoning_is_injected() -> None:
-    """All that is known, also what a setting leaves out or an earlier request lacked."""
-    tenant = Tenant(settings_of(anchors=Anchors.TOOL_CALLS))
+    """All that is known, if the store did not respond before the first attempt."""
+    tenant = Tenant()
     told = dropped(history(tenant))
     given = body_of(told)
-    sent = tenant.decide(given).body
-    assert signatures(sent) == ["S1", "I1"]
+    sent = tenant.decide(given, fails=True).body
+    assert signatures(sent) == []
     cured = tenant.cure(given, sent, MISSING)
     assert cured is not None
     assert signatures(cured.body) == ALL
