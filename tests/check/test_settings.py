@@ -34,6 +34,8 @@ async def warned(settings: Settings, **changed: object) -> list[str]:
         pytest.param({"upstream_profile": "azure", "upstream_url": "http://localhost/openai/v1"}, id="profile"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://api.openai.com/v1"}, id="known-by-the-host"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://chatgpt.com/backend-api/codex"}, id="chatgpt"),  # noqa: E501
+        pytest.param({"upstream_profile": "auto", "upstream_url": "https://api.anthropic.com/v1"}, id="anthropic"),  # noqa: E501
+        pytest.param({"upstream_profile": "auto", "upstream_url": "https://api.deepseek.com/anthropic/v1"}, id="other-base-of-another-api"),  # noqa: E501
         pytest.param(SHARED, id="shared-store"),
         pytest.param({"admin_listen": "0.0.0.0:0", "admin_token": LONG}, id="open-with-a-token"),
         pytest.param({"upstream_url": "https://gateway.example/anything"}, id="generic-by-name"),
@@ -53,6 +55,8 @@ async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[s
         pytest.param({"upstream_profile": "auto"}, ["host 127.0.0.1", "profile generic", "set upstream_profile to vllm"], id="unknown-host"),  # noqa: E501
         pytest.param({"upstream_profile": "vllm", "upstream_url": "https://api.openai.com/v1"}, ["upstream_profile is vllm", "known as openai", "set it to auto"], id="wrong-profile"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://api.openai.com"}, ['has the path "/"', 'of openai is at "/v1"'], id="no-version"),  # noqa: E501
+        pytest.param({"upstream_profile": "auto", "upstream_url": "https://api.anthropic.com"}, ['of anthropic is at "/v1"'], id="anthropic-without-v1"),  # noqa: E501
+        pytest.param({"upstream_url": "https://gateway.example/v1/messages"}, ['ends in "/messages"', "remove that"], id="messages"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://x.openai.azure.com/openai"}, ['of azure is at "/openai/v1"'], id="azure-without-v1"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://openrouter.ai/v1"}, ['of openrouter is at "/api/v1"'], id="openrouter-without-api"),  # noqa: E501
         pytest.param({"upstream_url": "https://gateway.example/v1/chat/completions"}, ['ends in "/chat/completions"', "remove that"], id="another-api"),  # noqa: E501

@@ -65,13 +65,13 @@ async def test_says_what_the_upstream_answered(
     assert keys == [f"Bearer {KEY}"]
 
 
-# (statuses of the two paths; 0: it closes the connection; what is said)
+# (statuses of the three paths; 0: it closes the connection; what is said)
 PATHS = [
-    ((400, 422), "ok: /responses is replayed (profile {one}); /chat/completions is replayed (profile {two})"),  # noqa: E501
-    ((404, 400), "ok: /responses is not served (404); /chat/completions is replayed (profile {two})"),  # noqa: E501
-    ((401, 405), "ok: /responses is replayed (profile {one}); /chat/completions is not served (405)"),  # noqa: E501
-    ((404, 404), "warning: /responses is not served (404); /chat/completions is not served (404); is the path of upstream_url right?"),  # noqa: E501
-    ((0, 500), "ok: /responses is not served (no response); /chat/completions is replayed (profile {two})"),  # noqa: E501
+    ((400, 422, 404), "ok: /responses is replayed (profile {one}); /chat/completions is replayed (profile {two}); /messages is not served (404)"),  # noqa: E501
+    ((404, 400, 400), "ok: /responses is not served (404); /chat/completions is replayed (profile {two}); /messages is replayed (profile {three})"),  # noqa: E501
+    ((401, 405, 405), "ok: /responses is replayed (profile {one}); /chat/completions is not served (405); /messages is not served (405)"),  # noqa: E501
+    ((404, 404, 404), "warning: /responses is not served (404); /chat/completions is not served (404); /messages is not served (404); is the path of upstream_url right?"),  # noqa: E501
+    ((0, 500, 401), "ok: /responses is not served (no response); /chat/completions is replayed (profile {two}); /messages is replayed (profile {three})"),  # noqa: E501
 ]  # fmt: skip
 
 
@@ -79,26 +79,27 @@ PATHS = [
 @pytest.mark.parametrize(
     ("key", "names"),
     [
-        ("DEEPSEEK_API_KEY", ("deepseek", "deepseek")),
-        ("MOONSHOT_API_KEY", ("generic", "moonshot")),
-        ("OPENAI_API_KEY", ("openai", "generic")),
+        ("DEEPSEEK_API_KEY", ("deepseek", "deepseek", "deepseek")),
+        ("MOONSHOT_API_KEY", ("generic", "moonshot", "moonshot")),
+        ("OPENAI_API_KEY", ("openai", "generic", "generic")),
     ],
 )
 async def test_says_which_paths_are_replayed(
     aiohttp_server: AiohttpServer,
-    statuses: tuple[int, int],
+    statuses: tuple[int, int, int],
     want: str,
     key: str,
-    names: tuple[str, str],
+    names: tuple[str, str, str],
 ) -> None:
     """Each path gets an empty request, which costs nothing, with the key of the upstream."""
     asked: list[tuple[str, str, bytes]] = []
+    asking = ("/v1/responses", "/v1/chat/completions", "/v1/messages")
 
     async def models(_: web.Request) -> web.Response:
         return web.json_response({})
 
     async def posted(request: web.Request) -> web.Response:
-        status = statuses[request.path.endswith("/chat/completions")]
+        status = dict(zip(asking, statuses, strict=True))[request.path]
         asked.append((request.path, request.headers["Authorization"], await request.read()))
         if not status:
             assert request.transport is not None
@@ -113,11 +114,24 @@ async def test_says_which_paths_are_replayed(
 
     profile = key.partition("_")[0].lower()
     found = await upstream(url, {key: KEY}, upstream_profile=profile)
-    assert found[-1] == want.format(one=names[0], two=names[1])
-    assert asked == [
-        ("/v1/responses", f"Bearer {KEY}", b"{}"),
-        ("/v1/chat/completions", f"Bearer {KEY}", b"{}"),
-    ]
+    assert found[-1] == want.format(one=names[0], two=names[1], three=names[2])
+    assert asked == [(path, f"Bearer {KEY}", b"{}") for path in asking]
+
+
+async def test_an_upstream_gets_the_headers_that_it_requires(aiohttp_server: AiohttpServer) -> None:
+    """Anthropic's API reads the key from a header of its own, and demands a version."""
+    asked: dict[str, tuple[str, str | None]] = {}
+
+    async def any_path(request: web.Request) -> web.Response:
+        headers = request.headers
+        asked[request.path] = (headers["x-api-key"], headers.get("anthropic-version"))
+        return web.json_response({})
+
+    application = web.Application()
+    application.router.add_route("*", "/v1/{path:.*}", any_path)
+    url = str((await aiohttp_server(application)).make_url("/v1"))
+    await upstream(url, {"ANTHROPIC_API_KEY": KEY}, upstream_profile="anthropic")
+    assert asked["/v1/models"] == asked["/v1/messages"] == (KEY, "2023-06-01")
 
 
 JWT = "eyJhbGciOiJub25lIn0.eyJ0aWQiOiJodW50ZXIyIn0.hunter2"

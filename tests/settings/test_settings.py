@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 from reasoning_replay.core.dialects.chat import profiles as chat
+from reasoning_replay.core.dialects.messages import profiles as messages
 from reasoning_replay.core.dialects.responses.profiles import AUTO, PROFILES
 from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
 from reasoning_replay.settings.model import Settings
@@ -415,12 +416,12 @@ def test_defaults_are_a_promise(name: str, default: Any) -> None:
 
 
 def test_every_profile_can_be_named() -> None:
-    """upstream_profile accepts every profile of either dialect; those of Responses come first."""
+    """upstream_profile accepts every profile of each dialect; those of Responses come first."""
     names = get_args(Settings.model_fields["upstream_profile"].annotation)
 
     assert names[: len(PROFILES)] == (AUTO, *PROFILES)[:-1]
     assert names[-1] == "generic"
-    assert set(names) == {AUTO, *PROFILES, *chat.PROFILES}
+    assert set(names) == {AUTO, *PROFILES, *chat.PROFILES, *messages.PROFILES}
 
 
 def test_every_setting_is_described() -> None:

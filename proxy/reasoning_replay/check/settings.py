@@ -15,7 +15,7 @@ from reasoning_replay.settings.access import SECRET_MIN
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import authority, dialled, host_and_port
 from reasoning_replay.web.admin.conversations import is_loopback
-from reasoning_replay.web.wiring import certificate, connection_limits, profile
+from reasoning_replay.web.wiring import certificate, connection_limits, profile, profiles
 
 __all__ = ["of_clients", "of_settings"]
 
@@ -80,13 +80,14 @@ def _profile(settings: Settings) -> Iterator[str]:
             "set it to auto"
         )
     path = parts.path
-    for tail in ("/chat/completions", "/models", "/completions"):
+    for tail in ("/chat/completions", "/models", "/completions", "/messages"):
         if path.endswith(tail):
             yield f'upstream_url ends in "{tail}": remove that, clients add their own path'
             return
     if chosen.name == GENERIC.name and not path:
         yield "upstream_url has no path, and most APIs are at /v1: is /v1 missing?"
-    if chosen.base_path and path != chosen.base_path:
+    paths = {one.base_path for one in profiles(settings) if one.name == chosen.name}
+    if chosen.base_path and not paths & {path, ""}:
         yield (
             f'upstream_url has the path "{path or "/"}", but the API of {chosen.name} is at '
             f'"{chosen.base_path}": use that path, unless yours is elsewhere'

@@ -185,6 +185,7 @@ async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: A
         words = f"{key.name} is not a valid header value; is there a line break in it?"
         return Finding("warning", "upstream", words)
     headers = [(name.encode(), value.encode())] if name else []
+    headers += _required(chosen)
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
             response = await way.send("GET", url, headers, None)
@@ -206,11 +207,17 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
     headers += [(name.encode(), value.encode())] if name else []
     known = profiles(settings)
     words: list[str] = []
-    for path, chosen in (("/responses", known.responses), ("/chat/completions", known.chat)):
+    for path, chosen in (
+        ("/responses", known.responses),
+        ("/chat/completions", known.chat),
+        ("/messages", known.messages),
+    ):
         status = 0
         with contextlib.suppress(UpstreamError, TimeoutError):
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                response = await way.send("POST", settings.upstream_url + path, headers, b"{}")
+                response = await way.send(
+                    "POST", settings.upstream_url + path, headers + _required(chosen), b"{}"
+                )
             status = response.status
             response.close()
         if status in NOT_SERVED:
@@ -221,6 +228,10 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
     if not is_any:
         words.append("is the path of upstream_url right?")
     return Finding("ok" if is_any else "warning", "upstream", "; ".join(words))
+
+
+def _required(chosen: Upstream) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in chosen.headers]
 
 
 def _judged(status: int, said: str, chosen: Upstream, key: ApiKey) -> Finding:

@@ -41,6 +41,8 @@ class UpstreamSettings(BaseModel, defer_build=True):
         "cerebras",
         "sglang",
         "lmstudio",
+        "anthropic",
+        "vertex",
         "generic",
     ] = Field(
         default="auto",

@@ -23,7 +23,11 @@ from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import Profile as ChatProfile
 from reasoning_replay.core.dialects.chat.profiles import Rounds
 from reasoning_replay.core.dialects.chat.profiles import profile_of as chat_profile_of
-from reasoning_replay.core.dialects.registry import CHAT, DIALECTS, RESPONSES
+from reasoning_replay.core.dialects.messages.decision import MessagesSettings
+from reasoning_replay.core.dialects.messages.dialect import MessagesDialect
+from reasoning_replay.core.dialects.messages.profiles import Profile as MessagesProfile
+from reasoning_replay.core.dialects.messages.profiles import profile_of as messages_profile_of
+from reasoning_replay.core.dialects.registry import CHAT, DIALECTS, MESSAGES, RESPONSES
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -70,18 +74,22 @@ class Profiles(NamedTuple):
 
     responses: Profile
     chat: ChatProfile
+    messages: MessagesProfile
 
 
 def profiles(settings: Settings) -> Profiles:
     """Return the profiles of the upstream."""
     name, url = settings.upstream_profile, settings.upstream_url
-    return Profiles(profile_of(name, url), chat_profile_of(name, url))
+    return Profiles(
+        profile_of(name, url), chat_profile_of(name, url), messages_profile_of(name, url)
+    )
 
 
 def profile(settings: Settings) -> Upstream:
     """Return the facts about the upstream that do not depend on the dialect."""
     found = profiles(settings)
-    return found.chat if found.responses is GENERIC else found.responses
+    known = (one for one in found if one.name != GENERIC.name)
+    return next(known, found.responses)
 
 
 def upstream(settings: Settings) -> UpstreamPool:
@@ -150,11 +158,12 @@ def replays(settings: Settings, store: SafeStore) -> Replays:
     if settings.mode == "off":
         return {}
     is_shadow = settings.mode == "shadow"
+    repairs = settings.repairs.split(",")
     responses = ResponsesSettings(
         is_shadow=is_shadow,
         profile=profiles(settings).responses,
         include=settings.include,
-        repairs=frozenset(r for r in Repair if r.value in settings.repairs.split(",")),
+        repairs=frozenset(r for r in Repair if r.value in repairs),
         capture_max_bytes=settings.inspect_max_bytes,
     )
     chat = ChatSettings(
@@ -162,6 +171,12 @@ def replays(settings: Settings, store: SafeStore) -> Replays:
         profile=profiles(settings).chat,
         rounds=None if settings.chat_rounds == "profile" else Rounds(settings.chat_rounds),
         fills=settings.chat_fill == "on",
+        capture_max_bytes=settings.inspect_max_bytes,
+    )
+    messages = MessagesSettings(
+        is_shadow=is_shadow,
+        profile=profiles(settings).messages,
+        repairs=repairs,
         capture_max_bytes=settings.inspect_max_bytes,
     )
     plain = ReplaySettings(
@@ -173,6 +188,7 @@ def replays(settings: Settings, store: SafeStore) -> Replays:
     dialects: Mapping[str, AnyDialect] = {
         RESPONSES: ResponsesDialect(responses, time.monotonic, threading.Lock()),
         CHAT: ChatDialect(chat, time.monotonic, threading.Lock()),
+        MESSAGES: MessagesDialect(messages, time.monotonic, threading.Lock()),
     }
     of_dialect = {
         name: Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)

@@ -3,6 +3,7 @@
 from reasoning_replay.core.dialects.registry import (
     CHAT,
     DIALECTS,
+    MESSAGES,
     RESPONSES,
     dialect_of,
     scope_in,
@@ -18,7 +19,7 @@ def test_each_route_belongs_to_one_dialect() -> None:
     claimed = [route for entry in DIALECTS for route in entry.routes]
     assert len(claimed) == len(set(claimed))
     assert set(claimed) >= REPLAYED_ROUTES | CAPTURED_ROUTES
-    assert {dialect_of(route) for route in claimed} == {RESPONSES, CHAT}
+    assert {dialect_of(route) for route in claimed} == {RESPONSES, CHAT, MESSAGES}
     assert {dialect_of(route) for route in set(Route) - set(claimed)} == {""}
 
 
@@ -28,4 +29,4 @@ def test_no_key_space_is_shared() -> None:
     assert len(set(spaces)) == len(spaces) == 2 * len(DIALECTS)
     assert {len(space) for space in spaces} == {16}
     assert scope_in(RESPONSES, ONE) == scopes_of(ONE)[0] == ONE
-    assert scope_in(CHAT, ONE) == scopes_of(ONE)[1]
+    assert [scope_in(name, ONE) for name in (CHAT, MESSAGES)] == scopes_of(ONE)[1:]

@@ -7,7 +7,7 @@ from reasoning_replay.core.dialects.routes import KNOWN
 
 __all__ = ["PathFault", "path_fault"]
 
-_TWO_ENDPOINTS = re.compile(r"(?:/(?:responses|chat/completions)){2}\Z")
+_TWO_ENDPOINTS = re.compile(r"(?:/(?:responses|chat/completions|messages)){2}\Z")
 # Maps to the upstream's URL; any other path goes to the same path of its host.
 _V1 = "/v1"
 

@@ -8,6 +8,11 @@ from typing import NamedTuple
 
 from reasoning_replay.core.dialects.chat import routes as chat
 from reasoning_replay.core.dialects.chat.heal.diagnosis import RefusalKind as ChatRefusalKind
+from reasoning_replay.core.dialects.messages import routes as messages
+from reasoning_replay.core.dialects.messages.decision import FOREIGN
+from reasoning_replay.core.dialects.messages.heal.diagnosis import (
+    RefusalKind as MessagesRefusalKind,
+)
 from reasoning_replay.core.dialects.responses import routes as responses
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
@@ -21,6 +26,7 @@ __all__ = [
     "CONTEXTS",
     "DIALECTS",
     "HANDLED",
+    "MESSAGES",
     "REMOVALS",
     "REPLAYED_PATHS",
     "RESPONSES",
@@ -33,11 +39,14 @@ __all__ = [
 
 RESPONSES = "responses"
 CHAT = "chat"
+MESSAGES = "messages"
 
-HANDLED: tuple[RoutePath, ...] = (*responses.ROUTES, *chat.ROUTES)
-# For people: the requests into which reasoning is injected.
+HANDLED: tuple[RoutePath, ...] = (*responses.ROUTES, *chat.ROUTES, *messages.ROUTES)
+# For people: the requests into which reasoning is injected, without other names of their paths.
 REPLAYED_PATHS = tuple(
-    f"{one.method} …{one.path}" for one in HANDLED if one.route in REPLAYED_ROUTES
+    {
+        one.route: f"{one.method} …{one.path}" for one in HANDLED if one.route in REPLAYED_ROUTES
+    }.values()
 )
 route_of = RouteTable(HANDLED).route_of
 
@@ -74,6 +83,14 @@ DIALECTS = (
         name=CHAT,
         routes=tuple(one.route for one in chat.ROUTES),
         refusals=tuple(kind for kind in ChatRefusalKind if kind is not ChatRefusalKind.OTHER),
+    ),
+    DialectEntry(
+        name=MESSAGES,
+        routes=(Route.MESSAGES, Route.COUNT_TOKENS),
+        refusals=tuple(
+            kind for kind in MessagesRefusalKind if kind is not MessagesRefusalKind.OTHER
+        ),
+        repairs=(FOREIGN,),
     ),
 )
 _OF_ROUTE = {route: entry.name for entry in DIALECTS for route in entry.routes}

@@ -46,12 +46,17 @@ class RoutePath(NamedTuple):
     Requests of a dialect on which the proxy acts.
 
     Attributes:
-        path: End of the path; a segment in braces stands for any text: `/responses/{response_id}`.
+        path: End of the path; a name in braces stands for any text without a slash:
+            `/responses/{response_id}`.
     """
 
     route: Route
     method: str
     path: str
+
+
+# Paths of other APIs that end as one on which the proxy acts.
+_ALIKE = (RoutePath(Route.THREADS, "POST", "/threads/{thread_id}/messages"),)
 
 
 class RouteTable:
@@ -60,7 +65,7 @@ class RouteTable:
     def __init__(self, handled: Sequence[RoutePath]) -> None:
         """Compile the paths on which the proxy acts; the first one that fits decides."""
         self._patterns: dict[str, list[tuple[re.Pattern[str], Route]]] = {}
-        for one in handled:
+        for one in (*_ALIKE, *handled):
             pattern = re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(one.path)) + r"\Z")
             self._patterns.setdefault(one.method, []).append((pattern, one.route))
 

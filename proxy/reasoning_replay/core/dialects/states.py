@@ -54,10 +54,20 @@ class Route(StrEnum):
 
 
 REPLAYED_ROUTES: AbstractSet[str] = frozenset(
-    {Route.RESPONSES, Route.COMPACT, Route.INPUT_TOKENS, Route.CREATE, Route.CHAT}
+    {
+        Route.RESPONSES,
+        Route.COMPACT,
+        Route.INPUT_TOKENS,
+        Route.CREATE,
+        Route.CHAT,
+        Route.MESSAGES,
+        Route.COUNT_TOKENS,
+    }
 )
 # These routes create a response, so what the response reports about itself is counted.
-CAPTURED_ROUTES: AbstractSet[str] = frozenset({Route.RESPONSES, Route.CREATE, Route.CHAT})
+CAPTURED_ROUTES: AbstractSet[str] = frozenset(
+    {Route.RESPONSES, Route.CREATE, Route.CHAT, Route.MESSAGES}
+)
 # On all other routes, requests and responses pass through unread.
 HANDLED_ROUTES: AbstractSet[str] = REPLAYED_ROUTES | {Route.RETRIEVE, Route.WEBSOCKET}
 

@@ -26,6 +26,7 @@ class Upstream:
         key_names: Environment variables in which its users keep their key.
         key_header: Header that carries a key: `authorization` (after `Bearer`), `api-key` or
             `x-api-key`.
+        headers: Other headers that it requires.
         wants_key: Whether it requires a key by default.
     """
 
@@ -36,6 +37,7 @@ class Upstream:
     base_path: str = ""
     key_names: tuple[str, ...] = ("OPENAI_API_KEY",)
     key_header: str = "authorization"
+    headers: tuple[tuple[str, str], ...] = ()
     wants_key: bool = True
 
 

@@ -113,7 +113,9 @@ class Replay:
 
     # --- requests ---
 
-    async def prepare(self, exchange: Exchange, body: bytes, headers: Mapping[str, str]) -> bytes:
+    async def prepare(
+        self, exchange: Exchange, body: bytes, headers: Mapping[str, str], path: str
+    ) -> bytes:
         """
         Decide which reasoning a request lacks, and inject it.
 
@@ -121,6 +123,7 @@ class Replay:
             exchange: Its scope is set; the decision and the capture are recorded in it.
             body: Complete body, without content coding.
             headers: Headers of the request.
+            path: Its path, without the query.
 
         Returns:
             The body to send; the same object if nothing is edited.
@@ -131,7 +134,7 @@ class Replay:
             return body
         dialect, is_slow = self.dialect, is_long(body)
         try:
-            ask = partial(dialect.ask, body, headers, scope)
+            ask = partial(dialect.ask, body, headers, scope, path)
             question = await self._question(ask, is_slow=is_slow)
         except TooMany:
             exchange.request.state = RequestState.TOO_LARGE

@@ -89,7 +89,9 @@ class RequestPhase:
             replay.identify(exchange, client.http.headers)
             if exchange.scope is not None:  # without a scope, the body is not read
                 plain = await self._decoder.decode(whole, client.content_coding, client.body.lease)
-            return RefusedBodies(plain, await replay.prepare(exchange, plain, client.http.headers))
+            headers = client.http.headers
+            sent = await replay.prepare(exchange, plain, headers, client.path)
+            return RefusedBodies(plain, sent, client.path)
         except NotDecoded as reason:
             exchange.request.state = reason.state
         except Exception as error:  # noqa: BLE001 (fail open: the client must not notice a bug)

@@ -47,7 +47,7 @@ __all__ = ["otel_tracer"]
 
 # Paths as the API documents them; the requested path is not exported.
 _TEMPLATES: dict[str, str] = {one.route: one.path for one in HANDLED}
-_STREAMED = frozenset({Route.RESPONSES, Route.CHAT})
+_STREAMED = frozenset({Route.RESPONSES, Route.CHAT, Route.MESSAGES})
 # A longer header is ignored.
 _PARENT_MAX_BYTES = 512
 _TRACEPARENT = TRACEPARENT.decode()

@@ -27,6 +27,7 @@ OPERATIONS: dict[str, str] = {
     Route.RESPONSES: "chat",
     Route.CREATE: "chat",
     Route.CHAT: "chat",
+    Route.MESSAGES: "chat",
     Route.RETRIEVE: "fetch_response",
 }
 # Names of the fields of `Usage` in the same conventions.

@@ -115,7 +115,8 @@ class ResponseStreams:
     async def _prepare(self, exchange: Exchange, text: bytes) -> RefusedBodies:
         started = self._recorder.clock()
         try:
-            return RefusedBodies(text, await self._replay.prepare(exchange, text, self._headers))
+            sent = await self._replay.prepare(exchange, text, self._headers, path="")
+            return RefusedBodies(text, sent)
         except Exception as error:  # noqa: BLE001 (fail open: it is forwarded unchanged)
             self._recorder.warn("replay_failed", exchange, error)
             exchange.note_failure()

@@ -42,6 +42,7 @@ class Profile(Upstream):
         return self.is_signed  # a name that only the account knows
 
 
+_VERSION = (("anthropic-version", "2023-06-01"),)
 _ALL = (
     Profile(
         name="anthropic",
@@ -52,6 +53,7 @@ _ALL = (
         base_path="/v1",
         key_names=("ANTHROPIC_API_KEY",),
         key_header="x-api-key",
+        headers=_VERSION,
         is_signed=True,
     ),
     Profile(
@@ -80,6 +82,7 @@ _ALL = (
         base_path="/anthropic/v1",
         key_names=("AZURE_OPENAI_API_KEY",),
         key_header="x-api-key",
+        headers=_VERSION,
         is_signed=True,
     ),
     Profile(
