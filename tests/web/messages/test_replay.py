@@ -1,0 +1,190 @@
+"""Messages through the proxy: captured, injected, and kept apart from the other dialects."""
+
+import json
+
+import pytest
+
+from tests.web.chat.completions import chat
+from tests.web.line import request
+from tests.web.messages.exchanges import (
+    ASK,
+    CALL,
+    COUNT,
+    LOST,
+    PATH,
+    REDACTED,
+    RESULT,
+    TEXT,
+    THOUGHT,
+    VERTEX,
+    WHOLE,
+    answer,
+    messages,
+    send,
+    streamed,
+)
+from tests.web.wire import as_json, whole
+from tests.web.world import world
+
+DONE = whole(b"{}")
+BOUND = "claude-fable-5-1"
+BLOCKS = (THOUGHT, TEXT, CALL)
+
+
+@pytest.mark.parametrize("first", [answer(*BLOCKS), streamed(*BLOCKS)], ids=["plain", "streamed"])
+async def test_dropped_reasoning_is_injected(first: bytes) -> None:
+    """The next request has the block again, and the header and the metrics say so."""
+    async with world() as w:
+        w.upstream.answers(first, DONE)
+        assert (await send(w, ASK)).mark == "injected=0"
+        assert (await send(w, *LOST)).mark == "injected=1"
+        assert messages(w) == WHOLE
+        size = len(as_json(THOUGHT))
+        assert w.counted("items_total", dialect="messages", outcome="injected") == 1
+        assert w.counted("requests_total", dialect="messages", result="planned") == 2
+        assert w.counted("captures_total", dialect="messages", result="saved") == 1
+        assert w.counted("captured_bytes_total", dialect="messages") == size
+        assert w.counted("injected_bytes_total", dialect="messages") == size
+        assert w.counted("exchanges_total", route="messages", outcome="ok") == 2
+        assert w.counted("tokens_total", dialect="messages", kind="cached") == 4
+        assert w.counted("tokens_total", dialect="messages", kind="output") == 9
+        for dialect in ("responses", "chat"):
+            assert w.counted("requests_total", dialect=dialect) == 0
+
+
+async def test_blocks_go_where_they_were_emitted() -> None:
+    """Opaque blocks, and blocks between text and a call, keep their places; marks stay."""
+    between = THOUGHT | {"thinking": "", "signature": "ErUBCkYIBx=="}
+    marked = CALL | {"cache_control": {"type": "ephemeral"}}
+    async with world() as w:
+        w.upstream.answers(streamed(REDACTED, TEXT, between, CALL), DONE)
+        await send(w, ASK)
+        said = {"role": "assistant", "content": [TEXT, marked]}
+        assert (await send(w, ASK, said, RESULT)).mark == "injected=2"
+        assert messages(w)[1]["content"] == [REDACTED, TEXT, between, marked]
+
+
+async def test_a_text_becomes_a_list_only_to_carry_a_block() -> None:
+    """A string is the same as one block of text; without an injection it stays a string."""
+    said = {"role": "assistant", "content": TEXT["text"]}
+    later = {"role": "user", "content": "And tomorrow?"}
+    async with world() as w:
+        w.upstream.answers(answer(THOUGHT, TEXT, reason="end_turn"), DONE, DONE)
+        await send(w, ASK)
+        assert (await send(w, ASK, said, later)).mark == "injected=1"
+        assert messages(w)[1]["content"] == [THOUGHT, TEXT]
+        await send(w, ASK, said, later, key="x-api-key: sk-ant-b")
+        assert messages(w)[1] == said
+
+
+async def test_the_response_reaches_the_client_unchanged() -> None:
+    """A response is forwarded byte for byte, and each event of a stream is whole."""
+    async with world() as w:
+        w.upstream.answers(plain := answer(*BLOCKS), stream := streamed(*BLOCKS))
+        got = await send(w, ASK)
+        assert plain.endswith(b"\r\n\r\n" + got.body)
+        got = await send(w, ASK, stream=True)
+        events = [part for part in stream.split(b"\r\n") if part.startswith(b"event:")]
+        assert got.body == b"".join(events)
+
+
+async def test_a_count_of_tokens_has_the_same_input() -> None:
+    """It gets the same blocks; its response is no turn."""
+    async with world() as w:
+        w.upstream.answers(answer(*BLOCKS), whole(b'{"input_tokens":31}'), DONE)
+        await send(w, ASK)
+        got = await send(w, *LOST, path=COUNT)
+        assert (got.mark, got.body) == ("injected=1", b'{"input_tokens":31}')
+        assert messages(w) == WHOLE
+        assert w.counted("exchanges_total", route="count_tokens", outcome="ok") == 1
+        assert w.counted("captures_total", dialect="messages") == 1
+        await send(w, *LOST)
+        assert messages(w) == WHOLE
+
+
+async def test_the_path_names_the_model_in_a_cloud() -> None:
+    """The model of a turn is that of the path, and another model gets nothing of it."""
+    other = VERTEX.replace("sonnet-4-6", "opus-4-5")
+    async with world(base="") as w:
+        w.upstream.answers(answer(*BLOCKS), DONE, DONE)
+        await send(w, ASK, path=VERTEX, model=None, anthropic_version="vertex-2023-10-16")
+        assert (await send(w, *LOST, path=VERTEX, model=None)).mark == "injected=1"
+        assert messages(w) == WHOLE
+        assert (await send(w, *LOST, path=other, model=None)).mark == (
+            "injected=0, guarded_model=1"
+        )
+        assert w.counted("exchanges_total", route="messages", outcome="ok") == 3
+
+
+async def test_an_edit_before_a_bound_block_keeps_it_away() -> None:
+    """The newest models bind a block to its history: behind an edit there is none, and no error."""
+    edited = [{"role": "user", "content": "What is the weather in Bergen?"}, *LOST[1:]]
+    async with world(upstream_profile="anthropic") as w:
+        w.upstream.answers(answer(*BLOCKS), *[DONE] * 3)
+        await send(w, ASK, model=BOUND)
+        assert (await send(w, *edited, model=BOUND)).mark == "injected=0, guarded_prefix=1"
+        assert messages(w) == edited
+        got = await send(w, *LOST, model=BOUND, system="Be brief.")
+        assert got.mark == "injected=0, guarded_prefix=1"
+        assert (await send(w, *LOST, model=BOUND)).mark == "injected=1"
+        assert messages(w) == WHOLE
+
+
+async def test_what_the_client_replays_or_switches_off_is_left_alone() -> None:
+    """Its own blocks are counted; without thinking nothing is injected."""
+    async with world() as w:
+        w.upstream.answers(answer(*BLOCKS), DONE, DONE)
+        await send(w, ASK)
+        assert (await send(w, *WHOLE)).mark == "injected=0, present=1"
+        got = await send(w, *LOST, thinking={"type": "disabled"})
+        assert (got.mark, messages(w)) == ("injected=0, skipped=1", LOST)
+
+
+@pytest.mark.parametrize(
+    "other", ["x-api-key: sk-ant-b", "Authorization: Bearer sk-ant-a", "api-key: sk-ant-a"]
+)
+async def test_no_tenant_gets_the_reasoning_of_another(other: str) -> None:
+    """A turn belongs to one key in one header; without a key nothing is captured or injected."""
+    async with world() as w:
+        w.upstream.answers(answer(*BLOCKS), DONE, DONE, DONE)
+        await send(w, ASK)
+        assert (await send(w, *LOST, key=other)).mark == "injected=0, missed=1"
+        body = as_json({"model": "m", "messages": LOST})
+        assert (await w.ask(request("POST", PATH, body=body))).mark == (
+            "injected=0, asked=no_scope"
+        )
+        assert (await send(w, *LOST)).mark == "injected=1"
+
+
+async def test_each_dialect_has_its_own_conversations() -> None:
+    """The same words in another API do not find the turn, although the tenant is the same."""
+    said = {"role": "assistant", "content": TEXT["text"]}
+    bearer = "Authorization: Bearer sk-a"
+    async with world() as w:
+        w.upstream.answers(answer(THOUGHT, TEXT, reason="end_turn"), DONE, DONE, DONE)
+        await send(w, ASK, key=bearer)
+        got = await chat(w, ASK, said, ASK, model="claude-sonnet-4-6")
+        assert (got.mark or "").startswith("injected=0, missed=1")
+        got = await w.turn(ASK, said | {"type": "message"}, ASK, model="claude-sonnet-4-6")
+        assert (got.mark or "").startswith("injected=0, missed=1")
+        assert (await send(w, ASK, said, ASK, key=bearer)).mark == "injected=1"
+
+
+async def test_shadow_mode_changes_no_request() -> None:
+    """The decision is counted, and the client's bytes go out."""
+    async with world(mode="shadow") as w:
+        w.upstream.answers(answer(*BLOCKS), DONE)
+        await send(w, ASK)
+        assert (await send(w, *LOST)).mark == "injected=1, shadow"
+        assert messages(w) == LOST
+
+
+async def test_the_log_names_the_dialect(capsys: pytest.CaptureFixture[str]) -> None:
+    """The line of an exchange has its route, dialect and tokens."""
+    async with world() as w:
+        w.upstream.answers(answer(*BLOCKS))
+        await send(w, ASK)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (ours,) = [line for line in lines if line["event"] == "exchange"]
+    want = {"route": "messages", "dialect": "messages", "cached_tokens": 4, "captured_items": 1}
+    assert ours.items() >= want.items()
