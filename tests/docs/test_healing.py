@@ -2,9 +2,11 @@
 
 import json
 import re
+from types import ModuleType
 
 import pytest
 from reasoning_replay.core.dialects.chat.heal import diagnosis as chat
+from reasoning_replay.core.dialects.messages.heal import diagnosis as anthropic
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 
@@ -13,6 +15,7 @@ from tests.docs.page_tables import rows_of, section_of
 PAGE = section_of("healing.md")
 SECTIONS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
 CHAT = "## Refusals of Chat Completions"
+MESSAGES = "## Refusals of Anthropic Messages"
 KINDS = [kind for kind in RefusalKind if kind is not RefusalKind.OTHER]
 
 
@@ -46,16 +49,19 @@ def test_the_messages_of_a_section_have_its_diagnosis(kind: RefusalKind) -> None
         assert diagnose(400, body).kind is kind, message
 
 
-def test_the_messages_of_chat_have_their_diagnosis() -> None:
-    """The table has each word for Chat Completions, with messages that the proxy recognises."""
-    rows = {row[0].strip("`"): row[1] for row in rows_of("healing.md", CHAT)}
-    assert set(rows) == set(chat.RefusalKind) - {chat.RefusalKind.OTHER}
+@pytest.mark.parametrize(
+    ("heading", "dialect"), [(CHAT, chat), (MESSAGES, anthropic)], ids=["chat", "messages"]
+)
+def test_the_messages_of_other_apis_have_their_diagnosis(heading: str, dialect: ModuleType) -> None:
+    """Each table has each word of its API, with messages that the proxy recognises."""
+    rows = {row[0].strip("`"): row[1] for row in rows_of("healing.md", heading)}
+    assert set(rows) == set(dialect.RefusalKind) - {dialect.RefusalKind.OTHER}
     for word, told in rows.items():
         messages = re.findall(r"(`+)(.+?)\1", told)
         assert messages
         for _, message in messages:
             body = json.dumps({"error": {"message": message.strip()}}).encode()
-            assert chat.diagnose(400, body).kind == word, message
+            assert dialect.diagnose(400, body).kind == word, message
 
 
 def test_every_section_is_a_refusal() -> None:

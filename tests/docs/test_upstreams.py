@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from reasoning_replay.core.dialects.chat import profiles as chat
+from reasoning_replay.core.dialects.messages import profiles as messages
 from reasoning_replay.core.dialects.responses.profiles import PROFILES, Ids, Profile
 from reasoning_replay.core.dialects.upstreams import Upstream
 
@@ -25,6 +26,7 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 KNOWN = rows("## Known upstreams")
 CHAT = rows("## Chat Completions")
+MESSAGES = rows("## Anthropic Messages")
 
 
 def test_the_table_has_every_profile_in_order() -> None:
@@ -70,10 +72,25 @@ def test_every_profile_of_chat_is_in_the_table(profile: chat.Profile) -> None:
     assert source
 
 
-def test_every_field_of_a_chat_profile_is_named() -> None:
-    """The section names what a profile of Chat Completions has in addition."""
-    more = {field.name for field in fields(chat.Profile)} - {f.name for f in fields(Upstream)}
-    text = section_of(PAGE, "## Chat Completions")
+def test_the_table_of_messages_has_every_profile_in_order() -> None:
+    """A row has the hosts of a profile of Anthropic Messages, and whether blocks are signed."""
+    assert list(MESSAGES) == list(messages.PROFILES)
+    for profile in messages.PROFILES.values():
+        hosts, blocks, source = MESSAGES[profile.name]
+        assert tuple(re.findall(r"`([^`]+)`", hosts)) == profile.hosts
+        assert blocks == ("signed" if profile.is_signed else "")
+        assert bool(hosts)
+        assert source
+
+
+@pytest.mark.parametrize(
+    ("heading", "profile"),
+    [("## Chat Completions", chat.Profile), ("## Anthropic Messages", messages.Profile)],
+)
+def test_every_field_of_another_profile_is_named(heading: str, profile: type[Upstream]) -> None:
+    """The section names what a profile of its API has in addition."""
+    more = {field.name for field in fields(profile)} - {f.name for f in fields(Upstream)}
+    text = section_of(PAGE, heading)
     assert all(f"`{name}`" in text for name in more)
 
 

@@ -117,7 +117,7 @@ async def test_the_path_names_the_model_in_a_cloud() -> None:
 
 
 async def test_an_edit_before_a_bound_block_keeps_it_away() -> None:
-    """The newest models bind a block to its history: behind an edit there is none, and no error."""
+    """The newest models bind a block to its history: after an edit there is none, and no error."""
     edited = [{"role": "user", "content": "What is the weather in Bergen?"}, *LOST[1:]]
     async with world(upstream_profile="anthropic") as w:
         w.upstream.answers(answer(*BLOCKS), *[DONE] * 3)
