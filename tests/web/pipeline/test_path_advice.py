@@ -95,12 +95,12 @@ async def test_another_api_is_named_once(capsys: Logged) -> None:
     """The first request of each API that is not replayed says what the proxy acts on."""
     async with world() as w:
         w.upstream.otherwise = whole(b"{}")
-        for target in ("/v1/completions", "/v1/completions", "/v1/messages"):
+        for target in ("/v1/completions", "/v1/completions", "/v1/threads"):
             got = await w.ask(request("POST", target, KEY, body=b"{}"))
             assert (got.status, got.mark) == (200, None)
         await w.get("/v1/models")
     lines = logged(capsys, "not_replayed")
-    assert [line["route"] for line in lines] == ["completions", "messages"]
+    assert [line["route"] for line in lines] == ["completions", "threads"]
     assert {line["level"] for line in lines} == {"info"}
     assert all(path in line["hint"] for line in lines for path in REPLAYED_PATHS)
 

@@ -9,7 +9,7 @@ from typing import Any
 from reasoning_replay.core.dialects.messages.profiles import profile_of
 
 from tests.core.dialects.messages.tenant import REASONING, Message, Tenant, settings_of
-from tests.recordings.tape import root
+from tests.recordings.wire import root
 
 __all__ = ["Lack", "Replay", "folders", "replay"]
 

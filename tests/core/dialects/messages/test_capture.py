@@ -185,6 +185,7 @@ def test_a_failed_response_is_not_stored(failed: bytes) -> None:
         captured.feed(failed + ended())
         captured.close()
     assert captured.has_failed
+    assert captured.error.type == "overloaded_error"
     assert captured.snapshot(1).turn is None
 
 

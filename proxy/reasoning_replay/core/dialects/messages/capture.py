@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec import Raw, structs
 
 from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.error_names import error_names
 from reasoning_replay.core.dialects.messages.binding import binding_of, own_of
 from reasoning_replay.core.dialects.messages.events import (
     BlockJoiner,
@@ -82,6 +83,7 @@ class MessagesCapture(TurnCapture):
                 self._finish(self._joiner.joined())
             case "error":
                 self._has_failed = True
+                self.error = error_names(data)
             case _:
                 return  # pings, ends of blocks
         if self._joiner.size_bytes > self._max_bytes:
@@ -100,6 +102,7 @@ class MessagesCapture(TurnCapture):
             return
         if message.type == _ERROR:
             self._has_failed = True
+            self.error = error_names(answer)
             return
         self._note(message)
         self._stop_reason = message.stop_reason or ""

@@ -22,6 +22,7 @@ from reasoning_replay.core.dialects.messages.request import MessagesRequest, rea
 from reasoning_replay.core.dialects.refusal_memory import BLOB, RefusalMemory
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Plan
+from reasoning_replay.core.history.sent_items import sent_items
 
 __all__ = ["FOREIGN", "MessagesSettings", "RequestPlanner"]
 
@@ -88,7 +89,13 @@ class RequestPlanner:
             repairs=repairs,
             outcomes=plan.outcomes,
             injected_bytes=0 if self._is_shadow else plan.injected_bytes,
-            summary=maybe_summary(request, plan.notes),
+            summary=maybe_summary(
+                request,
+                plan.notes,
+                lambda: sent_items(
+                    request.head, request.places, () if self._is_shadow else plan.edits
+                ),
+            ),
             joined=known.joined,
         )
 

@@ -8,10 +8,12 @@ from reasoning_replay.core.dialects.base import (
     Caller,
     Cure,
     Decision,
+    ErrorNames,
     Origin,
     Question,
     RefusedBodies,
 )
+from reasoning_replay.core.dialects.error_names import error_names
 from reasoning_replay.core.dialects.messages.capture import MessagesCapture
 from reasoning_replay.core.dialects.messages.decision import MessagesSettings, RequestPlanner
 from reasoning_replay.core.dialects.messages.heal.cure import RefusedMessages, cure
@@ -123,6 +125,10 @@ class MessagesDialect:
     def diagnose(self, status: int, body: bytes) -> Diagnosis:
         """See `Dialect.diagnose`."""
         return diagnose(status, body)
+
+    def error_names(self, body: bytes) -> ErrorNames:
+        """See `Dialect.error_names`."""
+        return error_names(body)
 
     def ask_for_cure(self, bodies: RefusedBodies, refusal: Diagnosis) -> Question[MessagesRequest]:  # noqa: ARG002
         """See `Dialect.ask_for_cure`."""

@@ -114,6 +114,7 @@ class MessagesItem(msgspec.Struct, gc=False, eq=False):
         message: The assistant message that holds it; None for the other roles.
         number: Index of its block in the message.
         words: Folded text of an assistant's text; "" for other items.
+        raw: JSON of the block as received, without its cache mark: clients move it.
 
     A history has thousands of items, so they are untracked by the garbage collector, the cheapest
     form. This is safe because an item is never part of a reference cycle.
@@ -129,6 +130,7 @@ class MessagesItem(msgspec.Struct, gc=False, eq=False):
     message: AssistantMessage | None = None
     number: int = 0
     words: str = ""
+    raw: bytes = b""
     # Computed on first use
     _chars: int | None = None
     _content: bytes | None = None
@@ -208,7 +210,7 @@ def read_message(raw: bytes, start: int = 0, end: int = 0) -> list[MessagesItem]
         value = raw[content.start : content.end]
         spans = json_spans.elements(value, 0, len(value)) if value[:1] == b"[" else []
     except Unspliceable:  # not an object, or a key occurs twice
-        return [MessagesItem("", Role.CLIENT, start, end, Raw(raw))]
+        return [MessagesItem("", Role.CLIENT, start, end, Raw(raw), raw=raw)]
     at = start + content.start
     said_by = members.get("role")
     word = raw[said_by.start : said_by.end] if said_by is not None else b""
@@ -218,7 +220,8 @@ def read_message(raw: bytes, start: int = 0, end: int = 0) -> list[MessagesItem]
         blocks = [(at + first, at + last) for first, last in spans]
         message = AssistantMessage(start, end, at, start + content.end, blocks)
     if value[:1] == b'"':
-        found = [_text_item(Raw(value), BlockPlace(at, start + content.end, role, message))]
+        place = BlockPlace(at, start + content.end, role, message)
+        found = [_text_item(Raw(value), place, value)]
     else:
         found = [
             read_block(value[first:last], BlockPlace(at + first, at + last, role, message, number))
@@ -238,15 +241,27 @@ def read_block(raw: bytes, place: BlockPlace = ALONE) -> MessagesItem:
     kind = fields.type or ""
     start, end, role, message, number = place
     if kind == _TEXT:
-        return _text_item(fields.text, place)
+        return _text_item(fields.text, place, _unmarked(raw))
     if kind in _REASONING and role is Role.MODEL:
         value = fields.signature if fields.signature is not NONE else fields.data
-        return MessagesItem(kind, Role.REASONING, start, end, value, "", "", message, number)
+        return MessagesItem(
+            kind, Role.REASONING, start, end, value, message=message, number=number, raw=raw
+        )
     value = fields.input if fields.input is not NONE else fields.content
     if value is NONE and kind != _RESULT:
         value = Raw(raw)
-    call_id = fields.id or fields.tool_use_id or ""
-    return MessagesItem(kind, role, start, end, value, call_id, fields.name or "", message, number)
+    return MessagesItem(
+        kind,
+        role,
+        start,
+        end,
+        value,
+        call_id=fields.id or fields.tool_use_id or "",
+        name=fields.name or "",
+        message=message,
+        number=number,
+        raw=_unmarked(raw),
+    )
 
 
 def blob_digest(value: bytes | Raw) -> bytes:
@@ -255,10 +270,10 @@ def blob_digest(value: bytes | Raw) -> bytes:
     return digest(b"blob", _utf8(blob)) if blob else b""
 
 
-def _text_item(value: Raw, place: BlockPlace) -> MessagesItem:
+def _text_item(value: Raw, place: BlockPlace, raw: bytes) -> MessagesItem:
     start, end, role, message, number = place
     words = folded(json_spans.text(value) or "") if role is Role.MODEL else ""
-    return MessagesItem(MESSAGE, role, start, end, value, "", "", message, number, words)
+    return MessagesItem(MESSAGE, role, start, end, value, "", "", message, number, words, raw)
 
 
 def _loose_block(raw: bytes) -> _BlockFields:

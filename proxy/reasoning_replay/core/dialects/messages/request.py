@@ -35,6 +35,11 @@ class MessagesRequest(ParsedRequest[MessagesItem]):
     """One parsed request; `places` is [] if `messages` is missing or not an array."""
 
     @property
+    def head(self) -> tuple[bytes, ...]:
+        """JSON of the members that a model reads before the messages."""
+        return self.raw("system"), self.raw("tools")
+
+    @property
     def is_switched_off(self) -> bool:
         """Whether it switches reasoning off. Without the switch, newer models reason."""
         try:

@@ -23,6 +23,8 @@ from reasoning_replay.core.dialects.messages.heal.block_editor import (
 from reasoning_replay.core.dialects.messages.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.messages.items import MessagesItem
 from reasoning_replay.core.dialects.messages.request import MessagesRequest, read_request
+from reasoning_replay.core.history.item_changes import item_changes
+from reasoning_replay.core.history.sent_items import digests_of, sent_items
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
@@ -104,7 +106,8 @@ def _without(case: RefusedMessages, gone: _Gone, ours: _Blocks) -> bytes:
 
 def _cure(case: RefusedMessages, body: bytes, lost: frozenset[bytes]) -> Cure:
     theirs = reasoning_in(case.given)
-    made = reasoning_in(read_request(body, {}))
+    cured = read_request(body, {})
+    made = reasoning_in(cured)
     added = [item for index, items in made.items() if index not in theirs for item in items]
     return Cure(
         body,
@@ -115,7 +118,13 @@ def _cure(case: RefusedMessages, body: bytes, lost: frozenset[bytes]) -> Cure:
         withheld=tuple(
             turn for turn in case.turns if turn.without_reasoning(lost.__contains__) is not turn
         ),
+        sent=sent_items(cured.head, cured.places)._replace(injected=digests_of(added)),
+        changes=item_changes(_items(case.sent), _items(cured)),
     )
+
+
+def _items(request: MessagesRequest) -> list[MessagesItem]:
+    return [place.item for place in request.places]
 
 
 def _blobs(blocks: _Blocks) -> frozenset[bytes]:
