@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.recordings.atoms.reasons import Reason
 
-__all__ = ["CHAT", "Known"]
+__all__ = ["CHAT", "MESSAGES", "Known"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,5 +95,17 @@ CHAT = Known(
         "redis": 78,
         "dropped": 20,
         "one tenant": 79,
+    },
+)
+
+MESSAGES = Known(
+    alone={},
+    one_tenant={},
+    injected={
+        "alone": 35,
+        "responses in pieces": 35,
+        "redis": 35,
+        "dropped": 6,
+        "one tenant": 41,
     },
 )

@@ -33,7 +33,8 @@ from tests.recordings.atoms.adapter import Adapter
 from tests.recordings.atoms.chat import Chat
 from tests.recordings.atoms.client import Variant
 from tests.recordings.atoms.judge import Result
-from tests.recordings.atoms.known import CHAT, Known
+from tests.recordings.atoms.known import CHAT, MESSAGES, Known
+from tests.recordings.atoms.messages import Messages
 from tests.recordings.atoms.reasons import Reason, reason_of, twin_of
 from tests.recordings.atoms.runs import KINDS, Played, alone, changing, mix, one_tenant, own
 from tests.recordings.atoms.tape import Recording, load
@@ -42,7 +43,10 @@ from tests.redis_server import redis_server
 __all__ = ["ADAPTERS", "excuses", "print_table"]
 
 # The dialects that are judged by atoms, with their known results.
-ADAPTERS: Mapping[str, tuple[Adapter, Known]] = {"chat": (Chat(), CHAT)}
+ADAPTERS: Mapping[str, tuple[Adapter, Known]] = {
+    "chat": (Chat(), CHAT),
+    "messages": (Messages(), MESSAGES),
+}
 
 HEAD = (
     "run",

@@ -42,6 +42,8 @@ _PROFILES = {
     "api.x.ai": "xai",
     "api.z.ai": "zai",
     "azure.com": "azure",
+    "api.anthropic.com": "anthropic",
+    "bedrock-": "bedrock",
 }
 
 

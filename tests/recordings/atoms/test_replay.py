@@ -1,4 +1,4 @@
-"""Replay of real Chat Completions: dropped reasoning is injected, and nothing else is changed."""
+"""Replay of real traffic: dropped reasoning is injected, and nothing else is changed."""
 
 import os
 
@@ -130,7 +130,10 @@ async def test_requests_with_replayed_reasoning_are_not_changed(name: str) -> No
 async def test_other_clients_pass(name: str, kind: str) -> None:
     """Requests of clients that drop reasoning, or began elsewhere, and refusals pass unharmed."""
     adapter = ADAPTERS[name][0]
-    played = await alone(adapter, load(adapter, kind))
+    recordings = load(adapter, kind)
+    if not recordings:
+        pytest.skip(f"no recordings of {name} are of this kind")
+    played = await alone(adapter, recordings)
 
     if kind == "dropped":
         check(name, kind, played)
