@@ -28,6 +28,7 @@ NAMED = [
     "docs/clients.md",
     "docs/upstreams.md",
     "docs/limits.md",
+    "docs/anthropic-messages.md",
     "docs/how-it-works.md",
     "docs/what-comes-back.md",
     "docs/healing.md",
