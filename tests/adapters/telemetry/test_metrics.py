@@ -65,7 +65,7 @@ def test_every_outcome_of_each_dialect_exists(name: str, label: str, values: Seq
     found = samples(Metrics())[f"reasoning_replay_{name}_total"]
     assert found == {
         frozenset({("dialect", dialect), (label, value)}): 0.0
-        for dialect in ("responses", "chat")
+        for dialect in ("responses", "chat", "messages")
         for value in values
     }
 
@@ -74,7 +74,9 @@ def test_every_outcome_of_each_dialect_exists(name: str, label: str, values: Seq
 def test_every_sum_of_each_dialect_exists(name: str) -> None:
     """Each dialect has its own sum."""
     found = samples(Metrics())[f"reasoning_replay_{name}_total"]
-    assert found == {frozenset({("dialect", one)}): 0.0 for one in ("responses", "chat")}
+    assert found == {
+        frozenset({("dialect", one)}): 0.0 for one in ("responses", "chat", "messages")
+    }
 
 
 def test_repairs_exist_from_the_start() -> None:
