@@ -334,7 +334,7 @@ async def test_check_goes_the_same_way(
         assert f"through the proxy {proxy.address}" in told
         assert ("answered CONNECT with status 407" in told) == is_refused
         assert ("is upstream_proxy right" in told) == is_refused
-        assert len(upstream.received) == (0 if is_refused else 3)  # models, and the replayed paths
+        assert len(upstream.received) == (0 if is_refused else 4)  # models, and the replayed paths
         assert password not in told
 
 
