@@ -114,7 +114,7 @@ class Replay:
     # --- requests ---
 
     async def prepare(
-        self, exchange: Exchange, body: bytes, headers: Mapping[str, str], path: str
+        self, exchange: Exchange, body: bytes, headers: Mapping[str, str], path: str = ""
     ) -> bytes:
         """
         Decide which reasoning a request lacks, and inject it.
@@ -123,7 +123,7 @@ class Replay:
             exchange: Its scope is set; the decision and the capture are recorded in it.
             body: Complete body, without content coding.
             headers: Headers of the request.
-            path: Its path, without the query.
+            path: Its path, without the query; "" if it has none of its own.
 
         Returns:
             The body to send; the same object if nothing is edited.

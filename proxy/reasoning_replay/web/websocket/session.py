@@ -115,7 +115,7 @@ class ResponseStreams:
     async def _prepare(self, exchange: Exchange, text: bytes) -> RefusedBodies:
         started = self._recorder.clock()
         try:
-            sent = await self._replay.prepare(exchange, text, self._headers, path="")
+            sent = await self._replay.prepare(exchange, text, self._headers)
             return RefusedBodies(text, sent)
         except Exception as error:  # noqa: BLE001 (fail open: it is forwarded unchanged)
             self._recorder.warn("replay_failed", exchange, error)
