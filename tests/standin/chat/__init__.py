@@ -7,16 +7,16 @@ It records all that it emits, so a test can assert that no message ever had reas
 
 from tests.standin.chat.behaviour import Behaviour
 from tests.standin.chat.families import FAMILIES, Family, FamilyName
-from tests.standin.chat.judging import Finding
 from tests.standin.chat.model import LOOPS, Loop
-from tests.standin.chat.refusals import ChatRefusal
-from tests.standin.chat.server import ChatStandIn, Judged
+from tests.standin.chat.server import ChatStandIn
+from tests.standin.common.judging import Finding
+from tests.standin.common.server import ApiRefusal, Judged
 
 __all__ = [
     "FAMILIES",
     "LOOPS",
+    "ApiRefusal",
     "Behaviour",
-    "ChatRefusal",
     "ChatStandIn",
     "Family",
     "FamilyName",

@@ -12,9 +12,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tests.standin.chat.families import Family, Spelling
-from tests.standin.chat.ledger import Emission
 from tests.standin.chat.messages import reasoning_of, visible
-from tests.standin.chat.model import Call, Source, Turn
+from tests.standin.chat.model import Call, Turn
+from tests.standin.common.ledger import Emission
+from tests.standin.common.script import Source
 
 __all__ = ["End", "Head", "answer", "cut_short", "details", "due", "finish", "message", "written"]
 

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from tests.standin.chat.answers import End, Head, finish, written
 from tests.standin.chat.families import CallIndex, Family
+from tests.standin.common.script import pieces
 
 __all__ = ["Cutting", "stream"]
 
 Delta = dict[str, Any]
-PIECE_CHARS = 9
 
 
 class Cutting(Struct, frozen=True, kw_only=True):
@@ -96,9 +96,9 @@ def _deepseek(family: Family, made: Mapping[str, Any], cutting: Cutting) -> Iter
     """Each delta has both texts, and null for the one that it does not continue."""
     thought = made.get("reasoning_content")
     yield {"role": "assistant", "content": None, **_if_any("reasoning_content", thought, "")}
-    for piece in _pieces(thought, cutting):
+    for piece in pieces(thought, cutting.halves):
         yield {"content": None, "reasoning_content": piece}
-    for piece in _pieces(made["content"], cutting):
+    for piece in pieces(made["content"], cutting.halves):
         yield {"content": piece, "reasoning_content": None}
     yield from _calls(made, cutting)
 
@@ -107,10 +107,10 @@ def _gemini(family: Family, made: Mapping[str, Any], cutting: Cutting) -> Iterat
     """Calls are whole, each with its signature; that of a text is on its last delta."""
     for index, call in enumerate(made.get("tool_calls") or ()):
         yield {"role": "assistant", "tool_calls": [_indexed(call, index, cutting)]}
-    pieces = list(_pieces(made["content"], cutting))
-    for piece in pieces[:-1]:
+    texts = list(pieces(made["content"], cutting.halves))
+    for piece in texts[:-1]:
         yield {"role": "assistant", "content": piece}
-    for piece in pieces[-1:]:
+    for piece in texts[-1:]:
         signed = _if_any("extra_content", made.get("extra_content"))
         yield {"role": "assistant", "content": piece, **signed}
 
@@ -121,7 +121,7 @@ def _openrouter(family: Family, made: Mapping[str, Any], cutting: Cutting) -> It
     for entry in made.get("reasoning_details") or ():
         signed = {"signature"} & entry.keys()
         for name in ("text", "summary"):
-            for piece in _pieces(entry.get(name), cutting):
+            for piece in pieces(entry.get(name), cutting.halves):
                 rest = {key: entry[key] for key in entry if key not in {name, *signed}}
                 fragment = {**rest, name: piece}
                 yield {**common, "reasoning": piece, "reasoning_details": [fragment]}
@@ -130,7 +130,7 @@ def _openrouter(family: Family, made: Mapping[str, Any], cutting: Cutting) -> It
         if signed:  # a fragment of its own, without a text
             rest = {key: entry[key] for key in entry if key != "text"}
             yield {**common, "reasoning": None, "reasoning_details": [rest]}
-    for piece in _pieces(made["content"], cutting):
+    for piece in pieces(made["content"], cutting.halves):
         yield {"content": piece, "role": "assistant"}
     for delta in _calls(made, cutting):
         yield {"content": None, "role": "assistant", **delta}
@@ -142,11 +142,11 @@ def _mistral(family: Family, made: Mapping[str, Any], cutting: Cutting) -> Itera
     content = made["content"]
     for part in content if isinstance(content, list) else [{"type": "text", "text": content}]:
         if part["type"] == "thinking":
-            for piece in _pieces(part["thinking"][0]["text"], cutting):
+            for piece in pieces(part["thinking"][0]["text"], cutting.halves):
                 thought = [{"type": "text", "text": piece}]
                 yield {"content": [{"type": "thinking", "thinking": thought, "closed": True}]}
         else:
-            for piece in _pieces(part["text"], cutting):
+            for piece in pieces(part["text"], cutting.halves):
                 yield {"content": piece}
     yield from _calls(made, cutting)
 
@@ -157,9 +157,9 @@ def _plain(family: Family, made: Mapping[str, Any], cutting: Cutting) -> Iterato
     name = family.form
     if made.get(name) == "":
         yield {name: ""}
-    for piece in _pieces(made.get(name), cutting):
+    for piece in pieces(made.get(name), cutting.halves):
         yield {name: piece}
-    for piece in _pieces(made["content"], cutting):
+    for piece in pieces(made["content"], cutting.halves):
         yield {"content": piece}
     yield from _calls(made, cutting)
 
@@ -169,7 +169,7 @@ def _calls(made: Mapping[str, Any], cutting: Cutting) -> Iterator[Delta]:
     for index, call in enumerate(made.get("tool_calls") or ()):
         function = {"name": call["function"]["name"], "arguments": ""}
         yield {"tool_calls": [_indexed({**call, "function": function}, index, cutting)]}
-        for piece in _pieces(call["function"]["arguments"], cutting):
+        for piece in pieces(call["function"]["arguments"], cutting.halves):
             rest = {"function": {"arguments": piece}}
             yield {"tool_calls": [_indexed(rest, index, cutting)]}
 
@@ -182,17 +182,6 @@ def _indexed(call: Mapping[str, Any], index: int, cutting: Cutting) -> Delta:
             return {**call, "index": 0}
         case "none":
             return {name: call[name] for name in call if name != "index"}
-
-
-def _pieces(text: str | None, cutting: Cutting) -> Iterator[str]:
-    """Yield a text in pieces of some characters, or of UTF-16 units if pieces may be halves."""
-    if not cutting.halves:
-        for at in range(0, len(text or ""), PIECE_CHARS):
-            yield (text or "")[at : at + PIECE_CHARS]
-        return
-    units = (text or "").encode("utf-16-le")
-    for at in range(0, len(units), 2 * PIECE_CHARS):
-        yield units[at : at + 2 * PIECE_CHARS].decode("utf-16-le", "surrogatepass")
 
 
 def _if_any(name: str, value: object, shown: object = None) -> Delta:

@@ -11,15 +11,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from tests.standin.common.judging import Message, Reading
+from tests.standin.common.ledger import Visible
 
 __all__ = [
     "CALL_MEMBERS",
+    "CHAT",
     "FRAME",
     "MESSAGE_MEMBERS",
     "SENTINELS",
-    "Message",
-    "Visible",
     "joined",
     "last_user",
     "places",
@@ -27,8 +27,6 @@ __all__ = [
     "text_of",
     "visible",
 ]
-
-Message = Mapping[str, Any]
 
 FRAME = ("system", "developer")
 """Roles that an application rewrites with every request."""
@@ -44,14 +42,6 @@ MESSAGE_MEMBERS = (
 CALL_MEMBERS = ("extra_content", "thought_signature")
 SENTINELS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 """Values that Google documents for calls without a signature."""
-
-
-class Visible(Struct, frozen=True):
-    """The part of a message that a person sees; calls are (name, arguments as canonical JSON)."""
-
-    role: str
-    text: str
-    calls: tuple[tuple[str, str], ...]
 
 
 def visible(message: Message) -> Visible:
@@ -152,3 +142,6 @@ def _canonical(arguments: object) -> str:
         return json.dumps(json.loads(str(arguments or "{}")), sort_keys=True)
     except ValueError:
         return str(arguments)
+
+
+CHAT = Reading(visible, reasoning_of, places, SENTINELS)

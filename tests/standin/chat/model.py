@@ -6,18 +6,26 @@ every user message. Its position follows from the number of tool messages since 
 needs no state: the same history, asked again, differs in its thoughts alone.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
 from tests.standin.chat.families import Family, IdForm
-from tests.standin.chat.messages import Message, last_user, text_of
+from tests.standin.chat.messages import last_user, text_of
+from tests.standin.common.judging import Message
+from tests.standin.common.script import (
+    TOPIC_CHARS,
+    Cue,
+    Source,
+    arguments,
+    part_of,
+    subject,
+    words,
+)
 
-__all__ = ["LOOPS", "Call", "Cue", "Loop", "Source", "Turn", "cue", "perform", "thinks"]
+__all__ = ["LOOPS", "Call", "Loop", "Turn", "cue", "perform", "thinks"]
 
 Loop = Literal["one_call", "parallel", "chain", "gaps", "preamble", "text", "plain"]
 
@@ -31,28 +39,6 @@ LOOPS: Mapping[Loop, tuple[str, ...]] = {
     "plain": ("fc", "A"),
 }
 _WITHOUT_TOOLS = ("R A",)
-_TOPIC_CHARS = 40
-_SIGNATURE_BYTES = 180
-_REPEATED = "rain"
-
-
-class Cue(Struct, frozen=True, kw_only=True):
-    """
-    The facts of a request that the next turn depends on.
-
-    Attributes:
-        answered: Tool messages since the last user message.
-        round: User messages.
-        topic: The start of the last one.
-        tools: The functions that may be called.
-        thinks: Whether thinking is on.
-    """
-
-    answered: int
-    round: int
-    topic: str
-    tools: Sequence[Mapping[str, Any]]
-    thinks: bool
 
 
 class Call(Struct, frozen=True):
@@ -81,29 +67,6 @@ class Turn(Struct, frozen=True, kw_only=True):
     signature: str
 
 
-class Source:
-    """Digits, ids and thoughts of one response: repeatable, and unlike those of any other."""
-
-    def __init__(self, seed: bytes, place: str, number: int) -> None:
-        self._seed = seed + f"/{place}/{number}/".encode()
-
-    def digits(self, label: str, count: int) -> str:
-        """Return hexadecimal digits for a label."""
-        return hashlib.shake_256(self._seed + label.encode()).hexdigest(count)[:count]
-
-    def signature(self, label: str) -> str:
-        """Return a signature: standard base64, with all of its characters."""
-        raw = hashlib.shake_256(self._seed + label.encode()).digest(_SIGNATURE_BYTES)
-        return base64.b64encode(raw + b"\xfb\xff\xfe.").decode()
-
-    def thought(self, topic: str) -> str:
-        """Return reasoning in words, with characters that JSON escapes in different ways."""
-        return (
-            f"Thought {self.digits('thought', 12)} about “{topic}”.\n\n"
-            'A "quoted" word, a path C:\\tmp, 7 °C, 雨, a tab\t, a slash / and '
-        ) + "\U0001f327" * 10  # so many that pieces of any odd size end inside one of them
-
-
 def cue(body: Message) -> Cue:
     """Return the facts of a request."""
     messages: Sequence[Message] = body["messages"]
@@ -113,7 +76,7 @@ def cue(body: Message) -> Cue:
     return Cue(
         answered=sum(one.get("role") in {"tool", "function"} for one in messages[start + 1 :]),
         round=len(asked),
-        topic=asked[-1][:_TOPIC_CHARS] if asked else "this",
+        topic=asked[-1][:TOPIC_CHARS] if asked else "this",
         tools=[
             tool["function"]
             for tool in body.get("tools") or ()
@@ -151,7 +114,7 @@ def perform(
         ids: The ids of its calls.
         repeats: Whether it says the same in every turn, so that only places differ.
     """
-    parts = (_script(loop, cue.answered) if cue.tools else _WITHOUT_TOOLS[0]).split()
+    parts = (part_of(LOOPS[loop], cue.answered) if cue.tools else _WITHOUT_TOOLS[0]).split()
     is_thinking = cue.thinks and "R" in parts
     is_signed = is_thinking or (family.always_signs and "fc" in parts)
     count = parts.count("fc")
@@ -159,49 +122,22 @@ def perform(
     for index in range(count):
         tool = cue.tools[(cue.answered + index) % len(cue.tools)]
         name = str(tool.get("name"))
-        subject = _subject(cue, index, repeats=repeats)
+        schema = tool.get("parameters") or {}
+        about = subject(cue, index, repeats=repeats)
         calls.append(
             Call(
                 _call_id(ids, name, index, source),
                 name,
-                json.dumps(_arguments(tool, subject, index), ensure_ascii=False),
+                json.dumps(arguments(schema, about, index), ensure_ascii=False),
                 source.signature("call") if is_signed and not index else "",
             )
         )
-    text = ""
-    if "A" in parts:
-        what = _REPEATED if repeats else f"{cue.topic}, round {cue.round}, step {cue.answered}"
-        text = f"Let me look into {what}." if calls else f"Here is the answer about {what}."
     return Turn(
-        text=text,
+        text=words(cue, calls=bool(calls), repeats=repeats) if "A" in parts else "",
         calls=tuple(calls),
         thought=source.thought(cue.topic) if is_thinking else "",
         signature=source.signature("turn") if is_signed else "",
     )
-
-
-def _script(loop: Loop, answered: int) -> str:
-    """Return the response of a loop after as many calls as were answered; later, its last one."""
-    *rounds, last = LOOPS[loop]
-    called = 0
-    for parts in rounds:
-        if answered <= called:
-            return parts
-        called += parts.split().count("fc")
-    return last
-
-
-def _subject(cue: Cue, index: int, *, repeats: bool) -> str:
-    if repeats:
-        return f"{_REPEATED} {index}"
-    return f"{cue.topic}, round {cue.round}, step {cue.answered}, part {index}"
-
-
-def _arguments(tool: Mapping[str, Any], subject: str, index: int) -> dict[str, object]:
-    """Return a value for each argument of a tool; `query` if it has none."""
-    wanted = (tool.get("parameters") or {}).get("properties") or {"query": {"type": "string"}}
-    values: Mapping[str, object] = {"integer": index, "number": index, "boolean": True}
-    return {name: values.get(str(schema.get("type")), subject) for name, schema in wanted.items()}
 
 
 def _call_id(form: IdForm, name: str, index: int, source: Source) -> str:

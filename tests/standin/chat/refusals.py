@@ -9,9 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
-__all__ = ["ChatRefusal"]
+from tests.standin.common.server import ApiRefusal
 
 GOOGLE_DOCS = "https://ai.google.dev/gemini-api/docs/thought-signatures"
 OPENROUTER_DOCS = (
@@ -19,73 +17,55 @@ OPENROUTER_DOCS = (
 )
 
 
-class ChatRefusal(Struct, frozen=True):
-    """
-    An error response.
-
-    Attributes:
-        status: The HTTP status. 200 is possible: the error is then in the body alone.
-        body: Decoded JSON: an object, or an array of one.
-    """
-
-    status: int
-    body: Mapping[str, Any] | list[Mapping[str, Any]]
-
-    @property
-    def message(self) -> str:
-        """The whole body as JSON, for tests that look for a text."""
-        return json.dumps(self.body)
-
-
-def deepseek_missing() -> ChatRefusal:
+def deepseek_missing() -> ApiRefusal:
     """Refuse a message without `reasoning_content` in the current round."""
     return _openai("The `reasoning_content` in the thinking mode must be passed back to the API.")
 
 
-def kimi_missing(index: int) -> ChatRefusal:
+def kimi_missing(index: int) -> ApiRefusal:
     """Refuse a message with calls and without `reasoning_content`; the code is not confirmed."""
     said = (
         "thinking is enabled but reasoning_content is missing in assistant tool call message at"
         f" index {index}"
     )
-    return ChatRefusal(400, {"error": {"message": said, "type": "invalid_request_error"}})
+    return ApiRefusal(400, {"error": {"message": said, "type": "invalid_request_error"}})
 
 
-def kimi_not_kept(index: int) -> ChatRefusal:
+def kimi_not_kept(index: int) -> ApiRefusal:
     """Refuse any message without `reasoning_content`, where all thinking is to be preserved."""
     said = (
         "preserved thinking (thinking.keep=all) requires reasoning_content on every assistant"
         f" message, but assistant message at index {index} is missing reasoning_content"
     )
-    return ChatRefusal(400, {"error": {"message": said, "type": "invalid_request_error"}})
+    return ApiRefusal(400, {"error": {"message": said, "type": "invalid_request_error"}})
 
 
-def never_emitted(index: int, path: str) -> ChatRefusal:
+def never_emitted(index: int, path: str) -> ApiRefusal:
     """Refuse reasoning that was not emitted for this message: in the words of this stand-in."""
     said = f"messages[{index}].{path} is not what was emitted for this message (stand-in)"
     return _openai(said, code="wrong_reasoning")
 
 
-def gemini_missing(name: str, position: int) -> ChatRefusal:
+def gemini_missing(name: str, position: int) -> ApiRefusal:
     """Refuse the first call of a step without its signature."""
-    return ChatRefusal(400, [_google(_missing_signature(name, position))])
+    return ApiRefusal(400, [_google(_missing_signature(name, position))])
 
 
-def gemini_corrupted() -> ChatRefusal:
+def gemini_corrupted() -> ApiRefusal:
     """Refuse a signature that was not issued for this call."""
-    return ChatRefusal(400, [_google("Corrupted thought signature.")])
+    return ApiRefusal(400, [_google("Corrupted thought signature.")])
 
 
-def gemini_not_base64(position: int, value: str) -> ChatRefusal:
+def gemini_not_base64(position: int, value: str) -> ApiRefusal:
     """Refuse a signature that is not standard base64."""
     said = (
         f"Invalid value at 'contents[{position - 1}].parts[0].thought_signature' (TYPE_BYTES),"
         f' Base64 decoding failed for "{value}"'
     )
-    return ChatRefusal(400, [_google(said)])
+    return ApiRefusal(400, [_google(said)])
 
 
-def openrouter_missing(name: str, position: int) -> ChatRefusal:
+def openrouter_missing(name: str, position: int) -> ApiRefusal:
     """Refuse a message of a Gemini model without its details."""
     upstream = json.dumps(_google(_missing_signature(name, position)), indent=2)
     raw = (
@@ -95,37 +75,37 @@ def openrouter_missing(name: str, position: int) -> ChatRefusal:
     return _openrouter(raw, "Google AI Studio")
 
 
-def openrouter_corrupted() -> ChatRefusal:
+def openrouter_corrupted() -> ApiRefusal:
     """Refuse details of a Gemini model that were not issued for this message."""
     raw = json.dumps(_google("Corrupted thought signature."), indent=2)
     return _openrouter(raw + "\n", "Google AI Studio")
 
 
-def openrouter_bad_signature(index: int) -> ChatRefusal:
+def openrouter_bad_signature(index: int) -> ApiRefusal:
     """Refuse details of a Claude model whose text and signature do not belong together."""
     said = f"messages.{index}.content.0: Invalid `signature` in `thinking` block"
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
     return _openrouter(json.dumps(error), "Anthropic")
 
 
-def openrouter_foreign_id() -> ChatRefusal:
+def openrouter_foreign_id() -> ApiRefusal:
     """Refuse an encrypted entry that names no call of its message: an error inside a 200."""
-    return ChatRefusal(200, {"error": {"code": 400, "message": "Provider returned error"}})
+    return ApiRefusal(200, {"error": {"code": 400, "message": "Provider returned error"}})
 
 
-def groq_unsupported(index: int, name: str) -> ChatRefusal:
+def groq_unsupported(index: int, name: str) -> ApiRefusal:
     """Refuse a member that Groq does not know."""
     said = (
         f"'messages.{index}' : for 'role:assistant' the following must be satisfied"
         f"[('messages.{index}' : property '{name}' is unsupported)]"
     )
-    return ChatRefusal(400, {"error": {"message": said, "type": "invalid_request_error"}})
+    return ApiRefusal(400, {"error": {"message": said, "type": "invalid_request_error"}})
 
 
-def cerebras_unsupported(index: int, name: str) -> ChatRefusal:
+def cerebras_unsupported(index: int, name: str) -> ApiRefusal:
     """Refuse a member that Cerebras does not know; its error has no envelope."""
     where = f"messages.{index}.assistant.{name}"
-    return ChatRefusal(
+    return ApiRefusal(
         400,
         {
             "message": f"{where}: property '{where}' is unsupported",
@@ -136,7 +116,7 @@ def cerebras_unsupported(index: int, name: str) -> ChatRefusal:
     )
 
 
-def mistral_forbidden(index: int, name: str, value: object) -> ChatRefusal:
+def mistral_forbidden(index: int, name: str, value: object) -> ApiRefusal:
     """Refuse a member that Mistral does not know."""
     detail = {
         "type": "extra_forbidden",
@@ -144,7 +124,7 @@ def mistral_forbidden(index: int, name: str, value: object) -> ChatRefusal:
         "msg": "Extra inputs are not permitted",
         "input": value,
     }
-    return ChatRefusal(
+    return ApiRefusal(
         422,
         {
             "object": "error",
@@ -156,19 +136,19 @@ def mistral_forbidden(index: int, name: str, value: object) -> ChatRefusal:
     )
 
 
-def unreadable(detail: str) -> ChatRefusal:
+def unreadable(detail: str) -> ApiRefusal:
     """Refuse a body that is not a request; in the words of this stand-in."""
     return _openai(f"We could not read your request: {detail}", code=None)
 
 
-def _openai(message: str, code: str | None = "invalid_request_error") -> ChatRefusal:
+def _openai(message: str, code: str | None = "invalid_request_error") -> ApiRefusal:
     error = {
         "message": message,
         "type": "invalid_request_error",
         "param": None,
         "code": code,
     }
-    return ChatRefusal(400, {"error": error})
+    return ApiRefusal(400, {"error": error})
 
 
 def _google(message: str) -> Mapping[str, Any]:
@@ -184,10 +164,10 @@ def _missing_signature(name: str, position: int) -> str:
     )
 
 
-def _openrouter(raw: str, provider: str) -> ChatRefusal:
+def _openrouter(raw: str, provider: str) -> ApiRefusal:
     error = {
         "message": "Provider returned error",
         "code": 400,
         "metadata": {"raw": raw, "provider_name": provider},
     }
-    return ChatRefusal(400, {"error": error, "user_id": "user_standin"})
+    return ApiRefusal(400, {"error": error, "user_id": "user_standin"})

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from tests.standin.chat import refusals
 from tests.standin.chat.families import Family, FamilyName
-from tests.standin.chat.judging import Finding
-from tests.standin.chat.messages import FRAME, SENTINELS, Message, last_user, reasoning_of
+from tests.standin.chat.messages import FRAME, SENTINELS, last_user, reasoning_of
 from tests.standin.chat.model import thinks
-from tests.standin.chat.refusals import ChatRefusal
+from tests.standin.common.judging import Finding, Message
+from tests.standin.common.server import ApiRefusal
 
 __all__ = ["refusal"]
 
@@ -45,7 +45,7 @@ _NOT_ITS_OWN = frozenset({"wrong", "other_model", "foreign"})
 
 def refusal(
     family: Family, body: Message, findings: Sequence[Finding], *, all_rounds: bool = False
-) -> ChatRefusal | None:
+) -> ApiRefusal | None:
     """
     Return the refusal of a request; None if its vendor accepts it.
 
@@ -71,7 +71,7 @@ def refusal(
     return next(rule(case), None)
 
 
-def _deepseek(case: _Case) -> Iterator[ChatRefusal]:
+def _deepseek(case: _Case) -> Iterator[ApiRefusal]:
     """With tools and thinking, each message of the round has the key; null is absent."""
     if thinks(case.body) and case.body.get("tools"):
         for _, message in case.judged():
@@ -80,7 +80,7 @@ def _deepseek(case: _Case) -> Iterator[ChatRefusal]:
     yield from _wrong(case)
 
 
-def _kimi(case: _Case) -> Iterator[ChatRefusal]:
+def _kimi(case: _Case) -> Iterator[ApiRefusal]:
     """While thinking is on, each message with calls has the key, in all rounds."""
     if thinks(case.body):
         keeps_all = (case.body.get("thinking") or {}).get("keep") == "all"
@@ -93,14 +93,14 @@ def _kimi(case: _Case) -> Iterator[ChatRefusal]:
     yield from _wrong(case)
 
 
-def _wrong(case: _Case) -> Iterator[ChatRefusal]:
+def _wrong(case: _Case) -> Iterator[ApiRefusal]:
     """Refuse a text that was emitted for another message; vendors do not notice that."""
     for one in case.findings:
         if one.state == "wrong":
             yield refusals.never_emitted(one.index, one.path)
 
 
-def _gemini(case: _Case) -> Iterator[ChatRefusal]:
+def _gemini(case: _Case) -> Iterator[ApiRefusal]:
     """The first call of each step of the current round has its signature, byte for byte."""
     for index, message in case.judged():
         calls = message.get("tool_calls") or ()
@@ -119,7 +119,7 @@ def _gemini(case: _Case) -> Iterator[ChatRefusal]:
             yield refusals.gemini_corrupted()
 
 
-def _openrouter(case: _Case) -> Iterator[ChatRefusal]:
+def _openrouter(case: _Case) -> Iterator[ApiRefusal]:
     """Gemini demands its details, Claude refuses damaged ones, and other models accept all."""
     vendor = str(case.body.get("model")).partition("/")[0]
     if vendor == "google":
@@ -131,7 +131,7 @@ def _openrouter(case: _Case) -> Iterator[ChatRefusal]:
     yield from _wrong(case)
 
 
-def _openrouter_gemini(case: _Case) -> Iterator[ChatRefusal]:
+def _openrouter_gemini(case: _Case) -> Iterator[ApiRefusal]:
     for index, message in case.judged():
         calls = message.get("tool_calls") or ()
         entries = message.get("reasoning_details") or ()
@@ -145,14 +145,14 @@ def _openrouter_gemini(case: _Case) -> Iterator[ChatRefusal]:
             yield refusals.openrouter_corrupted()
 
 
-_RULES: Mapping[FamilyName, Callable[[_Case], Iterator[ChatRefusal]]] = {
+_RULES: Mapping[FamilyName, Callable[[_Case], Iterator[ApiRefusal]]] = {
     "deepseek": _deepseek,
     "kimi": _kimi,
     "gemini": _gemini,
     "openrouter": _openrouter,
 }
 
-_UNKNOWN_MEMBER: Mapping[FamilyName, Callable[[int, str, Any], ChatRefusal]] = {
+_UNKNOWN_MEMBER: Mapping[FamilyName, Callable[[int, str, Any], ApiRefusal]] = {
     "groq": lambda index, path, _: refusals.groq_unsupported(index, path),
     "cerebras": lambda index, path, _: refusals.cerebras_unsupported(index, path),
     "mistral": refusals.mistral_forbidden,

@@ -10,7 +10,8 @@ from tests.standin.chat.deltas import Cutting, stream
 from tests.standin.chat.families import FAMILIES, CallIndex, FamilyName
 from tests.standin.chat.joining import chunks_of, join
 from tests.standin.chat.messages import reasoning_of, visible
-from tests.standin.chat.model import LOOPS, Loop, Source, cue, perform
+from tests.standin.chat.model import LOOPS, Loop, cue, perform
+from tests.standin.common.script import Source
 
 HEAD = Head(id="chatcmpl-1", created=1, model="m", usage={"total_tokens": 7})
 TOOL = {"type": "function", "function": {"name": "look"}}

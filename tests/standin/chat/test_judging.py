@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.standin.chat import ledger as ledger_module
 from tests.standin.chat.answers import due
 from tests.standin.chat.families import FAMILIES
-from tests.standin.chat.judging import judge
-from tests.standin.chat.ledger import Ledger
-from tests.standin.chat.messages import places
+from tests.standin.chat.messages import CHAT, places
+from tests.standin.common import ledger as ledger_module
+from tests.standin.common.judging import judge
+from tests.standin.common.ledger import Ledger
 
 Message = dict[str, Any]
 
@@ -50,7 +50,7 @@ def ledger() -> Ledger:
 
 def states(ledger: Ledger, *messages: Message, model: str = MODEL) -> list[str]:
     """Return the states of all findings, in order."""
-    return [one.state for one in judge("a", model, messages, ledger)]
+    return [one.state for one in judge(CHAT, "a", model, messages, ledger)]
 
 
 BARE = call("Oslo")

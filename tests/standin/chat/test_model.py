@@ -6,7 +6,8 @@ from typing import Any, get_args
 import pytest
 
 from tests.standin.chat.families import FAMILIES, IdForm
-from tests.standin.chat.model import LOOPS, Source, Turn, cue, perform, thinks
+from tests.standin.chat.model import LOOPS, Turn, cue, perform, thinks
+from tests.standin.common.script import Source
 
 ASK = {"role": "user", "content": "Rain?"}
 ANSWERED = {"role": "tool", "content": "7 degrees"}

@@ -9,7 +9,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.standin import StandIn
-from tests.standin.chat import FAMILIES, ChatRefusal, ChatStandIn, FamilyName
+from tests.standin.chat import FAMILIES, ApiRefusal, ChatStandIn, FamilyName
 from tests.standin.chat.joining import chunks_of, join
 
 ASK = {"role": "user", "content": "Rain?"}
@@ -166,7 +166,7 @@ async def test_several_choices_are_all_emitted() -> None:
 async def test_a_test_may_script_a_refusal() -> None:
     """It is sent once, whatever the request is, and the request is judged all the same."""
     async with ChatStandIn("lenient") as standin:
-        standin.refuse_next(ChatRefusal(429, {"error": {"message": "Slow down."}}))
+        standin.refuse_next(ApiRefusal(429, {"error": {"message": "Slow down."}}))
         assert status_and_json(await raw(standin, request(standin)))[0] == 429
         assert status_and_json(await raw(standin, request(standin)))[0] == 200
     assert [bool(one.refusal) for one in standin.judged] == [True, False]

@@ -1,18 +1,19 @@
 """
 Judging: what reasoning each message of a request should have, and what it has.
 
-It reports facts, and refuses nothing; the rules of a family (rules.py) decide what is refused.
+It reports facts, and refuses nothing; the rules of each API (rules.py) decide what is refused.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from tests.standin.chat.ledger import Emission, Ledger
-from tests.standin.chat.messages import SENTINELS, Message, Visible, places, reasoning_of, visible
+from tests.standin.common.ledger import Emission, Ledger, Visible
 
-__all__ = ["Finding", "State", "judge"]
+__all__ = ["Finding", "Message", "Reading", "State", "judge"]
+
+Message = Mapping[str, Any]
 
 State = Literal["equal", "missing", "wrong", "other_model", "filler", "foreign"]
 """
@@ -25,33 +26,59 @@ foreign: never emitted here, in a message that was not emitted here; the client 
 
 
 class Finding(Struct, frozen=True):
-    """One member of one assistant message: its index, its path, and its state."""
+    """One piece of reasoning of one assistant message: its index, its path, and its state."""
 
     index: int
     path: str
     state: State
 
 
-def judge(caller: str, model: str, messages: Sequence[Message], ledger: Ledger) -> list[Finding]:
+class Reading(Struct, frozen=True):
+    """
+    The way in which the messages of one API are read.
+
+    Attributes:
+        visible: Returns what is visible of a message.
+        reasoning_of: Returns the reasoning of a message, by its path.
+        places: Yields the place of each message of a caller, and that of a next one.
+        fillers: Values that the API documents for reasoning that is lost.
+    """
+
+    visible: Callable[[Message], Visible]
+    reasoning_of: Callable[[Message], dict[str, Any]]
+    places: Callable[[str, Sequence[Message]], Iterable[str]]
+    fillers: tuple[str, ...] = ()
+
+
+def judge(
+    reading: Reading, caller: str, model: str, messages: Sequence[Message], ledger: Ledger
+) -> list[Finding]:
     """Return a finding for each piece of reasoning that is sent or due."""
-    where = places(caller, messages)
+    where = reading.places(caller, messages)
     return [
         finding
         for index, (message, place) in enumerate(zip(messages, where, strict=False))
         if message.get("role") == "assistant"
-        for finding in _judged(index, message, place, caller, model, ledger)
+        for finding in _judged(reading, index, message, place, caller, model, ledger)
     ]
 
 
 def _judged(  # noqa: PLR0917 - a message, its place, who sent it, and what it is judged against
-    index: int, message: Message, place: str, caller: str, model: str, ledger: Ledger
+    reading: Reading,
+    index: int,
+    message: Message,
+    place: str,
+    caller: str,
+    model: str,
+    ledger: Ledger,
 ) -> Iterator[Finding]:
-    sent, seen = reasoning_of(message), visible(message)
+    sent, seen = reading.reasoning_of(message), reading.visible(message)
+    fillers = reading.fillers
     candidates = ledger.at(place, seen) or ledger.alike(caller, seen)
     found = _best(candidates, sent, seen)
     if found is None:
         for path, value in sent.items():
-            yield Finding(index, path, _without_origin(value, ledger))
+            yield Finding(index, path, _without_origin(value, ledger, fillers))
         return
     emission, emitted = found
     is_same_model = emission.model == model
@@ -59,7 +86,7 @@ def _judged(  # noqa: PLR0917 - a message, its place, who sent it, and what it i
         if path in emitted and emitted[path] == value:
             yield Finding(index, path, "equal" if is_same_model else "other_model")
         else:
-            yield Finding(index, path, "filler" if _is_filler(value) else "wrong")
+            yield Finding(index, path, "filler" if _is_filler(value, fillers) else "wrong")
     for path in emitted:
         if path in emission.due and path not in sent:
             yield Finding(index, path, "missing")
@@ -96,13 +123,13 @@ def _moved(emission: Emission, seen: Visible) -> dict[str, Any]:
     return moved
 
 
-def _without_origin(value: object, ledger: Ledger) -> State:
-    if _is_filler(value):
+def _without_origin(value: object, ledger: Ledger, fillers: tuple[str, ...]) -> State:
+    if _is_filler(value, fillers):
         return "filler"
     return "wrong" if ledger.has_emitted(value) else "foreign"
 
 
-def _is_filler(value: object) -> bool:
+def _is_filler(value: object, fillers: tuple[str, ...]) -> bool:
     if isinstance(value, dict):  # extra_content: {"google": {"thought_signature": "..."}}
-        return all(_is_filler(inner) for inner in value.values())
-    return value == "" or value in SENTINELS
+        return all(_is_filler(inner, fillers) for inner in value.values())
+    return value == "" or value in fillers

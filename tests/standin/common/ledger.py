@@ -11,13 +11,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from tests.standin.chat.messages import Visible
-
-__all__ = ["Emission", "Ledger"]
+__all__ = ["Emission", "Ledger", "Visible"]
 
 EMISSIONS_KEPT = 20_000
 TEXT_ALIKE_CHARS = 8
 """A shorter text says too little to recognise a message by it."""
+
+
+class Visible(Struct, frozen=True):
+    """The part of a message that a person sees; calls are (name, arguments as canonical JSON)."""
+
+    role: str
+    text: str
+    calls: tuple[tuple[str, str], ...]
 
 
 class Emission(Struct, frozen=True, kw_only=True):
@@ -25,8 +31,8 @@ class Emission(Struct, frozen=True, kw_only=True):
     One emitted message.
 
     Attributes:
-        place: The digest of the history that it answered (messages.places).
-        reasoning: Its reasoning by path (messages.reasoning_of).
+        place: The digest of the history that it answered (Reading.places).
+        reasoning: Its reasoning by path (Reading.reasoning_of).
         due: The paths that a client must send again; the others are other forms of the same.
     """
 

@@ -1,0 +1,215 @@
+"""
+Judging server: one stateless API on a socket, which judges each request by what it has emitted.
+
+Loopback only, one port, everything in memory. Which requests are refused, and how they are
+answered, is left to the API.
+"""
+
+import json
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from aiohttp import web
+from msgspec import Struct
+
+from tests.standin.common.judging import Finding, Reading, State, judge
+from tests.standin.common.ledger import Ledger
+from tests.standin.exchange import BODY_BYTES_MAX, Exchange, Received, RefusedError
+
+__all__ = ["ApiRefusal", "Judged", "JudgingServer"]
+
+HOST = "127.0.0.1"
+JUDGED_KEPT = 2_000
+BYTES_PER_TOKEN = 4
+
+
+class ApiRefusal(Struct, frozen=True):
+    """
+    An error response.
+
+    Attributes:
+        status: The HTTP status. 200 is possible: the error is then in the body alone.
+        body: Decoded JSON: an object, or an array of one.
+    """
+
+    status: int
+    body: Mapping[str, Any] | list[Mapping[str, Any]]
+
+    @property
+    def message(self) -> str:
+        """The whole body as JSON, for tests that look for a text."""
+        return json.dumps(self.body)
+
+
+class Judged(Struct, frozen=True, kw_only=True):
+    """
+    One request: as it arrived, what was found in it, and whether it was refused.
+
+    Attributes:
+        received: The request and its status.
+        messages: Its messages.
+        findings: See judging.py.
+        refusal: None if it was accepted.
+    """
+
+    received: Received
+    messages: list[dict[str, Any]]
+    findings: list[Finding]
+    refusal: ApiRefusal | None
+
+    def count(self, state: State) -> int:
+        """Return how many findings have a state."""
+        return sum(one.state == state for one in self.findings)
+
+
+class JudgingServer(ABC):
+    """
+    A strict API, serving while its context is open.
+
+    Args:
+        path: The path of its base URL.
+        port: TCP port; 0 takes a free one.
+        seed: Makes thoughts, signatures and ids repeatable.
+        clock: Returns unix time in seconds.
+
+    Attributes:
+        judged: The last 2,000 requests, oldest first.
+        ledger: What was emitted.
+
+    Raises:
+        OSError: On entering, if the port is in use.
+    """
+
+    routes: ClassVar[tuple[str, ...]]
+    reading: ClassVar[Reading]
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        port: int = 0,
+        seed: bytes | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.judged: list[Judged] = []
+        self.ledger = Ledger()
+        self._path = path
+        self._seed = seed or secrets.token_bytes(16)
+        self._clock = clock
+        self._port = port
+        self._served = 0
+        self._refusals: deque[ApiRefusal] = deque()
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def base_url(self) -> str:
+        """The base URL for a client, with the path of this vendor."""
+        return f"http://{HOST}:{self._port}{self._path}"
+
+    @property
+    def received(self) -> list[Received]:
+        """The requests as they arrived."""
+        return [one.received for one in self.judged]
+
+    def found(self, *states: State) -> list[tuple[int, Finding]]:
+        """Return the findings of some states, with the number of their request."""
+        return [
+            (number, finding)
+            for number, one in enumerate(self.judged)
+            for finding in one.findings
+            if finding.state in states
+        ]
+
+    def refuse_next(self, refused: ApiRefusal) -> None:
+        """Answer the next request with this refusal, whatever it is; several calls queue up."""
+        self._refusals.append(refused)
+
+    async def __aenter__(self) -> Self:
+        application = web.Application(client_max_size=BODY_BYTES_MAX)
+        for route in self.routes:
+            application.router.add_post(r"/{prefix:.*}" + route, self.serve)
+        # Bodies keep their content encoding: `received` must show the bytes that the proxy sent.
+        self._runner = web.AppRunner(
+            application,
+            access_log=None,
+            auto_decompress=False,
+            handler_cancellation=True,
+            shutdown_timeout=1.0,
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, HOST, self._port).start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Judge one request and answer it; may be a route of another server."""
+        self._served += 1
+        exchange = await Exchange.take_in(request, f"req_{self._served}")
+        try:
+            caller = exchange.caller
+            body = exchange.read_json(dict[str, Any])
+        except RefusedError as error:
+            return exchange.refuse(error.refusal)
+        if detail := _maybe_fault(body):
+            return self.refuse(exchange, self.unreadable(detail))
+        messages: list[dict[str, Any]] = body["messages"]
+        model = str(body.get("model"))
+        findings = judge(self.reading, caller, model, messages, self.ledger)
+        refused = self.maybe_refusal(exchange, body, caller, findings)
+        if self._refusals:
+            refused = self._refusals.popleft()
+        self.judged.append(
+            Judged(
+                received=exchange.received, messages=messages, findings=findings, refusal=refused
+            )
+        )
+        del self.judged[:-JUDGED_KEPT]
+        if refused is not None:
+            return self.refuse(exchange, refused, streams=bool(body.get("stream")))
+        return await self.answer(exchange, body, caller)
+
+    @abstractmethod
+    def unreadable(self, detail: str) -> ApiRefusal:
+        """Return the refusal of a body that is not a request."""
+
+    @abstractmethod
+    def maybe_refusal(
+        self, exchange: Exchange, body: Mapping[str, Any], caller: str, findings: list[Finding]
+    ) -> ApiRefusal | None:
+        """Return the refusal of a request; None if it is accepted."""
+
+    @abstractmethod
+    def refuse(
+        self, exchange: Exchange, refused: ApiRefusal, *, streams: bool = False
+    ) -> web.StreamResponse:
+        """Send a refusal."""
+
+    @abstractmethod
+    async def answer(
+        self, exchange: Exchange, body: Mapping[str, Any], caller: str
+    ) -> web.StreamResponse:
+        """Answer a request that is accepted, and record what is emitted."""
+
+
+def _maybe_fault(body: Mapping[str, Any]) -> str:
+    """Return why a body is no request; "" if it is one."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        return "messages is missing or empty"
+    if not all(isinstance(one, dict) and isinstance(one.get("role"), str) for one in messages):
+        return "each message needs a role"
+    return ""
