@@ -90,7 +90,8 @@ class Exchange:
         """
         headers = self.request.headers
         scheme, _, token = headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-        credential = token.strip() if scheme.lower() == "bearer" else headers.get("api-key")
+        credential = token.strip() if scheme.lower() == "bearer" else None
+        credential = credential or headers.get("api-key") or headers.get("x-api-key")
         if not credential:
             raise RefusedError(refusals.no_credential())
         organization = headers.get("OpenAI-Organization", "")

@@ -21,7 +21,7 @@ from tests.standin.chat.refusals import unreadable
 from tests.standin.chat.rules import refusal
 from tests.standin.common.judging import Finding
 from tests.standin.common.script import Source
-from tests.standin.common.server import BYTES_PER_TOKEN, ApiRefusal, JudgingServer
+from tests.standin.common.server import BYTES_PER_TOKEN, ApiRefusal, JudgingServer, Ruling
 from tests.standin.exchange import Exchange
 
 __all__ = ["ChatStandIn"]
@@ -61,18 +61,23 @@ class ChatStandIn(JudgingServer):
         """Return the refusal of a body that is not a request."""
         return unreadable(detail)
 
-    def maybe_refusal(
+    def rule(
         self,
         exchange: Exchange,
         body: Mapping[str, Any],
         caller: str,
         findings: list[Finding],
-    ) -> ApiRefusal | None:
-        """Return the refusal of a request; None if it is accepted."""
-        return refusal(self.family, body, findings, all_rounds=self.behaviour.all_rounds)
+    ) -> Ruling:
+        """Decide what becomes of a request."""
+        rounds = self.behaviour.all_rounds
+        return Ruling(refusal(self.family, body, findings, all_rounds=rounds))
 
     async def answer(
-        self, exchange: Exchange, body: Mapping[str, Any], caller: str
+        self,
+        exchange: Exchange,
+        body: Mapping[str, Any],
+        caller: str,
+        ruling: Ruling,
     ) -> web.StreamResponse:
         """Answer a request that is accepted, and record what is emitted."""
         behaviour, family = self.behaviour, self.family

@@ -21,7 +21,7 @@ from tests.standin.common.judging import Finding, Reading, State, judge
 from tests.standin.common.ledger import Ledger
 from tests.standin.exchange import BODY_BYTES_MAX, Exchange, Received, RefusedError
 
-__all__ = ["ApiRefusal", "Judged", "JudgingServer"]
+__all__ = ["BYTES_PER_TOKEN", "ApiRefusal", "Judged", "JudgingServer", "Ruling"]
 
 HOST = "127.0.0.1"
 JUDGED_KEPT = 2_000
@@ -46,6 +46,13 @@ class ApiRefusal(Struct, frozen=True):
         return json.dumps(self.body)
 
 
+class Ruling(Struct, frozen=True):
+    """The refusal of a request, if any, and the parts that are left out of an accepted one."""
+
+    refusal: ApiRefusal | None
+    left_out: tuple[Mapping[str, Any], ...] = ()
+
+
 class Judged(Struct, frozen=True, kw_only=True):
     """
     One request: as it arrived, what was found in it, and whether it was refused.
@@ -54,13 +61,18 @@ class Judged(Struct, frozen=True, kw_only=True):
         received: The request and its status.
         messages: Its messages.
         findings: See judging.py.
-        refusal: None if it was accepted.
+        ruling: What became of it.
     """
 
     received: Received
     messages: list[dict[str, Any]]
     findings: list[Finding]
-    refusal: ApiRefusal | None
+    ruling: Ruling
+
+    @property
+    def refusal(self) -> ApiRefusal | None:
+        """Its refusal; None if it was accepted."""
+        return self.ruling.refusal
 
     def count(self, state: State) -> int:
         """Return how many findings have a state."""
@@ -169,28 +181,26 @@ class JudgingServer(ABC):
         messages: list[dict[str, Any]] = body["messages"]
         model = str(body.get("model"))
         findings = judge(self.reading, caller, model, messages, self.ledger)
-        refused = self.maybe_refusal(exchange, body, caller, findings)
+        ruling = self.rule(exchange, body, caller, findings)
         if self._refusals:
-            refused = self._refusals.popleft()
-        self.judged.append(
-            Judged(
-                received=exchange.received, messages=messages, findings=findings, refusal=refused
-            )
-        )
+            ruling = Ruling(self._refusals.popleft())
+        received = exchange.received
+        judged = Judged(received=received, messages=messages, findings=findings, ruling=ruling)
+        self.judged.append(judged)
         del self.judged[:-JUDGED_KEPT]
-        if refused is not None:
-            return self.refuse(exchange, refused, streams=bool(body.get("stream")))
-        return await self.answer(exchange, body, caller)
+        if ruling.refusal is not None:
+            return self.refuse(exchange, ruling.refusal, streams=bool(body.get("stream")))
+        return await self.answer(exchange, body, caller, ruling)
 
     @abstractmethod
     def unreadable(self, detail: str) -> ApiRefusal:
         """Return the refusal of a body that is not a request."""
 
     @abstractmethod
-    def maybe_refusal(
+    def rule(
         self, exchange: Exchange, body: Mapping[str, Any], caller: str, findings: list[Finding]
-    ) -> ApiRefusal | None:
-        """Return the refusal of a request; None if it is accepted."""
+    ) -> Ruling:
+        """Decide what becomes of a request."""
 
     @abstractmethod
     def refuse(
@@ -200,7 +210,7 @@ class JudgingServer(ABC):
 
     @abstractmethod
     async def answer(
-        self, exchange: Exchange, body: Mapping[str, Any], caller: str
+        self, exchange: Exchange, body: Mapping[str, Any], caller: str, ruling: Ruling
     ) -> web.StreamResponse:
         """Answer a request that is accepted, and record what is emitted."""
 

@@ -1,0 +1,218 @@
+"""
+Stand-in server for Anthropic Messages: one mode on a socket, judged by rules.py.
+
+`behaviour` sets the loop, and the faults that a test needs. `reads` holds what the prompt cache
+knew of each accepted request.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
+
+from aiohttp import web
+
+from tests.standin.common.judging import Finding
+from tests.standin.common.ledger import Emission
+from tests.standin.common.script import Source
+from tests.standin.common.server import BYTES_PER_TOKEN, ApiRefusal, JudgingServer, Ruling
+from tests.standin.exchange import Exchange
+from tests.standin.messages.behaviour import Behaviour, Options
+from tests.standin.messages.blocks import MESSAGES, Block, is_reasoning, prefixes
+from tests.standin.messages.caching import PromptCache, Read
+from tests.standin.messages.events import stream
+from tests.standin.messages.model import cue, perform
+from tests.standin.messages.modes import MODES, Mode, ModeName
+from tests.standin.messages.refusals import OVERLOADED, unreadable
+from tests.standin.messages.rules import Case, judged
+from tests.standin.messages.seals import Sealed, Sealer
+
+__all__ = ["MessagesStandIn"]
+
+OVERLOADED_STATUS = 529
+COUNT = "messages/count_tokens"
+
+
+class MessagesStandIn(JudgingServer):
+    """
+    A strict stand-in for one mode of Anthropic Messages, serving while its context is open.
+
+    Args:
+        mode: The mode, by name or as data.
+        options: Attributes of Behaviour, kept as `behaviour`; a test may change it at any time.
+
+    The other arguments are those of JudgingServer.
+
+    Attributes:
+        reads: The tokens of each accepted request that is no count, oldest first.
+    """
+
+    routes = ("messages", COUNT)
+    reading = MESSAGES
+
+    def __init__(
+        self,
+        mode: ModeName | Mode = "manual",
+        *,
+        port: int = 0,
+        seed: bytes | None = None,
+        clock: Callable[[], float] = time.time,
+        **options: Unpack[Options],
+    ) -> None:
+        self.mode = MODES[mode] if isinstance(mode, str) else mode
+        self.behaviour = Behaviour(**options)
+        self.reads: list[Read] = []
+        super().__init__(self.mode.path, port=port, seed=seed, clock=clock)
+        self._sealer = Sealer(self._seed)
+        self._cache = PromptCache()
+
+    def unreadable(self, detail: str) -> ApiRefusal:
+        """Return the refusal of a body that is not a request."""
+        return unreadable(detail)
+
+    def rule(
+        self, exchange: Exchange, body: Mapping[str, Any], caller: str, findings: list[Finding]
+    ) -> Ruling:
+        """Decide what becomes of a request."""
+        messages = body["messages"]
+        both = zip(messages, MESSAGES.places(caller, messages), strict=False)
+        unknown = frozenset(
+            index
+            for index, (message, place) in enumerate(both)
+            if not self.ledger.at(place, MESSAGES.visible(message))
+        )
+        case = Case(
+            mode=self.mode,
+            body=body,
+            findings=findings,
+            caller=caller,
+            sealer=self._sealer,
+            unknown=unknown,
+            betas=exchange.request.headers.get("anthropic-beta", ""),
+        )
+        return judged(case)
+
+    def refuse(
+        self,
+        exchange: Exchange,
+        refused: ApiRefusal,
+        *,
+        streams: bool = False,
+    ) -> web.StreamResponse:
+        """Send a refusal."""
+        return exchange.answer_bytes(_written(refused.body), refused.status)
+
+    async def answer(
+        self, exchange: Exchange, body: Mapping[str, Any], caller: str, ruling: Ruling
+    ) -> web.StreamResponse:
+        """Answer a request that is accepted, and record what is emitted."""
+        if exchange.request.path.endswith(COUNT):
+            tokens = PromptCache().read(caller, body).tokens
+            return exchange.answer_bytes(_written({"input_tokens": tokens}))
+        behaviour = self.behaviour
+        *_, place = MESSAGES.places(caller, body["messages"])
+        source = Source(self._seed, place, self.ledger.attempt(place))
+        blocks = self._blocks(body, caller, source)
+        if behaviour.end == "length":
+            blocks = _cut_short(blocks)
+        said = {"role": "assistant", "content": blocks}
+        read = self._cache.read(caller, body)
+        self.reads.append(read)
+        if behaviour.end in {"complete", "length"}:
+            self._record(body, caller, place, said)
+        answer = self._answer(body, source, blocks, read)
+        if ruling.left_out:
+            answer["input_transformations"] = ruling.left_out
+        is_cut = behaviour.end == "cut"
+        if not body.get("stream"):
+            if is_cut:
+                return await exchange.answer_half(_written(answer))
+            if behaviour.end == "error":
+                return exchange.answer_bytes(_written(OVERLOADED), OVERLOADED_STATUS)
+            return exchange.answer_bytes(_written(answer))
+        frames = list(stream(answer, behaviour.end))
+        return await exchange.stream(
+            frames[: len(frames) // 2] if is_cut else frames,
+            chunk_bytes=behaviour.chunk_bytes,
+            delay_s=behaviour.delay_s,
+            cut=is_cut,
+        )
+
+    def _blocks(self, body: Mapping[str, Any], caller: str, source: Source) -> list[Block]:
+        """Return the blocks of the next response, with the reasoning bound to its place."""
+        mode = self.mode
+        facts = cue(body, thinks_unasked=mode.thinks_unasked)
+        shows = mode.shows_text or (body.get("thinking") or {}).get("display") == "summarized"
+        made = 0
+
+        def think(sign: str, before: list[Block]) -> Block:
+            nonlocal made
+            made += 1
+            text = f"{source.thought(facts.topic)} ({made})" if shows and sign == "R" else ""
+            if not mode.is_signed:
+                return {"type": "thinking", "thinking": text or f"Note {made}."}
+            history = [*body["messages"], {"role": "assistant", "content": before}]
+            *_, own, _ = prefixes({**body, "messages": history})
+            sealed = Sealed(text, str(body.get("model")), caller, own[-1])
+            signature = self._sealer.seal(source.digits(f"thought {made}", 32), sealed)
+            if sign == "X":
+                return {"type": "redacted_thinking", "data": signature}
+            return {"type": "thinking", "thinking": text, "signature": signature}
+
+        return perform(
+            self.behaviour.loop,
+            facts,
+            source,
+            think,
+            ids=self.behaviour.ids or mode.ids,
+            repeats=self.behaviour.repeats,
+        )
+
+    def _record(
+        self, body: Mapping[str, Any], caller: str, place: str, said: Mapping[str, Any]
+    ) -> None:
+        reasoning = MESSAGES.reasoning_of(said)
+        emission = Emission(
+            caller=caller,
+            model=str(body.get("model")),
+            place=place,
+            visible=MESSAGES.visible(said),
+            reasoning=reasoning,
+            due=frozenset(reasoning),
+        )
+        self.ledger.record(emission)
+        self._cache.write(caller, body, said)
+
+    def _answer(
+        self, body: Mapping[str, Any], source: Source, blocks: list[Block], read: Read
+    ) -> dict[str, Any]:
+        calls = any(block["type"] == "tool_use" for block in blocks)
+        reason = "tool_use" if calls else "end_turn"
+        return {
+            "id": f"msg_01{source.digits('id', 22)}",
+            "type": "message",
+            "role": "assistant",
+            "model": body.get("model"),
+            "content": blocks,
+            "stop_reason": "max_tokens" if self.behaviour.end == "length" else reason,
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": read.tokens - read.cached,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": read.cached,
+                "output_tokens": len(_written(blocks)) // BYTES_PER_TOKEN,
+            },
+        }
+
+
+def _cut_short(blocks: list[Block]) -> list[Block]:
+    """Leave out the last block that is not reasoning, and all after it, as a token limit does."""
+    last = max(at for at, block in enumerate(blocks) if not is_reasoning(block))
+    half = blocks[last]
+    if half["type"] != "text":
+        return blocks[:last]
+    return [*blocks[:last], {**half, "text": half["text"][: len(half["text"]) // 2]}]
+
+
+def _written(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
