@@ -4,22 +4,18 @@ Chat agent: a tool loop on the official SDK that keeps its history as plain mess
 It keeps the members that the SDK declares, and so drops reasoning, which the SDK does not know.
 """
 
-import asyncio
 import json
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-import httpx2
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, OpenAI
 
-from tests.e2e.agent import MARK, Way
+from tests.e2e.sdk_loop import Message, SdkLoop
 from tests.standin.chat.joining import join
 
-__all__ = ["CHAT_TOOLS", "ChatAgent", "ChatKeeps", "ChatStep", "Message"]
+__all__ = ["CHAT_TOOLS", "ChatAgent", "ChatKeeps"]
 
-Message = dict[str, Any]
 ChatKeeps = Literal["everything", "declared", "respelled"]
 """
 What the client sends again of an answer.
@@ -38,59 +34,22 @@ CHAT_TOOLS: list[Message] = [
     }
     for name in ("get_weather", "find_trains")
 ]
-ROUNDS_MAX = 8
-
-
-@dataclass(frozen=True, slots=True)
-class ChatStep:
-    """
-    One request of an agent.
-
-    Attributes:
-        sent: Its messages, as the SDK wrote them.
-        body: The bytes that the SDK wrote.
-        mark: The proxy's header on the response; "" if there was none.
-    """
-
-    sent: list[Message]
-    body: bytes
-    mark: str
 
 
 @dataclass
-class ChatAgent:
-    """
-    A client with one conversation: its history, and each request as it was written.
+class ChatAgent(SdkLoop):
+    """A client with one conversation; see `SdkLoop`."""
 
-    Attributes:
-        base_url: Where it sends its requests: a stand-in, or a proxy in front of one.
-        model: The model that it asks.
-        more: Members of every request in addition to model, tools and messages.
-        api_key: A key that no other agent has, so that agents never meet in a shared store.
-    """
-
-    base_url: str
-    model: str
-    way: Way = "async"
     keeps: ChatKeeps = "declared"
-    more: Message = field(default_factory=dict)
-    api_key: str = field(default_factory=lambda: f"sk-e2e-{secrets.token_hex(8)}")
-    history: list[Message] = field(default_factory=list)
-    steps: list[ChatStep] = field(default_factory=list)
 
     async def __aenter__(self) -> Self:
         """Open both clients, with their own connections and without TLS certificates."""
-        self._bodies: list[bytes] = []
-        self._marks: list[str] = []
-        plain = DefaultHttpxClient(
-            verify=False, event_hooks={"request": [self._note], "response": [self._note_mark]}
-        )
-        spun = DefaultAsyncHttpxClient(
-            verify=False, event_hooks={"request": [self._anote], "response": [self._anote_mark]}
-        )
         options: Any = {"base_url": self.base_url, "api_key": self.api_key, "max_retries": 0}
+        plain = DefaultHttpxClient(verify=False, event_hooks=self._hooks)
+        spun = DefaultAsyncHttpxClient(verify=False, event_hooks=self._ahooks)
         self._sync = OpenAI(**options, http_client=plain)
         self._async = AsyncOpenAI(**options, http_client=spun)
+        self.more = {"tools": CHAT_TOOLS, **self.more}
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -98,38 +57,28 @@ class ChatAgent:
         self._sync.close()
         await self._async.close()
 
-    async def converse(self, questions: Iterable[str]) -> Self:
-        """Ask each question, and answer tool calls until the model has finished."""
-        for question in questions:
-            self.history.append({"role": "user", "content": question})
-            for _ in range(ROUNDS_MAX):
-                if not await self.step():
-                    break
-        return self
+    def ask(self, request: Message, *, streams: bool) -> Message:
+        """Send a request, and return the message of the answer."""
+        answer: Any = self._sync.chat.completions.create(**request, stream=streams)
+        if streams:
+            return join([chunk.to_dict(warnings=False) for chunk in answer])
+        return _message(answer)
 
-    async def step(self) -> bool:
-        """Send the history, add the answer and the results of its calls; return if it had calls."""
-        request = {
-            "model": self.model,
-            "tools": CHAT_TOOLS,
-            "messages": list(self.history),
-            "stream": self.way.endswith("stream"),
-            **self.more,
-        }
-        if self.way.startswith("async"):
-            answer = await self._ask_async(request)
-        else:
-            answer = await asyncio.to_thread(self._ask_sync, request)
-        body = self._bodies[-1]
-        self.steps.append(ChatStep(json.loads(body)["messages"], body, self._marks[-1]))
-        kept = self._kept(answer)
-        self.history.append(kept)
-        for call in kept.get("tool_calls") or ():
-            result = {"role": "tool", "tool_call_id": call["id"], "content": "7 degrees, rain"}
-            self.history.append(result)
-        return bool(kept.get("tool_calls"))
+    async def ask_async(self, request: Message, *, streams: bool) -> Message:
+        """Send a request, and return the message of the answer."""
+        answer: Any = await self._async.chat.completions.create(**request, stream=streams)
+        if streams:
+            return join([chunk.to_dict(warnings=False) async for chunk in answer])
+        return _message(answer)
 
-    def _kept(self, answer: Message) -> Message:
+    def results(self, kept: Message) -> list[Message]:
+        """Return the messages with the results of its calls."""
+        return [
+            {"role": "tool", "tool_call_id": call["id"], "content": "7 degrees, rain"}
+            for call in kept.get("tool_calls") or ()
+        ]
+
+    def kept(self, answer: Message) -> Message:
         """Return the message that the history gets for an answer."""
         if self.keeps == "everything":
             return answer
@@ -152,30 +101,6 @@ class ChatAgent:
             for call in answer.get("tool_calls") or ()
         ]
         return kept | ({"tool_calls": calls} if calls else {})
-
-    def _ask_sync(self, request: Message) -> Message:
-        answer: Any = self._sync.chat.completions.create(**request)
-        if request["stream"]:
-            return join([chunk.to_dict(warnings=False) for chunk in answer])
-        return _message(answer)
-
-    async def _ask_async(self, request: Message) -> Message:
-        answer: Any = await self._async.chat.completions.create(**request)
-        if request["stream"]:
-            return join([chunk.to_dict(warnings=False) async for chunk in answer])
-        return _message(answer)
-
-    def _note(self, request: httpx2.Request) -> None:
-        self._bodies.append(request.read())
-
-    async def _anote(self, request: httpx2.Request) -> None:
-        self._bodies.append(await request.aread())
-
-    def _note_mark(self, response: httpx2.Response) -> None:
-        self._marks.append(response.headers.get(MARK, ""))
-
-    async def _anote_mark(self, response: httpx2.Response) -> None:
-        self._marks.append(response.headers.get(MARK, ""))
 
 
 def _message(answer: Any) -> Message:

@@ -1,11 +1,11 @@
-"""The two ways to a chat upstream: straight, or through a proxy in front of it."""
+"""The two ways to a judging upstream: straight, or through a proxy in front of it."""
 
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 from tests.e2e.proxies import proxied
-from tests.standin.chat import ChatStandIn
+from tests.standin.common.server import JudgingServer
 
 __all__ = ["Reach", "reached"]
 
@@ -16,7 +16,7 @@ PROFILES = {"kimi": "moonshot", "lenient": "generic"}
 
 
 @contextlib.asynccontextmanager
-async def reached(standin: ChatStandIn, reach: Reach, **more: Any) -> AsyncIterator[str]:
+async def reached(standin: JudgingServer, reach: Reach, **more: Any) -> AsyncIterator[str]:
     """
     Serve a stand-in; yield its base URL, or that of a proxy in front of it.
 

@@ -15,9 +15,10 @@ import pytest
 from openai import BadRequestError, DefaultAsyncHttpxClient, DefaultHttpxClient
 
 from tests.e2e.agent import Way
-from tests.e2e.chat_agent import CHAT_TOOLS, ROUNDS_MAX
+from tests.e2e.chat_agent import CHAT_TOOLS
 from tests.e2e.pairs import EVERY
 from tests.e2e.reach import Reach, reached
+from tests.e2e.sdk_loop import ROUNDS_MAX
 from tests.standin.chat import ChatStandIn, FamilyName
 
 WAYS: tuple[Way, ...] = get_args(Way)

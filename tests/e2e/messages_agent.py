@@ -1,0 +1,129 @@
+"""
+Messages agent: a tool loop on the SDK of Anthropic, as its users write them.
+
+The SDK keeps reasoning; the agent drops it, as frameworks and stores of histories do.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from anthropic import Anthropic, AsyncAnthropic, DefaultAsyncHttpxClient, DefaultHttpxClient
+
+from tests.e2e.sdk_loop import Message, SdkLoop
+
+__all__ = ["MESSAGES_TOOLS", "MessagesAgent", "MessagesKeeps"]
+
+MessagesKeeps = Literal["everything", "visible", "respelled", "worded"]
+"""
+What the client sends again of an answer.
+
+All of it; all except reasoning; the same in other words: a string for a text, and sorted members in
+the input of calls; or all except reasoning without a text.
+"""
+
+MESSAGES_TOOLS: list[Message] = [
+    {
+        "name": name,
+        "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
+    }
+    for name in ("get_weather", "find_trains")
+]
+REASONING = ("thinking", "redacted_thinking")
+
+
+@dataclass
+class MessagesAgent(SdkLoop):
+    """
+    A client with one conversation; see `SdkLoop`.
+
+    Attributes:
+        marks: Whether it marks the end of its history for the cache, as many do.
+    """
+
+    keeps: MessagesKeeps = "visible"
+    marks: bool = False
+
+    async def __aenter__(self) -> Self:
+        """Open both clients, with their own connections and without TLS certificates."""
+        base_url = self.base_url.removesuffix("/v1")  # the SDK adds it
+        options: Any = {"base_url": base_url, "api_key": self.api_key, "max_retries": 0}
+        plain = DefaultHttpxClient(verify=False, event_hooks=self._hooks)
+        spun = DefaultAsyncHttpxClient(verify=False, event_hooks=self._ahooks)
+        self._sync = Anthropic(**options, http_client=plain)
+        self._async = AsyncAnthropic(**options, http_client=spun)
+        self.more = {"tools": MESSAGES_TOOLS, "max_tokens": 4096, **self.more}
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close both clients."""
+        self._sync.close()
+        await self._async.close()
+
+    def ask(self, request: Message, *, streams: bool) -> Message:
+        """Send a request, and return the message of the answer."""
+        if not streams:
+            return _message(self._sync.messages.create(**self._marked(request)))
+        with self._sync.messages.stream(**self._marked(request)) as answer:
+            return _message(answer.get_final_message())
+
+    async def ask_async(self, request: Message, *, streams: bool) -> Message:
+        """Send a request, and return the message of the answer."""
+        if not streams:
+            return _message(await self._async.messages.create(**self._marked(request)))
+        async with self._async.messages.stream(**self._marked(request)) as answer:
+            return _message(await answer.get_final_message())
+
+    async def count(self) -> int:
+        """Return the tokens of the history, as the API counts them."""
+        rest = {name: value for name, value in self.more.items() if name != "max_tokens"}
+        asked: Any = {"model": self.model, "messages": self.history, **rest}
+        return (await self._async.messages.count_tokens(**asked)).input_tokens
+
+    def results(self, kept: Message) -> list[Message]:
+        """Return the message with the results of its calls."""
+        blocks = kept["content"] if isinstance(kept["content"], list) else []
+        results = [
+            {"type": "tool_result", "tool_use_id": block["id"], "content": "7 degrees, rain"}
+            for block in blocks
+            if block["type"] == "tool_use"
+        ]
+        return [{"role": "user", "content": results}] if results else []
+
+    def kept(self, answer: Message) -> Message:
+        """Return the message that the history gets for an answer."""
+        blocks = [block for block in answer["content"] if self._keeps(block)]
+        kept: Message = {"role": "assistant", "content": blocks}
+        if self.keeps == "respelled":
+            blocks = [_respelled(block) for block in blocks]
+            texts = [block["text"] for block in blocks if block["type"] == "text"]
+            kept["content"] = texts[0] if len(texts) == len(blocks) == 1 else blocks
+        return kept
+
+    def _keeps(self, block: Message) -> bool:
+        if block["type"] not in REASONING or self.keeps == "everything":
+            return True
+        return self.keeps == "worded" and bool(block.get("thinking"))
+
+    def _marked(self, request: Message) -> Message:
+        """Return a request with the mark of the cache at the end of its last message."""
+        *before, last = request["messages"]
+        if not self.marks:
+            return request
+        content = last["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        mark = {"cache_control": {"type": "ephemeral"}}
+        return {
+            **request,
+            "messages": [*before, {**last, "content": [*blocks[:-1], blocks[-1] | mark]}],
+        }
+
+
+def _message(answer: Any) -> Message:
+    made: Message = answer.to_dict(warnings=False)
+    return made
+
+
+def _respelled(block: Message) -> Message:
+    if "input" not in block:
+        return block
+    return {**block, "input": dict(sorted(block["input"].items()))}

@@ -1,0 +1,279 @@
+"""Anthropic Messages with the official SDK, and an upstream that checks the blocks it receives."""
+
+import contextlib
+import itertools
+from typing import Any, get_args
+
+import pytest
+from anthropic import BadRequestError
+
+from tests.e2e.agent import Way
+from tests.e2e.messages_agent import MessagesAgent, MessagesKeeps
+from tests.e2e.pairs import in_pairs
+from tests.e2e.reach import Reach, reached
+from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
+from tests.standin.messages import LOOPS, MODES, MessagesStandIn, ModeName
+
+WAYS: tuple[Way, ...] = get_args(Way)
+QUESTIONS = ("Where does it rain today?", "And tomorrow?")
+
+# (mode, a text of its refusal): those that refuse a client that drops reasoning.
+STRICT: dict[ModeName, str] = {
+    "manual": "Expected `thinking` or `redacted_thinking`, but found `",
+    "deepseek": "The `content[].thinking` in the thinking mode must be passed back to the API.",
+}
+# Those that accept it, and think worse.
+TOLERANT: tuple[ModeName, ...] = ("adaptive", "bound")
+SERVED = ("straight-everything", "proxied-everything", "proxied-visible", "proxied-respelled")
+
+
+def cases(served: str) -> tuple[Reach, MessagesKeeps]:
+    """Split an entry of SERVED."""
+    reach, _, keeps = served.partition("-")
+    reaches: tuple[Reach, ...] = get_args(Reach)
+    kept: tuple[MessagesKeeps, ...] = get_args(MessagesKeeps)
+    return next(one for one in reaches if one == reach), next(one for one in kept if one == keeps)
+
+
+def agent_of(
+    standin: MessagesStandIn, base_url: str, way: Way, keeps: MessagesKeeps, **more: Any
+) -> MessagesAgent:
+    """Return an agent that thinks in the mode of a stand-in."""
+    marks = more.pop("marks", False)
+    asked = {"thinking": dict(standin.mode.thinking), **more}
+    return MessagesAgent(base_url, standin.mode.model, way, keeps, asked, marks=marks)
+
+
+def profile_of(standin: MessagesStandIn) -> dict[str, str]:
+    """Return the settings of a proxy for a stand-in, whose host says nothing."""
+    return {"upstream_profile": standin.mode.profile}
+
+
+@in_pairs(mode=[*STRICT], loop=["one_call", "parallel", "chain", "preamble", "search"], way=WAYS)
+@pytest.mark.parametrize("keeps", ["visible", "respelled"])
+async def test_a_client_that_drops_reasoning_is_refused(
+    mode: ModeName, loop: Any, way: Way, keeps: MessagesKeeps
+) -> None:
+    """
+    Straight to the upstream, the second turn is refused, in the words of the vendor.
+
+    So the upstream of these tests does detect lost reasoning.
+    """
+    standin = MessagesStandIn(mode, loop=loop)
+    async with (
+        reached(standin, "straight") as base_url,
+        agent_of(standin, base_url, way, keeps) as agent,
+    ):
+        with pytest.raises(BadRequestError) as caught:
+            await agent.converse(QUESTIONS)
+    assert STRICT[mode] in str(caught.value.response.json()["error"]["message"])
+    assert [one.status for one in standin.received] == [200, 400]
+
+
+@in_pairs(mode=TOLERANT, loop=[*LOOPS], way=WAYS, served=["straight", "proxied"])
+async def test_a_tolerant_model_forgets(mode: ModeName, loop: Any, way: Way, served: Any) -> None:
+    """Straight to it, all reasoning is lost, and the prompt is read anew; not through the proxy."""
+    standin = MessagesStandIn(mode, loop=loop)
+    async with (
+        reached(standin, served, **profile_of(standin)) as base_url,
+        agent_of(standin, base_url, way, "visible") as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    assert_none_wrong(standin, agent.steps)
+    thought = loop != "plain"
+    is_whole = served == "proxied"
+    assert bool(standin.found("missing")) == (thought and not is_whole)
+    assert bool(standin.found("equal")) == (thought and is_whole)
+    # Whether the cache has the response, or ends with the request before it.
+    known = [after.cached > before.tokens for before, after in itertools.pairwise(standin.reads)]
+    assert all(known) == (is_whole or not thought)
+
+
+@in_pairs(mode=[*MODES], loop=[*LOOPS], way=WAYS, served=SERVED, marks=["marks", ""])
+async def test_a_client_is_served_all_its_turns(
+    mode: ModeName, loop: Any, way: Way, served: str, marks: str
+) -> None:
+    """All blocks are there, byte for byte, and all other members are as the client sent them."""
+    reach, keeps = cases(served)
+    standin = MessagesStandIn(mode, loop=loop)
+    async with (
+        reached(standin, reach, **profile_of(standin)) as base_url,
+        agent_of(standin, base_url, way, keeps, marks=bool(marks)) as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    if loop == "plain":
+        assert_none_wrong(standin, agent.steps)  # the model never thought, so nothing is due
+    else:
+        assert_all_there(standin, agent.steps)
+    if keeps == "everything":
+        assert [one.body for one in standin.received] == [step.body for step in agent.steps]
+
+
+@in_pairs(mode=TOLERANT, loop=["chain", "interleaved"], way=WAYS)
+async def test_a_client_that_skips_empty_blocks_is_served(
+    mode: ModeName, loop: Any, way: Way
+) -> None:
+    """A signature without a text is reasoning."""
+    standin = MessagesStandIn(mode, loop=loop)
+    async with (
+        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        agent_of(standin, base_url, way, "worded") as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    assert_all_there(standin, agent.steps)
+    assert all(step.mark for step in agent.steps)
+
+
+@in_pairs(mode=[*MODES], loop=["chain", "interleaved"], chunk=["1", "700"])
+async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk: str) -> None:
+    """Writes of any size change nothing."""
+    standin = MessagesStandIn(mode, loop=loop, chunk_bytes=int(chunk))
+    async with (
+        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        agent_of(standin, base_url, "async-stream", "visible") as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    assert_all_there(standin, agent.steps)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", ["async", "async-stream"])
+async def test_turns_that_look_alike_keep_their_own_reasoning(mode: ModeName, way: Way) -> None:
+    """With ids that repeat, and the same words in every turn, only the place of a turn is left."""
+    standin = MessagesStandIn(mode, loop="chain", repeats=True, ids="counter")
+    async with (
+        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        agent_of(standin, base_url, way, "visible") as agent,
+    ):
+        await agent.converse([*QUESTIONS, *QUESTIONS])
+    assert_all_there(standin, agent.steps)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_count_of_tokens_has_the_same_input(mode: ModeName) -> None:
+    """It is given the reasoning that the request itself would have."""
+    standin = MessagesStandIn(mode, loop="interleaved")
+    async with (
+        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        agent_of(standin, base_url, "async", "visible") as agent,
+    ):
+        await agent.converse(QUESTIONS[:1])
+        agent.history.append({"role": "user", "content": QUESTIONS[1]})
+        counted = await agent.count()
+        await agent.step()
+    count, asked = standin.judged[-2:]
+    assert count.received.path.endswith("/messages/count_tokens")
+    assert count.messages == asked.messages
+    assert count.refusal is asked.refusal is None
+    assert counted == standin.reads[-1].tokens
+
+
+# What a client may change of its history, after some turns.
+EDITS = ["question", "answer", "result", "system", "tools"]
+
+
+def edit(agent: MessagesAgent, what: str) -> int:
+    """Change the history of an agent; return the index of the message from which it differs."""
+    match what:
+        case "question":
+            agent.history[0] = {"role": "user", "content": "Where is it dry today?"}
+            return 0
+        case "answer":
+            at = max(n for n, one in enumerate(agent.history) if one["role"] == "assistant")
+            agent.history[at] = {"role": "assistant", "content": "Take an umbrella."}
+            return at
+        case "result":
+            (result,) = agent.history[2]["content"]
+            agent.history[2] = {"role": "user", "content": [{**result, "content": "Dry."}]}
+            return 2
+        case "system":
+            agent.more["system"] = "Be brief."
+        case _:
+            agent.more["tools"] = agent.more["tools"][:1]
+    return 0
+
+
+@in_pairs(what=EDITS, loop=["chain", "preamble", "interleaved", "redacted"], way=WAYS)
+async def test_nothing_is_injected_after_an_edit_of_a_bound_history(
+    what: str, loop: Any, way: Way
+) -> None:
+    """Nothing is refused either; what was made after the edit is injected from then on."""
+    standin = MessagesStandIn("bound", loop=loop)
+    async with (
+        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        agent_of(standin, base_url, way, "visible") as agent,
+    ):
+        await agent.converse(QUESTIONS)
+        asked, known = len(agent.steps), len(agent.history)
+        edited = edit(agent, what)
+        await agent.converse(["And next week?", "Next month?"])
+    assert_is_never_refused(standin, agent)
+    for one in standin.judged[asked:]:
+        states = {(each.index >= known, each.index > edited): each.state for each in one.findings}
+        for each in one.findings:
+            expected = "missing" if edited <= each.index < known else "equal"
+            assert each.state == expected, (states, each)
+    assert any(each.index >= known for each in standin.judged[-1].findings)
+
+
+def assert_is_never_refused(standin: MessagesStandIn, agent: MessagesAgent) -> None:
+    """Assert that each request of an agent was accepted at the first attempt."""
+    assert [one.refusal for one in standin.judged] == [None] * len(agent.steps)
+    assert standin.found("wrong", "other_model", "foreign", "filler") == []
+
+
+@in_pairs(what=["question", "result", "system", "tools"], way=WAYS)
+async def test_a_client_that_keeps_bound_blocks_after_an_edit_is_healed(
+    what: str, way: Way
+) -> None:
+    """Straight, it is refused for good; through the proxy, the retry lacks what no longer fits."""
+    for reach in get_args(Reach):
+        standin = MessagesStandIn("bound", loop="chain")
+        async with (
+            reached(standin, reach, **profile_of(standin)) as base_url,
+            agent_of(standin, base_url, way, "everything") as agent,
+        ):
+            await agent.converse(QUESTIONS[:1])
+            edit(agent, what)
+            is_straight = reach == "straight"
+            with (
+                pytest.raises(BadRequestError, match="is bound to a different conversation")
+                if is_straight
+                else contextlib.nullcontext()
+            ):
+                await agent.converse(["And next week?"])
+        refused = [one.refusal is not None for one in standin.judged]
+        assert refused[:5] == [False, False, False, True, False][: 4 if is_straight else 5]
+        assert not any(refused[4:])
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_switch_of_the_model_gets_no_reasoning_of_another(way: Way) -> None:
+    """Blocks of the first model are not injected for the second one, nor is anything refused."""
+    standin = MessagesStandIn("adaptive", loop="chain")
+    async with (
+        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        agent_of(standin, base_url, way, "visible") as agent,
+    ):
+        await agent.converse(QUESTIONS[:1])
+        known = len(agent.history)
+        agent.model = "claude-opus-4-8"
+        await agent.converse(QUESTIONS[1:])
+    assert_is_never_refused(standin, agent)
+    assert {one.state for one in standin.judged[-1].findings if one.index < known} == {"missing"}
+    assert {one.state for one in standin.judged[-1].findings if one.index >= known} == {"equal"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_response_that_was_cut_short_is_not_injected(way: Way) -> None:
+    """The API refuses or forgets it; the client goes on without an error."""
+    standin = MessagesStandIn("bound", loop="text", end="length")
+    async with (
+        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        agent_of(standin, base_url, way, "visible") as agent,
+    ):
+        await agent.converse(QUESTIONS[:1])
+        standin.behaviour.end = "complete"
+        await agent.converse(QUESTIONS[1:])
+    assert_is_never_refused(standin, agent)
+    assert [each.state for each in standin.judged[-1].findings] == ["missing"]
