@@ -283,11 +283,12 @@ def test_config_prints_the_settings_in_effect(
 
 def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """`demo` returns its exit code and ignores invalid settings."""
-    monkeypatch.setattr(demo, "run", {"responses": 7, "chat": 9}.get)
+    monkeypatch.setattr(demo, "run", {"responses": 7, "chat": 9, "messages": 11}.get)
     monkeypatch.setenv("REPLAY_MODE", "maybe")
 
     assert cli.main(["demo"]) == 7
     assert cli.main(["demo", "--dialect", "chat"]) == 9
+    assert cli.main(["demo", "--dialect", "messages"]) == 11
 
 
 def test_demo_serves_the_playground(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ __all__ = ["main"]
 
 USAGE_ERROR = 2
 UNHEALTHY = 1  # not 2, which Docker reserves
-DIALECTS = ("responses", "chat")  # importing them takes time; the first is the default
+DIALECTS = ("responses", "chat", "messages")  # importing them takes time; the first is the default
 
 EPILOG = """\
 A SIZE is 64MiB (powers of 1024), 64MB (powers of 1000) or a number of bytes. A DURATION is 7d, 12h,
@@ -143,7 +143,7 @@ def _parser(words: Sequence[str]) -> _Parser:
     text = "playground: keep the API, the proxy, the inspector and some agents running"
     one = show.add_mutually_exclusive_group()
     one.add_argument("--serve", action="store_true", help=text)
-    text = "wire format of the agent and the API: responses (the default) or chat"
+    text = "wire format of the agent and the API: responses (the default), chat or messages"
     one.add_argument("--dialect", choices=DIALECTS, default=DIALECTS[0], help=text)
     return parser
 

@@ -6,9 +6,10 @@ from typing import Any
 import aiohttp
 import pytest
 from openai import BadRequestError
-from reasoning_replay.demo import chat_upstream
-from reasoning_replay.demo.chat_model import ANSWER, CHAT_SCRIPT, Message
-from reasoning_replay.demo.chat_upstream import NO_MESSAGES, NO_REASONING, ScriptedChat
+from reasoning_replay.demo import scripted_api
+from reasoning_replay.demo.chat_model import CHAT_API, NO_REASONING
+from reasoning_replay.demo.scripted_api import NO_MESSAGES, Message, ScriptedApi
+from reasoning_replay.demo.scripted_steps import ANSWER, CALLS
 
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import CHAT_TOOLS, ChatAgent
@@ -19,13 +20,13 @@ QUESTIONS = ("Where does it rain today?", "And tomorrow?")
 
 
 @pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedChat]:
+async def upstream() -> AsyncIterator[ScriptedApi]:
     """A scripted upstream that listens."""
-    async with ScriptedChat() as upstream:
+    async with ScriptedApi(CHAT_API) as upstream:
         yield upstream
 
 
-async def ask(upstream: ScriptedChat, *messages: Message, **more: Any) -> tuple[int, Any]:
+async def ask(upstream: ScriptedApi, *messages: Message, **more: Any) -> tuple[int, Any]:
     """Send a history; return the status and the message, or the text of the error."""
     body = {"model": MODEL, "messages": list(messages), "tools": CHAT_TOOLS, **more}
     async with (
@@ -50,20 +51,20 @@ def results(message: Message) -> list[Message]:
 
 
 @pytest.mark.parametrize("way", ["sync", "sync-stream", "async", "async-stream"])
-async def test_a_client_that_keeps_everything_is_served(upstream: ScriptedChat, way: Way) -> None:
-    """The official SDK reads all answers, as JSON and as a stream, in the order of CHAT_SCRIPT."""
+async def test_a_client_that_keeps_everything_is_served(upstream: ScriptedApi, way: Way) -> None:
+    """The official SDK reads all answers, as JSON and as a stream, in the order of CALLS."""
     async with ChatAgent(upstream.base_url, MODEL, way, "everything") as agent:
         await agent.converse(QUESTIONS)
 
     said = [one for one in agent.history if one["role"] == "assistant"]
-    assert len(upstream.received) == len(said) == 2 * len(CHAT_SCRIPT)
-    assert [len(one.get("tool_calls") or ()) for one in said] == [*CHAT_SCRIPT, *CHAT_SCRIPT]
+    assert len(upstream.received) == len(said) == 2 * len(CALLS)
+    assert [len(one.get("tool_calls") or ()) for one in said] == [*CALLS, *CALLS]
     assert len({one["reasoning_content"] for one in said}) == len(said)
     assert said[-1]["content"] == ANSWER
 
 
 @pytest.mark.parametrize("way", ["sync", "async-stream"])
-async def test_a_client_that_drops_reasoning_is_refused(upstream: ScriptedChat, way: Way) -> None:
+async def test_a_client_that_drops_reasoning_is_refused(upstream: ScriptedApi, way: Way) -> None:
     """Its second request fails with the message of DeepSeek's API."""
     async with ChatAgent(upstream.base_url, MODEL, way, "declared") as agent:
         with pytest.raises(BadRequestError, match="must be passed back to the API"):
@@ -71,7 +72,7 @@ async def test_a_client_that_drops_reasoning_is_refused(upstream: ScriptedChat, 
     assert len(upstream.received) == 2
 
 
-async def test_the_key_is_demanded_in_the_current_round(upstream: ScriptedChat) -> None:
+async def test_the_key_is_demanded_in_the_current_round(upstream: ScriptedApi) -> None:
     """Null is absent, an empty text is not, and a new question exempts earlier rounds."""
     _, message = await ask(upstream, ASK)
     bare = without(message)
@@ -85,7 +86,7 @@ async def test_the_key_is_demanded_in_the_current_round(upstream: ScriptedChat) 
 
 @pytest.mark.parametrize("more", [{"tools": []}, {"thinking": {"type": "disabled"}}])
 async def test_without_tools_or_thinking_nothing_is_demanded(
-    upstream: ScriptedChat, more: dict[str, Any]
+    upstream: ScriptedApi, more: dict[str, Any]
 ) -> None:
     """A history without reasoning is accepted then."""
     _, message = await ask(upstream, ASK)
@@ -95,7 +96,7 @@ async def test_without_tools_or_thinking_nothing_is_demanded(
 
 
 @pytest.mark.parametrize("way", ["sync", "async-stream"])
-async def test_with_low_effort_it_calls_without_a_thought(upstream: ScriptedChat, way: Way) -> None:
+async def test_with_low_effort_it_calls_without_a_thought(upstream: ScriptedApi, way: Way) -> None:
     """As in DeepSeek's answers, the key is there, with an empty text, and it is demanded."""
     more = {"reasoning_effort": "low"}
     async with ChatAgent(upstream.base_url, MODEL, way, "everything", more) as agent:
@@ -108,7 +109,7 @@ async def test_with_low_effort_it_calls_without_a_thought(upstream: ScriptedChat
     assert await ask(upstream, ASK, bare, *results(bare), **more) == (400, NO_REASONING)
 
 
-async def test_a_forbidden_call_is_not_made(upstream: ScriptedChat) -> None:
+async def test_a_forbidden_call_is_not_made(upstream: ScriptedApi) -> None:
     """Without tools, or if none may be called, it answers at once."""
     ways: list[dict[str, Any]] = [{"tools": []}, {"tool_choice": "none"}]
     for more in ways:
@@ -117,7 +118,7 @@ async def test_a_forbidden_call_is_not_made(upstream: ScriptedChat) -> None:
 
 
 async def test_other_requests_are_refused(
-    upstream: ScriptedChat, monkeypatch: pytest.MonkeyPatch
+    upstream: ScriptedApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A body without messages is a 400; only the newest requests are kept."""
     async with aiohttp.ClientSession() as session:
@@ -127,7 +128,7 @@ async def test_other_requests_are_refused(
                 assert response.status == 400
                 assert (await response.json())["error"]["message"] == NO_MESSAGES
     assert upstream.received == []
-    monkeypatch.setattr(chat_upstream, "RECEIVED_MAX", 1)
+    monkeypatch.setattr(scripted_api, "RECEIVED_MAX", 1)
     for _ in range(2):
         await ask(upstream, ASK)
     assert len(upstream.received) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from reasoning_replay import demo
-from reasoning_replay.demo import agent_loop
+from reasoning_replay.demo import wires
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web import app
 
@@ -91,7 +91,7 @@ def test_says_when_nothing_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the direct loop does not fail, the demo exits with 1."""
-    monkeypatch.setattr(agent_loop, "MODEL", "gpt-4o")  # does not reason
+    monkeypatch.setattr(wires, "MODEL", "gpt-4o")  # does not reason
 
     assert demo.run() == 1
     out = capsys.readouterr().out

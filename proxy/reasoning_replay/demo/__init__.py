@@ -6,28 +6,28 @@ It needs no key and no network: its three servers use free loopback ports and st
 """
 
 import asyncio
-import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import aiohttp
 
-from reasoning_replay.demo.agent_loop import Loop, run_loop
-from reasoning_replay.demo.chat_loop import run_chat_loop
-from reasoning_replay.demo.chat_upstream import ScriptedChat
+from reasoning_replay.demo.agent_loop import Loop, Wire, run_loop
+from reasoning_replay.demo.chat_model import CHAT_API
+from reasoning_replay.demo.messages_model import MESSAGES_API
 from reasoning_replay.demo.playground import serve
+from reasoning_replay.demo.scripted_api import ScriptedApi
 from reasoning_replay.demo.side_by_side import Ink, side_by_side
 from reasoning_replay.demo.upstream import ScriptedUpstream
+from reasoning_replay.demo.wires import CHAT, MESSAGES, RESPONSES
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
 __all__ = ["Dialect", "run", "serve"]
 
-Dialect = Literal["responses", "chat"]
-_RunLoop = Callable[[str], Awaitable[Loop]]
+Dialect = Literal["responses", "chat", "messages"]
 
 DEADLINE_S: Final = 20.0  # the demo takes a fraction of a second, unless the machine hangs
 
@@ -52,14 +52,19 @@ For either, set one variable in your app and change nothing else:
 
     OPENAI_BASE_URL=http://127.0.0.1:8080/v1
 """
-CHAT_CLOSING: Final = """\
-What to do next, with a key of DeepSeek:
+MESSAGES_OPENING: Final = """\
+One agent loop, run twice against a built-in API that is as strict about reasoning as Anthropic's.
+The client speaks Messages and drops thinking blocks, as many frameworks and stored chats do.
+Each turn shows the blocks that upstream received; + marks reasoning that the proxy injected.
+"""
+KEY_CLOSING: Final = """\
+What to do next, with a key of {vendor}:
 
-  reasoning-replay serve --upstream-url https://api.deepseek.com/v1
+  reasoning-replay serve --upstream-url {url}
 
 Set one variable in your app and change nothing else:
 
-    OPENAI_BASE_URL=http://127.0.0.1:8080/v1
+    {variable}
 """
 
 
@@ -73,26 +78,16 @@ class _Show:
         closing: The text after the page, if all is as expected.
         wanted_error: What the direct loop must fail with.
         profile: The setting `upstream_profile` of the proxy.
-        playing: Runs the upstream; yields its base URL and the loop against a base URL.
+        upstream: Makes the upstream.
+        wire: What the client sends and reads.
     """
 
     opening: str
     closing: str
     wanted_error: str
-    profile: Literal["generic", "deepseek"]
-    playing: Callable[[], contextlib.AbstractAsyncContextManager[tuple[str, _RunLoop]]]
-
-
-@contextlib.asynccontextmanager
-async def _responses() -> AsyncIterator[tuple[str, _RunLoop]]:
-    async with ScriptedUpstream() as upstream:
-        yield upstream.base_url, lambda base_url: run_loop(base_url, upstream)
-
-
-@contextlib.asynccontextmanager
-async def _chat() -> AsyncIterator[tuple[str, _RunLoop]]:
-    async with ScriptedChat() as upstream:
-        yield upstream.base_url, lambda base_url: run_chat_loop(base_url, upstream)
+    profile: Literal["generic", "deepseek", "anthropic"]
+    upstream: Callable[[], ScriptedUpstream | ScriptedApi]
+    wire: Wire
 
 
 SHOWS: Final[dict[Dialect, _Show]] = {
@@ -101,14 +96,32 @@ SHOWS: Final[dict[Dialect, _Show]] = {
         closing=CLOSING,
         wanted_error="was provided without its required 'reasoning' item",
         profile="generic",
-        playing=_responses,
+        upstream=ScriptedUpstream,
+        wire=RESPONSES,
     ),
     "chat": _Show(
         opening=CHAT_OPENING,
-        closing=CHAT_CLOSING,
+        closing=KEY_CLOSING.format(
+            vendor="DeepSeek",
+            url="https://api.deepseek.com/v1",
+            variable="OPENAI_BASE_URL=http://127.0.0.1:8080/v1",
+        ),
         wanted_error="must be passed back to the API",
         profile="deepseek",
-        playing=_chat,
+        upstream=lambda: ScriptedApi(CHAT_API),
+        wire=CHAT,
+    ),
+    "messages": _Show(
+        opening=MESSAGES_OPENING,
+        closing=KEY_CLOSING.format(
+            vendor="Anthropic",
+            url="https://api.anthropic.com/v1",
+            variable="ANTHROPIC_BASE_URL=http://127.0.0.1:8080",
+        ),
+        wanted_error="Expected `thinking` or `redacted_thinking`",
+        profile="anthropic",
+        upstream=lambda: ScriptedApi(MESSAGES_API),
+        wire=MESSAGES,
     ),
 }
 
@@ -143,17 +156,17 @@ def run(dialect: Dialect = "responses") -> int:
 
 
 async def _both(show: _Show) -> tuple[Loop, Loop]:
-    async with asyncio.timeout(DEADLINE_S), show.playing() as (upstream_url, run_one):
+    async with asyncio.timeout(DEADLINE_S), show.upstream() as upstream:
         settings = Settings(
-            upstream_url=upstream_url,
+            upstream_url=upstream.base_url,
             upstream_profile=show.profile,
             listen="127.0.0.1:0",
             admin_listen="127.0.0.1:0",
             log_level="error",
         )
         async with running(settings) as app:
-            straight = await run_one(upstream_url)
-            return straight, await run_one(f"{app.url}/v1")
+            straight = await run_loop(upstream.base_url, upstream, show.wire)
+            return straight, await run_loop(f"{app.url}/v1", upstream, show.wire)
 
 
 def _faults(show: _Show, straight: Loop, proxied: Loop) -> list[str]:

@@ -1,65 +1,70 @@
 """
-Scripted chat model: the answers of the demo's Chat Completions API, as JSON and as stream chunks.
+Scripted chat model: the demo's Chat Completions, as strict about reasoning as DeepSeek's API.
 
-It follows CHAT_SCRIPT: one entry for each step since the last user message. A request without
-function tools gets a text at once, and one that switches thinking off gets no reasoning. With
-`reasoning_effort: low` it calls tools without a thought, and says so by an empty text.
+With thinking on and tools in a request, it refuses each assistant message after the last one of the
+user that lacks the key `reasoning_content`, with the error message of DeepSeek's API. A request
+that switches thinking off gets no reasoning. With `reasoning_effort: low` it calls tools without a
+thought, and says so by an empty text.
 """
 
-import itertools
 import json
 import secrets
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from reasoning_replay.demo.example_values import example
-from reasoning_replay.demo.scripted_model import CITIES
+from reasoning_replay.demo.scripted_api import Api, Message
+from reasoning_replay.demo.scripted_steps import ANSWER, BYTES_PER_TOKEN, next_step, pieces_of
 
-__all__ = ["CHAT_SCRIPT", "Message", "answer_for", "chunks_of", "completion_of", "thinks"]
+__all__ = ["CHAT_API", "NO_REASONING"]
 
-Message = dict[str, Any]
-
-# The calls of each answer, in order; the last one is a text. Each has reasoning.
-CHAT_SCRIPT: Final = (1, 2, 0)
-ANSWER: Final = "All of them. This answer is scripted, so take an umbrella."
 REASONING: Final = "reasoning_content"
-BYTES_PER_TOKEN: Final = 4
+NO_REASONING: Final = "The `reasoning_content` in the thinking mode must be passed back to the API."
 
 
-def thinks(body: Message) -> bool:
+def _thinks(body: Message) -> bool:
     """Return whether thinking is on, which is the default."""
     return (body.get("thinking") or {}).get("type") != "disabled"
 
 
-def answer_for(body: Message) -> Message:
+def _refusal(body: Message) -> str:
+    """Refuse a message of the current round that lacks its reasoning; null is absent."""
+    lacks = any(
+        message.get("role") == "assistant" and message.get(REASONING) is None
+        for message in _since_asked(body["messages"])
+    )
+    return NO_REASONING if lacks and _thinks(body) and body.get("tools") else ""
+
+
+def _message_for(body: Message) -> Message:
     """Return the assistant message that answers a request."""
-    since = since_asked(body["messages"])
+    since = _since_asked(body["messages"])
     tools = [tool["function"] for tool in body.get("tools") or () if "function" in tool]
-    may_call = tools and body.get("tool_choice") != "none"
-    step = sum(message.get("role") == "assistant" for message in since)
-    count = CHAT_SCRIPT[step % len(CHAT_SCRIPT)] if may_call else 0
-    answered = sum(message.get("role") == "tool" for message in since)
-    cities = [CITIES[(answered + at) % len(CITIES)] for at in range(count)]
-    message: Message = {"role": "assistant", "content": "" if cities else ANSWER}
-    if thinks(body):
-        plan = f"I need the weather of {' and '.join(cities)}." if cities else "I know enough."
-        thought = f"Step {step + 1}, note {secrets.token_hex(4)}: {plan}"
-        message[REASONING] = "" if cities and body.get("reasoning_effort") == "low" else thought
-    if cities:
-        tool = tools[step % len(tools)]
-        message["tool_calls"] = [_call(tool, at, city) for at, city in enumerate(cities)]
+    step = next_step(
+        sum(message.get("role") == "assistant" for message in since),
+        sum(message.get("role") == "tool" for message in since),
+        may_call=bool(tools) and body.get("tool_choice") != "none",
+    )
+    message: Message = {"role": "assistant", "content": "" if step.cities else ANSWER}
+    if _thinks(body):
+        is_brief = step.cities and body.get("reasoning_effort") == "low"
+        message[REASONING] = "" if is_brief else step.thought
+    if step.cities:
+        tool = tools[step.number % len(tools)]
+        message["tool_calls"] = [_call(tool, at, city) for at, city in enumerate(step.cities)]
     return message
 
 
-def since_asked(messages: list[Message]) -> list[Message]:
+def _since_asked(messages: list[Message]) -> list[Message]:
     """Return the messages after the last one of the user: the current round."""
     asked_at = max((at for at, one in enumerate(messages) if one.get("role") == "user"), default=-1)
     return messages[asked_at + 1 :]
 
 
-def completion_of(body: Message, message: Message) -> Message:
+def _completion_for(body: Message) -> Message:
     """Return a complete answer; its tokens are estimated from bytes."""
+    message = _message_for(body)
     read, wrote = (len(json.dumps(each)) // BYTES_PER_TOKEN for each in (body, message))
     reason = "tool_calls" if "tool_calls" in message else "stop"
     return {
@@ -76,16 +81,21 @@ def completion_of(body: Message, message: Message) -> Message:
     }
 
 
-def chunks_of(completion: Message) -> Iterator[Message]:
+def _frames(completion: Message) -> Iterator[bytes]:
     """Yield an answer as stream chunks: reasoning, text, calls, and then reason and usage."""
     (choice,) = completion["choices"]
     head = {name: completion[name] for name in ("id", "created", "model")}
     head["object"] = "chat.completion.chunk"
     for delta in _deltas(choice["message"]):
         unfinished = {"index": 0, "delta": delta, "finish_reason": None}
-        yield {**head, "choices": [unfinished], "usage": None}
+        yield _frame({**head, "choices": [unfinished], "usage": None})
     last = {"index": 0, "delta": {"content": ""}, "finish_reason": choice["finish_reason"]}
-    yield {**head, "choices": [last], "usage": completion["usage"]}
+    yield _frame({**head, "choices": [last], "usage": completion["usage"]})
+    yield b"data: [DONE]\n\n"
+
+
+def _frame(chunk: Message) -> bytes:
+    return f"data: {json.dumps(chunk)}\n\n".encode()
 
 
 def _call(tool: Message, at: int, city: str) -> Message:
@@ -98,18 +108,25 @@ def _call(tool: Message, at: int, city: str) -> Message:
 def _deltas(message: Message) -> Iterator[Message]:
     yield {"role": "assistant", "content": "", **({REASONING: ""} if REASONING in message else {})}
     for name in (REASONING, "content"):
-        for word in _words(message.get(name) or ""):
+        for word in pieces_of(message.get(name) or ""):
             yield {name: word}
     for call in message.get("tool_calls") or ():
         function = call["function"]
         yield {"tool_calls": [call | {"function": function | {"arguments": ""}}]}
-        for word in _words(function["arguments"]):
+        for word in pieces_of(function["arguments"]):
             rest = {"index": call["index"], "function": {"arguments": word}}
             yield {"tool_calls": [rest]}
 
 
-def _words(text: str) -> Iterator[str]:
-    """Yield a text word by word, with the spaces."""
-    words = text.split(" ") if text else []
-    for word, after in itertools.zip_longest(words, [" "] * (len(words) - 1), fillvalue=""):
-        yield word + after
+def _error(message: str) -> Message:
+    kind = "invalid_request_error"
+    return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
+
+
+CHAT_API: Final = Api(
+    path="/chat/completions",
+    refusal=_refusal,
+    answer=_completion_for,
+    frames=_frames,
+    error=_error,
+)

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from reasoning_replay.demo.chat_upstream import ScriptedChat
+from reasoning_replay.demo.chat_model import CHAT_API
+from reasoning_replay.demo.scripted_api import ScriptedApi
 from reasoning_replay.demo.traffic import keep_talking
 from reasoning_replay.demo.upstream import ScriptedUpstream
 from reasoning_replay.settings.model import Settings
@@ -109,7 +110,7 @@ async def playground(
     Raises:
         OSError: A port cannot be opened.
     """
-    async with ScriptedUpstream(word_s, ScriptedChat(word_s)) as upstream:
+    async with ScriptedUpstream(word_s, [ScriptedApi(CHAT_API, word_s)]) as upstream:
         settings = Settings(
             upstream_url=upstream.base_url,
             listen=listen,

@@ -19,8 +19,8 @@ from typing import Final, Literal
 import aiohttp
 
 from reasoning_replay.demo.agent_loop import TURNS_MAX
-from reasoning_replay.demo.chat_loop import DECLARED
 from reasoning_replay.demo.scripted_model import Item
+from reasoning_replay.demo.wires import CHAT
 
 __all__ = ["HABITS", "Habit", "keep_talking"]
 
@@ -212,7 +212,7 @@ class _ChatAgent(_Agent):
 
     async def _ask(self, base_url: str, history: list[Item]) -> list[Item]:
         body = {"messages": history, "tools": CHAT_TOOLS, "reasoning_effort": self._habit.effort}
-        text = await self._sent(f"{base_url}/chat/completions", body)
+        text = await self._sent(f"{base_url}{CHAT.path}", body)
         if not text:
             return []
         if self._habit.streams:
@@ -220,14 +220,10 @@ class _ChatAgent(_Agent):
         return [json.loads(text)["choices"][0]["message"]]
 
     def _results(self, output: list[Item]) -> list[Item]:
-        return [
-            {"role": "tool", "tool_call_id": call["id"], "content": RESULT}
-            for message in output
-            for call in message.get("tool_calls") or ()
-        ]
+        return CHAT.results(output)
 
     def _without_reasoning(self, output: list[Item]) -> list[Item]:
-        return [{name: one[name] for name in DECLARED if name in one} for one in output]
+        return CHAT.kept(output)
 
     def _kept(self, item: Item) -> Item:
         return item

@@ -10,13 +10,14 @@ import hashlib
 import itertools
 import json
 import secrets
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Final, Self
 
 from aiohttp import web
 
-from reasoning_replay.demo.chat_upstream import HOST, ScriptedChat
 from reasoning_replay.demo.issued_items import IssuedItems, Refused, keep
+from reasoning_replay.demo.scripted_api import HOST, ScriptedApi
 from reasoning_replay.demo.scripted_model import (
     SCRIPT,
     Item,
@@ -45,13 +46,13 @@ class ScriptedUpstream:
         received: The `input` of the newest requests, refused ones included.
     """
 
-    def __init__(self, word_s: float = 0.0, chat: ScriptedChat | None = None) -> None:
+    def __init__(self, word_s: float = 0.0, others: Iterable[ScriptedApi] = ()) -> None:
         """
         Start with nothing issued.
 
         Args:
             word_s: Time for one word of a response, in seconds; thinking takes some words' time.
-            chat: Answers Chat Completions under the same base URL.
+            others: Other APIs under the same base URL.
         """
         self.base_url = ""
         self.received: list[list[Item]] = []
@@ -61,8 +62,8 @@ class ScriptedUpstream:
         self._prefixes: dict[bytes, None] = {}  # digests of the histories that the cache holds
         app = web.Application(client_max_size=BODY_MAX_BYTES)
         app.router.add_post("/v1/responses", self._respond)
-        if chat is not None:
-            app.router.add_post("/v1/chat/completions", chat.respond)
+        for other in others:
+            app.router.add_post(f"/v1{other.path}", other.respond)
         app.router.add_route("*", "/{path:.*}", _unknown_path)
         app.on_response_prepare.append(_add_request_id)
         # A client may leave at any time, which aiohttp would log with a traceback.
