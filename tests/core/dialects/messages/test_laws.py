@@ -180,6 +180,45 @@ def test_removing_what_was_injected_leaves_the_clients_bytes(
         person.go_on(tenant.learn(sent, *person.emit(shape, words), model=model), saying)
 
 
+def respelled(message: Message, how: int, model: str) -> Message:
+    """
+    Return a message as other clients spell it; each bit of `how` is a habit.
+
+    What a bound model reads stays the same: a text or a list of one, marks, null members, order.
+    """
+    content = message["content"]
+    blocks = [text(content)] if isinstance(content, str) else content
+    if how & 1:
+        mark = {"cache_control": {"type": "ephemeral"}, "citations": None}
+        blocks = [*blocks[:-1], blocks[-1] | mark]
+    if how & 2:
+        blocks = [dict(reversed(block.items())) for block in blocks]
+    if how & 4 and message["role"] == "assistant" and model == MODEL:
+        blocks = [_respelled(block) for block in blocks]
+    if how & 8 and len(blocks) == 1 and [*blocks[0]] == ["type", "text"]:
+        return message | {"content": blocks[0]["text"]}
+    return message | {"content": blocks}
+
+
+def _respelled(block: Block) -> Block:
+    if "input" in block:
+        return block | {"input": dict(reversed(block["input"].items()))}
+    return block | {"text": f"\n {block['text']}  "} if block.get("text") else block
+
+
+@settings(max_examples=120, deadline=None)
+@given(TAPES, MODELS, st.lists(st.integers(0, 15), min_size=9, max_size=9))
+def test_a_clients_spelling_changes_nothing(
+    tape: list[Any], model: str, spellings: list[int]
+) -> None:
+    """The same reasoning is injected, whatever the client did to the text around it."""
+    tenant, person = Tenant(), Person(0, "toolu_{drawn}")
+    for (_, shape, words, saying), how in zip(tape, spellings, strict=False):
+        sent = [respelled(message, how, model) for message in dropped(person.history)]
+        assert held(tenant.send(sent, model)) == held(person.history)
+        person.go_on(tenant.learn(sent, *person.emit(shape, words), model=model), saying)
+
+
 @settings(max_examples=150, deadline=None)
 @given(TAPES, st.data())
 def test_nothing_is_injected_after_an_edit(tape: list[Any], data: st.DataObject) -> None:
