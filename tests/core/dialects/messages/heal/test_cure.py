@@ -137,6 +137,21 @@ def test_the_clients_own_block_is_left_out_alone() -> None:
     assert tenant.decide(given).body is given
 
 
+def test_blocks_that_another_model_made_are_left_out_together() -> None:
+    """Upstream names the first one only; the others may be good for the model that made them."""
+    tenant, asked = Tenant(), "claude-opus-4-6"
+    told = history(tenant)
+    mine = [thought("", "M"), text("This is said by the model that is asked now.")]
+    told += [tenant.learn(dropped(told), *mine, model=asked), user("Go on.")]
+    given = body_of(told, asked)
+    cured = tenant.cure(given, given, f"messages.1.content.0: {INVALID}")
+    assert cured is not None
+    assert signatures(cured.body) == ["M"]
+    assert len(cured.lost) == 1
+    mixed = [*told[:7], *dropped(told[7:])]  # what the proxy injected is not touched
+    assert left(tenant, mixed, f"messages.3.content.0: {INVALID}", asked) == ["M"]
+
+
 def test_foreign_blocks_are_left_alone_by_setting() -> None:
     """Then, every request with one is refused, and healed."""
     tenant = Tenant(settings_of(repairs=()))

@@ -5,7 +5,8 @@ Cure: the smallest edit that makes a refused request acceptable, without inventi
 
 - Reasoning is missing: all that is known is injected, also what an earlier request lacked.
 - A block is not accepted: it is left out. If the proxy injected it, so are the others that it
-  injected into that message.
+  injected into that message. If the client sends it, so are those that are not known to be of this
+  model: upstream names the first one only.
 - A block is bound to another history: it is left out, and so is all reasoning after it, which is
   bound to a history with that block.
 - The latest message was modified, or reasoning is switched off, or not accepted at all: what the
@@ -66,8 +67,7 @@ def cure(case: RefusedMessages) -> Cure | None:
         return None
     now = read_request(body, {})
     lost = _blobs(reasoning_in(case.sent)) - _blobs(reasoning_in(now))
-    is_proof = case.diagnosis.kind in (RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED)
-    return _cure(case, body, lost if is_proof else frozenset())
+    return _cure(case, body, _proven(case, ours, lost))
 
 
 _Gone = Callable[[int, MessagesItem], bool]
@@ -77,7 +77,13 @@ def _gone(case: RefusedMessages, ours: _Blocks) -> _Gone:
     """Return which reasoning blocks of the refused request must be left out."""
     kind, message, block = case.diagnosis.kind, case.diagnosis.message, case.diagnosis.block
     if kind is RefusalKind.BLOB and message >= 0 and block >= 0:
-        return lambda index, item: index == message and (index in ours or item.number == block)
+        if message in ours:
+            return lambda index, _: index == message
+        known = _blobs_of_model(case)
+        return lambda index, item: (
+            index not in ours
+            and (item.blob not in known or (index, item.number) == (message, block))
+        )
     if kind is RefusalKind.BINDING and message >= 0 and block >= 0:
         return lambda index, item: (
             index > message or (index == message and (index in ours or item.number >= block))
@@ -86,6 +92,25 @@ def _gone(case: RefusedMessages, ours: _Blocks) -> _Gone:
         latest = message if message >= 0 else max(reasoning_in(case.sent), default=-1)
         return lambda index, _: index == latest and index in ours
     return lambda index, _: index in ours
+
+
+def _proven(case: RefusedMessages, ours: _Blocks, lost: frozenset[bytes]) -> frozenset[bytes]:
+    """Return which of the lost blobs upstream is known to refuse."""
+    kind, message, block = case.diagnosis.kind, case.diagnosis.message, case.diagnosis.block
+    if kind not in (RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED):
+        return frozenset()
+    if kind is RefusalKind.BLOB and block >= 0 and message not in ours:
+        items = reasoning_in(case.sent).get(message, [])
+        return lost & {item.blob for item in items if item.number == block}
+    return lost
+
+
+def _blobs_of_model(case: RefusedMessages) -> frozenset[bytes]:
+    """Return the blobs that are known to be of the model that the request names."""
+    turns = (turn for turn in case.turns if case.sent.model in turn.models)
+    return frozenset(
+        blob for turn in turns for item in turn.items for part in item.run for blob in part.blobs
+    )
 
 
 def _without(case: RefusedMessages, gone: _Gone, ours: _Blocks) -> bytes:
