@@ -118,7 +118,7 @@ def test_it_needs_no_sdk() -> None:
     """The demo imports neither the SDK nor the tests, so it starts quickly."""
     program = (
         "import sys; from reasoning_replay import demo; "
-        "sys.exit(demo.run() or bool({'openai', 'tests'} & {*sys.modules}))"
+        "sys.exit(demo.run() or bool({'anthropic', 'openai', 'tests'} & {*sys.modules}))"
     )
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, check=False)  # noqa: S603
