@@ -85,6 +85,21 @@ async def test_a_block_that_is_not_accepted_is_taken_back_and_never_sent_again(
         assert len(w.upstream.received) == 4
 
 
+async def test_a_type_that_a_model_of_a_cloud_does_not_accept_is_remembered() -> None:
+    """The path alone names the model; another model at this upstream is not affected."""
+    async with world(base="") as w:
+        other = VERTEX.replace(MODEL, "claude-opus-4-6")
+        w.upstream.answers(answer(*BLOCKS), refusal(UNKNOWN), DONE, DONE, answer(*BLOCKS), DONE)
+        await send(w, ASK, path=VERTEX, model=None)
+        assert (await send(w, *LOST, path=VERTEX, model=None)).mark == (
+            "injected=0, refused=1, healed=field"
+        )
+        assert (await send(w, *LOST, path=VERTEX, model=None)).mark == "injected=0"
+        await send(w, ASK, path=other, model=None)
+        await send(w, *LOST, path=other, model=None)
+        assert messages(w) == WHOLE
+
+
 @pytest.mark.parametrize(("text", "word"), [(DISABLED, "switched_off"), (OPAQUE, "input")])
 async def test_an_edit_that_is_refused_for_another_reason_is_taken_back_once(
     text: str, word: str

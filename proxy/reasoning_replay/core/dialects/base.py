@@ -407,8 +407,12 @@ class Dialect(Protocol[RequestT, RefusalT]):
         """Return the request to send instead of a refused one; None to forward the refusal."""
         ...
 
-    def learn(self, scope: bytes, refusal: RefusalT, cure: Cure) -> None:
-        """Record an accepted cure: upstream would refuse the content that it leaves out again."""
+    def learn(self, scope: bytes, refusal: RefusalT, cure: Cure, model: str) -> None:
+        """
+        Record an accepted cure: upstream would refuse the content that it leaves out again.
+
+        The model is the one of the request's `Origin`: the body may not name it.
+        """
         ...
 
     def note_issued(self, account: Account, turn: Turn) -> None:

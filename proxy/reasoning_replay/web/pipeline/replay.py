@@ -201,10 +201,7 @@ class Replay:
         """Learn from an accepted cure: the reasoning that it lacks would be refused again."""
         if exchange.scope is None:
             return
-        await self._offloader.run(
-            partial(self.dialect.learn, exchange.scope, refusal, cure),
-            is_long=is_long(cure.body),
-        )
+        self.dialect.learn(exchange.scope, refusal, cure, exchange.request.model)
         for turn in cure.withheld:
             records = withheld_records(turn, cure.lost.__contains__)
             await self._store.save(

@@ -127,5 +127,5 @@ def test_no_request_fetches_a_completion_and_an_unknown_refusal_is_not_cured() -
     assert (refusal.kind, refusal.is_understood) == ("other", False)
     assert question.request.body is body
     assert dialect.cure(b"s", bodies, question, refusal, LookupResult()) is None
-    dialect.learn(b"s", refusal, Cure(body))
+    dialect.learn(b"s", refusal, Cure(body), "m")
     dialect.note_issued(NO_ACCOUNT, *learned(Chats()).store.turns.values())

@@ -165,5 +165,5 @@ class Tenant:
         found = self.store.recall(question.request)
         cured = self.dialect.cure(CALLER.scope, bodies, question, refusal, found)
         if cured is not None:
-            self.dialect.learn(CALLER.scope, refusal, cured)
+            self.dialect.learn(CALLER.scope, refusal, cured, question.request.model)
         return cured

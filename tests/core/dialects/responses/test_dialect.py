@@ -270,7 +270,7 @@ def test_a_blob_that_was_refused_is_not_injected_again() -> None:
     assert cured is not None
     assert "reasoning" not in {item.get("type") for item in input_of(cured.body)}
     assert list(cured.withheld) == held.turns
-    one.learn(SCOPE, refusal, cured)
+    one.learn(SCOPE, refusal, cured, "gpt-5.6-sol")
     assert Outcome.INJECTED not in decided(one, given, held).outcomes
     other = Caller(b"another scope", NO_ACCOUNT)
     asked = one.ask(given, {}, other.scope)
@@ -293,7 +293,7 @@ def test_a_request_is_cured_with_or_without_a_scope(scope: bytes | None) -> None
         C1["type"],
         "function_call_output",
     ]
-    one.learn(SCOPE, refusal, cured)
+    one.learn(SCOPE, refusal, cured, "gpt-4o")
     again = decided(one, given, LookupResult())
     assert again.repairs == {Repair.FOREIGN: 1}
 

@@ -162,9 +162,9 @@ class ChatDialect:
         planned = plan.apply(given.body)
         return cure(RefusedChat(sent, given, refusal, planned, found.turns, self._fills))
 
-    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure) -> None:
+    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
         """See `Dialect.learn`."""
-        self._refusals.learn(scope, refusal, cure, read_request(cure.body, {}).model)
+        self._refusals.learn(scope, refusal, cure, model)
 
     def note_issued(self, account: Account, turn: Turn) -> None:
         """See `Dialect.note_issued`."""

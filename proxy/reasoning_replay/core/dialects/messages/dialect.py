@@ -162,12 +162,11 @@ class MessagesDialect:
         named = {turn.id for turn in cured.withheld}
         return replace(cured, withheld=tuple(t for t in found.turns if t.id in named))
 
-    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure) -> None:
+    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
         """See `Dialect.learn`."""
         for blob in cure.lost:
             self._refusals.refuse(scope, BLOB, blob)
         if refusal.kind is RefusalKind.FIELD:
-            model = read_request(cure.body, {}).model
             self._refusals.refuse(scope, RefusalKind.FIELD, model)
 
     def note_issued(self, account: Account, turn: Turn) -> None:

@@ -173,13 +173,12 @@ class ResponsesDialect:
         named = {turn.id for turn in cured.withheld}
         return replace(cured, withheld=tuple(t for t in found.turns if t.id in named))
 
-    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure) -> None:
+    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
         """See `Dialect.learn`."""
         for blob in cure.lost:
             self._refusals.refuse(scope, RefusalKind.BLOB, blob)
         if refusal.kind in _OF_MODEL:
-            model = family(read_request(cure.body, {}).model)
-            self._refusals.refuse(scope, refusal.kind, model)
+            self._refusals.refuse(scope, refusal.kind, family(model))
 
     def note_issued(self, account: Account, turn: Turn) -> None:
         """See `Dialect.note_issued`."""

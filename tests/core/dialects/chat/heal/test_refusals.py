@@ -27,6 +27,7 @@ from tests.core.dialects.chat.heal.requests import (
 )
 
 SCOPE = b"scope"
+MODEL = "vendor-large"
 CALLER = Caller(SCOPE, NO_ACCOUNT)
 SETTINGS = ChatSettings(
     is_shadow=False,
@@ -77,7 +78,7 @@ def healed(
     assert question.lookups
     cure = one.cure(SCOPE, bodies, question, refusal, found)
     if cure is not None:
-        one.learn(SCOPE, refusal, cure)
+        one.learn(SCOPE, refusal, cure, MODEL)
     return cure
 
 
@@ -156,7 +157,7 @@ def test_a_filler_is_used_again_once_it_was_accepted() -> None:
     own = [ASK, message(CALL, reasoning_content="mine"), OUTPUT]
     assert decided(one, LookupResult(), *own).outcomes == {Outcome.PRESENT: 1}
     shadow = dialect(fills=True, is_shadow=True)
-    shadow.learn(SCOPE, LACKS, cure)
+    shadow.learn(SCOPE, LACKS, cure, MODEL)
     assert decided(shadow, LookupResult(), *LOST).body == body(*LOST)
 
 
@@ -182,7 +183,7 @@ def test_a_body_that_cannot_be_edited_is_sent_as_the_client_sent_it() -> None:
     edited = RefusedBodies(SURROGATE, b'{"messages":[]}')
     cure = one.cure(SCOPE, edited, question, LACKS, LookupResult())
     assert cure == Cure(SURROGATE, is_clients_own=True)
-    one.learn(SCOPE, LACKS, Cure(body(ASK), degraded=1))
+    one.learn(SCOPE, LACKS, Cure(body(ASK), degraded=1), MODEL)
     given = SURROGATE.replace(b'"m"', b'"vendor-large"')
     question = one.ask(given, {}, SCOPE)
     assert one.decide(CALLER, given, question, None, is_created=True).body is given
