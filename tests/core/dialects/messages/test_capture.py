@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reasoning_replay.core.dialects import turn_capture
 from reasoning_replay.core.dialects.base import Usage
 from reasoning_replay.core.dialects.messages.capture import place_of
+from reasoning_replay.core.dialects.messages.items import read_block
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn
 
@@ -124,7 +125,16 @@ def test_reasoning_that_says_nothing_is_absent(said: Block) -> None:
 def test_unsigned_reasoning_is_captured() -> None:
     """Some upstreams do not sign; the profile decides whether it may be sent."""
     (item,) = whole_turn_of(stream(thought("Hm", None), text("Hi"))).items
-    assert [(part.has_blob, part.blobs) for part in item.run] == [(False, ())]
+    (part,) = item.run
+    assert not part.has_blob
+    assert part.blobs == (read_block(part.raw).blob,)
+
+
+def test_a_response_of_two_models_gives_nothing() -> None:
+    """After a fallback, each block before it is of another model than those after it."""
+    moved = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}
+    turn = whole_turn_of(stream(THOUGHT, text("Hm"), moved, thought("", "El=="), text("Hi")))
+    assert shape(turn) == [("message", [], True), ("fallback", [], False), ("message", [], True)]
 
 
 def test_a_lone_surrogate_outside_of_reasoning() -> None:
@@ -246,6 +256,15 @@ def test_limits() -> None:
         captured.close()
         assert captured.gave_up == why
         assert captured.snapshot(1).turn is None
+
+
+def test_many_small_blocks_are_too_large() -> None:
+    """Each block takes memory, whatever its size in the stream is."""
+    many = capture(1 << 20)
+    for n in range(2000):
+        many.feed(start(n, {}))
+    many.close()
+    assert many.gave_up == "too_large"
 
 
 def test_many_events_are_parsed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:

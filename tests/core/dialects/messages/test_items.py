@@ -18,6 +18,7 @@ from reasoning_replay.core.history.items import Role
 TOOL_ID = "toolu_01QiEjkBaC9vDtcLcogRZGdj"
 CALL = {"type": "tool_use", "id": TOOL_ID, "name": "add", "input": {"a": 1, "b": "x"}}
 THOUGHT = {"type": "thinking", "thinking": "", "signature": "Eg=="}
+UPLOAD = {"type": "container_upload", "file_id": "f"}
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -107,6 +108,7 @@ def test_empty_and_damaged_messages(raw: bytes, kinds: list[str]) -> None:
         ("It’s  fine", [{"type": "text", "text": "It's fine ", "citations": None}]),  # noqa: RUF001
         ([CALL], [{"name": "add", **CALL, "input": {"b": "x", "a": 1.0}, **MARK}]),
         ([CALL | {"input": {"n": [0.5, 2.0]}}], [CALL | {"input": {"n": [0.5, 2]}}]),
+        ([UPLOAD], [UPLOAD | MARK]),
     ],
 )
 def test_the_same_content_in_any_form(one_form: Any, other: Any) -> None:
@@ -186,12 +188,13 @@ def test_length_of_content() -> None:
 
 
 def test_signatures_and_redacted_data_identify_reasoning() -> None:
-    """A block without one, and a block that is not reasoning, has no blob."""
+    """A block without one is known by its bytes; a block that is not reasoning has no blob."""
     redacted = {"type": "redacted_thinking", "data": "Eg=="}
     assert one("assistant", THOUGHT).blob == one("assistant", redacted).blob
     assert one("assistant", THOUGHT).blob == blob_digest(b'"Eg=="') != b""
-    assert one("assistant", THOUGHT | {"signature": ""}).blob == b""
-    assert one("assistant", {"type": "thinking", "thinking": "x"}).blob == b""
+    made = ({"type": "thinking", "thinking": words} for words in ("x", "x", "y"))
+    unsigned = [one("assistant", block).blob for block in made]
+    assert unsigned[0] == unsigned[1] != unsigned[2]
     assert one("assistant", CALL).blob == b""
 
 

@@ -15,6 +15,7 @@ from tests.core.dialects.messages.streams import (
     thought,
 )
 from tests.core.dialects.messages.tenant import (
+    BOUND,
     Message,
     Tenant,
     assistant,
@@ -24,6 +25,7 @@ from tests.core.dialects.messages.tenant import (
     settings_of,
     user,
 )
+from tests.core.world import World
 
 ASK, GO = user("What is the weather in Paris?"), user("Go on, and tell me about Rome")
 LONG = text("It is sunny in Paris, and warm.")
@@ -139,6 +141,32 @@ def test_merged_messages_get_nothing() -> None:
     merged = [ASK, assistant(CALL, *dropped([second])[0]["content"]), result(CALL_ID), GO]
     assert tenant.send(merged) == merged
     assert tenant.outcomes(merged) == {"guarded_form": 2}
+
+
+def test_a_paused_turn_and_its_continuation_are_two_messages() -> None:
+    """The first is sent back as the last message; each gets its own blocks, then and later."""
+    tenant = Tenant()
+    first = tenant.learn([ASK], THOUGHT, SEARCH, reason="pause_turn")
+    assert tenant.send(dropped([ASK, first])) == [ASK, first]
+    second = tenant.learn(dropped([ASK, first]), FOUND, LATE, LONG)
+    assert tenant.send(dropped([ASK, first, second, GO])) == [ASK, first, second, GO]
+
+
+@pytest.mark.parametrize("model", [MODEL, BOUND])
+def test_what_was_missed_stays_missed_although_ids_are_certain(model: str) -> None:
+    """Another replica may not have found the turn; upstream has seen the message without it."""
+    tenant = Tenant()
+    made = tenant.learn([ASK], THOUGHT, CALL, model=model)
+    history = [ASK, made, result(CALL_ID)]
+    away, tenant.store = tenant.store, World()
+    second = tenant.learn(dropped(history), LATE, SECOND, model=model)
+    for turn in away.turns.values():
+        tenant.store.keep(turn)
+    history += [second, result(SECOND["id"])]
+    want = [*dropped(history[:3]), *history[3:]]
+    assert tenant.send(dropped(history), model) == want
+    third = tenant.learn(dropped(history), thought("", "Et=="), LONG, model=model)
+    assert tenant.send(dropped([*history, third, GO]), model) == [*want, third, GO]
 
 
 @pytest.mark.parametrize("own", [THOUGHT, LATE, REDACTED, thought("other", "other")])

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from reasoning_replay.core.dialects.messages.profiles import GENERIC
 
-from tests.core.dialects.messages.streams import THOUGHT, answer, call, text, thought
+from tests.core.dialects.messages.streams import MODEL, THOUGHT, answer, call, text, thought
 from tests.core.dialects.messages.tenant import (
     BOUND,
     Message,
@@ -14,6 +15,7 @@ from tests.core.dialects.messages.tenant import (
     body_of,
     dropped,
     result,
+    settings_of,
     user,
 )
 
@@ -30,8 +32,15 @@ class Client:
         self.top = TOP | top
         self.history: list[Message] = [user("Start with number 0, please.")]
 
-    def turn(self, *, fails: bool = False, passes: bool = False, inner: bool = False) -> None:
-        """Send the history without reasoning, and add the next response to it."""
+    def turn(
+        self,
+        *,
+        fails: bool = False,
+        passes: bool = False,
+        inner: bool = False,
+        model: str = MODEL,
+    ) -> None:
+        """Send the history without reasoning, and add the next response to it, by that model."""
         n = len(self.history)
         made = [thought(f"T{n}", f"S{n}"), text(f"This is the answer number {n} to that.")]
         if inner:
@@ -39,8 +48,10 @@ class Client:
         if passes:
             self.history.append(assistant(*made))
         else:
-            sent = dropped(self.history)
-            self.history.append(self.tenant.learn(sent, *made, fails=fails, **self.top))
+            body = body_of(dropped(self.history), **self.top)
+            decided = self.tenant.decide(body, fails=fails)
+            self.tenant.keep(decided, answer(*made, model=model))
+            self.history.append(assistant(*made))
         calls = [block["id"] for block in made if block["type"] == "tool_use"]
         self.history.append(result(*calls) if calls else user(f"Go on after number {n}, please."))
 
@@ -207,6 +218,31 @@ def test_a_turn_of_another_model_is_no_part_of_this() -> None:
     sent[0] = user("I said something else, and I want that to count.")
     assert mine.received(sent) == ["S1", "S3"]
     assert not any(turn.binding for turn in mine.tenant.store.turns.values())
+
+
+def test_the_response_names_the_model_of_an_alias() -> None:
+    """A gateway's own name may lead to a model that binds; the edit comes before its reasoning."""
+    mine = Client(model="smart")
+    mine.tenant = Tenant(settings_of(GENERIC))
+    for _ in range(3):
+        mine.turn(model=BOUND)
+    assert mine.received() == ["S1", "S3", "S5"]
+    sent = dropped(mine.history)
+    sent[2] = user("I said something else, and I want that to count.")
+    assert mine.received(sent) == ["S1"]
+
+
+def test_an_alias_that_leads_to_another_model_from_now_on() -> None:
+    """What was injected before stays; reasoning of which the history is not known is guarded."""
+    mine = Client(model="smart")
+    mine.tenant = Tenant(settings_of(GENERIC))
+    mine.turn()
+    mine.turn()
+    assert mine.received() == ["S1", "S3"]
+    mine.turn(model=BOUND)
+    assert mine.received() == ["S1", "S3"]
+    mine.turn(model=BOUND)
+    assert mine.received() == ["S1", "S3", "S7"]
 
 
 def test_a_turn_without_a_binding_is_guarded() -> None:

@@ -43,6 +43,7 @@ _END = re.compile(rb'message_stop|"error"')
 # the API has withdrawn it.
 _CUT_SHORT = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 _ERROR = "error"
+_FALLBACK = "fallback"  # another model continues after this block
 _TEXTS = ("thinking", "signature", "data")
 _EMPTY = b'""'
 
@@ -110,8 +111,7 @@ class MessagesCapture(TurnCapture):
         if len(answer) > self._max_bytes:
             self._give_up("too_large")
             return
-        blocks = map(bytes, message.content or ())
-        self._finish([raw if raw in answer else json_spans.unmarked(raw) for raw in blocks])
+        self._finish([_as_written(bytes(raw), answer) for raw in message.content or ()])
 
     def _give_up(self, reason: str) -> None:
         super()._give_up(reason)
@@ -178,8 +178,9 @@ class _Emission:
             if item.type != MESSAGE or item.words:
                 self._items.append((item, run))
                 run = []
-        # After the last run, a block is needed that tells where the run belongs.
-        self._is_whole = not run
+        # After the last run, a block is needed that tells where the run belongs. A message of two
+        # models has a rule of its own for its reasoning.
+        self._is_whole = not run and all(item.type != _FALLBACK for item, _ in self._items)
 
     def items(self, *, is_cut_short: bool) -> list[Emitted]:
         """Return the items, each with its run: all of them can be injected later, or none."""
@@ -201,6 +202,12 @@ def place_of(part: Reasoning) -> int:
     return int(part.id.rpartition(".")[2])
 
 
+def _as_written(raw: bytes, answer: bytes) -> bytes:
+    """Return a block of a response as upstream wrote it, although it was read with marks."""
+    plain = json_spans.unmarked(raw)
+    return raw if plain is raw or raw in answer else plain
+
+
 def _reasoning_of(raw: bytes, item: MessagesItem, place: int) -> Reasoning | None:
     """Return a reasoning block in its injectable form; None if it would damage a request."""
     try:
@@ -210,8 +217,8 @@ def _reasoning_of(raw: bytes, item: MessagesItem, place: int) -> Reasoning | Non
         return None
     if any(json_spans.text(members[name]) is None for name in _TEXTS if name in members):
         return None
-    blob = blob_digest(item.value)
-    return Reasoning(f"{item.type}.{place}", raw, (blob,) if blob else (), bool(blob))
+    has_blob = bool(blob_digest(item.value))
+    return Reasoning(f"{item.type}.{place}", raw, (item.blob,), has_blob)
 
 
 def _readable(raw: bytes) -> MessagesItem:

@@ -16,7 +16,7 @@ from reasoning_replay.core.dialects.continuation import (
 from reasoning_replay.core.dialects.messages.binding import prefix_of
 from reasoning_replay.core.dialects.messages.heal.block_editor import without_blocks
 from reasoning_replay.core.dialects.messages.heal.diagnosis import RefusalKind
-from reasoning_replay.core.dialects.messages.placement import BoundPlan, plan_injection
+from reasoning_replay.core.dialects.messages.placement import plan_injection
 from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest, read_request
 from reasoning_replay.core.dialects.refusal_memory import BLOB, RefusalMemory
@@ -75,11 +75,12 @@ class RequestPlanner:
         known = continuation_of(
             request, found, held, stores=False, switched_off=request.is_switched_off
         )
-        plan, prefix = BoundPlan(Plan(), b"")
         is_refused = self._refusals.is_refused(caller.scope, RefusalKind.FIELD, request.model)
-        if not (known.has_failed or is_refused):
+        if known.has_failed or is_refused:
+            plan, prefix = Plan(), self._prefix_of(request)
+        else:
             plan, prefix = plan_injection(request, known.matched, self.profile)
-        if self._is_shadow or (not prefix and self.profile.is_bound(request.model)):
+        if self._is_shadow:
             prefix = self._prefix_of(request)
         base = body if request is given else request.body
         return Decision(
@@ -101,7 +102,7 @@ class RequestPlanner:
 
     def _prefix_of(self, request: MessagesRequest) -> bytes:
         """Return the digest of a request that is sent without edits."""
-        return prefix_of(request) if self.profile.is_bound(request.model) else b""
+        return prefix_of(request) if self.profile.may_bind(request.model) else b""
 
     def _repaired(
         self, caller: Caller, request: MessagesRequest

@@ -54,6 +54,8 @@ _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 _JOINED = frozenset({"text", "thinking", "content"})
 _WHOLE = frozenset({"signature", "data"})
 _INPUT = "partial_json"
+# Memory of a block without its bytes.
+_BLOCK_BYTES = 1024
 
 
 def read_event(data: bytes) -> Event | None:
@@ -170,7 +172,7 @@ class BlockJoiner:
     The blocks that the events of a stream form together.
 
     Attributes:
-        size_bytes: Bytes that are kept.
+        size_bytes: Estimated memory, in bytes.
     """
 
     def __init__(self) -> None:
@@ -181,7 +183,7 @@ class BlockJoiner:
 
     def start(self, index: int | None, block: Raw) -> None:
         """Add a block; an index that is used again is that of the new block from now on."""
-        self.size_bytes += len(bytes(block))
+        self.size_bytes += len(bytes(block)) + _BLOCK_BYTES
         made = self._by_index[index] = _Block(_members(block))
         self._blocks.append(made)
 

@@ -149,8 +149,10 @@ class MessagesItem(msgspec.Struct, gc=False, eq=False):
 
     @property
     def blob(self) -> bytes:
-        """Digest that identifies a reasoning block; b"" if it is not signed."""
-        return blob_digest(self.value) if self.role is Role.REASONING else b""
+        """Digest of a reasoning block's signature, or of its bytes without one; else b""."""
+        if self.role is not Role.REASONING:
+            return b""
+        return blob_digest(self.value) or digest(b"unsigned", self.raw)
 
     @property
     def content(self) -> bytes:
@@ -248,8 +250,9 @@ def read_block(raw: bytes, place: BlockPlace = ALONE) -> MessagesItem:
             kind, Role.REASONING, start, end, value, message=message, number=number, raw=raw
         )
     value = fields.input if fields.input is not NONE else fields.content
+    plain = _unmarked(raw)
     if value is NONE and kind != _RESULT:
-        value = Raw(raw)
+        value = Raw(plain)
     return MessagesItem(
         kind,
         role,
@@ -260,7 +263,7 @@ def read_block(raw: bytes, place: BlockPlace = ALONE) -> MessagesItem:
         name=fields.name or "",
         message=message,
         number=number,
-        raw=_unmarked(raw),
+        raw=plain,
     )
 
 

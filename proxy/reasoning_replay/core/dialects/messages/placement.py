@@ -80,7 +80,7 @@ class _Planner:
         planned = {group.message.start: made for group in groups if (made := self._plan(group))}
         self._note_unknown(groups)
         due, prefix = set(planned), b""
-        if self._profile.is_bound(self._request.model):
+        if self._needs_prefix(groups):
             bound = {start: made.bound for start, made in planned.items()}
             due, prefix = walk(self._request, groups, bound)
         edits: list[Edit] = []
@@ -98,6 +98,17 @@ class _Planner:
             outcomes[note.outcome] = outcomes.get(note.outcome, 0) + note.items
         notes = tuple(sorted(self._notes, key=lambda note: note.place))
         return BoundPlan(Plan(tuple(edits), outcomes, notes), prefix)
+
+    def _needs_prefix(self, groups: Sequence[MessageGroup]) -> bool:
+        """Return whether the request's history may be what reasoning is bound to."""
+        turns = [turn for group in groups for turn in group.turns.values()]
+        if turns:
+            return any(map(self._is_bound, turns))
+        return self._profile.may_bind(self._request.model)
+
+    def _is_bound(self, turn: Turn) -> bool:
+        """Return whether a turn is bound: by the requested model, or by the one that responded."""
+        return any(map(self._profile.is_bound, (self._request.model, *turn.models)))
 
     def _plan(self, group: MessageGroup) -> _Planned | None:
         """Return the reasoning of a turn for its message; None, with a note, if it must not go."""
@@ -124,7 +135,8 @@ class _Planner:
         if edits is None:
             self._note(group, outcome or Outcome.GUARDED_FORM, len(parts))
             return None
-        return _Planned(group, parts, BoundEdits(turn, edits, place_of(parts[-1][1])))
+        bound = BoundEdits(turn, edits, place_of(parts[-1][1]), self._is_bound(turn))
+        return _Planned(group, parts, bound)
 
     def _is_verbatim(self, group: MessageGroup, turn: Turn) -> bool:
         """Return whether the blocks of a message are those of a turn, all of them, in order."""

@@ -33,11 +33,13 @@ class BoundEdits(NamedTuple):
 
     Attributes:
         blocks_before: Number of blocks of the message before its last run of reasoning.
+        is_bound: Whether the reasoning is bound to the history before it.
     """
 
     turn: Turn
     edits: Sequence[Edit]
     blocks_before: int
+    is_bound: bool
 
 
 class PrefixWalk(NamedTuple):
@@ -75,23 +77,26 @@ def walk(
     for n, (start, end) in enumerate(spans):
         form = forms[n]
         made = planned.get(start)
-        if made is not None and made.turn.binding == _binding_in(request, later[n], made, prefix):
+        if made is not None and _fits(request, later[n], made, prefix):
             edits = (Edit(a - start, b - start, new) for a, b, new in made.edits)
             changed = normal(json_spans.apply(request.body[start:end], edits))
             rest = zip(forms[n + 1 :], later[n + 1 :], strict=True)
-            if _was_seen(after(prefix, changed), after(prefix, form), rest):
+            if not made.is_bound or _was_seen(after(prefix, changed), after(prefix, form), rest):
                 due.add(start)
                 form = changed
         prefix = after(prefix, form)
     return PrefixWalk(due, prefix)
 
 
-def _binding_in(
+def _fits(
     request: MessagesRequest, group: MessageGroup | None, made: BoundEdits, prefix: bytes
-) -> bytes:
-    """Return what reasoning in the place of a message's last run would be bound to."""
+) -> bool:
+    """Return whether the history before a message's last run is the one that it is bound to."""
+    if not made.is_bound:
+        return True
     blocks = group.message.blocks[: made.blocks_before] if group is not None else []
-    return binding_of(prefix, own_of(request.body[start:end] for start, end in blocks))
+    own = own_of(request.body[start:end] for start, end in blocks)
+    return made.turn.binding == binding_of(prefix, own)
 
 
 def _was_seen(

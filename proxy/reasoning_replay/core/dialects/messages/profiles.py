@@ -41,6 +41,10 @@ class Profile(Upstream):
             return _UNBOUND.search(name) is None
         return self.is_signed  # a name that only the account knows
 
+    def may_bind(self, model: str) -> bool:
+        """Return whether the response may show that the model binds: a gateway's own name."""
+        return self.is_bound(model) or _SERIES not in model.lower()
+
 
 _VERSION = (("anthropic-version", "2023-06-01"),)
 _ALL = (

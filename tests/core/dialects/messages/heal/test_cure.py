@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.messages.profiles import GENERIC
 from reasoning_replay.core.history.sent_items import DIGEST_BYTES
 
 from tests.core.dialects.messages.heal.test_diagnosis import INVALID
@@ -118,6 +119,17 @@ def test_a_block_that_upstream_cannot_read_is_left_out_and_withheld() -> None:
     assert changes == [("removed", "thinking")] * 2
     assert len(cured.sent.injected) == 2 * DIGEST_BYTES
     assert signatures(tenant.decide(body_of(told)).body) == ["S0", "S2"]  # remembered
+
+
+def test_an_unsigned_block_that_upstream_does_not_accept_is_never_sent_again() -> None:
+    """It is known by its bytes."""
+    tenant = Tenant(settings_of(GENERIC))
+    made = tenant.learn([user("Hi")], thought("Hm", None), text(LONG))
+    told = dropped([user("Hi"), made, user("Go on")])
+    cured, sent = healed(tenant, told, f"messages.1.content.0: {INVALID}")
+    assert cured is not None
+    assert cured.body == body_of(told) != sent
+    assert tenant.send(told) == told
 
 
 def test_the_clients_own_block_is_left_out_alone() -> None:
