@@ -125,6 +125,10 @@ class Adapter(Protocol):
         """Locate the messages of a request, of all roles."""
         ...
 
+    def binds(self, request: str) -> bool:
+        """Return whether the model accepts reasoning only after the history that it had."""
+        ...
+
     def said(self, raw: str) -> Said:
         """Parse one message of a request."""
         ...

@@ -56,6 +56,10 @@ class Chat:
         at = rawjson.member(request, "messages")
         return rawjson.elements(request, at.start) if at is not None else []
 
+    def binds(self, request: str) -> bool:
+        """See `Adapter.binds`."""
+        return False
+
     def said(self, raw: str) -> Said:
         """Parse one element of `messages`."""
         return _said(json.loads(raw), raw)

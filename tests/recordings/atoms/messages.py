@@ -5,6 +5,7 @@ The judge's own reading of the wire, written from the facts and the recordings.
 """
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ _REASONING = frozenset({"thinking", "redacted_thinking"})
 _FIELDS = ("thinking", "signature", "data")
 _CONTENT = "content"
 _MARK = "cache_control"
+_BINDING = re.compile(r"claude-[a-z]+-(?:5[-.][1-9]|[6-9])(?!\d)")
 
 Block = Mapping[str, Any]
 
@@ -41,6 +43,10 @@ class Messages:
         """Locate the elements of `messages`."""
         at = rawjson.member(request, "messages")
         return rawjson.elements(request, at.start) if at is not None else []
+
+    def binds(self, request: str) -> bool:
+        """Return whether the model checks the history before its blocks: Claude 5.1 and later."""
+        return _BINDING.search(str(json.loads(request).get("model"))) is not None
 
     def said(self, raw: str) -> Said:
         """Parse one element of `messages`."""

@@ -8,7 +8,7 @@ from tests.recordings.atoms.adapter import Adapter, Role, Said
 from tests.recordings.atoms.client import Take, Variant
 from tests.recordings.atoms.tape import Recording
 
-__all__ = ["Reason", "reason_of", "twin_of"]
+__all__ = ["Reason", "bound_of", "reason_of", "twin_of"]
 
 Line = tuple[Role, tuple[str, ...]]
 # What has fewer letters and digits recurs by chance.
@@ -24,6 +24,9 @@ class Reason(StrEnum):
         "the client lost a part of the answer, and the rest is short, with no message before it"
     )
     TWIN = "another conversation of the tenant has the same history, the same answer and its ids"
+    BOUND = (
+        "its model binds it to all that precedes it, and the client has forgotten a part of that"
+    )
     LOOKALIKE = "the same, except for ids of calls, which are short, counted or were sent as well"
 
 
@@ -38,6 +41,12 @@ def reason_of(adapter: Adapter, this: Take) -> Reason | None:
     history = _history(adapter, this.body.decode())
     has_text = any(atom.value for at in this.kept for atom in history[at].held)
     return Reason.VISIBLE if has_text else Reason.EMPTY
+
+
+def bound_of(adapter: Adapter, this: Take) -> Reason | None:
+    """Return the reason why the history before an exchange's reasoning is not the one it had."""
+    is_cut = this.variant is Variant.HEAD_CUT
+    return Reason.BOUND if is_cut and adapter.binds(this.body.decode()) else None
 
 
 def twin_of(adapter: Adapter, this: Take, mix: Iterable[Recording]) -> Reason | None:

@@ -35,7 +35,7 @@ from tests.recordings.atoms.client import Variant
 from tests.recordings.atoms.judge import Result
 from tests.recordings.atoms.known import CHAT, MESSAGES, Known
 from tests.recordings.atoms.messages import Messages
-from tests.recordings.atoms.reasons import Reason, reason_of, twin_of
+from tests.recordings.atoms.reasons import Reason, bound_of, reason_of, twin_of
 from tests.recordings.atoms.runs import KINDS, Played, alone, changing, mix, one_tenant, own
 from tests.recordings.atoms.tape import Recording, load
 from tests.redis_server import redis_server
@@ -110,7 +110,7 @@ def excuses(
     for one in played:
         reason = reason_of(adapter, one.take)
         if reason is None and one.is_lacking:
-            reason = twin_of(adapter, one.take, others)
+            reason = bound_of(adapter, one.take) or twin_of(adapter, one.take, others)
         if reason is not None:
             found[one.name] = reason
     return found

@@ -54,6 +54,20 @@ def test_any_other_change_is_an_alteration(sent: str, got: str) -> None:
         ADAPTER.additions(sent, got)
 
 
+@pytest.mark.parametrize(
+    ("model", "binds"),
+    [
+        ("claude-opus-5-5", True),
+        ("anthropic.claude-fable-5-1-v1:0", True),
+        ("claude-opus-5-20260901", False),
+        ("claude-sonnet-4-6", False),
+    ],
+)
+def test_newer_models_bind_reasoning_to_its_history(model: str, binds: bool) -> None:
+    """The check began with 5.1."""
+    assert ADAPTER.binds(f'{{"model":"{model}","messages":[]}}') is binds
+
+
 def test_reasoning_is_taken_out_of_a_message() -> None:
     """Only blocks that hold these atoms alone."""
     whole = said(THOUGHT, TEXT, OPAQUE, CALL)
