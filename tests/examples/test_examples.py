@@ -1,6 +1,7 @@
 """Each example works as examples/README.md describes it: against the playground, without a key."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -19,11 +20,14 @@ from reasoning_replay.settings.model import Settings
 from tests.docs.page_tables import ROOT
 from tests.image.installing import environment, pip
 from tests.programs import require
+from tests.web.messages.exchanges import CALL, REDACTED, TEXT, THOUGHT, answer, messages
+from tests.web.world import world
 
 FOLDER = ROOT / "examples"
 PAGE = (FOLDER / "README.md").read_text()
 ROW = re.compile(r"^\| \[(\S+)\]\(\1\) \| (.*?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
 HEADER = re.compile(r"^x-reasoning-replay: (.*)$", re.MULTILINE)
+SUNNY = {"type": "text", "text": "It is 7 degrees and it rains in both cities."}
 # `make test` runs the examples that need no download.
 SLOW = pytest.mark.skipif(
     os.environ.get("REPLAY_TEST_ALL") != "1",
@@ -55,6 +59,7 @@ async def place(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Playground]:
 async def played(base_url: str, *command: str | Path, cwd: Path = ROOT) -> tuple[int, str]:
     """Run a program against a base URL; return its exit code and both of its outputs."""
     environ = {**os.environ, "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "any"}
+    environ |= {"ANTHROPIC_BASE_URL": base_url, "ANTHROPIC_API_KEY": "any"}
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,
@@ -80,9 +85,10 @@ def test_each_file_is_on_the_page() -> None:
     for name, example in EXAMPLES.items():
         text = (FOLDER / name).read_text()
         assert len(text.splitlines()) <= 40
-        if name != "codex.toml":
+        is_program = Path(name).suffix not in (".toml", ".json")
+        if is_program:
             assert example.run in text
-        if "install" in example.install and name != "codex.toml":
+        if "install" in example.install and is_program:
             assert f"Run it with:   {example.install} && {example.run}\n" in text
 
 
@@ -128,6 +134,26 @@ async def test_a_framework_for_python(place: Playground, tmp_path: Path, name: s
 
 @SLOW
 @pytest.mark.timeout(400)
+async def test_the_sdk_of_anthropic(tmp_path: Path) -> None:
+    """It drops each thinking block, and upstream receives all of them."""
+    name = "anthropic_python.py"
+    python = environment(tmp_path) / "bin" / "python"
+    await asyncio.to_thread(pip, "--python", python, "install", "anthropic")
+    async with world() as w:
+        w.upstream.answers(
+            answer(THOUGHT, TEXT, CALL),
+            answer(REDACTED, SUNNY, reason="end_turn", number=2),
+            answer(SUNNY, reason="end_turn", number=3),
+        )
+        assert_it_shows(name, *await played(w.app.url, python, FOLDER / name))
+        assert [one["content"] for one in messages(w)[1::2]] == [
+            [THOUGHT, TEXT, CALL],
+            [REDACTED, SUNNY],
+        ]
+
+
+@SLOW
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", ["openai_node.mjs", "vercel_ai_sdk.mjs"])
 async def test_a_framework_for_javascript(place: Playground, tmp_path: Path, name: str) -> None:
     """The newest version of the framework works with the example."""
@@ -147,6 +173,15 @@ def npm(command: str, folder: Path) -> None:
         if "npm" in os.environ.get("REPLAY_TEST_REQUIRE", "").split(","):
             pytest.fail(got.stderr)
         pytest.skip("the package index of npm cannot be reached")
+
+
+# --- Claude Code ---
+
+
+def test_claude_code_uses_the_address_of_the_proxy() -> None:
+    """Its settings have the proxy's default address, without the version."""
+    read = json.loads((FOLDER / "claude_code.json").read_text())
+    assert read == {"env": {"ANTHROPIC_BASE_URL": f"http://{Settings().listen}"}}
 
 
 # --- Codex CLI ---

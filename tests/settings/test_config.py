@@ -21,6 +21,8 @@ from tests.redis_server import RedisServer
 from tests.security.tenants import token
 from tests.standin import Quirks, StandIn
 from tests.web.chat.completions import ASK, CALL, LOST, RESULT, SAID, chat, messages
+from tests.web.messages import exchanges as anthropic
+from tests.web.messages.exchanges import MODEL, REDACTED, THOUGHT, answer, send, streamed
 from tests.web.wire import as_json, whole
 from tests.web.world import world
 
@@ -79,6 +81,37 @@ CHAT_BACKENDS = [
     pytest.param("vllm", "vllm", {"reasoning": "I look."}, {}, id="vllm"),
     pytest.param("llamacpp", "llamacpp", {"reasoning_content": "I look."}, {}, id="llamacpp"),
     pytest.param("ollama", "ollama", {"reasoning": "I look."}, {}, id="ollama"),
+]
+
+
+# (file, its profile in Anthropic Messages, path, header of the key, the block that is dropped)
+_AT = "publishers/anthropic/models/claude-sonnet-4-6:streamRawPredict"
+MESSAGES_BACKENDS = [
+    pytest.param("anthropic", "anthropic", "/v1/messages", "x-api-key", THOUGHT, id="anthropic"),
+    pytest.param(
+        "bedrock",
+        "bedrock",
+        "/bedrock/model/us.anthropic.claude-sonnet-4-6-v1%3A0/invoke",
+        "Authorization",
+        REDACTED,
+        id="bedrock",
+    ),
+    pytest.param(
+        "vertex",
+        "vertex",
+        f"/vertex_ai/v1/projects/p/locations/us-east5/{_AT}",
+        "Authorization",
+        THOUGHT,
+        id="vertex",
+    ),
+    pytest.param(
+        "deepseek",
+        "deepseek",
+        "/anthropic/v1/messages",
+        "x-api-key",
+        {"type": "thinking", "thinking": "I look.", "signature": ""},
+        id="deepseek",
+    ),
 ]
 
 
@@ -160,9 +193,28 @@ async def test_an_example_replays_chat_completions(
         assert messages(w) == [ASK, SAID | {"tool_calls": [call]} | members, RESULT]
 
 
+@pytest.mark.parametrize(("name", "leads_to", "path", "key", "block"), MESSAGES_BACKENDS)
+async def test_an_example_replays_anthropic_messages(
+    name: str, leads_to: str, path: str, key: str, block: dict[str, Any]
+) -> None:
+    """With each example, a dropped block is injected on the path that its clients use."""
+    settings, default = load({}, {}, CONFIG / f"{name}.yaml"), Settings()
+    assert profiles(settings).messages.name == leads_to
+    changed = {key: value for key, value in settings if value != getattr(default, key)}
+    del changed["upstream_url"]  # the scripted one takes its place
+    async with world(**changed | {"upstream_profile": leads_to}) as w:
+        made = streamed if "stream" in path else answer
+        w.upstream.answers(made(block, anthropic.TEXT, anthropic.CALL), whole(b"{}"))
+        how: dict[str, Any] = {"path": path, "key": f"{key}: Bearer sk-a"}
+        how["model"] = MODEL if path.endswith("/messages") else None
+        await send(w, anthropic.ASK, **how)
+        assert (await send(w, *anthropic.LOST, **how)).mark == "injected=1"
+        assert anthropic.messages(w)[1]["content"] == [block, anthropic.TEXT, anthropic.CALL]
+
+
 def test_every_example_is_served_by_a_test() -> None:
-    """Every example has a row in BACKENDS or CHAT_BACKENDS."""
-    rows = [*BACKENDS, *CHAT_BACKENDS]
+    """Every example has a row in BACKENDS, CHAT_BACKENDS or MESSAGES_BACKENDS."""
+    rows = [*BACKENDS, *CHAT_BACKENDS, *MESSAGES_BACKENDS]
     assert {path.stem for path in EXAMPLES} == {row.values[0] for row in rows}
 
 
@@ -199,6 +251,9 @@ def test_the_annotated_file_explains_every_setting() -> None:
         pytest.param("llamacpp", {"upstream_url", "upstream_profile"}, id="llamacpp"),
         pytest.param("ollama", {"upstream_url"}, id="ollama"),
         pytest.param("chatgpt", {"upstream_url", "scope_from"}, id="chatgpt"),
+        pytest.param("anthropic", {"upstream_url"}, id="anthropic"),
+        pytest.param("bedrock", {"upstream_url", "upstream_profile"}, id="bedrock"),
+        pytest.param("vertex", {"upstream_url", "upstream_profile"}, id="vertex"),
         pytest.param("redis", {"store_url", "listen", "admin_listen"}, id="redis"),
     ],
 )
