@@ -107,7 +107,8 @@ def _entries(places: Iterable[Place[HistoryItem]]) -> list[_Entry | int]:
         item = place.item
         role, kind = item.role, item.type
         if role is _MODEL:
-            letter = _MESSAGE if kind == "message" else _CALL
+            of_call = _OUTPUT if kind.endswith("_result") else _CALL  # upstream ran the tool
+            letter = _MESSAGE if kind == "message" else of_call
         elif role is _CLIENT:
             letter = _USER if kind == "message" else _OUTPUT
         else:

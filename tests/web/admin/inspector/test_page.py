@@ -6,6 +6,7 @@ import json
 import re
 from importlib import resources
 
+from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.web.admin.inspector.page import page
 
 from tests.web.line import line_to, request
@@ -77,6 +78,14 @@ def test_the_page_is_small_and_loads_nothing() -> None:
     assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)\w", text)
     for unsafe in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
         assert unsafe not in text
+
+
+def test_the_page_explains_each_outcome() -> None:
+    """The ones that a reader may ask about: all but those that are right."""
+    body = page().body
+    assert isinstance(body, bytes)
+    for outcome in set(Outcome) - {Outcome.INJECTED, Outcome.PRESENT}:
+        assert f'  {outcome}: "'.encode() in body
 
 
 def test_the_page_has_each_script_once() -> None:

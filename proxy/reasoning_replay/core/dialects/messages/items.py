@@ -114,7 +114,8 @@ class MessagesItem(msgspec.Struct, gc=False, eq=False):
         message: The assistant message that holds it; None for the other roles.
         number: Index of its block in the message.
         words: Folded text of an assistant's text; "" for other items.
-        raw: JSON of the block as received, without its cache mark: clients move it.
+        raw: JSON of the block as received, without its cache mark: clients move it. A string is
+            the block that it stands for.
 
     A history has thousands of items, so they are untracked by the garbage collector, the cheapest
     form. This is safe because an item is never part of a reference cycle.
@@ -223,7 +224,7 @@ def read_message(raw: bytes, start: int = 0, end: int = 0) -> list[MessagesItem]
         message = AssistantMessage(start, end, at, start + content.end, blocks)
     if value[:1] == b'"':
         place = BlockPlace(at, start + content.end, role, message)
-        found = [_text_item(Raw(value), place, value)]
+        found = [_text_item(Raw(value), place, b'{"type":"text","text":%b}' % value)]
     else:
         found = [
             read_block(value[first:last], BlockPlace(at + first, at + last, role, message, number))
