@@ -204,6 +204,20 @@ def test_nothing_is_injected_if_reasoning_is_switched_off() -> None:
     assert tenant.outcomes(sent) == {"injected": 1}
 
 
+def test_context_that_upstream_edits_by_itself() -> None:
+    """
+    The client keeps the whole history, and so does the proxy; upstream clears what it was told.
+
+    The rule in the request stays as it is.
+    """
+    tenant, history = after(THOUGHT, LONG)
+    keep = {"type": "thinking_turns", "value": 1}
+    edits = {"edits": [{"type": "clear_thinking_20251015", "keep": keep}]}
+    body = body_of(dropped(history), context_management=edits)
+    want = body_of(history, context_management=edits)
+    assert json.loads(tenant.decide(body).body) == json.loads(want)
+
+
 def test_unsigned_blocks_never_go_to_who_signs() -> None:
     """Where they are usual, they are injected."""
     for settings, outcome in ((settings_of(), "guarded_form"), (settings_of(GENERIC), "injected")):

@@ -173,6 +173,17 @@ def test_what_was_missed_is_injected_if_no_later_turn_is_bound_to_its_absence() 
     assert mine.received(dropped(first)) == ["S1"]
 
 
+def test_reasoning_after_a_turn_that_the_store_has_evicted() -> None:
+    """It is bound to a history with what was evicted, so a new one begins, and stays as it is."""
+    mine = client()
+    turns = mine.tenant.store.turns
+    del turns[next(iter(turns))]
+    assert mine.received() == []
+    mine.turn()
+    mine.turn()
+    assert mine.received() == ["S7", "S9"]
+
+
 def test_unknown_turns_tell_nothing() -> None:
     """A turn that was made without the proxy, and that the client sends without reasoning."""
     mine = client(1)
