@@ -11,9 +11,6 @@ __all__ = ["Reach", "reached"]
 
 Reach = Literal["straight", "proxied"]
 
-# Profiles that have another name than the family. By its host, the stand-in would be unknown.
-PROFILES = {"kimi": "moonshot", "lenient": "generic"}
-
 
 @contextlib.asynccontextmanager
 async def reached(standin: JudgingServer, reach: Reach, **more: Any) -> AsyncIterator[str]:
@@ -29,7 +26,6 @@ async def reached(standin: JudgingServer, reach: Reach, **more: Any) -> AsyncIte
         if reach == "straight":
             yield standin.base_url
             return
-        name = standin.family.name
-        profile = {"upstream_profile": PROFILES.get(name, name)}
+        profile = {"upstream_profile": standin.profile}
         async with proxied(standin, **(profile | more)) as base_url:
             yield base_url

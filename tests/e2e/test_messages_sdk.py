@@ -44,11 +44,6 @@ def agent_of(
     return MessagesAgent(base_url, standin.mode.model, way, keeps, asked, marks=marks)
 
 
-def profile_of(standin: MessagesStandIn) -> dict[str, str]:
-    """Return the settings of a proxy for a stand-in, whose host says nothing."""
-    return {"upstream_profile": standin.mode.profile}
-
-
 @in_pairs(mode=[*STRICT], loop=["one_call", "parallel", "chain", "preamble", "search"], way=WAYS)
 @pytest.mark.parametrize("keeps", ["visible", "respelled"])
 async def test_a_client_that_drops_reasoning_is_refused(
@@ -75,7 +70,7 @@ async def test_a_tolerant_model_forgets(mode: ModeName, loop: Any, way: Way, ser
     """Straight to it, all reasoning is lost, and the prompt is read anew; not through the proxy."""
     standin = MessagesStandIn(mode, loop=loop)
     async with (
-        reached(standin, served, **profile_of(standin)) as base_url,
+        reached(standin, served) as base_url,
         agent_of(standin, base_url, way, "visible") as agent,
     ):
         await agent.converse(QUESTIONS)
@@ -97,7 +92,7 @@ async def test_a_client_is_served_all_its_turns(
     reach, keeps = cases(served)
     standin = MessagesStandIn(mode, loop=loop)
     async with (
-        reached(standin, reach, **profile_of(standin)) as base_url,
+        reached(standin, reach) as base_url,
         agent_of(standin, base_url, way, keeps, marks=bool(marks)) as agent,
     ):
         await agent.converse(QUESTIONS)
@@ -116,7 +111,7 @@ async def test_a_client_that_skips_empty_blocks_is_served(
     """A signature without a text is reasoning."""
     standin = MessagesStandIn(mode, loop=loop)
     async with (
-        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "worded") as agent,
     ):
         await agent.converse(QUESTIONS)
@@ -129,7 +124,7 @@ async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk:
     """Writes of any size change nothing."""
     standin = MessagesStandIn(mode, loop=loop, chunk_bytes=int(chunk))
     async with (
-        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, "async-stream", "visible") as agent,
     ):
         await agent.converse(QUESTIONS)
@@ -142,7 +137,7 @@ async def test_turns_that_look_alike_keep_their_own_reasoning(mode: ModeName, wa
     """With ids that repeat, and the same words in every turn, only the place of a turn is left."""
     standin = MessagesStandIn(mode, loop="chain", repeats=True, ids="counter")
     async with (
-        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "visible") as agent,
     ):
         await agent.converse([*QUESTIONS, *QUESTIONS])
@@ -154,7 +149,7 @@ async def test_a_count_of_tokens_has_the_same_input(mode: ModeName) -> None:
     """It is given the reasoning that the request itself would have."""
     standin = MessagesStandIn(mode, loop="interleaved")
     async with (
-        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, "async", "visible") as agent,
     ):
         await agent.converse(QUESTIONS[:1])
@@ -202,7 +197,7 @@ async def test_nothing_is_injected_after_an_edit_of_a_bound_history(
     """Nothing is refused either; what was made after the edit is injected from then on."""
     standin = MessagesStandIn("bound", loop=loop)
     async with (
-        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "visible") as agent,
     ):
         await agent.converse(QUESTIONS)
@@ -241,7 +236,7 @@ async def test_a_client_that_keeps_blocks_that_no_longer_fit_is_healed(what: str
     for reach in get_args(Reach):
         standin = MessagesStandIn(mode, loop="chain")
         async with (
-            reached(standin, reach, **profile_of(standin)) as base_url,
+            reached(standin, reach) as base_url,
             agent_of(standin, base_url, way, "everything") as agent,
         ):
             await agent.converse(QUESTIONS[:1])
@@ -265,7 +260,7 @@ async def test_a_switch_of_the_model_gets_no_reasoning_of_another(way: Way) -> N
     """Blocks of the first model are not injected for the second one, nor is anything refused."""
     standin = MessagesStandIn("adaptive", loop="chain")
     async with (
-        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "visible") as agent,
     ):
         await agent.converse(QUESTIONS[:1])
@@ -282,7 +277,7 @@ async def test_a_response_that_was_cut_short_is_not_injected(way: Way) -> None:
     """The API refuses or forgets it; the client goes on without an error."""
     standin = MessagesStandIn("bound", loop="text", end="length")
     async with (
-        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "visible") as agent,
     ):
         await agent.converse(QUESTIONS[:1])
@@ -297,7 +292,7 @@ async def test_an_error_inside_a_stream_reaches_the_client(way: Way) -> None:
     """Nothing of that response is kept, and the client goes on."""
     standin = MessagesStandIn("manual", loop="preamble", end="error")
     async with (
-        reached(standin, "proxied", **profile_of(standin)) as base_url,
+        reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "visible") as agent,
     ):
         with pytest.raises(APIStatusError, match="Overloaded"):

@@ -107,6 +107,7 @@ MESSAGES = Known(
         ],
         Reason.TWIN,
     ),
+    head_cut={},
     injected={
         "alone": 35,
         "responses in pieces": 35,

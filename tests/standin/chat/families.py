@@ -38,6 +38,7 @@ class Family(Struct, frozen=True, kw_only=True):
         name: Decides its rules (rules.py), its deltas (deltas.py) and its errors (refusals.py).
         model: A model of this vendor that reasons.
         path: The path of its base URL.
+        profile: The profile of the proxy that fits, if it has another name.
         form: Where its answers carry reasoning.
         ids: The ids of its calls.
         call_index: The `index` of its calls in a stream.
@@ -53,6 +54,7 @@ class Family(Struct, frozen=True, kw_only=True):
     name: FamilyName
     model: str
     path: str = "/v1"
+    profile: str = ""
     form: Form = "reasoning_content"
     ids: IdForm = "random"
     call_index: CallIndex = "own"
@@ -80,7 +82,7 @@ FAMILIES: Mapping[FamilyName, Family] = {
             comments=("keep-alive",),
         ),
         # MoonshotAI/kimi-cli#2498: "" means "reasoned, but empty", and must be sent again.
-        Family(name="kimi", model="kimi-k3", ids="kimi", unreasoned=""),
+        Family(name="kimi", model="kimi-k3", profile="moonshot", ids="kimi", unreasoned=""),
         # (R) Calls have no index, and the reason after them is "stop".
         Family(
             name="gemini",
@@ -104,7 +106,7 @@ FAMILIES: Mapping[FamilyName, Family] = {
             blank_lines=True,
         ),
         # Any local server: it reads what its chat template keeps, and refuses nothing.
-        Family(name="lenient", model="qwen3.6-27b", spelling="ascii"),
+        Family(name="lenient", model="qwen3.6-27b", profile="generic", spelling="ascii"),
         Family(
             name="groq",
             model="openai/gpt-oss-120b",

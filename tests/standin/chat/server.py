@@ -55,7 +55,8 @@ class ChatStandIn(JudgingServer):
     ) -> None:
         self.family = FAMILIES[family] if isinstance(family, str) else family
         self.behaviour = Behaviour(**options)
-        super().__init__(self.family.path, port=port, seed=seed, clock=clock)
+        profile = self.family.profile or self.family.name
+        super().__init__(self.family.path, profile=profile, port=port, seed=seed, clock=clock)
 
     def unreadable(self, detail: str) -> ApiRefusal:
         """Return the refusal of a body that is not a request."""

@@ -90,6 +90,7 @@ class JudgingServer(ABC):
         clock: Returns unix time in seconds.
 
     Attributes:
+        profile: The profile of the proxy that fits; by its host, the stand-in would be unknown.
         judged: The last 2,000 requests, oldest first.
         ledger: What was emitted.
 
@@ -104,10 +105,12 @@ class JudgingServer(ABC):
         self,
         path: str,
         *,
+        profile: str,
         port: int = 0,
         seed: bytes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.profile = profile
         self.judged: list[Judged] = []
         self.ledger = Ledger()
         self._path = path

@@ -62,7 +62,8 @@ class MessagesStandIn(JudgingServer):
         self.mode = MODES[mode] if isinstance(mode, str) else mode
         self.behaviour = Behaviour(**options)
         self.reads: list[Read] = []
-        super().__init__(self.mode.path, port=port, seed=seed, clock=clock)
+        profile = self.mode.profile
+        super().__init__(self.mode.path, profile=profile, port=port, seed=seed, clock=clock)
         self._sealer = Sealer(self._seed)
         self._cache = PromptCache()
 

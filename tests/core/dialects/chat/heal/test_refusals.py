@@ -164,7 +164,7 @@ def test_a_filler_is_used_again_once_it_was_accepted() -> None:
 def test_a_filler_in_an_empty_message_has_no_mark() -> None:
     """A message without text and calls has no item at which it could be shown."""
     one = dialect(fills=True)
-    one.learn(SCOPE, LACKS, Cure(body(ASK), degraded=1))
+    one.learn(SCOPE, LACKS, Cure(body(ASK), degraded=1), MODEL)
     after = decided(one, LookupResult(), ASK, message(content=None), ASK)
     assert after.outcomes == {Outcome.DEGRADED: 1}
     assert after.summary is not None
