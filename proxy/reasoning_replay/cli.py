@@ -131,7 +131,7 @@ def _parser(words: Sequence[str]) -> _Parser:
         if name == "check":
             text = "also run a conversation of two turns with MODEL through the proxy; costs tokens"
             command.add_argument("--prove", default="", metavar="MODEL", help=text)
-            text = "wire format of that conversation: responses (the default) or chat"
+            text = "wire format of that conversation: responses (the default), chat or messages"
             command.add_argument("--dialect", choices=DIALECTS, help=text)
         if name == "health":
             command.add_argument(

@@ -1,31 +1,37 @@
 """The live test runs two turns through a proxy in this process and judges the result."""
 
+import json
 from typing import Any
 
 import pytest
+from reasoning_replay import cli
 from reasoning_replay.check import check, live_test
 from reasoning_replay.check.conversations import CONVERSATIONS, Reply
 from reasoning_replay.check.live_test import of_proof
 from reasoning_replay.check.upstream import NO_KEY, ApiKey
-from reasoning_replay.core.dialects.registry import CHAT, DIALECTS
+from reasoning_replay.core.dialects.registry import CHAT, DIALECTS, MESSAGES
 from reasoning_replay.settings.model import Settings
 
 from tests.check.reports import KEY, found, report
 from tests.standin import Quirks, Refusal, StandIn
-from tests.standin.chat import ChatRefusal, ChatStandIn, FamilyName
+from tests.standin.chat import ApiRefusal, ChatStandIn, FamilyName
+from tests.standin.common.server import JudgingServer
+from tests.standin.messages import MODES, MessagesStandIn, ModeName
 
 MINE = ApiKey("OPENAI_API_KEY", ("Authorization", f"Bearer {KEY}"))
 MODEL = "gpt-5.4"
 
 
 async def proven(
-    settings: Settings, standin: StandIn | ChatStandIn, model: str = MODEL, **changed: Any
+    settings: Settings, standin: StandIn | JudgingServer, model: str = MODEL, **changed: Any
 ) -> list[str]:
     """Return the findings of a live test against a stand-in."""
     update = {"upstream_url": standin.base_url, "store_budget_ms": 5000, **changed}
     here = settings.model_copy(update=update)
     if isinstance(standin, ChatStandIn):
         return await found(of_proof(here, MINE, standin.family.model, CHAT))
+    if isinstance(standin, MessagesStandIn):
+        return await found(of_proof(here, MINE, standin.mode.model, MESSAGES))
     return await found(of_proof(here, MINE, model))
 
 
@@ -93,7 +99,7 @@ async def test_a_second_turn_that_is_refused_is_a_problem(
 async def test_without_a_key_nothing_is_proven(settings: Settings) -> None:
     """Without a key there is no tenant to capture for, so the live test is a problem."""
     assert await found(of_proof(settings, NO_KEY, MODEL)) == [
-        "problem: no key, so no turn was run; see the upstream line above"
+        "problem: no key, so no turn was run: set OPENAI_API_KEY"
     ]
 
 
@@ -145,8 +151,8 @@ EMITTED: dict[FamilyName, tuple[int, int]] = {
 
 
 def test_each_dialect_can_be_proven() -> None:
-    """Each dialect of the proxy has its conversation."""
-    assert CONVERSATIONS.keys() == {entry.name for entry in DIALECTS}
+    """Each dialect of the proxy has its conversation, and its word for the flag."""
+    assert [*CONVERSATIONS] == [entry.name for entry in DIALECTS] == [*cli.DIALECTS]
 
 
 @pytest.mark.parametrize("family", EMITTED)
@@ -197,7 +203,7 @@ async def test_an_error_with_a_status_of_success_is_a_problem(settings: Settings
     """A gateway's error inside a 200 is told as an error, by its code."""
     error = {"error": {"code": 502, "message": f"Provider returned error {KEY}"}}
     async with ChatStandIn("openrouter") as standin:
-        standin.refuse_next(ChatRefusal(200, error))
+        standin.refuse_next(ApiRefusal(200, error))
         (line,) = await proven(settings, standin)
     assert line.startswith("problem: the first turn had the status 200, 502, but no answer of ")
 
@@ -206,7 +212,7 @@ async def test_an_error_with_a_status_of_success_is_a_problem(settings: Settings
 async def test_an_answer_of_another_form_is_a_problem(settings: Settings, body: Any) -> None:
     """A body that is no answer of this API is a problem, not a crash."""
     async with ChatStandIn("lenient") as standin:
-        standin.refuse_next(ChatRefusal(200, body))
+        standin.refuse_next(ApiRefusal(200, body))
         (line,) = await proven(settings, standin)
     assert line.startswith("problem: the first turn had the status 200, but no answer of a model")
 
@@ -218,7 +224,8 @@ async def test_a_path_that_is_not_served_names_the_other_dialect(settings: Setti
         (line,) = await found(of_proof(here, MINE, MODEL))
     assert line == (
         f"problem: the first turn was refused with 404: may this key use the model {MODEL}? "
-        "Is /responses served there? --dialect chat proves /chat/completions"
+        "Is /responses served there? --dialect chat proves /chat/completions, "
+        "--dialect messages proves /messages"
     )
 
 
@@ -231,3 +238,69 @@ async def test_the_check_proves_the_dialect_that_is_asked_for(
         model = standin.family.model
         assert await check(here, {"OPENAI_API_KEY": KEY}, model, CHAT) == 0
     assert [line[:2] for line in report(capsys, "proof")] == ["ok", "ok"]
+
+
+# --- Anthropic Messages ---
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("loop", ["one_call", "redacted", "text"])
+async def test_messages_are_proven(settings: Settings, mode: ModeName, loop: Any) -> None:
+    """A strict API of each kind accepts the blocks that are injected, and lacks none."""
+    async with MessagesStandIn(mode, loop=loop) as standin:
+        first, second = await proven(settings, standin, upstream_profile=standin.profile)
+    emitted = f"{standin.mode.model} emitted 1 reasoning item(s)"
+    assert first == f"ok: {emitted}, {int(standin.mode.is_signed)} of them encrypted or signed"
+    assert second == "ok: the second turn was accepted with 1 injected item(s)"
+    assert standin.found("equal")
+    assert not standin.found("missing", "wrong")
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking"),
+    [
+        ("claude-3-7-sonnet-20250219", "enabled"),
+        ("anthropic.claude-sonnet-4-20250514-v1:0", "enabled"),
+        ("anthropic/claude-opus-4.6", "enabled"),
+        ("claude-haiku-4-5", "enabled"),
+        ("claude-opus-4-7", "adaptive"),
+        ("claude-sonnet-5", "adaptive"),
+        ("claude-fable-5-1", "adaptive"),
+        ("deepseek-v4-flash", "enabled"),
+    ],
+)
+async def test_a_model_is_asked_to_think_in_its_own_way(
+    settings: Settings, model: str, thinking: str
+) -> None:
+    """Older models need a budget, which newer ones refuse; each request has the API's header."""
+    async with MessagesStandIn() as standin:
+        here = settings.model_copy(update={"upstream_url": standin.base_url})
+        await found(of_proof(here, MINE, model, MESSAGES))
+    (first, *_) = standin.received
+    assert ("anthropic-version", "2023-06-01") in first.headers
+    assert json.loads(first.body)["thinking"]["type"] == thinking
+
+
+@pytest.mark.parametrize("body", [{"content": []}, {"content": [{}]}, {"content": "none"}])
+async def test_messages_of_another_form_are_a_problem(settings: Settings, body: Any) -> None:
+    """A body that is no answer of this API is a problem, not a crash."""
+    async with MessagesStandIn() as standin:
+        standin.refuse_next(ApiRefusal(200, body))
+        (line,) = await proven(settings, standin)
+    assert line.startswith("problem: the first turn had the status 200, but no answer of a model")
+
+
+async def test_messages_need_the_key_of_their_own_vendor(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On an upstream that is not known, the key is Anthropic's, in the header of its API."""
+    async with MessagesStandIn() as standin:
+        here = settings.model_copy(update={"upstream_url": standin.base_url})
+        model = standin.mode.model
+        assert await check(here, {"OPENAI_API_KEY": KEY}, model, MESSAGES) == 1
+        assert report(capsys, "proof") == [
+            "problem: no key, so no turn was run: set ANTHROPIC_API_KEY"
+        ]
+        assert await check(here, {"ANTHROPIC_API_KEY": KEY}, model, MESSAGES) == 0
+    assert [line[:2] for line in report(capsys, "proof")] == ["ok", "ok"]
+    assert all(("x-api-key", KEY) in one.headers for one in standin.received)

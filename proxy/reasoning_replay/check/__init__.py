@@ -58,5 +58,5 @@ async def _proof(
 ) -> AsyncIterator[Finding]:
     from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports the whole proxy)
 
-    async for finding in of_proof(settings, key_of(settings, environ), model, dialect):
+    async for finding in of_proof(settings, key_of(settings, environ, dialect), model, dialect):
         yield finding

@@ -5,6 +5,7 @@ A new dialect is one entry of CONVERSATIONS.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from reasoning_replay.core.dialects.chat.members import (
     MESSAGE_MEMBERS,
     reasoning_of,
 )
-from reasoning_replay.core.dialects.registry import CHAT, RESPONSES
+from reasoning_replay.core.dialects.registry import CHAT, MESSAGES, RESPONSES
 
 __all__ = ["CONVERSATIONS", "Conversation", "Item", "Reply"]
 
@@ -35,6 +36,8 @@ FUNCTION: Final[Item] = {
 # The members that the API declares, and so those that its clients keep.
 _OF_MESSAGE: Final = ("role", "content", "tool_calls")
 _OF_CALL: Final = ("id", "type", "function")
+# Claude up to 4.6 thinks with a budget, as other vendors' models do; later models refuse one.
+_HAS_BUDGET: Final = re.compile(r"claude-(?:[123]|[a-z]+-4(?:[-.][0-6])?(?!\d|[-.]\d(?!\d)))")
 
 
 class Reply(NamedTuple):
@@ -61,7 +64,8 @@ class Conversation:
         path: Path of its requests.
         history: Member of a request that has the history.
         tool: The tool of each request.
-        more: Further members of each request.
+        more: Returns further members of each request for a model.
+        headers: Headers of each request, which every client of the API sends.
         read: Reads a JSON answer; raises an error of lookup or type if it has another form.
     """
 
@@ -69,7 +73,8 @@ class Conversation:
     history: str
     tool: Item
     read: Callable[[Item], Reply]
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Callable[[str], Mapping[str, Any]] = lambda _: {}
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def _read_response(answer: Item) -> Reply:
@@ -96,6 +101,28 @@ def _read_completion(answer: Item) -> Reply:
     return Reply([kept], results, sealed)
 
 
+def _read_message(answer: Item) -> Reply:
+    blocks: list[Item] = answer["content"]
+    reasoning = [one for one in blocks if one["type"] in {"thinking", "redacted_thinking"}]
+    kept = [one for one in blocks if one not in reasoning]
+    results = [
+        {"type": "tool_result", "tool_use_id": one["id"], "content": RESULT}
+        for one in kept
+        if one["type"] == "tool_use"
+    ]
+    return Reply(
+        [{"role": "assistant", "content": kept}] if kept else [],
+        [{"role": "user", "content": results}] if results else [],
+        [bool(one.get("signature") or one.get("data")) for one in reasoning],
+    )
+
+
+def _thinking(model: str) -> Item:
+    has_budget = "claude" not in model or _HAS_BUDGET.search(model)
+    budget = {"type": "enabled", "budget_tokens": 1024}
+    return {"max_tokens": 4096, "thinking": budget if has_budget else {"type": "adaptive"}}
+
+
 def _only(given: Item, names: Iterable[str]) -> Item:
     return {name: given[name] for name in names if name in given}
 
@@ -115,7 +142,7 @@ CONVERSATIONS: Final[Mapping[str, Conversation]] = MappingProxyType(
             path="/responses",
             history="input",
             tool={"type": "function", **FUNCTION, "strict": True},
-            more={"store": False},
+            more=lambda _: {"store": False},
             read=_read_response,
         ),
         CHAT: Conversation(
@@ -123,6 +150,18 @@ CONVERSATIONS: Final[Mapping[str, Conversation]] = MappingProxyType(
             history="messages",
             tool={"type": "function", "function": FUNCTION},
             read=_read_completion,
+        ),
+        MESSAGES: Conversation(
+            path="/messages",
+            history="messages",
+            tool={
+                "name": FUNCTION["name"],
+                "description": FUNCTION["description"],
+                "input_schema": FUNCTION["parameters"],
+            },
+            more=_thinking,
+            headers={"anthropic-version": "2023-06-01"},
+            read=_read_message,
         ),
     }
 )

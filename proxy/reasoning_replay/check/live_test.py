@@ -73,8 +73,10 @@ async def of_proof(
 
     Cost: two requests upstream, a few hundred tokens. Captures stay in this process.
     """
-    if not key.name and profile(settings).wants_key:
-        yield Finding("problem", "proof", "no key, so no turn was run; see the upstream line above")
+    known = profile(settings, dialect)
+    if not key.name and known.wants_key:
+        way_out = f": set {known.key_names[0]}" if known.key_names else ""
+        yield Finding("problem", "proof", f"no key, so no turn was run{way_out}")
         return
     wire = CONVERSATIONS[dialect]
     # Without a credential nothing is captured, even if the upstream needs none.
@@ -111,8 +113,10 @@ async def of_proof(
 async def _turn(
     session: aiohttp.ClientSession, url: str, wire: Conversation, model: str, history: list[Item]
 ) -> TurnResult:
-    body = {"model": model, wire.history: history, "tools": [wire.tool], **wire.more}
-    async with session.post(url, json=body, allow_redirects=False) as response:
+    body = {"model": model, wire.history: history, "tools": [wire.tool], **wire.more(model)}
+    async with session.post(
+        url, json=body, headers=wire.headers, allow_redirects=False
+    ) as response:
         mark = response.headers.get(MARK, "")
         raw = await response.read()
     names = error_names(raw)

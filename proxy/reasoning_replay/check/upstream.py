@@ -16,6 +16,7 @@ from reasoning_replay.adapters.upstream.causes import reason_of
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError
 from reasoning_replay.check.report import Finding
+from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.core.dialects.upstreams import Upstream
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import port_of
@@ -50,9 +51,9 @@ class ApiKey(NamedTuple):
 NO_KEY: Final = ApiKey("", ("", ""))
 
 
-def key_of(settings: Settings, environ: Mapping[str, str]) -> ApiKey:
-    """Return the caller's key for this upstream, never one of another vendor."""
-    chosen = profile(settings)
+def key_of(settings: Settings, environ: Mapping[str, str], dialect: str = RESPONSES) -> ApiKey:
+    """Return the caller's key for requests of a dialect, never one of another vendor."""
+    chosen = profile(settings, dialect)
     for name in chosen.key_names:
         if value := environ.get(name):
             is_token = value.count(".") == 2 and value.startswith("eyJ")  # noqa: PLR2004 (a JWT)

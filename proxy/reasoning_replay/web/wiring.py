@@ -85,11 +85,12 @@ def profiles(settings: Settings) -> Profiles:
     )
 
 
-def profile(settings: Settings) -> Upstream:
-    """Return the facts about the upstream that do not depend on the dialect."""
+def profile(settings: Settings, dialect: str = RESPONSES) -> Upstream:
+    """Return the facts about the upstream, of this dialect if it knows the upstream."""
     found = profiles(settings)
-    known = (one for one in found if one.name != GENERIC.name)
-    return next(known, found.responses)
+    own: Upstream = getattr(found, dialect)
+    known = (one for one in (own, *found) if one.name != GENERIC.name)
+    return next(known, own)
 
 
 def upstream(settings: Settings) -> UpstreamPool:
