@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import re
 import signal
 import socket
 import sys
@@ -32,6 +33,7 @@ SHOWN = (
     'requests_total{dialect="responses",result="stateful"}',
     'items_total{dialect="chat",outcome="injected"}',
     'heals_total{diagnosis="lacks_reasoning",dialect="chat",result="cured"}',
+    'items_total{dialect="messages",outcome="injected"}',
     'outcome="client_gone",route="responses"',
     'outcome="refused",route="responses",status="404"',
     'outcome="refused",route="responses",status="400"',
@@ -40,6 +42,7 @@ SHOWN = (
 # The same, as words of the inspector's events.
 TOLD = {"injected", "missed", "healed=lacks_reasoning", "healed=blob", "moved"}
 TOLD |= {"embeddings", "lacks_v1", "chat", "chat:injected", "chat:healed=lacks_reasoning"}
+TOLD |= {"messages", "messages:injected"}
 
 
 @pytest.fixture
@@ -135,6 +138,7 @@ async def test_ctrl_c_ends_it(number: signal.Signals) -> None:
         process.send_signal(number)
         rest, complaints = await process.communicate()
     assert b"OPENAI_BASE_URL=http://127.0.0.1:" in said
+    assert re.search(rb"ANTHROPIC_BASE_URL=http://127\.0\.0\.1:\d+ ", said)
     assert complaints == b""
     if number == signal.SIGINT:
         assert (process.returncode, rest) == (0, b"\nThe playground has ended.\n")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from reasoning_replay.demo.chat_model import CHAT_API
+from reasoning_replay.demo.messages_model import MESSAGES_API
 from reasoning_replay.demo.scripted_api import ScriptedApi
 from reasoning_replay.demo.traffic import keep_talking
 from reasoning_replay.demo.upstream import ScriptedUpstream
@@ -26,11 +27,12 @@ KEPT_S: Final = 3600  # the agents never return to a conversation
 
 WELCOME: Final = """\
 The playground is running, on this machine only: an API as strict about reasoning as OpenAI's
-(and as DeepSeek's on Chat Completions), the proxy in front of it, and a few agents that talk
-through the proxy and drop their reasoning.
+(as DeepSeek's on Chat Completions, and as Anthropic's on Messages), the proxy in front of it, and a
+few agents that talk through the proxy and drop their reasoning.
 
   Watch the agents:     {inspector}
   Point your code at:   OPENAI_BASE_URL={base_url} OPENAI_API_KEY=any
+                        ANTHROPIC_BASE_URL={root} ANTHROPIC_API_KEY=any
   The same API without the proxy, to compare:  {upstream_url}
 
 A first request of your own:
@@ -60,7 +62,10 @@ class Playground:
     def welcome(self) -> str:
         """Return what the reader needs to know."""
         return WELCOME.format(
-            base_url=self.base_url, upstream_url=self.upstream_url, inspector=self.inspector
+            base_url=self.base_url,
+            root=self.base_url.removesuffix("/v1"),
+            upstream_url=self.upstream_url,
+            inspector=self.inspector,
         )
 
 
@@ -110,7 +115,8 @@ async def playground(
     Raises:
         OSError: A port cannot be opened.
     """
-    async with ScriptedUpstream(word_s, [ScriptedApi(CHAT_API, word_s)]) as upstream:
+    others = [ScriptedApi(api, word_s) for api in (CHAT_API, MESSAGES_API)]
+    async with ScriptedUpstream(word_s, others) as upstream:
         settings = Settings(
             upstream_url=upstream.base_url,
             listen=listen,

@@ -3,7 +3,7 @@ Traffic of the playground: agents that talk through the proxy in a loop, each wi
 
 Together they cause everything that the inspector shows: injected, present, missed and ambiguous
 reasoning, repaired and healed requests, prefixes that move, refusals, a client that leaves, a path
-that is not replayed, and one that lacks `/v1`. Some of them speak Chat Completions.
+that is not replayed, and one that lacks `/v1`. Some speak Chat Completions or Messages.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import aiohttp
 
 from reasoning_replay.demo.agent_loop import TURNS_MAX
 from reasoning_replay.demo.scripted_model import Item
-from reasoning_replay.demo.wires import CHAT
+from reasoning_replay.demo.wires import CHAT, MESSAGES
 
 __all__ = ["HABITS", "Habit", "keep_talking"]
 
@@ -57,6 +57,9 @@ CHAT_TOOLS: Final[list[Item]] = [
     {"type": "function", "function": {name: tool[name] for name in ("name", "parameters")}}
     for tool in TOOLS
 ]
+MESSAGES_TOOLS: Final[list[Item]] = [
+    {"name": tool["name"], "input_schema": tool["parameters"]} for tool in TOOLS
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ class Habit:
     Attributes:
         key: API key; clients that share it are one tenant.
         dialect: The API that it uses. With Chat Completions, it keeps the members that the OpenAI
-            SDK declares, ids included.
+            SDK declares, and with Messages all blocks but the reasoning; ids included.
         effort: Its `reasoning_effort`. With `low`, the chat model calls tools without a thought.
             The API demands its empty text all the same, so the request is refused and healed.
         begins_elsewhere: Whether its first question goes to the API directly, and without tools,
@@ -77,7 +80,7 @@ class Habit:
     """
 
     key: str
-    dialect: Literal["responses", "chat"] = "responses"
+    dialect: Literal["responses", "chat", "messages"] = "responses"
     model: str = "gpt-5.4"
     effort: str = "medium"
     keeps_reasoning: bool = False
@@ -101,6 +104,7 @@ HABITS: Final = (
     Habit(key="sk-clock", tells_time=True),
     Habit(key="sk-chat", dialect="chat", model="deepseek-v4-flash"),
     Habit(key="sk-brief", dialect="chat", model="deepseek-v4-flash", streams=False, effort="low"),
+    Habit(key="sk-claude", dialect="messages", model="claude-sonnet-4-6", streams=False),
 )
 
 
@@ -115,8 +119,7 @@ async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
     """
     async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
         for number, habit in enumerate(HABITS):
-            kind = _ChatAgent if habit.dialect == "chat" else _Agent
-            agent = kind(session, base_url, upstream_url, word_s, habit)
+            agent = AGENTS[habit.dialect](session, base_url, upstream_url, word_s, habit)
             questions = itertools.islice(itertools.cycle(QUESTIONS), number, None)
             group.create_task(agent.run(questions))
         group.create_task(_stray(session, base_url, word_s))
@@ -210,23 +213,45 @@ class _Agent:
 class _ChatAgent(_Agent):
     """An agent on Chat Completions; its output is one message."""
 
+    _wire = CHAT
+
     async def _ask(self, base_url: str, history: list[Item]) -> list[Item]:
         body = {"messages": history, "tools": CHAT_TOOLS, "reasoning_effort": self._habit.effort}
-        text = await self._sent(f"{base_url}{CHAT.path}", body)
+        text = await self._sent(f"{base_url}{self._wire.path}", body)
         if not text:
             return []
         if self._habit.streams:
             return [_joined(text)]
-        return [json.loads(text)["choices"][0]["message"]]
+        return self._wire.said(json.loads(text))
 
     def _results(self, output: list[Item]) -> list[Item]:
-        return CHAT.results(output)
+        return self._wire.results(output)
 
     def _without_reasoning(self, output: list[Item]) -> list[Item]:
-        return CHAT.kept(output)
+        return self._wire.kept(output)
 
     def _kept(self, item: Item) -> Item:
         return item
+
+
+class _MessagesAgent(_ChatAgent):
+    """An agent on Messages, which streams nothing."""
+
+    _wire = MESSAGES
+
+    async def _ask(self, base_url: str, history: list[Item]) -> list[Item]:
+        instructions, *messages = history
+        body: Item = {"system": instructions["content"], "messages": messages, "max_tokens": 4096}
+        body |= {"tools": MESSAGES_TOOLS, "thinking": {"type": "enabled", "budget_tokens": 1024}}
+        text = await self._sent(f"{base_url}{self._wire.path}", body)
+        return self._wire.said(json.loads(text)) if text else []
+
+
+AGENTS: Final[dict[str, type[_Agent]]] = {
+    "responses": _Agent,
+    "chat": _ChatAgent,
+    "messages": _MessagesAgent,
+}
 
 
 def _joined(stream: str) -> Item:
