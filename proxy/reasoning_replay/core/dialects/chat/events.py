@@ -48,7 +48,10 @@ class Chunk(msgspec.Struct, gc=False):
     @property
     def first(self) -> Choice | None:
         """The choice with index 0, or without an index; the others are not followed."""
-        return next((choice for choice in self.choices or () if not choice.index), None)
+        for choice in self.choices or ():
+            if not choice.index:
+                return choice
+        return None
 
     @property
     def has_failed(self) -> bool:
