@@ -64,6 +64,7 @@ class RequestHistory(Generic[ItemT_co]):
         frame: Digest of instructions, system and developer messages; b"" without any.
         run: The model's last run of items.
         may_rename: Whether clients of the API replace the ids of calls by their own (`renaming`).
+        may_merge: Whether clients of the API merge messages of several responses.
     """
 
     model: str
@@ -78,6 +79,7 @@ class RequestHistory(Generic[ItemT_co]):
     frame: bytes = b""
     run: list[ItemT_co] = field(default_factory=list)
     may_rename: bool = False
+    may_merge: bool = False
     _chains: list[bytes] | None = None
     _wholes: list[bytes] | None = None
 

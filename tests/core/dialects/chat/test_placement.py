@@ -149,6 +149,20 @@ def test_two_turns_in_one_message_get_nothing() -> None:
     assert chats.outcomes([ASK, both, *outputs()]) == {"guarded_form": 2}
 
 
+def test_a_text_of_another_turn_is_not_a_changed_one() -> None:
+    """A call with the text of the turn before it is in a message of two turns."""
+    chats = Chats()
+    chats.learn([user("Hi")], assistant("Hello.", reasoning_content="Hm"))
+    asked = [user("Hi"), assistant("Hello."), ASK]
+    used = call("weather", call_id="call_pL9xT2mQ7rB4")
+    chats.learn(asked, assistant(TEXT, tool_calls=[used], reasoning_content="Hm so"))
+
+    texts = (TEXT, "I look them up.", "Hello.")
+    sent = [chats.send([*asked, assistant(text, tool_calls=[used])])[3] for text in texts]
+
+    assert [one.get("reasoning_content") for one in sent] == ["Hm so", "Hm so", None]
+
+
 def test_a_key_that_occurs_twice_is_not_edited() -> None:
     """Readers disagree on which of two equal keys wins."""
     chats = Chats()

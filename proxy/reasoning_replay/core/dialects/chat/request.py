@@ -34,6 +34,7 @@ class ChatRequest(ParsedRequest[ChatItem]):
     """One parsed request; `places` is [] if `messages` is missing or not an array."""
 
     may_rename: bool = True
+    may_merge: bool = True
 
     @property
     def head(self) -> tuple[bytes, ...]:

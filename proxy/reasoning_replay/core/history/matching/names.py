@@ -76,7 +76,22 @@ def _pairs_of_own(found: Alignment, places: list[int], turn: Turn) -> Pairs:
         same = found.evidence.in_order(between, turn, emitted)
         if len(same) < len(between) and len(between) == len(emitted):
             both = list(zip(between, emitted, strict=True))
-            if all(found.evidence.may_be(n, Match(turn, e)) for n, e in both):
+            if all(_may_be_changed(found, n, Match(turn, e)) for n, e in both):
                 same = dict(both)
         pairs |= same
     return pairs
+
+
+def _may_be_changed(found: Alignment, n: int, match: Match) -> bool:
+    """
+    Return whether an item can be a captured one whose text the client may have changed.
+
+    If clients merge messages, one that says what another turn of the conversation said is not
+    changed, but merged.
+    """
+    turn, content = match.turn, found.places[n].item.content
+    if found.request.may_merge and content != match.emitted.content:
+        others = found.by_content.get(content, ())
+        if any(one.conversation == turn.conversation for one in others):
+            return False
+    return found.evidence.may_be(n, match)
