@@ -1,0 +1,211 @@
+"""Anthropic Messages: requests, messages and events in the form of real ones."""
+
+from typing import Any
+
+from tests.bench.shapes.common import HOLE, Item, blob, compact, digits, lines_of, numbered, stamped
+from tests.bench.shapes.dialect import Dialect
+
+__all__ = ["MESSAGES"]
+
+_MODEL = "claude-fable-5-1"  # its reasoning is bound to the history before it: the most work
+_THINKING_CHARS = 600
+_SIGNATURE_CHARS = 600
+_THOUGHTS = 4  # number of events of a stream with thinking
+_WORDS = " word %d" + " and another" * 10
+_TOOLS = [
+    {
+        "name": "read_file",
+        "description": "Read a file of the workspace.",
+        "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
+    }
+]
+
+
+def _user(*blocks: Item) -> Item:
+    return {"role": "user", "content": list(blocks)}
+
+
+def _assistant(*blocks: Item) -> Item:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def _text(text: str) -> Item:
+    return {"type": "text", "text": text}
+
+
+def _thinking(text: str, signature: str) -> Item:
+    return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def _call(call_id: str, path: str) -> Item:
+    return {"type": "tool_use", "id": call_id, "name": "read_file", "input": {"path": path}}
+
+
+def _result(call_id: str, text: str) -> Item:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": text}
+
+
+def _usage() -> Item:
+    return {
+        "input_tokens": 300,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 512,
+        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": 96,
+        "service_tier": "standard",
+    }
+
+
+def _answer(this: str, blocks: list[Item], reason: str | None = "tool_use") -> Item:
+    return {
+        "id": f"msg_{this}",
+        "type": "message",
+        "role": "assistant",
+        "model": _MODEL,
+        "content": blocks,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": _usage(),
+    }
+
+
+def _body(messages: list[Item], **more: Any) -> bytes:
+    told = {"max_tokens": 4_096, "messages": messages, "model": _MODEL, "tools": _TOOLS}
+    return compact(told | {"thinking": {"type": "adaptive"}} | more)
+
+
+# A small exchange
+
+_small_body = numbered(
+    _body(
+        [
+            _user(_text(f"Ticket {HOLE}: which file sets the timeout?")),
+            _assistant(_text("I shall look at the settings.")),
+            _user(_text("Please do.")),
+            _assistant(
+                _thinking(lines_of(100, "small"), blob("small", size=280)),
+                _text(f"Step {HOLE}: I read the first file."),
+                _call(f"toolu_{'0d' * 6}{HOLE}", "settings.py"),
+            ),
+            _user(_result(f"toolu_{'0d' * 6}{HOLE}", f"TIMEOUT_S = {HOLE}")),
+        ]
+    )
+)
+_small_answer = numbered(
+    compact(
+        _answer(
+            "1a" * 6 + HOLE,
+            [
+                _thinking(lines_of(520, "answer"), blob("answer", size=520)),
+                _text(f"Step {HOLE}: I read the next file."),
+                _call(f"toolu_{'1d' * 6}{HOLE}", "timeouts.py"),
+            ],
+        )
+    )
+)
+
+
+# A conversation of many turns: thinking, a preamble and a call; then the call's result
+
+
+def _first(seed: int) -> Item:
+    return _user(_text(f"Conversation {seed}: read the files one by one, and sum them up."))
+
+
+def _thought(*of: object) -> Item:
+    return _thinking(lines_of(_THINKING_CHARS, *of), blob(*of, size=_SIGNATURE_CHARS))
+
+
+def _emitted(seed: int, number: int) -> list[Item]:
+    # The first turn has no preamble.
+    call = _call(f"toolu_{digits(seed, number, count=24)}", f"src/part_{number}.py")
+    preamble = [_text(f"Step {number}: I read the next file.")] if number else []
+    return [_assistant(_thought(seed, number), *preamble, call)]
+
+
+def _turn_answer(seed: int, number: int) -> bytes:
+    [message] = _emitted(seed, number)
+    return compact(_answer(digits(seed, number, count=24), message["content"]))
+
+
+def _output(emitted: list[Item], text: str) -> Item:
+    return _user(_result(emitted[-1]["content"][-1]["id"], text))
+
+
+def _dropped(message: Item) -> Item:
+    return _assistant(*[block for block in message["content"] if block["type"] != "thinking"])
+
+
+def _seen(message: Item) -> list[str | None]:
+    kinds = [block["type"] for block in message["content"]]
+    thoughts = [compact(block).decode() for block in message["content"] if "thinking" in block]
+    return [" ".join([message["role"], *kinds]), "".join(thoughts) or None]
+
+
+# A stream
+
+
+def _event(kind: str, **members: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), compact({"type": kind, **members}))
+
+
+def _added(index: int, kind: str, **members: Any) -> bytes:
+    return _event("content_block_delta", index=index, delta={"type": kind, **members})
+
+
+def _stream_body(number: int) -> bytes:
+    return _body([_user(_text(f"Tell story {number}."))], stream=True)
+
+
+def _opening(number: int) -> list[bytes]:
+    begun = _answer(digits("stream", number, count=24), [], None)
+    thought = _thought("stream", number)
+    text = thought["thinking"]
+    size = len(text) // _THOUGHTS + 1
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    return [
+        _event("message_start", message=begun),
+        _event("content_block_start", index=0, content_block=_thinking("", "")),
+        _event("ping"),
+        *[_added(0, "thinking_delta", thinking=piece) for piece in pieces],
+        _added(0, "signature_delta", signature=thought["signature"]),
+        _event("content_block_stop", index=0),
+        _event("content_block_start", index=1, content_block=_text("")),
+    ]
+
+
+def _delta(number: int) -> bytes:
+    return stamped(_added(1, "text_delta", text=_WORDS))
+
+
+def _closing(number: int, deltas: int) -> list[bytes]:
+    said = {"stop_reason": "end_turn", "stop_sequence": None}
+    return [
+        _event("content_block_stop", index=1),
+        _event("message_delta", delta=said, usage=_usage()),
+        _event("message_stop"),
+    ]
+
+
+MESSAGES = Dialect(
+    name="messages",
+    prefix="messages-",
+    path="/v1/messages",
+    items="blocks",
+    items_a_turn=3,
+    key="messages",
+    body=_body,
+    small_body=_small_body,
+    small_answer=_small_answer,
+    first=_first,
+    emitted=_emitted,
+    answer=_turn_answer,
+    output=_output,
+    dropped=_dropped,
+    seen=_seen,
+    stream_body=_stream_body,
+    opening=_opening,
+    delta=_delta,
+    closing=_closing,
+    ending=b"event: message_stop\n",
+)
