@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import aiohttp
@@ -119,6 +119,15 @@ async def test_without_the_proxy_the_same_client_fails(place: Playground) -> Non
             assert "without its required 'reasoning' item" in await response.text()
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Let child processes get SIGINT, which a shell's background job ignores with its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_ctrl_c_ends_it(number: signal.Signals) -> None:
     """It says where to look, and Ctrl-C ends it at once, without a traceback."""
