@@ -4,7 +4,7 @@ import re
 
 import pytest
 from playwright.async_api import Browser, Page, expect
-from reasoning_replay.core.dialects.base import Usage
+from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.dialect import _UNKNOWN
 from reasoning_replay.core.history.plan import Outcome, PlanNote

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Capture, Origin
+from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay.adapters.stores.base import StoreUsage
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics, process_exposition
-from reasoning_replay.core.dialects.base import Origin, Usage
+from reasoning_replay.core.dialects.captures import Origin, Usage
 from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.repair import Repair

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind, diagnose

@@ -14,7 +14,7 @@ from typing import Any
 import brotli
 import msgspec
 import zstandard
-from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.turns import records_of

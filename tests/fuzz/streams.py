@@ -7,7 +7,7 @@ import zlib
 import brotli
 import pytest
 import zstandard
-from reasoning_replay.core.dialects.base import CaptureSnapshot, Origin
+from reasoning_replay.core.dialects.captures import CaptureSnapshot, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
-from reasoning_replay.core.dialects.base import NO_NAMES, Capture, Cure, Decision, ErrorNames
+from reasoning_replay.core.dialects.base import Cure, Decision
+from reasoning_replay.core.dialects.captures import NO_NAMES, Capture, ErrorNames
 from reasoning_replay.core.dialects.registry import dialect_of
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState, Route
 from reasoning_replay.core.history.item_changes import ItemChange

@@ -8,7 +8,7 @@ from msgspec.structs import asdict, astuple
 
 from reasoning_replay.adapters.telemetry.log import Log, Value, called
 from reasoning_replay.adapters.telemetry.metrics import TOKENS, Metrics, status_label
-from reasoning_replay.core.dialects.base import Capture
+from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.states import (
     CAPTURED_ROUTES,
     HANDLED_ROUTES,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from reasoning_replay.core.dialects.base import NO_NAMES, ErrorNames
+from reasoning_replay.core.dialects.captures import NO_NAMES, ErrorNames
 from reasoning_replay.core.dialects.error_names import error_names
 
 from tests.core.documents import Written, values

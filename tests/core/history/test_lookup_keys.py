@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.request import Request, read_request

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.items import HistoryItem

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from reasoning_replay.core.dialects.base import NO_NAMES, ErrorNames
+from reasoning_replay.core.dialects.captures import NO_NAMES, ErrorNames
 
 __all__ = ["error_names"]
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from msgspec import structs
 
-from reasoning_replay.core.dialects.base import NO_NAMES, CaptureSnapshot, Origin, Usage
+from reasoning_replay.core.dialects.captures import NO_NAMES, CaptureSnapshot, Origin, Usage
 from reasoning_replay.core.history.turns import Context, Emitted, Turn
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.sse import Events

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.base import Usage
+from reasoning_replay.core.dialects.captures import Usage
 
 __all__ = ["TOKENS_MAX", "read_usage", "token_count"]
 

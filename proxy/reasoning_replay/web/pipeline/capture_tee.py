@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.client import UpstreamResponse
-from reasoning_replay.core.dialects.base import Capture
+from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.states import CaptureState
 from reasoning_replay.core.wire.content_coding import (
     Decoder,

@@ -18,11 +18,11 @@ from reasoning_replay.core.dialects.base import (
     Caller,
     Cure,
     Decision,
-    Origin,
     Question,
     Refusal,
     RefusedBodies,
 )
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.registry import scope_in
 from reasoning_replay.core.dialects.states import (
     CAPTURED_ROUTES,

@@ -4,7 +4,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-from reasoning_replay.core.dialects.base import Cure, Origin, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.web.exchange import Exchange
 
 __all__ = ["PendingResponse", "Stream", "StreamState"]

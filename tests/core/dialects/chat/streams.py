@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
 from reasoning_replay.core.dialects.chat.request import read_request
 from reasoning_replay.core.history.turns import Context, Turn

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects import turn_capture
-from reasoning_replay.core.dialects.base import Usage
+from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Capture, Origin
+from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
 from reasoning_replay.core.dialects.chat.placement import plan_injection
 from reasoning_replay.core.dialects.chat.profiles import Policy

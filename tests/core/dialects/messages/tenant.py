@@ -5,13 +5,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from reasoning_replay.core.dialects.base import (
-    Caller,
-    Cure,
-    Decision,
-    Question,
-    RefusedBodies,
-)
+from reasoning_replay.core.dialects.base import Caller, Cure, Decision, Question, RefusedBodies
 from reasoning_replay.core.dialects.messages.decision import FOREIGN, MessagesSettings
 from reasoning_replay.core.dialects.messages.dialect import MessagesDialect
 from reasoning_replay.core.dialects.messages.profiles import PROFILES, Profile

@@ -2,7 +2,8 @@
 
 from contextlib import nullcontext
 
-from reasoning_replay.core.dialects.base import AnyDialect, ErrorNames
+from reasoning_replay.core.dialects.base import AnyDialect
+from reasoning_replay.core.dialects.captures import ErrorNames
 from reasoning_replay.core.dialects.messages.binding import prefix_of
 from reasoning_replay.core.dialects.messages.dialect import MessagesDialect
 from reasoning_replay.core.dialects.messages.request import read_request

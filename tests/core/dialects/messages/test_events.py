@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec import Raw
-from reasoning_replay.core.dialects.base import Usage
+from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.core.dialects.messages.events import (
     BlockJoiner,
     MessageFields,

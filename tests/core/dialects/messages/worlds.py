@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from msgspec import structs
-from reasoning_replay.core.dialects.base import Capture, Origin
+from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.dialects.messages.binding import prefix_of
 from reasoning_replay.core.dialects.messages.capture import MessagesCapture
 from reasoning_replay.core.dialects.messages.placement import plan_injection

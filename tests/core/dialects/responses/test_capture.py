@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.base import CaptureSnapshot, Origin
+from reasoning_replay.core.dialects.captures import CaptureSnapshot, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.turns import Context, Turn, turn_id

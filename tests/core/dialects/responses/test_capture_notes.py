@@ -1,7 +1,7 @@
 """Notes of a capture: what upstream reports about the reasoning that it received."""
 
 import pytest
-from reasoning_replay.core.dialects.base import NO_NAMES, ErrorNames, Origin
+from reasoning_replay.core.dialects.captures import NO_NAMES, ErrorNames, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.history.turns import Context

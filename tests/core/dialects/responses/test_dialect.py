@@ -6,14 +6,8 @@ from contextlib import nullcontext
 import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects import continuation
-from reasoning_replay.core.dialects.base import (
-    AnyDialect,
-    Caller,
-    Cure,
-    Decision,
-    Origin,
-    RefusedBodies,
-)
+from reasoning_replay.core.dialects.base import AnyDialect, Caller, Cure, Decision, RefusedBodies
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair

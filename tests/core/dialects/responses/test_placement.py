@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.plan import Outcome

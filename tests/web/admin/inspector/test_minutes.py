@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Usage
+from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.dialect import _UNKNOWN
 from reasoning_replay.core.dialects.states import Route

@@ -9,7 +9,7 @@ the capture cannot follow the response, it stops and keeps the reason.
 import re
 from collections.abc import Mapping, Sequence
 
-from reasoning_replay.core.dialects.base import Origin
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, read_chunk
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.chat.members import (

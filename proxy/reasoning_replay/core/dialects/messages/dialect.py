@@ -4,15 +4,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from reasoning_replay.core.dialects.base import (
-    Caller,
-    Cure,
-    Decision,
-    ErrorNames,
-    Origin,
-    Question,
-    RefusedBodies,
-)
+from reasoning_replay.core.dialects.base import Caller, Cure, Decision, Question, RefusedBodies
+from reasoning_replay.core.dialects.captures import ErrorNames, Origin
 from reasoning_replay.core.dialects.error_names import error_names
 from reasoning_replay.core.dialects.messages.capture import MessagesCapture
 from reasoning_replay.core.dialects.messages.decision import MessagesSettings, RequestPlanner

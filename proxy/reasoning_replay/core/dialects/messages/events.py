@@ -9,7 +9,7 @@ unexpected type counts as absent.
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.base import Usage
+from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.core.dialects.usage import token_count
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import UNSET, Raw, structs
 
-from reasoning_replay.core.dialects.base import NO_NAMES, CaptureSnapshot, Origin, Usage
+from reasoning_replay.core.dialects.captures import NO_NAMES, CaptureSnapshot, Origin, Usage
 from reasoning_replay.core.dialects.error_names import error_names
 from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
 from reasoning_replay.core.dialects.responses.events import (

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from reasoning_replay.adapters.telemetry.log import called
-from reasoning_replay.core.dialects.base import ErrorNames, Usage
+from reasoning_replay.core.dialects.captures import ErrorNames, Usage
 from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.plan import Outcome
