@@ -101,3 +101,11 @@ def test_a_frame_with_a_wide_window_is_undecodable() -> None:
 
     with pytest.raises(Undecodable, match="memory"):
         decode(encoded, "zstd", MIB)
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("size", [*range(MIB, 10 * MIB, MIB), 2 * MIB + 1])
+def test_a_body_of_one_repeated_byte_is_decoded(coding: str, size: int) -> None:
+    """A decoder may accept all of its input long before its output is complete."""
+    body = NULLS[:size]
+    assert decode(CODINGS[coding](body), coding, 16 * MIB) == body

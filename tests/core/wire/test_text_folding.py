@@ -1,12 +1,13 @@
 """Text folding: one form for all spellings of a text, while different texts stay different."""
 
+import tracemalloc
 import unicodedata
 from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasoning_replay.core.wire.text_folding import folded
+from reasoning_replay.core.wire.text_folding import NORMALISED_MAX_CHARS, PART_CHARS, folded
 
 LINK = "([stat.ethz.ch](https://stat.ethz.ch/CRAN/?utm_source=openai))"
 WWW = "([rdrr.io](https://www.rdrr.io/x?y=1&amp;z=2))"
@@ -109,3 +110,46 @@ def test_a_long_run_of_marks_stays_as_it_is() -> None:
     marks = "\u0301\u0316"
     assert folded("a" + marks) != "a" + marks
     assert folded("a" + marks * 20 + " b\u2013") == "a" + marks * 20 + " b-"
+
+
+def test_no_text_swells() -> None:
+    """NFKC writes some characters out as whole sentences; a small body would become a large one."""
+    for code in range(0x110000):
+        if not 0xD800 <= code < 0xE000:
+            assert len(folded(chr(code))) <= 4, hex(code)
+
+
+def test_a_very_long_text_keeps_its_unicode_form() -> None:
+    """Normalising is the one slow step; the other steps apply to a text of any length."""
+    length = NORMALISED_MAX_CHARS - 1
+    assert folded("\ufb01" + " " * length) == "fi"
+    assert folded("\ufb01\u2019 &amp;" + " " * length) == "\ufb01' &"
+
+
+@given(st.text("ab \n\u2003", max_size=30))
+def test_a_long_text_is_folded_in_parts_as_a_short_one_at_once(text: str) -> None:
+    """Where the parts of a long text are cut changes nothing."""
+    long = text * (2 * PART_CHARS // max(1, len(text)) + 1)
+    assert folded(long) == " ".join(long.split())
+    assert folded("x" * (PART_CHARS - 15) + text) == " ".join(
+        ("x" * (PART_CHARS - 15) + text).split()
+    )
+
+
+def test_folding_a_long_text_takes_a_few_times_its_memory() -> None:
+    """A text of very short words does not become a list of all its words."""
+    text = "x " * 1_000_000
+    tracemalloc.start()
+    try:
+        folded(text)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 4 * len(text)
+
+
+def test_a_part_of_white_space_alone_is_one_space() -> None:
+    """Much white space between or around words is folded as little of it."""
+    gap = " \n" * PART_CHARS
+    assert folded(gap) == ""
+    assert folded(f"{gap}a{gap}b{gap}") == "a b"

@@ -137,9 +137,11 @@ class _Brotli(_Bounded):
 
     def _steps(self, encoded: bytes) -> Iterator[bytes]:
         # The output buffer doubles until it exceeds the limit, hence half a step.
-        yield self._state.process(encoded, output_buffer_limit=STEP_BYTES // 2)
-        while not self._state.can_accept_more_data():
-            yield self._state.process(b"", output_buffer_limit=STEP_BYTES // 2)
+        limit = STEP_BYTES // 2
+        yield (made := self._state.process(encoded, output_buffer_limit=limit))
+        # A full step: there may be more output, even if all input was accepted.
+        while not self.is_whole and (len(made) >= limit or not self._state.can_accept_more_data()):
+            yield (made := self._state.process(b"", output_buffer_limit=limit))
 
 
 class _Zstandard(_Bounded):
