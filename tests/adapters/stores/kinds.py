@@ -1,5 +1,6 @@
 """The kinds of stores that share one contract, each with a way to move its time forward."""
 
+import asyncio
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -31,7 +32,7 @@ SEALED = EncryptedCodec([EncryptionKey("new", b"n" * 32), EncryptionKey("old", b
 # The rights of a Redis user in docs/stores.md.
 ALLOWED = (
     "~rr:2:* -@all +get +mget +set +append +del +hgetall +hget +hmget +hset +hsetnx +hdel "
-    "+hincrby +expire +ttl +scan +ping"
+    "+hincrby +expire +ttl +eval +scan +ping"
 )
 KINDS = (
     "memory",
@@ -214,8 +215,13 @@ async def _on_redis(
     """
     link = (operates or connects)()
     opened: list[RedisStore] = []
+    now = 1000.0
 
     async def passes(seconds: float) -> None:
+        nonlocal now
+        for store in opened:  # renewals in the background finish before
+            await asyncio.gather(*store._renewing.values())
+        now += seconds
         keys = [key for key in await names() if isinstance(key, bytes)]
         left_ms = await link.run([("PTTL", key.decode()) for key in keys])
         await link.run(
@@ -226,7 +232,7 @@ async def _on_redis(
         )
 
     def opens(bounds: Bounds) -> Store:
-        opened.append(RedisStore(connects(), bounds, codec=codec))
+        opened.append(RedisStore(connects(), bounds, codec=codec, clock=lambda: now))
         return opened[-1]
 
     async def names() -> Sequence[object]:

@@ -200,15 +200,37 @@ async def test_an_expired_conversation_starts_empty(kept: Kept) -> None:
 async def test_use_extends_the_expiry(kept: Kept, use: str) -> None:
     """A lookup by any key and a save extend the whole conversation by the full TTL."""
     store = kept.opens(BRIEF)
-    await save(store, turn("a", created_ms=1), [key("1")])
-    await save(store, turn("b", created_ms=2), [key("2")])
+    one, two = turn("a", created_ms=1), turn("b", created_ms=2)
+    await save(store, one, keys_of_turn(one))
+    await save(store, two, keys_of_turn(two))
     for _ in range(3):
         await kept.passes(600)
         if use == "look_up":
-            assert await found(store, "1") == ["a", "b"]
+            assert names(await looked_up(store, asked(keys_of_turn(one)[0]))) == ["a", "b"]
         else:
-            await save(store, turn("b", created_ms=2), [key("2")])
-    assert await found(store, "2" if use == "save" else "1") == ["a", "b"]
+            await save(store, two, keys_of_turn(two))
+    last = keys_of_turn(two if use == "save" else one)[0]
+    assert names(await looked_up(store, asked(last))) == ["a", "b"]
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+async def test_old_turns_of_a_living_conversation_keep_their_keys(
+    kept: Kept, is_held: bool
+) -> None:
+    """A client that only asks for the newest turn, and cuts its history later, finds the oldest."""
+    store = kept.opens(BRIEF)
+    first = turn("0")
+    version = await save(store, first, keys_of_turn(first))
+    for n in range(1, 6):
+        await kept.passes(400)
+        newest = turn(f"{n - 1}", created_ms=n - 1)
+        held = {newest.conversation: version} if is_held else {}
+        assert (await store.look_up(SCOPE, asked(keys_of_turn(newest)[0]), held)).conversations
+        said = turn(f"{n}", created_ms=n)
+        version = await save(store, said, keys_of_turn(said))
+    await kept.passes(400)
+    for key_of_it in keys_of_turn(first):
+        assert names(await looked_up(store, asked(key_of_it))) == [f"{n}" for n in range(6)]
 
 
 @pytest.mark.parametrize("damaged", [b"", FORMAT, FORMAT + b"\xc1", b"\x01\x90", b"junk"])
@@ -262,11 +284,12 @@ async def test_held_conversations_are_returned_with_the_found_ones(kept: Kept) -
 async def test_a_lookup_with_a_valid_copy_extends_the_expiry(kept: Kept) -> None:
     """A lookup that finds a valid copy uses the conversation and its index entries."""
     store = kept.opens(BRIEF)
-    held = {bytes_of("c"): await save(store, turn("a"), [key("1")])}
+    keys = keys_of_turn(turn("a"))
+    held = {bytes_of("c"): await save(store, turn("a"), keys)}
     for _ in range(3):
         await kept.passes(600)
-        await store.look_up(SCOPE, asked(key("1")), held)
-    assert await found(store, "1") == ["a"]
+        await store.look_up(SCOPE, asked(keys[0]), held)
+    assert names(await looked_up(store, asked(keys[0]))) == ["a"]
 
 
 async def test_a_trim_changes_the_version(kept: Kept) -> None:
@@ -446,3 +469,42 @@ async def test_a_deleted_conversation_starts_empty(kept: Kept) -> None:
     await store.forget(SCOPE, bytes_of("one"))
     await save(store, turn("b", "one"), [key("1")])
     assert await found(store, "1") == ["b"]
+
+
+async def test_a_deletion_hides_no_other_conversation(kept: Kept) -> None:
+    """A key also leads to what another replica saves while a conversation of it is deleted."""
+    one, other = kept.opens(WIDE), kept.opens(WIDE)
+    for n in range(20):
+        scope = bytes_of(f"scope {n}")
+        gone, stays = turn("a", "gone"), turn("b", "stays")
+        for said in (gone, stays):
+            await save(one, said, keys_of_turn(said), scope)
+        new = [turn(f"{m}", f"new {m}") for m in range(4)]
+        text = keys_of_turn(gone)[-1]
+        assert text == keys_of_turn(new[0])[-1]
+        await asyncio.gather(
+            one.forget(scope, gone.conversation),
+            *(save(other, said, keys_of_turn(said), scope) for said in new),
+        )
+        recalled = await looked_up(other, asked(text), scope)
+        assert {said.conversation for said in recalled.turns} == {
+            said.conversation for said in (stays, *new)
+        }
+
+
+async def test_a_trim_of_a_key_hides_no_conversation(kept: Kept) -> None:
+    """A conversation that repeats a text trims its key; what others add meanwhile stays."""
+    one, other = kept.opens(WIDE), kept.opens(WIDE)
+    for n in range(10):
+        scope = bytes_of(f"scope {n}")
+        polls = [turn(f"poll {m}", "polling", m) for m in range(2 * CONVERSATIONS_PER_KEY)]
+        for said in polls:
+            await save(one, said, [key("waiting")], scope)
+        new = [turn(f"{m}", f"new {m}") for m in range(CONVERSATIONS_LOADED - 1)]
+        await asyncio.gather(
+            save(one, turn("poll", "polling"), [key("waiting")], scope),
+            *(save(other, said, [key("waiting")], scope) for said in new),
+        )
+        recalled = await looked_up(other, asked(key("waiting")), scope)
+        conversations = {said.conversation for said in recalled.turns}
+        assert conversations == {bytes_of("polling"), *(said.conversation for said in new)}

@@ -207,8 +207,10 @@ class MemoryStore:
             kept.keys[key] = None
 
     def _trim(self, kept: _Conversation) -> None:
-        """Drop the oldest turns of a conversation that exceeds its bounds."""
+        """Drop the oldest turns of a conversation that exceeds its bounds; a single one stays."""
         bounds = self._bounds
+        if len(kept.turns) <= 1:
+            return
         if len(kept.turns) <= bounds.max_turns and kept.record_bytes <= bounds.max_bytes:
             return
         sizes = {name: len(value) for name, value in kept.records.items()}

@@ -31,11 +31,11 @@ def drop_expired(db: sqlite3.Connection, now: float) -> None:
 
 
 def trim(db: sqlite3.Connection, kept: int, bounds: Bounds) -> None:
-    """Drop the oldest turns of a conversation that exceeds its bounds."""
+    """Drop the oldest turns of a conversation that exceeds its bounds; a single one stays."""
     turns, record_bytes = db.execute(
         "SELECT turns, record_bytes FROM conversations WHERE id = ?", (kept,)
     ).fetchone()
-    if turns <= bounds.max_turns and record_bytes <= bounds.max_bytes:
+    if turns <= 1 or (turns <= bounds.max_turns and record_bytes <= bounds.max_bytes):
         return
     sizes = dict(
         db.execute(

@@ -1,20 +1,21 @@
 """The Redis store that replicas share: few round trips, and each failure is a StoreError."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
-from fakeredis import FakeAsyncRedis
 from msgspec.structs import replace
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds, StoreError
-from reasoning_replay.adapters.stores.redis.executor import SingleServer
-from reasoning_replay.adapters.stores.redis.store import RedisStore
+from reasoning_replay.adapters.stores.redis.connect import Credentials
+from reasoning_replay.adapters.stores.redis.executor import Command, SingleServer
+from reasoning_replay.adapters.stores.redis.store import LOADS_AT_ONCE, RedisStore
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
 from reasoning_replay.core.history.turns import records_of
 from redis.asyncio import Connection, ConnectionPool, Redis
 
-from tests.adapters.stores.kinds import link_to
-from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, save, turn
+from tests.adapters.stores.kinds import ALLOWED, link_to
+from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, looked_up, save, turn
 from tests.redis_server import RedisServer
 
 TTL_S = 1000
@@ -44,6 +45,15 @@ async def counted(shared_redis: RedisServer) -> AsyncIterator[RedisStore]:
     yield RedisStore(SingleServer(redis), BOUNDS)
     await redis.aclose()
     await pool.aclose()
+
+
+@pytest.fixture
+async def redis(shared_redis: RedisServer) -> AsyncIterator[Redis]:
+    """Yield a client of an empty Redis."""
+    redis = Redis.from_url(shared_redis.url)
+    await redis.flushall()
+    yield redis
+    await redis.aclose()
 
 
 async def test_a_save_is_one_round_trip(counted: RedisStore) -> None:
@@ -96,36 +106,35 @@ async def test_a_save_sends_the_new_records_and_little_else(counted: RedisStore)
     Counting.sent_bytes = 0
     for n in range(1, 33):
         snapshot = replace(whole, items=whole.items[:n])
-        new = records_of(snapshot, known)
+        new = dict(records_of(snapshot).items() - known.items())
         await counted.save(SCOPE, whole.conversation, new, [key(f"{n} {m}") for m in range(7)])
         known |= new
     assert Counting.sent_bytes < 1.2 * sum(len(part.raw) for i in whole.items for part in i.run)
 
 
-async def test_the_names_in_redis_have_the_documented_form() -> None:
+async def test_the_names_in_redis_have_the_documented_form(redis: Redis) -> None:
     """Names have a version and contain nothing that a client has written."""
-    redis = FakeAsyncRedis()
     store = RedisStore(SingleServer(redis), BOUNDS)
     await save(store, turn("a"), [key("1")])
     conversation = f"rr:2:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}"
     index = f"rr:2:k:{SCOPE.hex()}:{key('1').hex()}"
     assert sorted(await redis.keys()) == sorted([conversation.encode(), index.encode()])
-    fields = [*records_of(turn("a")), b"v", b"b", b"t"]
+    fields = [*records_of(turn("a")), b"v", b"b", b"t", b"r"]
     assert sorted(await redis.hkeys(conversation)) == sorted(fields)
     assert await redis.get(index) == bytes_of("c")
     await store.close()
 
 
-async def test_everything_has_a_ttl() -> None:
+async def test_everything_has_a_ttl(redis: Redis) -> None:
     """Every key expires, also after it was trimmed."""
-    redis = FakeAsyncRedis()
     store = RedisStore(SingleServer(redis), BOUNDS)
     for n in range(3 * CONVERSATIONS_PER_KEY):
         await save(store, turn(f"{n}", f"{n}"), [key("hi")])
     for n in range(30):
         await save(store, turn(f"{n}", created_ms=n), [key(f"{n}")])
     for name in await redis.keys():
-        assert TTL_S - 5 <= await redis.ttl(name) <= TTL_S
+        longest_s = TTL_S if b"{" in name else TTL_S * 9 // 8
+        assert longest_s - 5 <= await redis.ttl(name) <= longest_s
     await store.close()
 
 
@@ -184,9 +193,8 @@ async def test_a_value_of_another_program_is_a_store_error(shared_redis: RedisSe
     await store.close()
 
 
-async def test_a_damaged_counter_is_a_store_error() -> None:
+async def test_a_damaged_counter_is_a_store_error(redis: Redis) -> None:
     """The failure is local to its conversation, which can still be deleted."""
-    redis = FakeAsyncRedis()
     store = RedisStore(SingleServer(redis), BOUNDS)
     await save(store, turn("a"), [key("1")])
     await redis.hset(f"rr:2:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}", "v", "theirs")
@@ -221,6 +229,101 @@ async def test_a_conversation_can_be_deleted_when_redis_is_full(own_redis: Redis
     assert [await store.forget(SCOPE, bytes_of(name)) for name in "ab"] == [True, True]
     assert (await store.survey(None, "", 10)).conversations == []
     await store.close()
+
+
+async def test_a_trim_does_not_create_a_deleted_conversation_again(
+    shared_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversation that is deleted between the reads and the writes of a trim stays deleted."""
+    shared_redis.do("FLUSHALL")
+    store, other = (RedisStore(link_to(shared_redis.url)(), BOUNDS) for _ in range(2))
+    for n in range(BOUNDS.max_turns):
+        await save(store, turn(f"{n}", created_ms=n), [])
+    run = store._link.run
+
+    async def runs(commands: Sequence[Command]) -> list[Any]:
+        results = await run(commands)
+        if commands[0][0] == "HGETALL":
+            assert await other.forget(SCOPE, bytes_of("c"))
+        return results
+
+    monkeypatch.setattr(store._link, "run", runs)
+    await save(store, turn("newest", created_ms=100), [])
+    assert shared_redis.do("KEYS", "*") == []
+    await store.close()
+    await other.close()
+
+
+async def test_without_scripts_nothing_is_hidden_and_nothing_grows(
+    shared_redis: RedisServer,
+) -> None:
+    """A user without +eval deletes and saves; ids of deleted conversations lead to nothing."""
+    shared_redis.do("FLUSHALL")
+    shared_redis.do(
+        "ACL", "SETUSER", "plain", "reset", "on", ">x", *ALLOWED.replace("+eval ", "").split()
+    )
+    store = RedisStore(link_to(shared_redis.url, Credentials("plain", "x"))(), BOUNDS)
+    for name in "ab":
+        said = turn(name, name)
+        await save(store, said, [*keys_of_turn(said), key("both")])
+    assert await store.forget(SCOPE, bytes_of("a"))
+    assert await found(store, "both") == ["b"]
+
+    for n in range(4 * CONVERSATIONS_PER_KEY):
+        await save(store, turn(f"{n}", "polling", n), [key("polled")])
+        await save(store, turn(f"{n}", f"{n}"), [key("hi")])
+    assert await found(store, "polled")
+    assert (await looked_up(store, asked(key("hi")))).crowded == {0}
+    index = f"rr:2:k:{SCOPE.hex()}:{key('hi').hex()}"
+    assert shared_redis.do("STRLEN", index) <= 2 * CONVERSATIONS_PER_KEY * 16
+    (polling,) = [
+        one
+        for one in (await store.survey(SCOPE, "", 1000)).conversations
+        if one.conversation == bytes_of("polling")
+    ]
+    assert polling.turns <= BOUNDS.max_turns
+    await store.close()
+
+
+async def test_few_lookups_load_conversations_at_once(
+    counted: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may load many megabytes; further lookups wait for their turn."""
+    said = turn("a")
+    await save(counted, said, keys_of_turn(said))
+    run = counted._link.run
+    loading = most = 0
+
+    async def runs(commands: Sequence[Command]) -> list[Any]:
+        nonlocal loading, most
+        is_load = commands[0][0] == "HGETALL"
+        loading += is_load
+        most = max(most, loading)
+        try:
+            await asyncio.sleep(0)
+            return await run(commands)
+        finally:
+            loading -= is_load
+
+    monkeypatch.setattr(counted._link, "run", runs)
+    lookups = [counted.look_up(SCOPE, asked(keys_of_turn(said)[0]), {}) for _ in range(12)]
+    assert all(result.conversations for result in await asyncio.gather(*lookups))
+    assert most == LOADS_AT_ONCE
+
+
+async def test_a_renewal_is_rare_and_in_the_background(counted: RedisStore) -> None:
+    """Within an eighth of the TTL no lookup renews; a lookup takes one round trip in any case."""
+    now = 0.0
+    counted._clock = lambda: now
+    said = turn("a")
+    held = {said.conversation: await save(counted, said, keys_of_turn(said))}
+    for now in (0.0, TTL_S / 8 - 2, TTL_S / 8 + 2, TTL_S / 4 - 2, -TTL_S):
+        Counting.sent = 0
+        await counted.look_up(SCOPE, asked(keys_of_turn(said)[0]), held)
+        assert Counting.sent == 1
+        renewing = list(counted._renewing.values())
+        assert len(renewing) == (now in (TTL_S / 8 + 2, -TTL_S))
+        await asyncio.gather(*renewing)
 
 
 async def test_a_reply_of_another_protocol_is_a_store_error(

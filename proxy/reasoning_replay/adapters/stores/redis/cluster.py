@@ -24,7 +24,7 @@ from redis.exceptions import (
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from reasoning_replay.adapters.stores.redis.errors import FAILURES
-from reasoning_replay.adapters.stores.redis.executor import Command
+from reasoning_replay.adapters.stores.redis.executor import Command, key_of
 
 __all__ = ["ClusterExecutor"]
 
@@ -115,7 +115,7 @@ class ClusterExecutor:
         await self._cluster.initialize()
         pipe = self._cluster.pipeline()
         for command in commands:
-            node = self._cluster.get_node_from_key(str(command[1]))
+            node = self._cluster.get_node_from_key(key_of(command))
             pipe.execute_command(*command, target_nodes=node)
         results = await pipe.execute(raise_on_error=False, allow_redirections=False)
         for n, result in enumerate(results):

@@ -6,9 +6,15 @@ from typing import Any, Protocol
 
 from redis.asyncio import Redis
 
-__all__ = ["Command", "RedisExecutor", "SingleServer", "ask"]
+__all__ = ["Command", "RedisExecutor", "SingleServer", "ask", "key_of"]
 
-Command = tuple[str | bytes | int, ...]  # the name, its one key, other arguments
+# The name, its one key, other arguments. EVAL, its script, 1, the key, other arguments.
+Command = tuple[str | bytes | int, ...]
+
+
+def key_of(command: Command) -> str:
+    """Return the key of a command, which determines its node in a Cluster."""
+    return str(command[3] if command[0] == "EVAL" else command[1])
 
 
 class RedisExecutor(Protocol):

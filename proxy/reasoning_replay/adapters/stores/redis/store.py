@@ -2,18 +2,29 @@
 Redis store: conversations that replicas share.
 
     rr:2:{<scope>:<conversation>}   hash: the name of a record -> its value, and
-                                    "v" -> version, "b" -> bytes and "t" -> turns written
+                                    "v" -> version, "b" -> bytes and "t" -> turns written,
+                                    "r" -> when its keys were last renewed
     rr:2:k:<scope>:<key>            string: the 16-byte ids of conversations, oldest first
 
 One conversation is one hash in one slot with one sliding TTL. A lookup takes at most two round
 trips for a request of any length, and one if all local copies are valid. A save takes one, unless
 it also trims. Records are only added, so a replica never overwrites the records of another. The
 replica that notices that a conversation exceeds its bounds trims it.
+
+A key lives longer than the last use of its conversations: it has the TTL and an eighth of it, and
+a lookup of a conversation whose keys were not renewed for that eighth renews all of them, in the
+background.
+
+What removes something is a script, so nothing that another replica adds in between is lost. A
+server that refuses scripts keeps ids of deleted conversations in its keys; they lead to nothing.
 """
 
+import asyncio
+import contextlib
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reasoning_replay.adapters.stores.base import (
@@ -29,18 +40,35 @@ from reasoning_replay.adapters.stores.base import (
 from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.redis.errors import FAILURES, store_error
 from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor
+from reasoning_replay.adapters.stores.redis.scripts import (
+    BYTES,
+    ID_BYTES,
+    TURNS,
+    VERSION,
+    is_refused,
+    remove_ids,
+    trim,
+)
 from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose, keys_of_turn
 from reasoning_replay.core.history.turns import is_head, turn_of_record, turns_of
 
 __all__ = ["RedisStore"]
 
-ID_BYTES = 16
-VERSION, BYTES, TURNS = b"v", b"b", b"t"
-_COUNTERS = frozenset({VERSION, BYTES, TURNS})
+RENEWED = b"r"
+_NUMBERS = frozenset({VERSION, BYTES, TURNS, RENEWED})
+# The keys of a conversation are renewed at most this often within its TTL.
+RENEWALS_PER_TTL = 8
+# Most conversations whose keys are renewed at once; others are renewed by a later lookup.
+RENEWED_AT_ONCE = 2
+# Most commands in one round trip of a renewal, so that it does not delay exchanges.
+RENEWED_TOGETHER = 256
 # A conversation has about thirty keys in the index, and SCAN passes over all of them.
 _SCANNED_PER_FOUND = 8
 _SCANS = 200
+# Lookups that load conversations at once. Each may load six of `max_bytes`, which no memory budget
+# counts; with local copies, few lookups load any.
+LOADS_AT_ONCE = 4
 
 
 class RedisStore:
@@ -49,7 +77,12 @@ class RedisStore:
     is_embedded = False
 
     def __init__(
-        self, link: RedisExecutor, bounds: Bounds, prefix: str = "rr", codec: Codec | None = None
+        self,
+        link: RedisExecutor,
+        bounds: Bounds,
+        prefix: str = "rr",
+        codec: Codec | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """
         Use an executor; `close` closes it.
@@ -59,10 +92,16 @@ class RedisStore:
             bounds: Limits of each conversation.
             prefix: Prefix of every key in Redis.
             codec: Stored form of values; None: plain.
+            clock: Seconds since the epoch, as replicas share the Redis.
         """
         self._link = link
         self._bounds = bounds
         self._prefix = prefix
+        self._clock = clock
+        self._renewed_every_s = -(-bounds.ttl_s // RENEWALS_PER_TTL)
+        self._key_ttl_s = bounds.ttl_s + self._renewed_every_s
+        self._renewing: dict[tuple[bytes, bytes], asyncio.Task[None]] = {}
+        self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self.codec = codec
 
     async def look_up(
@@ -74,32 +113,29 @@ class RedisStore:
             return StoreResult()
         ttl_s = self._bounds.ttl_s
         names = [self._name(scope, conversation) for conversation in held]
-        commands: list[Command] = [("HGET", name, VERSION) for name in names]
+        commands: list[Command] = [("HMGET", name, VERSION, RENEWED) for name in names]
         commands += [("EXPIRE", name, ttl_s) for name in names]
-        if held and lookups:  # as in `_load`, which may have nothing to load
-            commands += [("EXPIRE", self._index_name(scope, k), ttl_s) for k in lookups[0].keys]
         try:
             strings, results = await self._link.read(
                 [self._index_name(scope, key) for key in keys], commands
             )
         except FAILURES as error:
             raise store_error(error) from error
-        # A read-only Redis rejects EXPIRE. It can still be read, so only errors of HGET count.
-        versions = results[: len(held)]
-        _raise_first(versions)
+        # A read-only Redis rejects EXPIRE. It can still be read, so only errors of HMGET count.
+        numbers = results[: len(held)]
+        _raise_first(numbers)
         found = {key: _ids(string) for key, string in zip(keys, strings, strict=True)}
         choice = choose(lookups, found.__getitem__)
         kept: dict[bytes, StoredConversation] = {}
         stale: dict[bytes, None] = {}
-        for (conversation, ours), version in zip(held.items(), versions, strict=True):
+        for (conversation, ours), (version, renewed) in zip(held.items(), numbers, strict=True):
             if version is not None and _number(version) == ours:
                 kept[conversation] = StoredConversation(conversation, ours, None)
+                self._renew_if_due(scope, conversation, renewed)
             elif version is not None:
                 stale[conversation] = None
         chosen = {name: None for name in choice.conversations if name not in held}
-        newest = next((item for item in lookups if any(found[key] for key in item.keys)), None)
-        index = [self._index_name(scope, key) for key in newest.keys] if newest else []
-        for one in await self._load(scope, [*chosen, *stale], index):
+        for one in await self._load(scope, [*chosen, *stale]):
             kept[one.conversation] = one
         order = dict.fromkeys([*choice.conversations, *held])
         return StoreResult([kept[name] for name in order if name in kept], choice.crowded)
@@ -113,7 +149,6 @@ class RedisStore:
     ) -> int:
         """Implement `Store.save`."""
         name = self._name(scope, conversation)
-        ttl_s = self._bounds.ttl_s
         written: list[bytes] = []
         for record in encoded(self.codec, scope, conversation, records).items():
             written += record
@@ -122,15 +157,19 @@ class RedisStore:
         commands += [
             ("HINCRBY", name, BYTES, sum(map(len, written[1::2]))),
             ("HINCRBY", name, TURNS, sum(map(is_head, records))),
+            ("HSETNX", name, RENEWED, int(self._clock())),
             ("HSETNX", name, VERSION, secrets.randbits(VERSION_BITS)),
             ("HINCRBY", name, VERSION, 1),
-            ("EXPIRE", name, ttl_s),
+            ("EXPIRE", name, self._bounds.ttl_s),
         ]
         index = [self._index_name(scope, key) for key in keys]
         for index_name in index:
-            commands += [("APPEND", index_name, conversation), ("EXPIRE", index_name, ttl_s)]
+            commands += [
+                ("APPEND", index_name, conversation),
+                ("EXPIRE", index_name, self._key_ttl_s),
+            ]
         results = await self._all(commands)
-        record_bytes, turns, _, version, _, *lengths = results[bool(written) :]
+        record_bytes, turns, _, _, version, _, *lengths = results[bool(written) :]
         if turns > 1 and (record_bytes > self._bounds.max_bytes or turns > self._bounds.max_turns):
             version = await self._trim(name) or version
         for index_name, length in zip(index, lengths[::2], strict=True):
@@ -175,28 +214,13 @@ class RedisStore:
 
         The index entries are deleted first: only the records show which keys lead here.
         """
-        name = self._name(scope, conversation)
-        (kept,) = await self._all([("HGETALL", name)])
-        turns = turns_of(conversation, self._records(scope, conversation, _hash(kept)))
-        keys = dict.fromkeys(key for turn in turns for key in keys_of_turn(turn))
-        index = [self._index_name(scope, key) for key in keys]
-        try:
-            answers, _ = await self._link.read(index, []) if index else ([], [])
-        except FAILURES as error:
-            raise store_error(error) from error
-        commands: list[Command] = []
-        for index_name, answer in zip(index, answers, strict=True):
-            others = [one for one in _ids(answer) if one != conversation]
-            if others:
-                commands.append(("SET", index_name, b"".join(others), "EX", self._bounds.ttl_s))
-            elif answer is not None:
-                commands.append(("DEL", index_name))
-        results = await self._run(commands)
-        (deleted,) = await self._all([("DEL", name)])
-        # A full Redis rejects SET, but now there is room. If a command is rejected again, its key
-        # leads to a conversation that does not exist, which is harmless.
-        pairs = zip(commands, results, strict=True)
-        await self._run([command for command, result in pairs if isinstance(result, Exception)])
+        removed = [
+            remove_ids(name, conversation, self._key_ttl_s)
+            for name in await self._index_of(scope, conversation)
+        ]
+        # If the server refuses a script, its key leads to a conversation that does not exist.
+        await self._run(removed)
+        (deleted,) = await self._all([("DEL", self._name(scope, conversation))])
         return bool(deleted)
 
     async def usage(self) -> None:
@@ -211,6 +235,9 @@ class RedisStore:
 
     async def close(self) -> None:
         """Implement `Store.close`."""
+        for task in self._renewing.values():
+            task.cancel()
+        await asyncio.gather(*self._renewing.values(), return_exceptions=True)
         await self._link.close()
 
     async def _run(self, commands: Sequence[Command]) -> list[Any]:
@@ -228,53 +255,88 @@ class RedisStore:
         _raise_first(results)
         return results
 
-    async def _load(
-        self, scope: bytes, conversations: Sequence[bytes], index: Sequence[str]
-    ) -> list[StoredConversation]:
-        """
-        Return the conversations that exist, and extend their expiry.
-
-        Args:
-            scope: Scope of the conversations.
-            conversations: Their ids; if empty, no command is sent.
-            index: Names of the keys of the newest item that led to a conversation; their expiry
-                is extended, too. Keys of older items may expire, as requests also contain newer
-                items.
-        """
+    async def _load(self, scope: bytes, conversations: Sequence[bytes]) -> list[StoredConversation]:
+        """Return the conversations that exist, and extend their expiry; one round trip if any."""
         if not conversations:
             return []
         names = [self._name(scope, conversation) for conversation in conversations]
         commands: list[Command] = [("HGETALL", name) for name in names]
-        commands += [("EXPIRE", name, self._bounds.ttl_s) for name in [*names, *index]]
-        hashes = (await self._run(commands))[: len(names)]
+        commands += [("EXPIRE", name, self._bounds.ttl_s) for name in names]
+        async with self._loads:
+            hashes = (await self._run(commands))[: len(names)]
         _raise_first(hashes)
-        return [
-            StoredConversation(
-                conversation, _number(kept[VERSION]), self._records(scope, conversation, kept)
-            )
-            for conversation, kept in zip(conversations, map(_hash, hashes), strict=True)
-            if VERSION in kept
-        ]
+        loaded = []
+        for conversation, kept in zip(conversations, map(_hash, hashes), strict=True):
+            if VERSION in kept:
+                records = self._records(scope, conversation, kept)
+                loaded.append(StoredConversation(conversation, _number(kept[VERSION]), records))
+                self._renew_if_due(scope, conversation, kept.get(RENEWED))
+        return loaded
 
     def _records(
         self, scope: bytes, conversation: bytes, kept: Mapping[bytes, bytes]
     ) -> dict[bytes, bytes]:
         """Return the records of a hash that can be decoded."""
-        records = {field: value for field, value in kept.items() if field not in _COUNTERS}
+        records = {field: value for field, value in kept.items() if field not in _NUMBERS}
         return decoded(self.codec, scope, conversation, records)
 
+    async def _index_of(self, scope: bytes, conversation: bytes) -> list[str]:
+        """Return the names of all keys of a conversation, as its records tell; [] without any."""
+        (answer,) = await self._all([("HGETALL", self._name(scope, conversation))])
+
+        def names() -> list[str]:
+            turns = turns_of(conversation, self._records(scope, conversation, _hash(answer)))
+            keys = dict.fromkeys(key for turn in turns for key in keys_of_turn(turn))
+            return [self._index_name(scope, key) for key in keys]
+
+        return await asyncio.to_thread(names)
+
+    def _renew_if_due(self, scope: bytes, conversation: bytes, renewed: bytes | None) -> None:
+        """Begin to renew the keys of a conversation, unless that was done a short time ago."""
+        name = (scope, conversation)
+        # A time in the future, of a clock that is ahead, is as old as one in the past.
+        if renewed and abs(self._clock() - _number(renewed)) < self._renewed_every_s:
+            return
+        if name not in self._renewing and len(self._renewing) < RENEWED_AT_ONCE:
+            task = asyncio.ensure_future(self._renew(scope, conversation))
+            self._renewing[name] = task
+            task.add_done_callback(lambda _: self._renewing.pop(name))
+
+    async def _renew(self, scope: bytes, conversation: bytes) -> None:
+        """Renew all keys of a conversation; if that fails, the next lookup begins again."""
+        name, now = self._name(scope, conversation), int(self._clock())
+        with contextlib.suppress(StoreError):
+            index = await self._index_of(scope, conversation)
+            for at in range(0, len(index), RENEWED_TOGETHER):
+                together = index[at : at + RENEWED_TOGETHER]
+                await self._all([("EXPIRE", one, self._key_ttl_s) for one in together])
+            # HSET creates a conversation that was deleted meanwhile, without a version: no lookup
+            # finds it.
+            expire = ("EXPIRE", name, self._bounds.ttl_s)
+            await self._all([("HSET", name, RENEWED, now), expire])
+
     async def _trim(self, name: str) -> int | None:
-        """Trim a conversation and correct its counters; return the version if turns are dropped."""
+        """
+        Trim a conversation and correct its counters.
+
+        Returns:
+            The version; None if it is the one that the save returned, or if another replica has
+            changed the conversation meanwhile. That replica trims it.
+        """
         (answer,) = await self._all([("HGETALL", name)])
-        sizes = {
-            field: len(value) for field, value in _hash(answer).items() if field not in _COUNTERS
-        }
+        kept = _hash(answer)
+        sizes = {field: len(value) for field, value in kept.items() if field not in _NUMBERS}
         drop = what_to_drop(sizes, self._bounds)
         for field in drop:
             del sizes[field]
-        turns = len(set(map(turn_of_record, sizes)))
+        counters = (sum(sizes.values()), len(set(map(turn_of_record, sizes))))
+        version = kept.get(VERSION, b"")
+        (result,) = await self._run([trim(name, version, counters, drop)])
+        if not is_refused(result):
+            _raise_first([result])
+            return result if result is None else int(result)
         commands: list[Command] = [
-            ("HSET", name, BYTES, sum(sizes.values()), TURNS, turns),
+            ("HSET", name, BYTES, counters[0], TURNS, counters[1]),
             ("EXPIRE", name, self._bounds.ttl_s),  # HSET creates one that was deleted meanwhile
         ]
         if not drop:
@@ -285,11 +347,17 @@ class RedisStore:
 
     async def _trim_key(self, name: str) -> None:
         """Reduce a key to its newest CONVERSATIONS_PER_KEY conversations."""
+        (result,) = await self._run([remove_ids(name, b"", self._key_ttl_s)])
+        if not is_refused(result):
+            _raise_first([result])
+            return
+        # Without a script, an id that another replica adds in between is lost. That is harmless
+        # only if so many others are left that the key stays ambiguous.
         (kept,) = await self._all([("GET", name)])
-        # A conversation that appears several times counts once, and displaces no other.
         newest = list(dict.fromkeys(reversed(_ids(kept))))[:CONVERSATIONS_PER_KEY]
-        left = b"".join(reversed(newest))
-        await self._all([("SET", name, left, "EX", self._bounds.ttl_s)])
+        if len(newest) == CONVERSATIONS_PER_KEY:
+            left = b"".join(reversed(newest))
+            await self._all([("SET", name, left, "EX", self._key_ttl_s)])
 
     def _name(self, scope: bytes, conversation: bytes) -> str:
         return f"{self._prefix}:2:{{{scope.hex()}:{conversation.hex()}}}"

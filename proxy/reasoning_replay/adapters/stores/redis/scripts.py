@@ -1,0 +1,79 @@
+"""Redis scripts: changes that remove something, so that nothing added in between is lost."""
+
+from collections.abc import Sequence
+
+from redis.exceptions import NoPermissionError, ResponseError
+
+from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY
+from reasoning_replay.adapters.stores.redis.executor import Command
+
+__all__ = ["BYTES", "ID_BYTES", "TURNS", "VERSION", "is_refused", "remove_ids", "trim"]
+
+ID_BYTES = 16
+# Fields of a conversation; all others are records.
+VERSION, BYTES, TURNS = b"v", b"b", b"t"
+
+# Both scripts delete before they write: a full Redis allows that, but no write that comes first.
+#
+# Remove an id (ARGV[1]; "": none) from a key, and all but its newest ids; renew it (ARGV[2]: TTL).
+_REMOVE = f"""\
+local kept = redis.call('GET', KEYS[1])
+if not kept then return 0 end
+local seen, newest = {{[ARGV[1]] = true}}, {{}}
+for at = #kept - #kept % {ID_BYTES} - {ID_BYTES - 1}, 1, -{ID_BYTES} do
+  local id = string.sub(kept, at, at + {ID_BYTES - 1})
+  if not seen[id] and #newest < {CONVERSATIONS_PER_KEY} then
+    seen[id] = true
+    table.insert(newest, 1, id)
+  end
+end
+redis.call('DEL', KEYS[1])
+if #newest > 0 then redis.call('SET', KEYS[1], table.concat(newest), 'EX', ARGV[2]) end
+return #newest"""
+# Drop fields (from ARGV[4] on) of a conversation that still has a version (ARGV[1]), and set its
+# bytes and turns (ARGV[2], ARGV[3]). Return its version; nil if another replica has changed it.
+_TRIM = f"""\
+if redis.call('HGET', KEYS[1], '{VERSION.decode()}') ~= ARGV[1] then return false end
+for at = 4, #ARGV do redis.call('HDEL', KEYS[1], ARGV[at]) end
+redis.call('HSET', KEYS[1], '{BYTES.decode()}', ARGV[2], '{TURNS.decode()}', ARGV[3])
+return redis.call('HINCRBY', KEYS[1], '{VERSION.decode()}', #ARGV > 3 and 1 or 0)"""
+
+
+def remove_ids(name: str, conversation: bytes, ttl_s: int) -> Command:
+    """
+    Return the command that removes an id from a key, and all but its newest ids.
+
+    Args:
+        name: The key.
+        conversation: The id; b"": none.
+        ttl_s: New TTL of the key.
+    """
+    return _script(_REMOVE, name, conversation, ttl_s)
+
+
+def trim(name: str, version: bytes, counters: tuple[int, int], fields: Sequence[bytes]) -> Command:
+    """
+    Return the command that drops fields of a conversation, unless a replica has changed it.
+
+    Args:
+        name: The conversation.
+        version: The version that it must still have.
+        counters: Its bytes and turns without these fields.
+        fields: Names of the fields.
+
+    Returns:
+        A command whose result is the new version; None if the conversation has another version.
+    """
+    return _script(_TRIM, name, version, *counters, *fields)
+
+
+def is_refused(result: object) -> bool:
+    """Return whether the server runs no scripts, or none of this user."""
+    return isinstance(result, NoPermissionError) or (
+        isinstance(result, ResponseError) and "unknown command" in str(result)
+    )
+
+
+def _script(text: str, name: str, *arguments: str | bytes | int) -> Command:
+    """Return the command that runs a script on one key. They are rare, so the text is sent."""
+    return ("EVAL", text, 1, name, *arguments)
