@@ -39,11 +39,7 @@ LABEL org.opencontainers.image.title="Reasoning Replay" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.base.name="${BASE}"
-# glibc keeps up to 8 MiB of freed memory for the next large request, instead of returning it to the
-# system and faulting it in again page by page.
 ENV PATH=/opt/replay/bin:$PATH \
-    MALLOC_MMAP_THRESHOLD_=8388608 \
-    MALLOC_TRIM_THRESHOLD_=8388608 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     REPLAY_LISTEN=0.0.0.0:8080 \

@@ -63,6 +63,7 @@ OTHER = {
     "include": "never",
     "heal": "off",
     "repairs": "none",
+    "phase": "off",
     "chat_rounds": "current",
     "chat_fill": "on",
     "encryption_keys": "a:" + base64.b64encode(bytes(32)).decode(),

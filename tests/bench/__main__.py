@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import uvloop
+from reasoning_replay.adapters.runtime.allocator import MMAP_BYTES, TRIM_BYTES
 
 from tests.bench.bench import Bench
 from tests.bench.exchanges import small
@@ -42,8 +43,8 @@ ROWS: dict[str, Row] = {
 } | {"long": long, "scale": scale, "footprint": footprint}
 
 ROW_S = 900.0
-# The settings of the image, for all contenders: glibc keeps the memory that large bodies free.
-ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "8388608", "MALLOC_TRIM_THRESHOLD_": "8388608"}
+# The proxy's own settings of glibc's malloc, for all contenders.
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(MMAP_BYTES), "MALLOC_TRIM_THRESHOLD_": str(TRIM_BYTES)}
 STOPPED = 130  # exit status of a shell for an interrupted program
 
 

@@ -111,7 +111,9 @@ async def test_refusals_repairs_and_healing_are_named(cleared: tuple[Stage, Seen
     )
     await rows(page).first.click()
     await expect(value(page, "Error type")).to_contain_text("invalid_request_error")
-    await expect(value(page, "duplicates")).to_have_text("2: exact copies are sent once")
+    await expect(value(page, "duplicates")).to_have_text(
+        "2: the same reasoning twice in a row is sent once"
+    )
     await expect(value(page, "Refusal")).to_have_text("lacks follower")
     lines = value(page, "Changed").locator("li")
     await expect(lines).to_have_text(

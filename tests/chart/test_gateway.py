@@ -255,7 +255,7 @@ def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
         pytest.param({"resources": {"requests": {"memory": "128Mi"}}}, ["resources.requests.memory 128Mi is less than 352 MiB"], id="evicted-first"),  # noqa: E501
         pytest.param(PLATFORM, ["=https://replay.example.com/v1   (http, if the Gateway"], id="gateway-api"),  # noqa: E501
         pytest.param({"httpRoute": {"enabled": True, "parentRefs": [{"name": "a"}]}}, ["=https://<host name of the Gateway>/v1"], id="any-host"),  # noqa: E501
-        pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 864 MiB"], id="burst"),  # noqa: E501
+        pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 992 MiB"], id="burst"),  # noqa: E501
         pytest.param(CI["sidecar-library"], ["No gateway is installed"], id="library"),
     ],
 )  # fmt: skip

@@ -214,14 +214,11 @@ def _preambles(items: list[Item]) -> set[int]:
 
 
 def _text(message: Item) -> str:
-    (part,) = message["content"]
-    text: str = part["text"]
-    return text
+    return "".join(part["text"] for part in message["content"])
 
 
 def _saying(message: Item, text: str) -> Item:
-    (part,) = message["content"]
-    return message | {"content": [part | {"text": text}]}
+    return message | {"content": [part | {"text": text} for part in message["content"]]}
 
 
 def _normalised(text: str) -> str:

@@ -35,7 +35,7 @@ SCENARIOS: Sequence[Scenario] = (
         sent="u1 r1 c1 o1 t1 t1",
         refused=Refused(DUPLICATE, "t1"),
         want="u1 r1 c1 o1 t1",
-        repaired=True,
+        healed="duplicate",
         more=SEARCHED,
     ),
     Scenario(
@@ -87,7 +87,7 @@ SCENARIOS: Sequence[Scenario] = (
         sent="u1 r1 m1 r1 m1 u2",
         refused=Refused(DUPLICATE, "r1"),
         want="u1 r1 m1 u2",
-        repaired=True,
+        healed="duplicate",
     ),
     Scenario(
         row=32,
@@ -95,7 +95,7 @@ SCENARIOS: Sequence[Scenario] = (
         sent="u1 r1 c1 o1 c1 o1",
         refused=Refused(DUPLICATE, "c1"),
         want="u1 r1 c1 o1",
-        repaired=True,
+        healed="duplicate",
     ),
     Scenario(
         row=32,
@@ -127,7 +127,7 @@ SCENARIOS: Sequence[Scenario] = (
         sent="u1 r1 c1 o1 r1 r2 m1 u2",
         refused=Refused(DUPLICATE, "r1"),
         want="u1 r1 c1 o1 r2 m1 u2",
-        repaired=True,
+        healed="duplicate",
         body={"store": False},
     ),
 )

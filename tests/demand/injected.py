@@ -192,7 +192,7 @@ SCENARIOS: Sequence[Scenario] = (
         turns=2,
         asks="Sure?",
         sent="u1 c1:noid o1 m1:easy u2",
-        want="u1 r1 c1 o1 r2:noid m1:easy u2",
+        want="u1 r1 c1 o1 r2:noid m1:phased u2",
     ),
     Scenario(
         row=49,
@@ -219,7 +219,7 @@ SCENARIOS: Sequence[Scenario] = (
         loop="message",
         asks="Sure?",
         sent="u1 m1:easy u2",
-        want="u1 r1:noid m1:easy u2",
+        want="u1 r1:noid m1:phased u2",
     ),
     Scenario(
         row=55,
@@ -236,7 +236,7 @@ SCENARIOS: Sequence[Scenario] = (
         sent="u1 c1:noid o1 m1:easy u2 c2:noid o2",
         refused=Refused(LACKS_REASONING, "c1 r1"),
         continuity="strict",
-        want="u1 r1:noid c1:noid o1 r2:noid m1:easy u2 r3:noid c2:noid o2",
+        want="u1 r1:noid c1:noid o1 r2:noid m1:phased u2 r3:noid c2:noid o2",
         body={"store": False, "reasoning": {"effort": "high", "context": "all_turns"}},
         model="gpt-5.6",
     ),

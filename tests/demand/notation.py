@@ -113,6 +113,7 @@ _CHANGES: Mapping[str, Callable[[Item, Past], Item]] = {
     "damaged": lambda item, _: item | {"encrypted_content": item["encrypted_content"][::-1]},
     "reworded": _said("Something else."),
     "easy": _easy,
+    "phased": lambda item, past: _easy(item, past) | {"phase": item["phase"]},
     "reasked": _with(call_id="call_Reasked7Qx2", arguments='{"query":"again"}'),
     "again": _with(call_id="call_Reasked7Qx2"),
 }

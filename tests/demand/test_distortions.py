@@ -58,14 +58,15 @@ def names_of(past: Past) -> list[str]:
 
 def said_in(items: Sequence[Item]) -> list[str]:
     """
-    Return the content of items, without ids, blobs and references.
+    Return the content of items, without ids, phases, blobs and references.
 
     Hosted searches are left out: their id is required, so a cure may have to remove them whole.
     """
     silent = {"reasoning", "item_reference", "web_search_call"}
     spoken = [item for item in items if item.get("type") not in silent]
     spoken = [item for item in spoken if item.get("type") or item.get("role")]
-    return [json.dumps({k: v for k, v in one.items() if k != "id"}) for one in spoken]
+    added = {"id", "phase"}
+    return [json.dumps({k: v for k, v in one.items() if k not in added}) for one in spoken]
 
 
 def by_user(items: Sequence[Item]) -> list[Item]:
@@ -87,9 +88,9 @@ def inputs_of(tries: Sequence[Received]) -> list[list[Item]]:
 def assert_safe(
     sent: list[Item], past: Past, straight: Answer, got: Answer, tries: Sequence[Received]
 ) -> None:
-    """Assert that nothing is lost, invented or worse, and that there are at most two attempts."""
+    """Assert that nothing is lost, invented or worse; the third attempt is the client's own."""
     received = inputs_of(tries)
-    assert len(tries) in {1, 2}
+    assert len(tries) in {1, 2} or (len(tries) == 3 and received[2] == sent)
     assert got.status == 200 or straight.status != 200
     for items in received:
         assert by_user(items) == by_user(sent)
@@ -121,8 +122,8 @@ async def test_a_captured_history_with_one_changed_item_is_accepted(
             tries = standin.received[before:]
             assert_safe(sent, past, straight, got, tries)
             if got.status != 200:
-                first = await client.send(standin.base_url, tries[0].body)
-                assert got.raw == first.raw
+                ends = [await client.send(standin.base_url, tries[n].body) for n in (0, -1)]
+                assert got.raw in {one.raw for one in ends}
                 refused += [] if lacks_output(sent) else [text]
 
     assert refused == []

@@ -238,6 +238,16 @@ async def test_a_mode_without_changes_does_not_retry(mode: str) -> None:
         await assert_no_more(w, 1)
 
 
+async def test_two_equal_items_are_two_items() -> None:
+    """Ids may follow from the content: an equal response in a later turn is sent as it came."""
+    async with world() as w:
+        w.upstream.answers(OK)
+        await w.turn(ASK, MESSAGE, NEXT, MESSAGE, MESSAGE, NEXT, CALL, RESULT, CALL, RESULT)
+        sent = [ASK, MESSAGE, NEXT, MESSAGE, MESSAGE, NEXT, CALL, RESULT, CALL, RESULT]
+        assert w.sent()["input"] == sent
+        await assert_no_more(w, 1)
+
+
 async def test_a_cure_keeps_injected_reasoning() -> None:
     """The second attempt keeps injected reasoning, because it would be refused without it."""
     odd = RS_2 | {"status": "completed"}

@@ -76,7 +76,7 @@ def test_every_choice_is_explained(name: str, choice: str) -> None:
         ("ttl_s", "7d"),
         ("connect_timeout_s", "10s"),
         ("client_timeout_s", "5m"),
-        ("store_budget_ms", "50ms"),
+        ("store_budget_ms", "250ms"),
         ("recent_max_bytes", "32MiB"),
         ("body_max_bytes", "1GiB"),
         ("max_exchanges", "4096"),

@@ -81,7 +81,8 @@ async def test_redis_is_killed_and_returns_empty(own_redis: RedisServer) -> None
     """
     Requests succeed while Redis is down, and after it is back without data.
 
-    Reasoning that was captured since its return is injected.
+    Reasoning that was captured since it went away is injected: what it did not take then is saved
+    after its return.
     """
     standin = StandIn("chain", "normal")
     async with (
@@ -112,10 +113,10 @@ async def test_redis_is_killed_and_returns_empty(own_redis: RedisServer) -> None
         await converse("Is it there?", another)  # the first save on each is an unawaited probe
         marks = await converse("And with an empty one?")
         assert [mark.partition(",")[0] for mark in marks] == [
-            "injected=0",
-            "injected=1",
-            "injected=1",
-            "injected=2",
+            "injected=3",
+            "injected=4",
+            "injected=4",
+            "injected=5",
         ]
         assert_nothing_invented(standin, agent)
         # Each replica logs one failure, and another only after a success.

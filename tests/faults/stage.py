@@ -22,7 +22,7 @@ from tests.web.scripted import Script, close, send
 from tests.web.wire import ASK, CALL, RS, as_json, response, whole
 from tests.web.world import World, eventually
 
-__all__ = ["LEARNT", "Stage", "Upstream", "staged"]
+__all__ = ["LEARNT", "ROOM_BYTES", "Stage", "Upstream", "staged"]
 
 LEARNT = whole(as_json(response(RS, CALL)))
 # Response of the exchange afterwards: its odd spelling shows whether the bytes are unchanged.
@@ -31,8 +31,8 @@ TOLD = "injected=1"
 SOON_S = 5.0
 STILL = 4  # equal counts in a row
 FILES = Path("/dev/fd")  # on Linux and macOS
-# Room for one request, but not for two.
-ROOM_BYTES = len(STREAM.data) * 3 // 2
+# Room for one request, as it was received and as it is sent, but not for two.
+ROOM_BYTES = 3 * len(STREAM.data)
 
 
 class Holdings(NamedTuple):

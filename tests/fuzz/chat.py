@@ -31,8 +31,9 @@ def pieces(data: bytes) -> None:
     dice, answer = read(data)
     whole, again = _captured([answer]), _captured(cut(dice, answer))
     assert again.gave_up == whole.gave_up
-    assert again.snapshot(1) == whole.snapshot(1)
-    turn = whole.snapshot(1).turn
+    snapshot = whole.snapshot(1)
+    assert again.snapshot(1) == snapshot
+    turn = snapshot.turn
     if turn is not None:
         assert turns_of(turn.conversation, records_of(turn)) == [turn]
         for part in (part for item in turn.items for part in item.run):

@@ -4,7 +4,7 @@ import re
 
 from reasoning_replay.core.dialects.responses.include import INCLUDE, exclude_edit, include_edit
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import Unspliceable
 
 from tests.fuzz.inputs import read
@@ -52,9 +52,9 @@ def document(data: bytes) -> None:
 
 def _is_unreadable(body: bytes) -> None:
     """Check that only lone surrogates are replaced, and that a second pass changes nothing."""
-    mended = json_spans.readable(body)
+    mended = surrogates.readable(body)
     assert len(mended) == len(body)
-    assert json_spans.readable(mended) == mended
+    assert surrogates.readable(mended) == mended
     changed = [n for n in range(len(body)) if body[n] != mended[n]]
     assert all(body[max(0, n - 5) : n + 1].count(b"\\u") for n in changed)
 

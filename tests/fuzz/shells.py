@@ -8,11 +8,11 @@ from contextlib import nullcontext
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
+from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.dialects.base import RefusedBodies
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.diagnosis import diagnose
@@ -63,9 +63,10 @@ class _Web:
         )
         dialect = ResponsesDialect(responses, self.clock, nullcontext())
         metrics = self.account.metrics
+        offloader = Offloader()
         guard = StoreGuard(10.0, metrics, self.log, self.clock)
-        safe = SafeStore(store, guard, ConversationCache(MAX_BYTES, metrics))
-        self.replay = Replay(settings, dialect, safe, lambda: int(self.now))
+        safe = SafeStore(store, guard, ConversationCache(MAX_BYTES, metrics), offloader)
+        self.replay = Replay(settings, dialect, safe, lambda: int(self.now), offloader)
 
     def exchange(self, key: str) -> Exchange:
         exchange = Exchange(Route.RESPONSES, Times(self.now))
@@ -85,6 +86,7 @@ class _Web:
             is_stream=is_stream,
             is_encoded=is_encoded(coding),
             log=self.log,
+            lease=exchange.lease,
         )
 
 
@@ -104,19 +106,18 @@ async def _replay(data: bytes) -> None:
                 await reader.close()
             continue
         exchange = web.exchange("ours")
-        sent = await web.replay.prepare(exchange, said, {})
-        assert not (web.replay.is_shadow and sent is not said)
+        bodies = await web.replay.prepare(exchange, said, {})
+        assert not (web.replay.is_shadow and bodies.is_edited)
         stranger = web.exchange("theirs")
         theirs = await web.replay.prepare(stranger, said, {})
         assert not stranger.request.outcomes.get(Outcome.INJECTED)
-        assert b"gAAAA" in said or b"gAAAA" not in theirs
+        assert b"gAAAA" in said or b"gAAAA" not in theirs.sent
         reader = web.reader(exchange, coding, is_stream=b"data:" in said)
-        bodies = RefusedBodies(given=said, sent=sent)
         try:
             cured = await web.replay.cure(exchange, bodies, diagnose(400, said))
         except Unspliceable:
             continue
-        assert cured is None or cured.body != sent
+        assert cured is None or cured.body != bodies.sent
 
 
 def replay(data: bytes) -> None:

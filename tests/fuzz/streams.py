@@ -19,7 +19,7 @@ from reasoning_replay.core.history.lookup_keys import certain_keys_of_turn, keys
 from reasoning_replay.core.history.turns import Context, Turn, records_of, turns_of
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, decoder_for
-from reasoning_replay.core.wire.sse import Events, first_event
+from reasoning_replay.core.wire.sse import Events
 
 from tests.fuzz.inputs import cut, read
 from tests.fuzz.naive import Unclear, data_of, less, meaning
@@ -63,8 +63,6 @@ def sse(data: bytes) -> None:
         expected = [one for one in data_of(stream) if is_worth_reading(one)]
         # An event counts as worth reading by any of its lines, also by the one that names it.
         assert [one for one in whole if is_worth_reading(one)] == expected
-        first = first_event(stream)
-        assert first is None or first in data_of(stream)
     small = dice.choice((0, 1, 50, 300))
     short, is_overrun = _events([stream], small)
     assert _events(cut(dice, stream), small) == (short, is_overrun)
@@ -76,8 +74,6 @@ def _captured(chunks: list[bytes], bound: int = BOUND) -> tuple[CaptureSnapshot,
     capture = ResponsesCapture(ORIGIN, bound)
     for chunk in chunks:
         capture.feed(chunk)
-        if capture.dirty:
-            capture.snapshot(1)
     capture.close()
     return capture.snapshot(1), capture
 
@@ -102,7 +98,7 @@ def capture_json(data: bytes) -> None:
     capture.read(answer)
     snapshot = capture.snapshot(1)
     capture.read(answer)
-    assert capture.snapshot(1) == snapshot
+    assert capture.snapshot(1) == CaptureSnapshot(snapshot.status, None)
     judge_turn(snapshot.turn, [answer])
     if snapshot.turn is not None:
         origin = capture.successor()
@@ -160,7 +156,8 @@ def _items(document: bytes) -> list[bytes]:
 
 def _is_json(document: bytes) -> bool:
     try:
-        json.loads(document.decode("utf-8", "surrogateescape"))
+        # Python refuses to read a very long number; upstreams may not.
+        json.loads(document.decode("utf-8", "surrogateescape"), parse_int=str)
     except (ValueError, RecursionError):
         return False
     return True

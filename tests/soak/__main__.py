@@ -21,6 +21,7 @@ def _options() -> Options:
     parser.add_argument("--rate", type=float, default=default.rate, help="requests per second")
     parser.add_argument("--clients", type=int, default=default.clients, help="parallel clients")
     parser.add_argument("--share", type=float, default=default.share, help="share of faults")
+    parser.add_argument("--hostile", type=int, default=default.hostile, help="hostile clients")
     parser.add_argument("--outages-every-s", type=float, default=default.outages_every_s)
     parser.add_argument("--replicas", type=int, default=default.replicas)
     return Options(**vars(parser.parse_args()))

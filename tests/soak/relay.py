@@ -17,6 +17,7 @@ import msgspec
 from tests.slow_line import reset_now
 from tests.soak.claims import Claim, Item, claim_in
 from tests.soak.faults import ANSWERED, dice, fault_of
+from tests.soak.hostile import KIND, answer
 from tests.soak.judge import Attempt, Judge
 from tests.standin import StandIn
 from tests.standin.ledger import Emitted
@@ -65,7 +66,10 @@ class Relay:
                     await self._tunnel(raw, received, (reader, writer))
                     break
                 received = Received(received.line, received.headers, await _body(received, reader))
-                await self._answer(received, writer)
+                if kind := received.values(KIND):
+                    await answer(kind[0], writer)
+                else:
+                    await self._answer(received, writer)
         writer.close()
 
     # HTTP...

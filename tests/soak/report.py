@@ -7,12 +7,16 @@ from tests.soak.run import Options, Result
 __all__ = ["broken", "table"]
 
 MIB = 1 << 20
-# Second half against first half. Bounded memory may still fill up a little.
+# Second half against first half. Bounded memory may still fill up a little. The lowest value
+# counts: hostile requests take memory for a while, but a leak takes it for ever.
 RSS_GROWS = 1.05
 RSS_SLACK_BYTES = 6 * MIB
+TREND_S = 30.0  # in a shorter run, one burst lasts for a half
 FILES_SLACK = 40  # connections to upstream are kept open for later requests
 RECALLED_MIN = 0.99
 MISSED_SLACK = 8  # a late save, on a busy machine
+# A busy machine lags now and then: so many probes may take longer than LAG_S, none than LAG_MAX_S.
+LAG_S, LAG_MAX_S, LAG_SHARE, LAG_SLACK = 0.25, 2.5, 0.01, 10
 
 
 def broken(result: Result) -> list[str]:
@@ -37,12 +41,17 @@ def _broken(result: Result) -> Iterator[str]:
 
 def _growing(result: Result) -> Iterator[str]:
     for number, gauge in enumerate(result.gauges):
-        first, second = gauge.halves("rss_bytes")
-        if second > first * RSS_GROWS + RSS_SLACK_BYTES:
+        first, second = gauge.halves("rss_bytes", min)
+        if result.took_s > TREND_S and second > first * RSS_GROWS + RSS_SLACK_BYTES:
             yield f"memory of replica {number} grows: {first / MIB:.1f} to {second / MIB:.1f} MiB"
         first, second = gauge.halves("files")
         if second > first + FILES_SLACK:
             yield f"open files of replica {number} grow: {first:.0f} to {second:.0f}"
+    for number, lag in enumerate(result.lags):
+        late = sum(took_s > LAG_S for took_s in lag.took_s)
+        most_s = lag.percentile(1.0)
+        if late > LAG_SHARE * len(lag.took_s) + LAG_SLACK or most_s > LAG_MAX_S:
+            yield f"the loop of replica {number} lags: {late} times, by {most_s:.2f} s at most"
     for number, (before, after) in enumerate(result.idle_files):
         if after > before + FILES_SLACK:
             yield f"replica {number} keeps files open: {before} before, {after} after"
@@ -72,6 +81,11 @@ def _rows(result: Result, options: Options) -> Iterator[tuple[str, str]]:
     cut, ours = counts["cut off by upstream"], counts["proxy errors, upstream away"]
     yield "upstream failed", f"{cut} responses cut off, {ours} errors of the proxy for it"
     yield "clients left", str(counts["clients that left"])
+    hostile = {name[9:]: count for name, count in counts.items() if name.startswith("hostile: ")}
+    refused = counts["hostile requests that were refused"]
+    broke_off = counts["hostile requests that broke off"]
+    yield "hostile requests", ", ".join(f"{hostile[name]} x {name}" for name in sorted(hostile))
+    yield "  refused, or broken off", f"{refused}, {broke_off}"
     yield "bytes compared", f"{counts['bytes compared'] / MIB:.1f} MiB"
     yield "wrong bytes", str(counts["wrong: bytes"] + counts["wrong: altered"])
     injected = ("invented", "doubled", "misplaced", "other conversation", "foreign")
@@ -86,16 +100,23 @@ def _rows(result: Result, options: Options) -> Iterator[tuple[str, str]]:
     yield "  if nothing had failed", f"{recalled(result):.2%}"
     yield "requests retried (healed)", str(counts["retried"])
     for number, gauge in enumerate(result.gauges):
-        first, second = gauge.halves("rss_bytes")
+        first, second = gauge.halves("rss_bytes", min)
         before, after = gauge.halves("files")
         idle = result.idle_files[number]
         cpu_s = gauge.samples[-1].cpu_s - gauge.samples[0].cpu_s
         share = requests / len(result.gauges)
-        yield f"replica {number}: memory", f"{first / MIB:.1f} MiB, then {second / MIB:.1f} MiB"
+        peak = gauge.peak_bytes / MIB
+        yield (
+            f"replica {number}: memory",
+            f"at least {first / MIB:.1f} MiB, then {second / MIB:.1f} MiB; {peak:.1f} MiB at most",
+        )
         yield (
             "  open files",
             f"{before:.0f}, then {after:.0f}; {idle[0]} at the start, {idle[1]} at the end",
         )
+        lag = result.lags[number]
+        shares = [lag.percentile(share) * 1000 for share in (0.5, 0.99, 0.999, 1.0)]
+        yield "  lag (median, 99 %, 99.9 %, most)", ", ".join(f"{ms:.0f} ms" for ms in shares)
         yield "  CPU", f"{cpu_s / share * 1000:.1f} ms per request"
     logged = {name[8:]: count for name, count in counts.items() if name.startswith("logged: ")}
     yield "logged above info", ", ".join(f"{logged[name]} x {name}" for name in logged) or "nothing"

@@ -13,7 +13,8 @@ import aiohttp
 from tests.e2e.proxies import ProxyProcess
 from tests.redis_server import RedisServer, redis_server
 from tests.soak.faults import dice
-from tests.soak.gauges import Gauges
+from tests.soak.gauges import Gauges, Lag
+from tests.soak.hostile import Hostile
 from tests.soak.load import Load
 from tests.soak.upstream import upstream
 
@@ -47,6 +48,7 @@ class Options:
         rate: Largest number of requests per second.
         clients: Number of parallel clients.
         share: Share of responses with a fault.
+        hostile: Number of parallel clients of the hostile tenant.
         outages_every_s: Mean time between store failures, in seconds.
         replicas: Number of processes on one Redis.
     """
@@ -56,6 +58,7 @@ class Options:
     rate: float = 20.0
     clients: int = 24
     share: float = 0.04
+    hostile: int = 2
     outages_every_s: float = 40.0
     replicas: int = 2
 
@@ -69,6 +72,7 @@ class Result:
         counts: The judge's counters, and those of the run.
         wrong: The faults.
         gauges: One for each replica.
+        lags: The same.
         idle_files: Open files of each replica, at the start and at the end.
         in_flight: Exchanges in flight at the end, as the replicas report them.
         took_s: Duration of the load, in seconds.
@@ -77,6 +81,7 @@ class Result:
     counts: Counter[str]
     wrong: list[str]
     gauges: Sequence[Gauges]
+    lags: Sequence[Lag]
     idle_files: Sequence[tuple[int, int]]
     in_flight: float
     took_s: float
@@ -95,10 +100,17 @@ async def soak(options: Options) -> Result:
         await asyncio.gather(*(proxy.start() for proxy in replicas))
         gauges = [Gauges(proxy.pid) for proxy in replicas]
         session = await stack.enter_async_context(_session())
-        ends_at = time.monotonic() + options.minutes * 60
         urls = [proxy.base_url for proxy in replicas]
+        hostile = Hostile(urls, session, dice(options.seed, "hostile"))
+        if options.hostile:
+            await hostile.warm_up()
+        ends_at = time.monotonic() + options.minutes * 60
         load = Load(urls, above, session, options.seed, options.rate, ends_at)
         load.complaints = lambda: sum(len(proxy.complaints) for proxy in replicas)
+        lags = [Lag(proxy.admin_url) for proxy in replicas]
+        for lag in lags:
+            stack.callback(lag.end)
+            lag.start()
         for one in gauges:
             one.sample()
         began = time.monotonic()
@@ -106,7 +118,9 @@ async def soak(options: Options) -> Result:
             asyncio.create_task(_measure(gauges, options.minutes)),
             asyncio.create_task(_fail(redis, replicas, load, options)),
         ]
-        await load.run(options.clients)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(load.run(options.clients))
+            group.create_task(hostile.run(options.hostile, load.quits))
         took_s = time.monotonic() - began
         for task in beside:
             task.cancel()
@@ -118,14 +132,14 @@ async def soak(options: Options) -> Result:
             one.sample()
         counts, wrong = await above.judgement()
         wrong += [f"{type(error).__name__}: {error}" for error in ended if _is_fault(error)]
-        counted = Counter(counts)
+        counted = Counter(counts) + hostile.counts
         counted["conversations"] = load.conversations
         counted["outages of the store"] = load.outages // 2
         counted.update(f"logged: {name}" for proxy in replicas for name in proxy.complaints)
         files = [
             (then, gauge.samples[-1].files) for then, gauge in zip(before, gauges, strict=True)
         ]
-        return Result(counted, wrong, gauges, files, in_flight, took_s)
+        return Result(counted, wrong, gauges, lags, files, in_flight, took_s)
 
 
 def _is_fault(error: BaseException | None) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.soak.gauges import Gauges, Sample
+from tests.soak.gauges import Gauges, Lag, Sample
 from tests.soak.report import MIB, broken, table
 from tests.soak.run import Options, Result
 
@@ -20,13 +20,22 @@ WELL = {
 }
 
 
-def result(*, rss_grows: int = 0, files_grow: int = 0, kept: int = 0, busy: int = 0) -> Result:
+def result(
+    *,
+    rss_grows: int = 0,
+    files_grow: int = 0,
+    kept: int = 0,
+    busy: int = 0,
+    stalls_s: tuple[float, ...] = (),
+) -> Result:
     """Build the result of a good run, except for these values."""
     gauges = Gauges(1)
     for at in range(100):
-        late = at > 60
+        late = at > 50
         gauges.samples.append(Sample(70 * MIB + rss_grows * late, 20 + files_grow * late, at / 10))
-    return Result(Counter(WELL), [], [gauges], [(20, 20 + kept)], busy, 60.0)
+    lag = Lag("http://127.0.0.1:9")
+    lag.took_s += [0.001] * 1000 + [*stalls_s]
+    return Result(Counter(WELL), [], [gauges], [lag], [(20, 20 + kept)], busy, 60.0)
 
 
 def counted_as(name: str, count: int) -> Result:
@@ -43,6 +52,8 @@ def counted_as(name: str, count: int) -> Result:
         pytest.param(lambda: result(files_grow=60), "files", id="files"),
         pytest.param(lambda: result(kept=60), "keeps", id="files-left-open"),
         pytest.param(lambda: result(busy=1), "never ended", id="never-ended"),
+        pytest.param(lambda: result(stalls_s=(3.0,)), "lags", id="one-long-stall"),
+        pytest.param(lambda: result(stalls_s=(0.3,) * 25), "lags", id="many-stalls"),
         pytest.param(lambda: counted_as("wrong: bytes", 1), "bytes", id="bytes"),
         pytest.param(lambda: counted_as("given, nothing failed", 200), "injected", id="missed"),
         pytest.param(lambda: counted_as("injected", 0), "nothing", id="idle"),

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.standin import refusals
 from tests.standin.ledger import Emitted, Ledger
@@ -17,7 +18,7 @@ from tests.standin.refusals import Refusal
 from tests.standin.sealing import Sealer
 from tests.standin.shapes import InputItem
 
-__all__ = ["Bench", "Seen", "faults"]
+__all__ = ["Bench", "Seen", "by_blob", "faults"]
 
 EMITTED_TYPES = frozenset(
     {
@@ -70,6 +71,15 @@ class Bench(Struct, frozen=True, kw_only=True):
     quirks: Quirks = PLAIN
 
 
+def by_blob(one: Seen, caller: str, ledger: Ledger, sealer: Sealer) -> Seen:
+    """Name reasoning that has no id by its blob (`reads_blobs`)."""
+    if one.kind != "reasoning" or one.id is not None:
+        return one
+    binding = sealer.maybe_open(one.item.encrypted_content or "")
+    item = ledger.maybe_item(binding.item_id, caller) if binding is not None else None
+    return replace(one, emitted=item)
+
+
 def faults(seen: Sequence[Seen], bench: Bench) -> Iterator[Refusal]:
     """Yield the faults of the reasoning in `input`, bad blobs first, then broken pairs."""
     for one in seen:
@@ -90,7 +100,8 @@ def _broken_pairs(seen: Sequence[Seen], bench: Bench) -> Iterator[Refusal]:
         if one.kind == "reasoning":
             is_blamed_elsewhere = one.emitted is not None and one.emitted.follower in there
             if not is_blamed_elsewhere and not _is_followed(one, after, bench):
-                yield refusals.missing_follower(one.id or "")
+                named = one.emitted.id if one.emitted is not None else ""
+                yield refusals.missing_follower(one.id or named)
             directly_ahead.add(one.id or "")
         elif one.emitted is not None:
             is_follower = bench.quirks.blames_follower and _follows(one.emitted, bench)
@@ -151,11 +162,16 @@ def _is_followed(one: Seen, after: Seen | None, bench: Bench) -> bool:
     """Return whether a reasoning item precedes the item it led to, as far as that is known."""
     if after is None or not after.by_model:
         return False
-    if one.id is None or one.emitted is None:
+    if one.emitted is None:
         # Without its id the item it led to is unknown; an item emitted long ago is evicted.
         return True
     wanted = one.emitted.follower
-    return wanted is not None and (after.id == wanted or _mixed_form(one, after, wanted, bench))
+    if wanted is None:
+        return False
+    if not bench.quirks.reads_blobs:
+        return after.id == wanted or _mixed_form(one, after, wanted, bench)
+    led_to = bench.ledger.maybe_item(wanted, bench.caller)
+    return after.id in {wanted, None} and _is_like(after, led_to)
 
 
 def _mixed_form(one: Seen, after: Seen, wanted: str, bench: Bench) -> bool:
@@ -167,5 +183,11 @@ def _mixed_form(one: Seen, after: Seen, wanted: str, bench: Bench) -> bool:
     """
     if bench.stores or after.id is not None or one.item.encrypted_content is None:
         return False
-    led_to = bench.ledger.maybe_item(wanted, bench.caller)
-    return led_to is not None and (led_to.type, led_to.call_id) == (after.kind, after.item.call_id)
+    return _is_like(after, bench.ledger.maybe_item(wanted, bench.caller))
+
+
+def _is_like(one: Seen, emitted: Emitted | None) -> bool:
+    if emitted is None:
+        return False
+    call_id = emitted.call_id if one.reference else one.item.call_id
+    return (emitted.type, emitted.call_id) == (one.kind, call_id)

@@ -33,6 +33,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
             reasoning.
         grouped: Calls of one response stand together: no output comes between them.
         prompt_outputs: Outputs come before the next message.
+        reads_blobs: Reasoning without an id is known by its blob, so it needs the item it led to as
+            well: by the id of that item, or without one by its type, and by its `call_id`.
         needs_reasoning_ids: Reasoning without its id is refused (Azure Foundry).
         takes_blobs: Whether it supports `encrypted_content` at all (vLLM does not).
         thinks_aloud: Reasoning is text in `content`, has no blob, and must be sent with its calls,
@@ -50,6 +52,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
     blames_follower: bool = False
     grouped: bool = False
     prompt_outputs: bool = False
+    reads_blobs: bool = False
     needs_reasoning_ids: bool = False
     takes_blobs: bool = True
     thinks_aloud: bool = False

@@ -139,6 +139,8 @@ def judge(  # noqa: PLR0917 - a request, what it is judged against, and how stri
     if refusal is not None:
         return Verdict(refusal)
     seen = [_see(index, item, caller, ledger) for index, item in enumerate(body.items)]
+    if quirks.reads_blobs:
+        seen = [pairing.by_blob(one, caller, ledger, sealer) for one in seen]
     earlier = ledger.earlier(caller, body.previous_response_id, body.conversation_id, cached)
     known = {item.id for turn in earlier for item in turn.items}
     bench = pairing.Bench(

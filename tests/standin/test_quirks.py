@@ -53,6 +53,21 @@ REFUSED = [
         "Item 'fc_",
         id="grouped",
     ),
+    *(
+        pytest.param(Quirks(reads_blobs=True), "preamble", sent, "Item 'rs_", id=f"blob-{name}")
+        for name, sent in {
+            "alone": lambda i: [ASK, without(i[1], "id"), NEXT],
+            "before-the-call": lambda i: [ASK, *(without(one, "id") for one in (i[1], i[3])), i[4]],
+            "before-a-named-call": lambda i: [ASK, without(i[1], "id"), i[3], i[4]],
+        }.items()
+    ),
+    pytest.param(
+        Quirks(reads_blobs=True),
+        "one_call",
+        lambda i: [ASK, i[1], i[2] | {"call_id": "call_9"}, i[3] | {"call_id": "call_9"}],
+        "Item 'rs_",
+        id="blob-before-a-renamed-call",
+    ),
     pytest.param(
         Quirks(needs_reasoning_ids=True),
         "one_call",
@@ -90,6 +105,18 @@ ACCEPTED = [
         id="takes-no-blobs",
     ),
     pytest.param(Quirks(thinks_aloud=True), "message", lambda i: [ASK, i[2], NEXT], id="no-calls"),
+    *(
+        pytest.param(Quirks(reads_blobs=True), "preamble", sent, id=f"blob-{name}")
+        for name, sent in {
+            "whole": lambda i: i,
+            "by-value": lambda i: [ASK, *(without(one, "id") for one in i[1:])],
+            "by-reference": lambda i: [
+                *i[:2],
+                {"type": "item_reference", "id": i[2]["id"]},
+                *i[3:],
+            ],
+        }.items()
+    ),
 ]
 
 

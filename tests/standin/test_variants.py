@@ -13,7 +13,6 @@ from tests.standin.world import ASK, Item, More, World, answers, as_input, witho
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 NAMES = {
     "reasoning": "R",
-    "message": "A",
     "function_call": "fc",
     "custom_tool_call": "ctc",
     "web_search_call": "ws",
@@ -22,7 +21,13 @@ NAMES = {
 
 def line_of(output: list[Item]) -> str:
     """Write a response in the notation of the loops."""
-    return " ".join(NAMES[item["type"]] for item in output)
+    return " ".join(_letter(item) for item in output)
+
+
+def _letter(item: Item) -> str:
+    if item["type"] != "message":
+        return NAMES[item["type"]]
+    return "A" if any(part["text"] for part in item["content"]) else "E" if item["content"] else "N"
 
 
 def play(world: World, variant: Variant, items: list[Item], **more: Unpack[More]) -> list[str]:

@@ -1,9 +1,9 @@
 """
 Scripted agent loops: the responses of the "model", one string each, and their items.
 
-Notation: R reasoning, A assistant message, fc function call, ctc custom tool call, ws hosted web
-search; one string per response. The loop restarts with every user message. Its position follows
-from the number of tool outputs since then, so it needs no state.
+Notation: R reasoning, A assistant message, E an empty one, N one without parts, fc function call,
+ctc custom tool call, ws hosted web search; one string per response. The loop restarts with every
+user message. Its position follows from the number of tool outputs since then, so it needs no state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.standin.mint import Ids
 from tests.standin.shapes import (
@@ -42,6 +43,10 @@ Variant = Literal[
     "custom",
     "two_reasoning",
     "call_zero",
+    "announced",
+    "searched",
+    "empty_text",
+    "no_parts",
 ]
 
 LOOPS: Mapping[Variant, tuple[str, ...]] = {
@@ -55,10 +60,15 @@ LOOPS: Mapping[Variant, tuple[str, ...]] = {
     "custom": ("R ctc", "R A"),
     "two_reasoning": ("R R fc", "R fc R fc", "R A"),
     "call_zero": ("R fc", "fc", "R fc", "R A"),
+    "announced": ("R A fc fc", "R A"),
+    "searched": ("R ws fc", "R A"),
+    "empty_text": ("R E fc", "R A"),
+    "no_parts": ("R N fc", "R A"),
 }
-"""Every shape except `custom` was recorded."""
+"""The shapes down to `call_zero` were recorded, except `custom`; clients reported the others."""
 
 _CALLS = frozenset({"fc", "ctc"})
+_EMPTY: Mapping[str, tuple[OutputText, ...]] = {"E": (OutputText(text=""),), "N": ()}
 _TOPIC_CHARS = 40
 _FUNCTION = Tool(type="function", name="lookup")
 _CUSTOM = Tool(type="custom", name="run")
@@ -167,6 +177,9 @@ def perform(variant: Variant, cue: Cue, ids: Ids, *, reasons: bool) -> tuple[Out
         elif part == "A":
             ends = _CALLS.isdisjoint(parts[at:])
             made.append(_message(ids.item("msg"), cue, step, ends=ends))
+        elif part in _EMPTY:
+            message = _message(ids.item("msg"), cue, step, ends=False)
+            made.append(replace(message, content=_EMPTY[part]))
         elif part == "ws":
             made.append(
                 WebSearchCall(

@@ -68,10 +68,16 @@ class Served:
     @property
     def peak_bytes(self) -> int:
         """Its peak memory so far, in bytes."""
+        return self._memory("VmHWM:")
+
+    @property
+    def resident_bytes(self) -> int:
+        """Its memory, in bytes."""
+        return self._memory("VmRSS:")
+
+    def _memory(self, name: str) -> int:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return next(
-            int(line.split()[1]) * 1024 for line in status.splitlines() if line[:6] == "VmHWM:"
-        )
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line[:6] == name)
 
     @property
     def cpu_s(self) -> float:

@@ -103,21 +103,35 @@ async def test_what_was_healed_is_a_warning(capsys: Logged) -> None:
     assert [entry["level"] for entry in exchanges(capsys)] == ["info", "warning"]
 
 
+def _fails(*_: object, **__: object) -> None:
+    raise ZeroDivisionError
+
+
 async def test_a_fault_of_ours_names_its_exchange(
     capsys: Logged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line of a bug and the line of its exchange have the same id."""
-
-    def fails(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("reasoning_replay.core.dialects.responses.dialect.read_request", fails)
+    monkeypatch.setattr("reasoning_replay.core.dialects.responses.dialect.read_request", _fails)
     async with world() as w:
         w.upstream.answers(DONE)
         await w.turn(ASK)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     named = {line["event"]: line["request_id"] for line in lines if "request_id" in line}
     assert named["replay_failed"] == named["exchange"]
+
+
+async def test_a_fault_before_the_first_phase_is_recorded(
+    capsys: Logged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client gets an id that the log has, and the exchange is counted."""
+    monkeypatch.setattr("reasoning_replay.web.pipeline.handler.client_request", _fails)
+    async with world() as w:
+        got = await w.turn(ASK)
+        assert got.status == 500
+        assert w.counted("exchanges_total", outcome="proxy_failed") == 1
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    named = {line["event"]: line["request_id"] for line in lines if "request_id" in line}
+    assert named == {"bug": got.head.request_id, "exchange": got.head.request_id}
 
 
 async def test_names_of_others_are_told_in_part(capsys: Logged) -> None:

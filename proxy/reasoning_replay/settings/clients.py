@@ -60,13 +60,13 @@ class ClientSettings(BaseModel, defer_build=True):
     inspect_max_bytes: Count = Field(
         default=32 * MIB,
         description="Largest request that is read for injection, and largest response that is "
-        "captured; encoded ones count decoded. A larger one still passes through, unread. Each "
-        "exchange in flight may take this much memory for each of the two.",
+        "captured; encoded ones count decoded. A larger one still passes through, unread.",
     )
     inspect_total_max_bytes: Count = Field(
-        default=512 * MIB,
-        description="Memory for all requests that one process reads at the same time. While it "
-        "is used up, further requests are streamed through unread.",
+        default=448 * MIB,
+        description="Memory for all requests and responses that one process holds for injection "
+        "and capture. A request of more than 256 KiB waits up to 10 s for room; what finds none "
+        "passes through unread. Processing takes memory in addition (docs/operations.md).",
     )
 
     @model_validator(mode="after")

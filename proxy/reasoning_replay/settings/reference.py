@@ -45,7 +45,7 @@ GROUPS: Final = (
     Group(
         "Replay",
         "Injection, repairs and healing.",
-        ("mode", "include", "heal", "repairs", "chat_rounds", "chat_fill"),
+        ("mode", "include", "heal", "repairs", "phase", "chat_rounds", "chat_fill"),
     ),
     Group(
         "Store",

@@ -28,8 +28,12 @@ class ReplayPolicySettings(BaseModel, defer_build=True):
     heal: Literal["on", "off"] = Field(
         default="on",
         description="`on`: a refused request is sent once more, with the least edit that cures "
-        "it; the client gets the second response if it is better, else the first. `off`: every "
-        "refusal reaches the client.",
+        "it, and at last as the client wrote it. `off`: every refusal reaches the client.",
+    )
+    phase: Literal["on", "off"] = Field(
+        default="on",
+        description="Responses: whether messages get back the `phase` that the client dropped, "
+        "`on` or `off`.",
     )
     chat_rounds: Literal["profile", "all", "current"] = Field(
         default="profile",
@@ -47,7 +51,7 @@ class ReplayPolicySettings(BaseModel, defer_build=True):
     repairs: RepairNames = Field(
         default="duplicates,hollow,foreign,unpaired,dangling",
         description="Repairs before the first attempt, separated by commas, or `none`. "
-        "`duplicates`: exact copies. `hollow`: bare ids, if the upstream keeps nothing. "
+        "`duplicates`: repeated reasoning. `hollow`: bare ids, if the upstream keeps nothing. "
         "`foreign`: reasoning of another model or account, or refused within the last hour. "
         "`unpaired`: reasoning with its id but its follower without, or the reverse. `dangling`: "
         "reasoning at the end of the input. See docs/healing.md.",

@@ -42,7 +42,7 @@ class StorageSettings(BaseModel, defer_build=True):
         "docs/stores.md.",
     )
     store_budget_ms: Count = Field(
-        default=50,
+        default=250,
         description="Longest time that one exchange waits for the store in total. After that, a "
         "lookup counts as empty, and a save continues in the background for up to a second. "
         "Too short for a distant Redis: nothing is injected.",

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from reasoning_replay import __version__
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
+from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.egress import trust
@@ -93,7 +94,8 @@ class App:
         self.url = self.admin_url = ""
         self.metrics = Metrics()
         self.log = Log(settings.log_level, settings.log_format, fields=settings.log_fields)
-        self.store = safe_store(settings, self.metrics, self.log)
+        offloader = Offloader()
+        self.store = safe_store(settings, self.metrics, self.log, offloader)
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
         self._tracer = tracer(settings, self.log)
         account = ExchangeRecorder(
@@ -103,7 +105,7 @@ class App:
         self.handler = ProxyHandler(
             settings.upstream_url,
             self._upstream,
-            replays(settings, self.store),
+            replays(settings, self.store, offloader),
             limits(settings),
             account,
         )

@@ -14,6 +14,8 @@ from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.tenancy.scope import Account
+from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease
+from reasoning_replay.web.unsaved_records import UnsavedRecords
 
 __all__ = [
     "DETAIL_MAX",
@@ -41,8 +43,8 @@ class Limits:
     Attributes:
         inspect_max_bytes: Largest request body that is inspected, as received and decoded, and
             largest response, or event of a stream, that is captured; a larger one passes unread.
-        inspect_total_max_bytes: Largest total of the bodies held for inspection; a body that
-            exceeds it is streamed unread.
+        inspect_total_max_bytes: Most bytes of requests and responses that are held in total; one
+            that finds no room passes unread.
         body_max_bytes: Largest request body; a larger one is rejected. 0: no limit.
         max_exchanges: Most exchanges in flight.
         tenant_max_exchanges: Most exchanges in flight of one tenant. 0: no limit.
@@ -133,9 +135,9 @@ class RequestReport:
             self.model = decision.origin.model
             self.parent = decision.origin.parent
 
-    def note_failure(self) -> None:
-        """Record that the preparation failed: the request is forwarded unchanged."""
-        self.state, self.summary, self.injected_bytes = RequestState.FAILED, None, 0
+    def note_unread(self, state: RequestState) -> None:
+        """Record why the request is forwarded unchanged."""
+        self.state, self.summary, self.injected_bytes = state, None, 0
         self.outcomes.clear()
         self.repairs.clear()
 
@@ -152,6 +154,9 @@ class RequestReport:
             outcomes[Outcome.INJECTED] = cure.injected
         if refused > 0:
             outcomes[Outcome.REFUSED] = outcomes.get(Outcome.REFUSED, 0) + refused
+        outcomes.pop(Outcome.PHASE, None)
+        if cure.phases:
+            outcomes[Outcome.PHASE] = cure.phases
         if cure.degraded:
             outcomes[Outcome.DEGRADED] = cure.degraded
         if cure.is_clients_own:
@@ -167,7 +172,7 @@ class AnswerReport:
     Attributes:
         state: A CaptureState; "" while nothing is captured.
         capture: Capture of the response; None if it is not captured.
-        saved_names: Names of the turn's records and keys that were passed to the store.
+        unsaved: Records and keys of the turn that the store may lack.
         joined: Conversations to join with this one in the store; NOT_JOINED once that is done.
         reasoning_items, reasoning_bytes: Number and size of the reasoning items that were stored.
         turn: Id of the turn that was passed to the store; b"" if none was.
@@ -177,7 +182,7 @@ class AnswerReport:
 
     state: str = ""
     capture: Capture | None = None
-    saved_names: frozenset[bytes] = frozenset()
+    unsaved: UnsavedRecords = field(default_factory=UnsavedRecords)
     joined: Joined = NOT_JOINED
     reasoning_items: int = 0
     reasoning_bytes: int = 0
@@ -218,6 +223,7 @@ class Exchange:
         received_bytes, sent_bytes: Size of the bodies from the client and to it.
         upstream_request_id: The upstream's id of the request; "" if it sent none.
         trace_id: Id of its trace; "" without tracing.
+        lease: Memory that its request holds, in all its forms.
     """
 
     route: Route
@@ -240,6 +246,7 @@ class Exchange:
     sent_bytes: int = 0
     upstream_request_id: str = ""
     trace_id: str = ""
+    lease: MemoryLease = field(default_factory=lambda: MemoryLease(UNCOUNTED))
     _id: str = ""
 
     @property
@@ -261,7 +268,7 @@ class Exchange:
         if decision.origin is not None:
             self.conversation = decision.origin.conversation
 
-    def note_failure(self) -> None:
-        """Record that the preparation failed: forwarded unchanged, and not captured."""
-        self.request.note_failure()
+    def note_unread(self, state: RequestState = RequestState.FAILED) -> None:
+        """Record why the request is forwarded unchanged, and its response not captured."""
+        self.request.note_unread(state)
         self.answer.capture = None

@@ -1,77 +1,85 @@
 """
-Memory budget: the bytes of request bodies that one process may hold, over all exchanges.
+Memory budget: the bytes of requests and responses that one process may hold, over all exchanges.
 
-A body that exceeds it is streamed unread; see `inspect_total_max_bytes`.
+What finds no room passes unread; see `inspect_total_max_bytes`.
 """
 
-__all__ = ["MemoryBudget", "MemoryLease"]
+import sys
+
+from reasoning_replay.adapters.runtime.fair_semaphore import FairSemaphore
+
+__all__ = ["UNCOUNTED", "MemoryBudget", "MemoryLease"]
+
+# This part of the budget is kept for short bodies, so that they never wait for long ones.
+SPARE_PART = 16
+# Longest wait for room. An upstream may hold all of it for minutes, so the wait must not be long.
+WAIT_S = 10.0
 
 
-class MemoryBudget:
-    """
-    Counter of the bytes that all exchanges together may still hold.
-
-    Attributes:
-        max_bytes: All bytes, reserved and free.
-    """
+class MemoryBudget(FairSemaphore):
+    """Counter of the bytes that all exchanges together hold, shared fairly by their tenants."""
 
     def __init__(self, max_bytes: int) -> None:
         """Start with `max_bytes` free."""
-        self.max_bytes = self._free = max_bytes
-
-    @property
-    def used_bytes(self) -> int:
-        """Number of reserved bytes."""
-        return self.max_bytes - self._free
-
-    def reserve(self, size: int) -> bool:
-        """Reserve `size` bytes; if fewer are free, reserve none and return False."""
-        if size > self._free:
-            return False
-        self._free -= size
-        return True
-
-    def reserve_up_to(self, size: int) -> int:
-        """Reserve `size` bytes, or all free ones if there are fewer; return the number."""
-        reserved = min(size, self._free)
-        self._free -= reserved
-        return reserved
-
-    def release(self, size: int) -> None:
-        """Free `size` reserved bytes."""
-        self._free += size
+        super().__init__(max_bytes, max_bytes // SPARE_PART)
 
 
 class MemoryLease:
-    """The bytes that one holder has reserved from a budget."""
+    """
+    The bytes that one exchange has reserved from a budget.
+
+    Attributes:
+        budget: The budget.
+        held: Number of reserved bytes.
+        tenant: Whose share is used; it is set before anything is reserved.
+    """
+
+    __slots__ = ("budget", "held", "tenant")
 
     def __init__(self, budget: MemoryBudget) -> None:
         """Start without reserved bytes."""
-        self._budget = budget
-        self._held = 0
+        self.budget = budget
+        self.held = 0
+        self.tenant = b""
 
     def reserve(self, size: int) -> bool:
-        """Reserve `size` more bytes; if fewer are free, change nothing and return False."""
-        if not self._budget.reserve(size):
+        """Reserve `size` more bytes at once; if fewer are free, change nothing, return False."""
+        if not self.budget.try_acquire(self.tenant, size):
             return False
-        self._held += size
+        self.held += size
         return True
 
-    def reserve_up_to(self, size: int) -> int:
-        """Reserve `size` more bytes, or all free ones if there are fewer; return the number."""
-        reserved = self._budget.reserve_up_to(size)
-        self._held += reserved
-        return reserved
+    async def reserve_in_turn(self, size: int) -> bool:
+        """
+        Reserve `size` more bytes, or as many as can ever be reserved, after a bounded wait.
+
+        Returns:
+            False if they are not free in time; nothing is changed.
+        """
+        size = min(size, self.budget.waitable - self.held)
+        if size <= 0 or not await self.budget.acquire(self.tenant, size, WAIT_S):
+            return False
+        self.held += size
+        return True
 
     def release(self, size: int) -> None:
         """Release `size` bytes, or all held ones if there are fewer."""
-        size = min(size, self._held)
-        self._held -= size
-        self._budget.release(size)
+        size = min(size, self.held)
+        if size:
+            self.held -= size
+            self.budget.release(self.tenant, size)
 
     def resize(self, size: int) -> bool:
         """Hold exactly `size` bytes; if too few are free, change nothing and return False."""
-        if size > self._held:
-            return self.reserve(size - self._held)
-        self.release(self._held - size)
+        if size > self.held:
+            return self.reserve(size - self.held)
+        self.release(self.held - size)
         return True
+
+    def shrink(self, size: int) -> None:
+        """Hold at most `size` bytes."""
+        self.release(max(0, self.held - size))
+
+
+# The budget of exchanges that hold nothing of a peer.
+UNCOUNTED = MemoryBudget(sys.maxsize)

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from reasoning_replay.adapters.runtime.allocator import tune_allocator
 from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.settings.loader import SettingsError
@@ -36,6 +37,7 @@ def run(settings: Settings, load: Callable[[], Settings]) -> int:
         KeyboardInterrupt: Ctrl-C came before it opened its ports.
     """
     shorten_switch_interval()
+    tune_allocator()
     return _run_loop(_serve(settings, load))
 
 

@@ -3,11 +3,13 @@
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
+from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.runtime.tcp import raise_file_limit
 from reasoning_replay.adapters.stores.base import Bounds, Store
 from reasoning_replay.adapters.stores.codec import Codec
@@ -154,15 +156,16 @@ def scoping(settings: Settings) -> Scoping:
     return Scoping(settings.upstream_url, secret, read_parts(settings.scope_from))
 
 
-def replays(settings: Settings, store: SafeStore) -> Replays:
+def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Replays:
     """Return the parts that capture and inject reasoning, by route; none if the mode is off."""
     if settings.mode == "off":
         return {}
     is_shadow = settings.mode == "shadow"
     repairs = settings.repairs.split(",")
+    profile = profiles(settings).responses
     responses = ResponsesSettings(
         is_shadow=is_shadow,
-        profile=profiles(settings).responses,
+        profile=profile if settings.phase == "on" else replace(profile, takes_phase=False),
         include=settings.include,
         repairs=frozenset(r for r in Repair if r.value in repairs),
         capture_max_bytes=settings.inspect_max_bytes,
@@ -192,7 +195,7 @@ def replays(settings: Settings, store: SafeStore) -> Replays:
         MESSAGES: MessagesDialect(messages, time.monotonic, threading.Lock()),
     }
     of_dialect = {
-        name: Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000)
+        name: Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000, offloader)
         for name, dialect in dialects.items()
     }
     return {route: of_dialect[entry.name] for entry in DIALECTS for route in entry.routes}
@@ -215,11 +218,11 @@ def tracer(settings: Settings, log: Log) -> Tracer:
     return otel_tracer(Tracing(log), settings.upstream_url, profile(settings))
 
 
-def safe_store(settings: Settings, metrics: Metrics, log: Log) -> SafeStore:
+def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloader) -> SafeStore:
     """Return the configured store with its guard and cache; it connects on first use."""
     guard = StoreGuard(_store_timeout_s(settings), metrics, log, time.monotonic)
     cache = ConversationCache(settings.recent_max_bytes, metrics)
-    return SafeStore(bare_store(settings), guard, cache)
+    return SafeStore(bare_store(settings), guard, cache, offloader)
 
 
 def bare_store(settings: Settings) -> Store:

@@ -9,6 +9,7 @@ from msgspec import structs
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
+from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import (
     Page,
     StoredConversation,
@@ -150,7 +151,9 @@ class Replica:
         self.metrics = Metrics()
         log = Log("info", "json", io.StringIO())
         guard = StoreGuard(LONG_S, self.metrics, log, lambda: shared.now_s)
-        self.store = SafeStore(shared, guard, ConversationCache(max_bytes, self.metrics))
+        self.store = SafeStore(
+            shared, guard, ConversationCache(max_bytes, self.metrics), Offloader()
+        )
 
     async def look_up(
         self, *turns: Turn, scope: bytes = SCOPE, also: Sequence[Lookup] = ()
@@ -172,7 +175,7 @@ class Replica:
         known: frozenset[bytes] = frozenset(),
     ) -> Saved:
         """Save a turn, without the records in `known`."""
-        records = records_of(this, known)
+        records = {name: one for name, one in records_of(this).items() if name not in known}
         keys = keys_of_turn(this)
         return await self.store.save(scope, this.conversation, records, keys, Budget(budget_s))
 

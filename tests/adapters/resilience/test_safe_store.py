@@ -15,8 +15,15 @@ from reasoning_replay.adapters.resilience.circuit_breaker import (
     PAUSE_S,
 )
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
-from reasoning_replay.adapters.resilience.safe_store import AT_ONCE, Budget, SafeStore, Saved
+from reasoning_replay.adapters.resilience.safe_store import (
+    AT_ONCE,
+    OVERDUE_AT_ONCE,
+    Budget,
+    SafeStore,
+    Saved,
+)
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
+from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import (
     Page,
     StoredConversation,
@@ -127,7 +134,7 @@ class Guarded:
         self.now_s = 0.0
         log = Log("info", "json", self.written)
         guard = StoreGuard(timeout_s, self.metrics, log, lambda: self.now_s)
-        self.store = SafeStore(self.inner, guard, ConversationCache(0, self.metrics))
+        self.store = SafeStore(self.inner, guard, ConversationCache(0, self.metrics), Offloader())
 
     async def looks_up(self, budget_s: float = LONG_S) -> bool:
         """Return whether a lookup works."""
@@ -149,8 +156,8 @@ class Guarded:
         """Fail lookups and saves until both breakers open."""
         self.inner.error = StoreError("down")
         for _ in range(FAILURES_TOLERATED):
-            assert not await self.looks_up()
             assert await self.saves() is Saved.FAILED
+            assert not await self.looks_up()
         self.inner.calls = 0
 
     async def settles(self) -> None:
@@ -420,6 +427,38 @@ async def test_a_failed_save_is_repeated_with_the_next_one() -> None:
     assert [*g.inner.saved[-1][0]] == [key("d")]
 
 
+async def test_failed_saves_are_repeated_when_the_store_is_back() -> None:
+    """A check begins them: few conversations at once, and each of them in one save."""
+    g = Guarded()
+    g.inner.error = StoreError("down")
+    for n in range(30):
+        await g.saves(f"{n}", f"k{n}", conversation=f"{n % 10}")
+    await g.settles()
+    g.inner.error = None
+    g.now_s += PAUSE_MAX_S
+    g.inner.takes_s = 0.001
+    g.inner.most_at_once = 0
+    assert await g.store.check()
+    await g.settles()
+    assert g.inner.most_at_once <= OVERDUE_AT_ONCE
+    assert not g.store.needs_check
+    assert sorted(map(sorted, ([*records] for records, _ in g.inner.saved))) == sorted(
+        sorted(key(f"{m}") for m in range(n, 30, 10)) for n in range(10)
+    )
+    assert {name for _, keys in g.inner.saved for name in keys} == {key(f"k{n}") for n in range(30)}
+
+
+async def test_a_probe_that_works_begins_the_failed_saves() -> None:
+    """Without a check, the first save of another conversation does it."""
+    g = Guarded()
+    await g.fails_until_open()
+    g.inner.error = None
+    g.now_s += PAUSE_S
+    assert await g.saves("b", conversation="another") is Saved.LATE
+    await g.settles()
+    assert [[*records] for records, _ in g.inner.saved] == [[key("b")], [key("a")]]
+
+
 @pytest.mark.parametrize("bound", ["SAVES_MAX", "SAVES_MAX_BYTES"])
 async def test_saves_in_flight_are_bounded(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit in number or bytes, a save fails at once and counts as skipped."""
@@ -505,8 +544,26 @@ async def test_a_store_that_is_always_late_is_not_called() -> None:
     assert g.inner.calls == calls
     g.inner.gate.set()
     await g.settles()
-    assert await g.saves() is Saved.DONE
+    g.inner.saved.clear()
+    assert await g.saves() is Saved.LATE  # nor does it wait for one
+    await g.settles()
+    assert len(g.inner.saved) == 1
     assert not await g.looks_up()  # the end of the late lookups does not close the breaker
+
+
+async def test_no_exchange_waits_for_a_save_while_lookups_fail() -> None:
+    """A store that hangs costs each exchange its budget until three lookups have failed."""
+    g = Guarded()
+    g.inner.gate.clear()
+    for _ in range(FAILURES_TOLERATED):
+        assert not await g.looks_up(SHORT_S)
+        g.now_s += 1
+    budget = Budget(LONG_S)
+    assert await g.store.save(SCOPE, bytes_of("c"), RECORDS, [], budget) is Saved.LATE
+    assert budget.left_s == LONG_S
+    g.inner.gate.set()
+    await g.settles()
+    assert [records for records, _ in g.inner.saved] == [RECORDS]
 
 
 async def test_a_late_burst_counts_once() -> None:
@@ -599,6 +656,8 @@ async def test_after_the_pause_one_probe_passes(operation: str) -> None:
     assert g.inner.calls == 1
     g.inner.error = None
     g.inner.gate.set()
+    await g.settles()
+    await g.looks_up()  # saves are waited for only while lookups work
     await g.settles()
     assert await tries()
 
@@ -732,6 +791,32 @@ async def test_closing_finishes_the_saves_in_flight() -> None:
         [[key("a")], [key("b")]],
         True,
     )
+
+
+async def test_closing_saves_what_was_not_saved() -> None:
+    """Closing is the last chance, so it also tries while the breaker is open."""
+    g = Guarded()
+    await g.fails_until_open()
+    for n in range(20):
+        await g.saves(f"{n}", conversation=f"{n}")
+    g.inner.error = None
+    await g.store.close()
+    assert g.inner.closed
+    assert {name for records, _ in g.inner.saved for name in records} == {
+        key("a"),
+        *(key(f"{n}") for n in range(20)),
+    }
+
+
+async def test_closing_a_store_that_fails_is_short() -> None:
+    """A store that is still away is tried for a few conversations only."""
+    g = Guarded()
+    await g.fails_until_open()
+    for n in range(20):
+        await g.saves(f"{n}", conversation=f"{n}")
+    g.inner.calls = 0
+    await g.store.close()
+    assert (g.inner.calls, g.inner.closed) == (OVERDUE_AT_ONCE, True)
 
 
 async def test_closing_is_bounded_by_the_timeout() -> None:

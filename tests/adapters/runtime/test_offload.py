@@ -3,19 +3,23 @@
 import asyncio
 import sys
 import threading
+from functools import partial
 
 import pytest
 from reasoning_replay.adapters.runtime.offload import (
     AT_ONCE,
+    DOCUMENT_BYTES,
     ON_LOOP_BYTES,
     ON_LOOP_VALUES,
     SWITCH_S,
+    Busy,
     Offloader,
     is_long,
     shorten_switch_interval,
 )
 
 SOON_S = 10.0
+A, B = b"a", b"b"
 
 LENGTHS = [
     pytest.param(b"{}", False, id="short"),
@@ -37,9 +41,9 @@ async def test_short_work_runs_on_the_event_loop() -> None:
     """Short work runs in the caller's thread, and its exception is raised."""
     offloader = Offloader()
 
-    assert await offloader.run(threading.get_ident, is_long=False) == threading.get_ident()
+    assert await offloader.run(threading.get_ident, A, is_long=False) == threading.get_ident()
     with pytest.raises(ZeroDivisionError):
-        await offloader.run(lambda: 1 // 0, is_long=False)
+        await offloader.run(lambda: 1 // 0, A, is_long=False)
 
 
 async def test_long_work_runs_in_a_thread() -> None:
@@ -47,10 +51,10 @@ async def test_long_work_runs_in_a_thread() -> None:
     offloader, goes_on = Offloader(), threading.Event()
     asyncio.get_running_loop().call_soon(goes_on.set)
 
-    assert await offloader.run(lambda: goes_on.wait(SOON_S), is_long=True)
-    assert await offloader.run(threading.get_ident, is_long=True) != threading.get_ident()
+    assert await offloader.run(lambda: goes_on.wait(SOON_S), A, is_long=True)
+    assert await offloader.run(threading.get_ident, A, is_long=True) != threading.get_ident()
     with pytest.raises(ZeroDivisionError):
-        await offloader.run(lambda: 1 // 0, is_long=True)
+        await offloader.run(lambda: 1 // 0, A, is_long=True)
 
 
 async def test_the_switch_interval_is_shortened_on_request() -> None:
@@ -73,7 +77,7 @@ async def test_cancelled_work_still_occupies_its_thread() -> None:
     """Work whose caller is cancelled runs to its end, and counts against the limit until then."""
     offloader, ends = Offloader(), threading.Event()
     under_way = [
-        asyncio.ensure_future(offloader.run(lambda: ends.wait(SOON_S), is_long=True))
+        asyncio.ensure_future(offloader.run(lambda: ends.wait(SOON_S), A, is_long=True))
         for _ in range(AT_ONCE)
     ]
     await asyncio.sleep(0)
@@ -81,7 +85,7 @@ async def test_cancelled_work_still_occupies_its_thread() -> None:
         task.cancel()
     await asyncio.gather(*under_way, return_exceptions=True)
     began = threading.Event()
-    next_one = asyncio.ensure_future(offloader.run(began.set, is_long=True))
+    next_one = asyncio.ensure_future(offloader.run(began.set, A, is_long=True))
     for _ in range(20):
         await asyncio.sleep(0)
     assert not began.is_set()
@@ -100,12 +104,72 @@ async def test_an_error_of_cancelled_work_is_not_reported() -> None:
         ends.wait(SOON_S)
         raise ZeroDivisionError
 
-    task = asyncio.ensure_future(offloader.run(fails, is_long=True))
+    task = asyncio.ensure_future(offloader.run(fails, A, is_long=True))
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     ends.set()
     for _ in range(AT_ONCE):
-        await offloader.run(int, is_long=True)
+        await offloader.run(int, A, is_long=True)
     await asyncio.sleep(0)
     assert heard == []
+
+
+async def settled() -> None:
+    """Let all that can run do so."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_the_work_of_another_tenant_is_next() -> None:
+    """However much work of one tenant is queued, that of another one is next."""
+    offloader, began = Offloader(), asyncio.Queue[str]()
+    loop = asyncio.get_running_loop()
+    ends = {f"a{n}": threading.Event() for n in range(4)} | {"b": threading.Event()}
+
+    def work(name: str) -> bool:
+        loop.call_soon_threadsafe(began.put_nowait, name)
+        return ends[name].wait(SOON_S)
+
+    running = []
+    for name in ends:
+        tenant = name[:1].encode()
+        running.append(asyncio.ensure_future(offloader.run(partial(work, name), tenant)))
+        await settled()
+    assert {await began.get(), await began.get()} == {"a0", "a1"}
+    ends["a1"].set()
+    assert await began.get() == "b"
+    for event in ends.values():
+        event.set()
+    assert all(await asyncio.gather(*running))
+
+
+async def test_work_that_waits_too_long_is_not_begun() -> None:
+    """A bounded wait ends with Busy; later work finds the threads free again."""
+    offloader, ends = Offloader(wait_s=0.01), threading.Event()
+    running = [
+        asyncio.ensure_future(offloader.run(lambda: ends.wait(SOON_S), A)) for _ in range(AT_ONCE)
+    ]
+    await settled()
+    began = threading.Event()
+    with pytest.raises(Busy):
+        await offloader.run(began.set, B)
+    ends.set()
+    assert all(await asyncio.gather(*running))
+    assert not began.is_set()
+    assert await offloader.run(lambda: 1, B) == 1
+
+
+async def test_documents_are_bounded_by_their_bytes() -> None:
+    """Small documents are processed together, and one that exceeds the bound alone."""
+    offloader = Offloader(wait_s=0.01)
+    async with offloader.document(A, DOCUMENT_BYTES // 2):
+        async with offloader.document(A, DOCUMENT_BYTES // 2):
+            with pytest.raises(Busy):
+                async with offloader.document(B, 1):
+                    pytest.fail("there is no room")
+        with pytest.raises(Busy):
+            async with offloader.document(B, 3 * DOCUMENT_BYTES):
+                pytest.fail("it must be alone")
+    async with offloader.document(None, 3 * DOCUMENT_BYTES):
+        pass

@@ -6,7 +6,7 @@ from reasoning_replay.core.dialects import refusal_memory
 from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.turns import Reasoning, Turn
+from reasoning_replay.core.history.turns import Reasoning
 
 from tests.adapters.stores.turns import turn
 
@@ -68,13 +68,10 @@ def blob_of(n: int) -> bytes:
     return b"%016d" % n
 
 
-def issued(n: int) -> Turn:
-    """Return a turn with blob `n`."""
+def issued(n: int) -> list[Reasoning]:
+    """Return reasoning with blob `n`."""
     raw = b'{"type":"reasoning","encrypted_content":"gAAAA%d"}' % n
-    part = Reasoning(f"rs_{n}", raw, (blob_of(n),), has_blob=True)
-    made = turn(f"{n}")
-    (item,) = made.items
-    return structs.replace(made, items=(item.after((part,), withheld=False),))
+    return [Reasoning(f"rs_{n}", raw, (blob_of(n),), has_blob=True)]
 
 
 def test_issuers_are_remembered_up_to_a_limit_for_each_account() -> None:

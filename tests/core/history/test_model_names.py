@@ -2,6 +2,7 @@
 
 import pytest
 from reasoning_replay.core.history.model_names import (
+    NAME_CHARS,
     are_known_to_differ,
     family,
     is_known_not_to_reason,
@@ -108,3 +109,10 @@ def test_models_certainly_differ_by_vendor_or_generation(
 ) -> None:
     """Aliases, sizes and deployments are left to upstream."""
     assert are_known_to_differ(model, families) is want
+
+
+def test_a_very_long_name_is_no_name_of_a_model() -> None:
+    """A client may send one of megabytes; it is compared as it is, and never searched."""
+    name = "openai/GPT-3." + "5." * NAME_CHARS
+    assert family(name) is name
+    assert not is_known_not_to_reason(name)

@@ -105,6 +105,23 @@ def test_instructions_after_the_input_are_read() -> None:
     assert same(body(C1, last=',"instructions":"be brief"'), cache)
 
 
+def test_a_history_is_cached_once_for_each_of_its_frames() -> None:
+    """An application may ask with two instructions about one history: neither is parsed again."""
+    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
+    frames = [f',"instructions":"{said}"' for said in ("summarise", "answer")]
+
+    def ask(*items: object, last: str) -> Request:
+        assert same(body(*items, last=last), cache)
+        return read_request(body(*items, last=last), {}, cache, WHOSE)
+
+    first = [ask(C1, last=frames[0]), ask(C1, output(C1), last=frames[1])]
+    again = [ask(C1, output(C1), SET, last=last) for last in frames]
+    for before, after in zip(first, again, strict=True):
+        assert all(
+            new.item is old.item for new, old in zip(after.places, before.places, strict=False)
+        )
+
+
 def test_a_history_that_grew_too_long_raises() -> None:
     """The limit applies to all items, cached or new."""
     cache: PrefixCache[ParsedInput] = PrefixCache(1 << 30)
@@ -143,7 +160,7 @@ def test_a_longer_prefix_replaces_the_one_it_grew_from() -> None:
     before: ParsedPrefix[str] | None = None
     for n in range(9):
         new = ParsedPrefix(b"x" * (LEAST_BYTES + 1000 * n), "parsed", n)
-        cache.keep(WHOSE, new, 0, before)
+        cache.keep(WHOSE, new, 0, grown_from=before)
         before = new
     found = cache.find(WHOSE, b"x" * (2 * LEAST_BYTES), 0)
 

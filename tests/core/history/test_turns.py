@@ -22,8 +22,10 @@ from reasoning_replay.core.history.turns import (
     Emitted,
     Reasoning,
     Turn,
+    TurnPart,
     is_head,
     records_of,
+    records_of_part,
     turn_id,
     turn_of_record,
     turns_of,
@@ -186,13 +188,22 @@ def test_records_sort_by_the_age_of_their_turns() -> None:
     assert turns_of(CONVERSATION, both) == [WHOLE, NEXT]
 
 
-def test_a_stored_record_is_not_written_again() -> None:
-    """A response with many items is written once, independent of the number of its snapshots."""
-    begun = records_of(structs.replace(WHOLE, items=WHOLE.items[:2]))
+def test_the_records_of_its_parts_are_those_of_the_turn() -> None:
+    """A part has the records of its items, of its grown runs, and of the head if it is new."""
+    begun, rest = (
+        structs.replace(WHOLE, items=items) for items in (WHOLE.items[:2], WHOLE.items[2:])
+    )
+    first, second = TurnPart(begun), TurnPart(rest, 2, has_head=False)
+    late = TurnPart(structs.replace(WHOLE, items=()), runs={0: WHOLE.items[0].run}, has_head=False)
 
-    assert parts(records_of(WHOLE, begun)) == [b"b", b"i", b"i"]
-    assert begun | records_of(WHOLE, begun) == RECORDS
-    assert records_of(WHOLE, RECORDS) == {}
+    assert parts(records_of_part(second)) == [b"b", b"i", b"i"]
+    assert records_of_part(first) | records_of_part(second) == RECORDS
+    assert parts(records_of_part(late)) == [b"b"]
+    assert records_of_part(late).items() <= RECORDS.items()
+    assert [*late.reasoning, *second.reasoning] == [
+        *WHOLE.items[0].run,
+        *(part for item in rest.items for part in item.run),
+    ]
 
 
 def test_later_knowledge_is_added_as_new_records() -> None:
@@ -206,7 +217,7 @@ def test_later_knowledge_is_added_as_new_records() -> None:
             *WHOLE.items[1:],
         ),
     )
-    new = records_of(later, RECORDS)
+    new = {name: value for name, value in records_of(later).items() if name not in RECORDS}
     merged = structs.replace(later, models=("gpt-5", "gpt-5.6", "gpt-6"))
 
     assert parts(new) == [b"b", b"h"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
-from reasoning_replay.core.wire.sse import Events, first_event
+from reasoning_replay.core.wire.sse import Events
 
 BOUND = 1 << 20
 DONE = b'{"type":"response.output_item.done","item":{}}'
@@ -271,21 +271,3 @@ def test_the_bound_is_for_one_event() -> None:
     found = [data for n in range(len(stream)) for data in events.feed(stream[n : n + 1])]
 
     assert found == [DONE] * 50
-
-
-# (received bytes, data of the first event; None if it is not complete)
-FIRST = [
-    pytest.param(b"", None, id="nothing"),
-    pytest.param(b'event: error\ndata: {"a":1}\n', None, id="half"),
-    pytest.param(b'event: error\ndata: {"a":1}\n\ndata: x', b'{"a":1}', id="whole"),
-    pytest.param(b"data: a\r\ndata: b\r\n\r\n", b"a\nb", id="two-lines"),
-    pytest.param(b"\xef\xbb\xbfdata: a\n\n", b"a", id="byte-order-mark"),
-    pytest.param(b": ping\n\n", None, id="comment"),
-    pytest.param(b": ping\n\ndata: a\n\ndata: b\n\n", b"a", id="after-a-comment"),
-]
-
-
-@pytest.mark.parametrize(("stream", "want"), FIRST)
-def test_the_first_event_is_read_once_it_is_complete(stream: bytes, want: bytes | None) -> None:
-    """The first event decides whether the response is forwarded."""
-    assert first_event(stream) == want

@@ -3,8 +3,8 @@ Judge of the recordings: compares the received input with the recorded one.
 
 Pure; shares no code with the proxy. Allowed differences from the client's bytes: whole reasoning
 items that this conversation emitted, at their recorded places; an item's `id`, injected as upstream
-emitted it or left out; one more value in `include`, if the request is stateless. Everything else is
-a fault, and each fault is named.
+emitted it or left out; a message's `phase`, injected as upstream emitted it; one more value in
+`include`, if the request is stateless. Everything else is a fault, and each fault is named.
 """
 
 import json
@@ -186,9 +186,16 @@ def _align(want: Sequence[Piece | Thought], got: str, verdict: Verdict) -> list[
 
 
 def _is_same(piece: Piece, raw: str, item: Json) -> bool:
-    """Return whether a received item is the client's, except for an id that upstream emitted."""
+    """Return whether it is the client's item, except for an id and phase that upstream emitted."""
     if raw == piece.raw:
         return True
+    if "phase" in item and "phase" not in piece.item:
+        emitted_phase = piece.origin.item.get("phase") if piece.origin is not None else None
+        if not emitted_phase or item["phase"] != emitted_phase:
+            return False
+        found = next(one for one in rawjson.members(raw) if one.key == "phase")
+        raw = raw[: raw.rindex(",", 0, found.key_start)] + raw[found.end :]
+        return _is_same(piece, raw, {key: value for key, value in item.items() if key != "phase"})
     if item.get("id") == piece.item.get("id") or _members(raw) != _members(piece.raw):
         return False
     emitted = piece.origin.id if piece.origin is not None else ""
@@ -250,7 +257,7 @@ def _pairs(take: Take, arrived: Sequence[_Arrived], rule: Rule, verdict: Verdict
     """
     is_stored = json.loads(take.body).get("store") is not False
     for n, this in enumerate(arrived):
-        if rule.ids == "kept" and this.piece is not None and this.raw != this.piece.raw:
+        if rule.ids == "kept" and this.piece is not None and _id(this.item) != _id(this.piece.item):
             verdict.wrong.append(f"an id was injected or removed: {this.raw[:SHOWN]}")
         if this.piece is not None or not this.item.get("encrypted_content"):
             continue
@@ -271,6 +278,10 @@ def _pairs(take: Take, arrived: Sequence[_Arrived], rule: Rule, verdict: Verdict
             verdict.wrong.append(f"ids do not follow the rule {rule.ids!r}: {this.raw[:SHOWN]}")
 
 
+def _id(item: Json) -> object:
+    return item.get("id")
+
+
 def _undo_input(arrived: Sequence[_Arrived], verdict: Verdict) -> list[Edit]:
     """Return the edits that remove the added items and reset the ids to the client's."""
     spans = [one.span for one in arrived]
@@ -278,6 +289,6 @@ def _undo_input(arrived: Sequence[_Arrived], verdict: Verdict) -> list[Edit]:
     edits = rawjson.removals(spans, added)
     for one in arrived:
         if one.piece is not None and one.raw != one.piece.raw:
-            verdict.ids_changed += 1
+            verdict.ids_changed += _id(one.item) != _id(one.piece.item)
             edits.append(Edit(one.span.start, one.span.end, one.piece.raw))
     return edits

@@ -10,6 +10,7 @@ import sys
 import pytest
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.web import memory_budget
 from reasoning_replay.web.http.client_connection import HEAD_MAX_BYTES
 from reasoning_replay.web.wiring import connection_limits
 
@@ -412,8 +413,8 @@ async def test_a_body_without_room_is_streamed_unread(data: bytes) -> None:
         assert w.counted("requests_total", result="busy") == 3
 
 
-async def test_received_bytes_take_room_and_announced_bytes_do_not() -> None:
-    """Only received bytes take buffer room, so an announced length blocks no other request."""
+async def test_a_short_body_takes_room_as_it_arrives() -> None:
+    """The announced length of a short body blocks no other request."""
     async with (
         world(inspect_total_max_bytes=1500, include="never") as w,
         line_to(w.app.url) as idle,
@@ -426,8 +427,11 @@ async def test_received_bytes_take_room_and_announced_bytes_do_not() -> None:
 
 
 @pytest.mark.parametrize("is_framed", [True, False])
-async def test_a_body_that_runs_out_of_room_is_streamed_from_there(is_framed: bool) -> None:
-    """A body that runs out of room is forwarded complete, and its room is free again."""
+async def test_a_body_that_runs_out_of_room_is_streamed_from_there(
+    is_framed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A body that waits for room in vain is forwarded complete, and its room is free again."""
+    monkeypatch.setattr(memory_budget, "WAIT_S", 0.05)
     question = as_json({"model": MODEL, "input": [ASK | {"content": "x" * 400_000}]})
     start = question[:300_000]
     async with (
@@ -454,7 +458,7 @@ async def test_a_large_encoded_body_is_unpacked_only_where_there_is_room() -> No
     """An encoded body reserves its largest possible size until it is decoded."""
     body = as_json({"model": MODEL, "input": [ASK | {"content": "x" * 2_000_000}]})
     packed = post(gzip.compress(body), KEY, "Content-Encoding: gzip")
-    for room, mark in ((1_900_000, "injected=0, asked=busy"), (2_100_000, "injected=0")):
+    for room, mark in ((1_900_000, "injected=0, asked=busy"), (2_200_000, "injected=0")):
         async with world(inspect_total_max_bytes=room, include="never") as w:
             w.upstream.otherwise = OK
             for _ in range(2):

@@ -186,7 +186,7 @@ async def test_other_refusals_and_second_refusals_reach_the_client() -> None:
         assert (got.status, len(w.upstream.received)) == (400, 2)
     async with world() as w:
         got = await refused(w, INVALID, "max_tokens: too large")
-        assert json.loads(got.body)["error"]["message"] == INVALID
+        assert json.loads(got.body)["error"]["message"] == "max_tokens: too large"
         assert healed(w, "blob", "refused") == 1
 
 

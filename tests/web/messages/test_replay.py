@@ -5,12 +5,13 @@ import json
 import pytest
 
 from tests.web.chat.completions import chat
-from tests.web.line import request
+from tests.web.line import line_to, request
 from tests.web.messages.exchanges import (
     ASK,
     CALL,
     COUNT,
     LOST,
+    MODEL,
     PATH,
     REDACTED,
     RESULT,
@@ -23,8 +24,10 @@ from tests.web.messages.exchanges import (
     send,
     streamed,
 )
+from tests.web.scripted import Script, wait
+from tests.web.scripted import send as send_bytes
 from tests.web.wire import as_json, whole
-from tests.web.world import world
+from tests.web.world import eventually, world
 
 DONE = whole(b"{}")
 BOUND = "claude-fable-5-1"
@@ -50,6 +53,25 @@ async def test_dropped_reasoning_is_injected(first: bytes) -> None:
         assert w.counted("tokens_total", dialect="messages", kind="output") == 9
         for dialect in ("responses", "chat"):
             assert w.counted("requests_total", dialect=dialect) == 0
+
+
+async def test_a_client_may_leave_at_the_reason_to_stop() -> None:
+    """Some clients run the tools at once, without waiting for `message_stop`."""
+    told = streamed(*BLOCKS)
+    at = told.rindex(b"\r\n", 0, told.index(b"event: message_stop") - 2) + 2
+    script = Script([send_bytes(told[:at]), wait(), send_bytes(told[at:])])
+    body = as_json({"model": MODEL, "max_tokens": 2048, "messages": [ASK]})
+    async with world() as w:
+        w.upstream.plays(script)
+        async with line_to(w.app.url) as line:
+            await line.send(request("POST", PATH, "x-api-key: sk-ant-a", body=body))
+            await line.head()
+            while b"message_delta" not in await line.some():
+                pass
+        await eventually(lambda: w.counted("exchanges_total", outcome="client_gone") == 1)
+        w.upstream.answers(DONE)
+        assert (await send(w, *LOST)).mark == "injected=1"
+        assert messages(w) == WHOLE
 
 
 async def test_blocks_go_where_they_were_emitted() -> None:

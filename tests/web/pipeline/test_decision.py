@@ -76,8 +76,9 @@ async def test_the_loop_goes_on_while_a_long_answer_is_read(
 ) -> None:
     """The event loop is not blocked while megabytes of JSON are captured."""
     goes_on = threading.Event()
-    monkeypatch.setattr(ResponsesCapture, "read", waiting(ResponsesCapture.read, goes_on))
+    catch_up = waiting(ResponsesCapture.catch_up, goes_on)
+    monkeypatch.setattr(ResponsesCapture, "catch_up", catch_up)
     async with world() as w:
         asyncio.get_running_loop().call_later(0.05, goes_on.set)
-        await taught(w, instructions="x" * ON_LOOP_BYTES)
+        await taught(w, instructions="x" * 2 * ON_LOOP_BYTES)
         assert w.counted("captures_total", result="saved") == 1

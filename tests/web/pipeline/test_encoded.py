@@ -197,7 +197,7 @@ async def test_a_body_that_cannot_be_read_goes_out_as_it_came(
 
 async def test_the_bound_is_on_what_comes_out() -> None:
     """inspect_max_bytes is an inclusive limit, on the loop and in a thread."""
-    for size in (1000, 2 * MIB):
+    for size in (4000, 2 * MIB):
         body = as_json(WHOLE | {"user": "x" * size})
         for room, mark in ((0, "injected=0, present=1"), (-1, "injected=0, asked=too_large")):
             async with world(inspect_max_bytes=len(body) + room) as w:

@@ -104,7 +104,7 @@ async def test_a_bug_in_the_inspector_summary_costs_nothing_else(
         assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=1"
 
 
-@pytest.mark.parametrize("name", ["feed", "read", "close", "snapshot", "hear", "_response"])
+@pytest.mark.parametrize("name", ["feed", "read", "close", "snapshot", "_process", "_response"])
 async def test_a_bug_in_the_capture_is_not_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,7 +194,7 @@ async def test_a_refusal_without_it_is_not_remembered() -> None:
         w.upstream.answers(REFUSAL, error("No such model.", "model"), OK)
         got = await w.turn(ASK, model="mystery-1", store=False)
         await w.turn(ASK, model="mystery-1", store=False)
-        assert (got.status, REFUSAL.endswith(got.body)) == (400, True)
+        assert (got.status, b"No such model." in got.body) == (400, True)
         assert "include" in w.sent()
 
 

@@ -299,19 +299,50 @@ async def test_what_a_client_breaks_is_cured() -> None:
         assert w.counted("heals_total", diagnosis="lacks_reasoning", result="cured") == 1
 
 
-async def test_a_second_refusal_gives_the_first_one() -> None:
-    """If the retry is refused as well, the client gets only the first refusal."""
-    first = failed(f"Item with id '{RS['id']}' not found.", 404)
+@pytest.mark.parametrize("is_captured", [True, False])
+async def test_a_refusal_of_its_own_request_is_the_clients(*, is_captured: bool) -> None:
+    """If all attempts are refused, the client gets the refusal of what it sent itself."""
+    first, last = failed(PAIRING), failed("No.", param="model")
+    missing = failed(f"Item with id '{RS['id']}' not found.", 404)
+    async with world() as w, tunnelled(w) as (client, upstream):
+        if is_captured:
+            await turn(client, upstream, create(ASK), told(RS, CALL))
+        await client.send(create(*LOST))
+        assert (await upstream.event())["input"] == (WHOLE if is_captured else LOST)
+        await upstream.send(missing if is_captured else first)
+        assert (await upstream.event())["input"] not in (WHOLE, LOST)
+        await upstream.send(failed(PAIRING))
+        if is_captured:
+            await upstream.gets(create(*LOST))
+            await upstream.send(last)
+        await client.gets(last if is_captured else first)
+        await turn(client, upstream, create(ASK), told(MESSAGE))
+        refused = sum(
+            w.counted("heals_total", diagnosis=word, result="refused")
+            for word in ("not_found", "lacks_reasoning")
+        )
+        assert refused == (2 if is_captured else 1)
+
+
+async def test_the_last_resort_is_the_clients_own_request() -> None:
+    """It follows a cure that was refused, unless the error was no refusal."""
+    missing = failed(f"Item with id '{RS['id']}' not found.", 404)
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         await client.send(create(*LOST))
-        await upstream.event()
-        await upstream.send(first)
-        await upstream.event()
-        await upstream.send(failed(PAIRING))
-        await client.gets(first)
-        await turn(client, upstream, create(ASK), told(MESSAGE))
-        assert w.counted("heals_total", diagnosis="not_found", result="refused") == 1
+        for refusal in (missing, failed(PAIRING)):
+            await upstream.event()
+            await upstream.send(refusal)
+        await upstream.gets(create(*LOST))
+        await upstream.send(b"".join(told(MESSAGE, rid="resp_2")))
+        await client.gets(*told(MESSAGE, rid="resp_2"))
+        await client.send(create(*LOST))
+        for refusal in (missing, failed("Slow.", 429)):
+            await upstream.event()
+            await upstream.send(refusal)
+        await client.gets(failed("Slow.", 429))
+        assert w.counted("heals_total", diagnosis="not_found", result="cured") == 1
+        assert w.counted("heals_total", diagnosis="not_found", result="refused") == 2
 
 
 async def test_a_held_refusal_is_not_lost() -> None:

@@ -30,6 +30,7 @@ class Batch:
         task: The pending or running save, or None.
         size_bytes: Bytes of the records that were added since the task was created.
         is_late: Whether no exchange waits for the save any more.
+        is_overdue: Whether all of it is of earlier saves that failed.
     """
 
     records: dict[bytes, bytes] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Batch:
     task: asyncio.Task[bool] | None = None
     size_bytes: int = 0
     is_late: bool = False
+    is_overdue: bool = False
 
     def add(self, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> None:
         """Add records and keys to the batch."""

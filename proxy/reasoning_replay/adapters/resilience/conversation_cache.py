@@ -6,7 +6,7 @@ that have changed, and confirms the others; a copy that it no longer has is drop
 fails, copies that `certain` keys lead to are used without validation (stale-if-error).
 
 Records of a failed save stay in the entry of their conversation. They are part of every lookup
-result, and are written by the next save of that conversation.
+result, and are written by the next save of that conversation, or when the store is back.
 """
 
 from collections import OrderedDict
@@ -99,6 +99,7 @@ class ConversationCache:
         self._metrics = metrics
         self._entries: OrderedDict[Name, CacheEntry] = OrderedDict()
         self._index: dict[bytes, tuple[bytes, ...]] = {}  # scope and key -> conversations
+        self._overdue: dict[Name, None] = {}  # entries that may have records for no pending save
         self._discards = 0
         self.size_bytes = 0
 
@@ -229,6 +230,33 @@ class ConversationCache:
         if not self._max_bytes and not entry.is_unsaved:
             self._drop(name)
 
+    @property
+    def has_overdue(self) -> bool:
+        """Whether `take_overdue` may return a batch."""
+        return bool(self._overdue)
+
+    def note_overdue(self, name: Name) -> None:
+        """Note that a save of a conversation has ended, or was skipped."""
+        entry = self._entries.get(name)
+        if entry is not None and entry.waiting and entry.waiting.task is None:
+            self._overdue[name] = None
+
+    def take_overdue(self) -> tuple[Name, Batch] | None:
+        """Return the next batch of failed saves for which no save is pending; None without any."""
+        while self._overdue:
+            name = next(iter(self._overdue))
+            del self._overdue[name]
+            batch = self._entries[name].waiting
+            if batch and batch.task is None:
+                batch.is_overdue = True
+                return name, batch
+        return None
+
+    def version(self, name: Name) -> int | None:
+        """Return the version that the copy of a conversation matches; as `CacheEntry.version`."""
+        entry = self._entries.get(name)
+        return entry.version if entry is not None else None
+
     def discard(self, name: Name) -> bool:
         """Drop a deleted conversation; return whether it had unsaved records."""
         self._discards += 1
@@ -276,6 +304,7 @@ class ConversationCache:
         entry = self._entries.pop(name, None)
         if entry is None:
             return
+        self._overdue.pop(name, None)
         self.size_bytes -= entry.size_bytes
         scope, conversation = name
         for key in entry.keys:

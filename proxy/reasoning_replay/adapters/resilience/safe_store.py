@@ -17,7 +17,7 @@ from reasoning_replay.adapters.resilience.cache_entry import Batch
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache, Name, View
 from reasoning_replay.adapters.resilience.store_guard import Call, StoreGuard
-from reasoning_replay.adapters.runtime.offload import Offloader
+from reasoning_replay.adapters.runtime.offload import Busy, Offloader
 from reasoning_replay.adapters.stores.base import Page, Store, StoreError, StoreResult
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 
@@ -31,6 +31,8 @@ AT_ONCE = 16
 # A save is skipped while this many operations or bytes of saves are unfinished.
 SAVES_MAX = 1024
 SAVES_MAX_BYTES = 32 << 20
+# When the store is back, this many conversations at once are saved that it did not take before.
+OVERDUE_AT_ONCE = 4
 # Most records that are decoded on the event loop; each takes about three microseconds.
 ON_LOOP_RECORDS = 1024
 # Timeout of an operator's request, which may wait longer than an exchange.
@@ -83,7 +85,9 @@ class SafeStore:
         inner: The store itself.
     """
 
-    def __init__(self, store: Store, guard: StoreGuard, cache: ConversationCache) -> None:
+    def __init__(
+        self, store: Store, guard: StoreGuard, cache: ConversationCache, offloader: Offloader
+    ) -> None:
         """
         Wrap a store.
 
@@ -91,6 +95,7 @@ class SafeStore:
             store: The store, owned from here on; `close` closes it.
             guard: Guard that runs its operations.
             cache: An empty cache.
+            offloader: Threads that decode long results.
         """
         self.inner = store
         self._guard = guard
@@ -103,12 +108,19 @@ class SafeStore:
         self._save_slots = asyncio.Semaphore(AT_ONCE)
         self._tasks: dict[asyncio.Task[object], Name | None] = {}
         self._unsaved_bytes = 0
-        self._offloader = Offloader()
+        self._overdue_saves = 0
+        self._is_closing = False
+        self._offloader = offloader
 
     @property
     def is_degraded(self) -> bool:
         """Whether the store failed within the last second, or has not worked since it failed."""
         return self._guard.is_degraded
+
+    @property
+    def needs_check(self) -> bool:
+        """Whether a check may end an outage, or save what the store did not take."""
+        return self._guard.is_degraded or self._cache.has_overdue
 
     # For exchanges...
 
@@ -155,19 +167,21 @@ class SafeStore:
             return await self._save_embedded(name, records, keys)
         batch = self._cache.add(name, records, keys)
         breaker = self._guard.breakers["save"]
-        is_probe = not breaker.is_closed
+        # While lookups fail, so do saves: three of them take three timeouts to fail.
+        waits = all(one.is_closed for one in self._guard.breakers.values())
         size = sum(map(len, records.values()))
         is_full = len(self._tasks) >= SAVES_MAX or self._unsaved_bytes + size > SAVES_MAX_BYTES
         if is_full or not breaker.is_due:
             self._guard.count("save", "skipped")
+            self._cache.note_overdue(name)
             return Saved.FAILED
         if batch.task is None:
             batch.task = self._begin(self._save_behind(name, batch), name)
         batch.size_bytes += size
         self._unsaved_bytes += size
-        batch.is_late = False
+        batch.is_late = batch.is_overdue = False
         task = batch.task
-        if not is_probe and await self._wait(task, budget):
+        if waits and await self._wait(task, budget):
             return Saved.DONE if task.result() else Saved.FAILED
         batch.is_late = True
         return Saved.LATE
@@ -223,13 +237,19 @@ class SafeStore:
             look_up = partial(self.inner.look_up, NO_SCOPE, NOTHING, {})
             await self._guard.run(probe, look_up)
         is_there = await self._guard.run(Call("check"), check)
+        if is_there:
+            self._save_overdue()
         # A store that responds to PING may still fail its operations.
         return bool(is_there) and not self.is_degraded
 
     async def close(self) -> None:
-        """Wait up to `timeout_s` for running operations, then close the store."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._guard.timeout_s)
+        """Wait up to `timeout_s` for operations and for what is not saved, then close the store."""
+        self._is_closing = True
+        self._save_overdue()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._guard.timeout_s):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -242,9 +262,11 @@ class SafeStore:
         if not view.held.keys() <= {one.conversation for one in result.conversations}:
             # One was deleted or has expired, so other conversations may match its items.
             result = await self.inner.look_up(view.scope, view.lookups, view.held)
-        loaded = await self._offloader.run(
-            partial(self._cache.decode, view, result), is_long=_is_long(result)
-        )
+        decode = partial(self._cache.decode, view, result)
+        try:
+            loaded = await self._offloader.run(decode, view.scope, is_long=_is_long(result))
+        except Busy:
+            raise StoreError("no thread was free to decode records", is_local=True) from None
         return self._cache.merge(view, result, loaded)
 
     async def _look_up_within(self, view: View, budget: Budget) -> LookupResult | None:
@@ -313,36 +335,74 @@ class SafeStore:
         self._cache.note_saved(name, records, version)
         return Saved.DONE
 
+    def _save_overdue(self) -> None:
+        """Begin to save what the store did not take before, a few conversations at once."""
+        breaker = self._guard.breakers["save"]
+        at_once = OVERDUE_AT_ONCE if breaker.is_closed or self._is_closing else 1  # a probe
+        if not (breaker.is_due or self._is_closing):
+            return
+        while self._overdue_saves < at_once and (overdue := self._cache.take_overdue()):
+            name, batch = overdue
+            self._overdue_saves += 1
+            batch.is_late = True
+            batch.task = self._begin(self._save_again(name, batch), name)
+
+    async def _save_again(self, name: Name, batch: Batch) -> bool:
+        try:
+            is_saved = await self._save_behind(name, batch)
+        finally:
+            self._overdue_saves -= 1
+        if is_saved:  # else the next check begins again, with another conversation
+            self._save_overdue()
+        return is_saved
+
     async def _save_behind(self, name: Name, batch: Batch) -> bool:
         """Save a batch after the previous save of its conversation has ended."""
         try:
             if (before := self._cache.saving(name)) and before.task is not None:
                 await asyncio.wait([before.task])
             async with self._save_slots:
-                permit = self._guard.breakers["save"].allow()
+                if not batch:  # its conversation was deleted
+                    return False
+                breaker = self._guard.breakers["save"]
+                permit = Permit.GO if self._is_closing else breaker.allow()
                 if permit is not Permit.SKIP:
-                    return await self._save(name, batch, Call("save", permit, self._clock()))
+                    is_saved = await self._save(name, batch, Call("save", permit, self._clock()))
+                    if is_saved and permit is Permit.PROBE:
+                        self._save_overdue()
+                    return is_saved
             self._guard.count("save", "skipped")
             return False
         finally:
             self._unsaved_bytes -= batch.size_bytes
             batch.task, batch.size_bytes = None, 0
+            self._cache.note_overdue(name)
 
     async def _save(self, name: Name, batch: Batch, call: Call) -> bool:
-        async def act() -> int:
+        is_deleted = False
+
+        async def act() -> int | None:
+            nonlocal is_deleted
+            version = self._cache.version(name)
+            if batch.is_overdue and version is not None:
+                scope, conversation = name
+                found = await self.inner.look_up(scope, (), {conversation: version})
+                is_deleted = not found.conversations
+            if is_deleted:
+                return None
             version = int(await self.inner.save(*name, batch.records, [*batch.keys]))
             call.is_late = batch.is_late
             return version
 
-        if not batch:  # its conversation was deleted
-            return False
         version: int | None = None
         self._cache.begin_save(name, batch)
         try:
             version = await self._guard.run(call, act)
         finally:
             self._cache.end_save(name, batch, version)
-        return version is not None
+        if is_deleted:
+            self._cache.discard(name)
+        return version is not None or is_deleted
 
     # Waiting...
 

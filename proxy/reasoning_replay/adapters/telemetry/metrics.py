@@ -226,10 +226,10 @@ class Metrics:
         self.connections = gauge("connections", "Open client connections.")
         self.max_connections = gauge("max_connections", "Limit on open client connections.")
         self.memory_budget_used = gauge(
-            "memory_budget_used_bytes", "Bytes of request bodies that are held now."
+            "memory_budget_used_bytes", "Bytes of requests and responses that are held now."
         )
         self.memory_budget_max = gauge(
-            "memory_budget_max_bytes", "Limit on the bytes of request bodies that are held."
+            "memory_budget_max_bytes", "Limit on the bytes of requests and responses that are held."
         )
         self.store_breakers = gauge(
             "store_breakers",

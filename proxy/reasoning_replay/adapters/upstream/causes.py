@@ -12,7 +12,7 @@ from reasoning_replay.core.dialects.states import ErrorCause
 __all__ = ["cause_of", "reason_of"]
 
 # The text that aiohttp adds to the reason of the system or of OpenSSL.
-_ADDED = re.compile(r"Cannot connect to host \S+ ssl:\S+ \[(.*)\]", re.DOTALL)
+_ADDED = re.compile(r"\ACannot connect to host \S+ ssl:\S+ \[(.*)\]", re.DOTALL)
 _OF_SETTING = {
     "connect_timeout_s": ErrorCause.CONNECT_TIMEOUT,
     "first_byte_timeout_s": ErrorCause.FIRST_BYTE_TIMEOUT,

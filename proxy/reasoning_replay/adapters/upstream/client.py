@@ -45,8 +45,8 @@ class UpstreamClient(Protocol):
             method: As the client wrote it.
             url: Sent without any normalisation.
             headers: End-to-end headers; with `Content-Length` only if the body is an iterator.
-            body: Bytes are sent with their length. An iterator is sent in chunks, unless `headers`
-                contains its length.
+            body: Bytes, also in pieces, are sent with their length. An iterator is sent in chunks,
+                unless `headers` contains its length.
 
         Raises:
             UpstreamError: No response arrived, or it switches protocols.

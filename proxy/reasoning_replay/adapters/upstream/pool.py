@@ -81,7 +81,7 @@ class UpstreamPool:
                 response = await connection.send(head, body, has_no_body=has_no_body)
                 break
             except UpstreamError as error:
-                is_whole = body is None or isinstance(body, bytes)
+                is_whole = body is None or isinstance(body, (bytes, list))
                 if not (error.is_untouched and method in _IDEMPOTENT and is_whole):
                     raise
         return response
@@ -154,6 +154,8 @@ def _framed(
     fields = [b"%b: %b\r\n" % field for field in headers]
     if isinstance(body, bytes):
         fields.append(b"Content-Length: %d\r\n" % len(body))
+    elif isinstance(body, list):
+        fields.append(b"Content-Length: %d\r\n" % sum([len(piece) for piece in body]))
     elif not any(name.lower() == _LENGTH for name, _ in headers):
         if body is not None:
             fields.append(b"Transfer-Encoding: chunked\r\n")

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
 __all__ = ["Body", "RequestWriter"]
 
 PIECE_BYTES = 64 * 1024
 
-Body = bytes | AsyncGenerator[bytes, None] | None
+# Whole, in pieces, or as it arrives.
+Body = bytes | list[bytes | memoryview] | AsyncGenerator[bytes, None] | None
 
 
 class RequestWriter:
@@ -63,9 +64,9 @@ class RequestWriter:
 
     async def _send(self, body: Body) -> None:
         try:
-            if isinstance(body, bytes):
-                for at in range(0, len(body), PIECE_BYTES):
-                    await self._write(body[at : at + PIECE_BYTES])
+            if isinstance(body, (bytes, list)):
+                for piece in _in_pieces((body,) if isinstance(body, bytes) else body):
+                    await self._write(piece)
                     await asyncio.sleep(0)  # let others run
             elif body is not None:
                 async with contextlib.aclosing(body) as pieces:
@@ -90,3 +91,22 @@ class RequestWriter:
         if self.is_paused and not self._transport.is_closing():
             self._may_write = asyncio.get_running_loop().create_future()
             await self._may_write
+
+
+def _in_pieces(parts: Sequence[bytes | memoryview]) -> Iterator[bytes]:
+    """Yield pieces of PIECE_BYTES, and a shorter one at the end."""
+    held: list[bytes | memoryview] = []
+    size = 0
+    for part in parts:
+        view = memoryview(part)
+        while view:
+            taken = view[: PIECE_BYTES - size]
+            held.append(taken)
+            size += len(taken)
+            view = view[len(taken) :]
+            if size == PIECE_BYTES:
+                yield b"".join(held)
+                held.clear()
+                size = 0
+    if held:
+        yield b"".join(held)

@@ -6,7 +6,7 @@ dialect is one package below `dialects`. Every method here is pure or changes on
 own bounded memory, so it may run in a thread.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -25,8 +25,10 @@ from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.tenancy.scope import Account
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = [
     "AnyDialect",
@@ -98,6 +100,7 @@ class Decision:
         injected_bytes: Size of all injected reasoning.
         summary: Items by type, id and size, for people; None if it could not be made.
         joined: Conversations found to be part of the one in which the response is stored.
+        edits: Edits of the request's body that make `body`; None if it was edited repeatedly.
     """
 
     state: RequestState
@@ -108,22 +111,59 @@ class Decision:
     injected_bytes: int = 0
     summary: ItemSummary | None = None
     joined: Joined = NOT_JOINED
+    edits: Sequence[Edit] | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class RefusedBodies:
     """
     The two forms of a request that was refused.
 
     Attributes:
         given: Body as the client sent it, after content decoding.
-        sent: Body that upstream refused; the same object if nothing was edited.
         path: Path of the request; in some dialects it names the model.
     """
 
-    given: bytes
-    sent: bytes
-    path: str = ""
+    __slots__ = ("_edits", "_sent", "given", "path")
+
+    def __init__(
+        self, given: bytes, sent: bytes | None, path: str = "", edits: Sequence[Edit] = ()
+    ) -> None:
+        """Keep the body that is sent; None: it is `given` with these edits."""
+        self.given = given
+        self.path = path
+        self._sent = sent
+        self._edits = edits
+
+    @property
+    def sent(self) -> bytes:
+        """Body that upstream refused; the same object if nothing was edited."""
+        if self._sent is None:  # joined only now, because most requests are not refused
+            self._sent = json_spans.apply(self.given, self._edits)
+        return self._sent
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether the proxy edited the request, so that it may be the cause of a refusal."""
+        return self._sent is not self.given
+
+    @property
+    def to_send(self) -> bytes | list[bytes | memoryview]:
+        """Body that is sent, or its pieces if it is not joined."""
+        if self._sent is None:
+            return json_spans.spliced(self.given, self._edits)
+        return self._sent
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of both forms, in bytes."""
+        if self._sent is None:
+            return len(self.given) + sum(len(edit.new) for edit in self._edits)
+        return len(self.given) + (len(self._sent) if self.is_edited else 0)
+
+    def last_resort(self, refused: "Cure") -> "Cure | None":
+        """Return the client's own request; None if upstream refused that already."""
+        is_known = refused.is_clients_own or not self.is_edited
+        return None if is_known else Cure(self.given, is_clients_own=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +175,7 @@ class Cure:
         body: Body to send; it always differs from the refused one.
         injected: Number of its reasoning items that the client did not send.
         injected_bytes: Total size of those items.
+        phases: Number of its messages with a `phase` that the client did not send.
         degraded: Number of places where it says that there is no reasoning, so that upstream does
             not demand it.
         is_clients_own: Whether the body equals the client's, byte for byte.
@@ -148,6 +189,7 @@ class Cure:
     body: bytes
     injected: int = 0
     injected_bytes: int = 0
+    phases: int = 0
     degraded: int = 0
     is_clients_own: bool = False
     lost: frozenset[bytes] = frozenset()
@@ -269,8 +311,8 @@ class Dialect(Protocol[RequestT, RefusalT]):
         """
         ...
 
-    def note_issued(self, account: Account, turn: Turn) -> None:
-        """Record for which account upstream issued the reasoning of a turn."""
+    def note_issued(self, account: Account, reasoning: Iterable[Reasoning]) -> None:
+        """Record for which account upstream issued the reasoning of a response."""
         ...
 
 

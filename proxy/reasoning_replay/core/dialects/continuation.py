@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult
@@ -78,12 +79,20 @@ def continuation_of(
     if conversation in joined.left:
         conversation = joined.turns[0].conversation
     named = turn_id(request.continues) if request.continues else b""
+    after_ms = 0
+    if conversation and isinstance(held.turns, IndexedTurns):  # all of it, oldest first
+        after_ms = held.turns[-1].created_ms
+    elif conversation:
+        known = {conversation, *joined.left}
+        of_turns = (turn.created_ms for turn in held.turns if turn.conversation in known)
+        after_ms = max(of_turns)
     origin = Origin(
         context=request.context(),
         model=request.model,
         conversation=conversation,
         parent=parent.id if parent is not None else named,
         stores=stores,
+        after_ms=after_ms,
         seen=seen,
         switched_off=switched_off,
     )

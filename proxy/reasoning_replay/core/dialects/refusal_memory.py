@@ -1,13 +1,13 @@
 """Refusal memory: what upstream refused within the last hour, by tenant, bounded."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from operator import is_ as is_same
 from typing import Generic, TypeVar
 
 from reasoning_replay.core.dialects.base import Caller
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Reasoning
 from reasoning_replay.core.tenancy.scope import Account
 
 __all__ = ["BLOB", "RefusalMemory"]
@@ -72,13 +72,12 @@ class RefusalMemory:
             return looked_up  # the same object, which may be indexed already
         return looked_up._replace(turns=turns)
 
-    def issue(self, account: Account, turn: Turn) -> None:
-        """Record the account to which upstream issued the blobs of a turn."""
+    def issue(self, account: Account, reasoning: Iterable[Reasoning]) -> None:
+        """Record the account to which upstream issued the blobs of a response."""
         if not any(account):
             return
-        runs = (part for item in turn.items for part in item.run)
         # A token belongs to one account; two accounts may get the same plain-text reasoning.
-        tokens = (part for part in runs if _TOKEN in part.raw)
+        tokens = (part for part in reasoning if _TOKEN in part.raw)
         for blob in (blob for part in tokens for blob in part.blobs):
             accounts = self._issued_for.get(blob, ())
             if account not in accounts:

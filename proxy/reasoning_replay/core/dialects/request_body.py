@@ -18,7 +18,7 @@ from reasoning_replay.core.history.request_history import (
     empty_prefix,
     extend,
 )
-from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import Member, TooMany, Unspliceable
 
 __all__ = ["ITEMS_MAX", "VALUES_MAX", "ParsedRequest", "read_items", "read_values"]
@@ -76,8 +76,10 @@ def read_values(body: bytes) -> tuple[bytes, dict[str, Raw]]:
     try:
         return body, json_spans.unambiguous(body)
     except Unspliceable:
-        body = json_spans.readable(body)
-        return body, json_spans.unambiguous(body)
+        mended = surrogates.readable(body)
+        if mended is body:
+            raise
+        return mended, json_spans.unambiguous(mended)
 
 
 def read_items(
@@ -104,9 +106,9 @@ def read_items(
     given = json_spans.place_of(request.values, body, key)
     prefix: HistoryPrefix[ItemT] = empty_prefix(began)
     at = 0
-    kept = cache.find(tenant, body, given.start) if cache is not None else None
+    kept = cache.find(tenant, body, given.start, began) if cache is not None else None
     # After the last item, the array continues with a comma or ends: "12" does not continue "1".
-    if kept is not None and kept.parsed.began == began and body[len(kept.prefix)] in b",]":
+    if kept is not None and body[len(kept.prefix)] in b",]":
         prefix, at = kept.parsed, len(kept.prefix)
     elements = _elements(body, given, at)
     if len(prefix.places) + len(elements) > ITEMS_MAX:
@@ -120,7 +122,7 @@ def read_items(
     request.frame, request.run = whole.frame, whole.run
     if cache is not None and elements:
         parsed = ParsedPrefix(body[: elements[-1][1]], whole, len(whole.places))
-        cache.keep(tenant, parsed, given.start, grown_from=kept if at else None)
+        cache.keep(tenant, parsed, given.start, began, grown_from=kept if at else None)
 
 
 def _elements(body: bytes, given: Member, at: int) -> list[tuple[int, int]]:

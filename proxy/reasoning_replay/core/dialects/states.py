@@ -82,7 +82,8 @@ class RequestState(StrEnum):
     ENCODED = "encoded"  # a Content-Encoding that cannot be decoded: unknown or damaged
     # Over inspect_max_bytes, a WebSocket limit, or the limit of items or values.
     TOO_LARGE = "too_large"
-    BUSY = "busy"  # inspect_total_max_bytes was used up: forwarded without parsing
+    # inspect_total_max_bytes, or the threads for long work, were used up: forwarded unedited.
+    BUSY = "busy"
     STORE_FAILED = "store_failed"  # the store failed, or is not asked because it failed before
     BUDGET_EXCEEDED = "budget_exceeded"  # the store did not respond within store_budget_ms
     FAILED = "failed"  # a fault of the proxy: forwarded unchanged
@@ -100,6 +101,7 @@ class CaptureState(StrEnum):
     UNREADABLE = "unreadable"
     FAILED = "failed"
     REFUSED = "refused"  # not a 2xx response
+    BUSY = "busy"  # inspect_total_max_bytes, or the threads for long work, were used up
 
 
 class ExchangeOutcome(StrEnum):

@@ -6,14 +6,23 @@ made when the response is complete, so it is stored once and never changes.
 """
 
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import structs
 
-from reasoning_replay.core.dialects.captures import NO_NAMES, CaptureSnapshot, Origin, Usage
-from reasoning_replay.core.history.turns import Context, Emitted, Turn
+from reasoning_replay.core.dialects.captures import (
+    AT_ONCE_US,
+    ITEM_BYTES,
+    NO_NAMES,
+    CaptureSnapshot,
+    Origin,
+    Usage,
+    work_us,
+)
+from reasoning_replay.core.history.turns import Context, Emitted, Turn, TurnPart
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.sse import Events
 
@@ -21,6 +30,11 @@ __all__ = ["BATCH_BYTES", "TurnCapture"]
 
 # A stream is parsed in batches of this size, in bytes.
 BATCH_BYTES = 64 * 1024
+_PIECE_BYTES = 41  # memory of a piece in addition to its bytes
+# Estimated time to parse an object of a stream, in microseconds.
+_OBJECT_US = 2
+# The same to make the turn, with the memory of its parts.
+_JOINED_BYTES_PER_US = 25
 # The longest start of the text that ends a response, at the end of a piece, white space aside.
 _OVERLAP = 32
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -67,6 +81,37 @@ class TurnCapture(ABC):
         self._status = ""  # once the response is complete
         self._has_failed = False
         self._turn: Turn | None = None
+        self._turn_bytes = 0
+        self._is_behind = False
+        self._answer = b""  # a JSON response that is not read yet
+        self._is_over = False
+        self._handed_out = 0  # items of the turn
+        self._has_new_head = False
+
+    @property
+    def held_bytes(self) -> int:
+        """Estimated memory of all that it holds of the response, in bytes."""
+        unread = self._batch_bytes + _PIECE_BYTES * len(self._batch) + self._events.held_bytes
+        return unread + len(self._answer) + self._joined_bytes + self._turn_bytes
+
+    @property
+    @abstractmethod
+    def _joined_bytes(self) -> int:
+        """Estimated memory of the parts of the response that are not a turn yet."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is work left that would block the event loop."""
+        return self._is_behind
+
+    def catch_up(self) -> None:
+        """Read what was left."""
+        if self._is_behind:
+            self._is_behind = False
+            answer, self._answer = self._answer, b""
+            if answer:
+                self._read(answer)
+            self._parse()
 
     def feed(self, chunk: bytes) -> None:
         """Process the next bytes of a stream; never raises."""
@@ -79,10 +124,21 @@ class TurnCapture(ABC):
             self._is_ending = self._end.search(searched) is not None
             self._tail = b"" if chunk.endswith(b"\n") else searched[-_OVERLAP:]
         if self._batch_bytes >= BATCH_BYTES or (self._is_ending and not self._status):
+            self._parse_soon()
+
+    def _parse_soon(self) -> None:
+        """Parse the pieces that were not parsed yet, unless that would block the event loop."""
+        objects = sum([piece.count(b"{") for piece in self._batch])
+        size = self._batch_bytes + self._events.held_bytes
+        time_us = work_us(size, objects, _OBJECT_US)
+        if (self._is_ending or self._is_over) and not self._status:
+            time_us += self._joined_bytes // _JOINED_BYTES_PER_US
+        if time_us > AT_ONCE_US:
+            self._is_behind = self.dirty = True
+        else:
             self._parse()
 
     def _parse(self) -> None:
-        """Parse the pieces that were not parsed yet."""
         batch = b"".join(self._batch)
         self._batch.clear()
         self._batch_bytes = 0
@@ -90,27 +146,36 @@ class TurnCapture(ABC):
             self.hear(data)
         if self._events.is_overrun:
             self._give_up("frame_too_long")
+        elif self._is_over:
+            for data in self._events.close():
+                self.hear(data)
 
     def close(self) -> None:
         """Process the end of the stream."""
-        if self.gave_up:
-            return
-        self._parse()
-        for data in self._events.close():
-            self.hear(data)
+        self._is_over = True
+        if not self.gave_up:
+            self._parse_soon()
 
     @abstractmethod
     def hear(self, data: bytes) -> None:
         """Process the JSON of one event; never raises."""
 
-    @abstractmethod
     def read(self, answer: bytes) -> None:
         """Process a whole JSON response; never raises."""
+        if work_us(len(answer), answer.count(b"{")) > AT_ONCE_US:
+            self._answer, self._is_behind, self.dirty = answer, True, True
+        else:
+            self._read(answer)
+
+    @abstractmethod
+    def _read(self, answer: bytes) -> None:
+        """Process a whole JSON response now."""
 
     def _give_up(self, reason: str) -> None:
         """Stop following the response."""
         self.gave_up = self.gave_up or reason
         self._batch.clear()
+        self._batch_bytes = 0
 
     def _complete(
         self, status: str, content: bytes, items: Sequence[Emitted], models: tuple[str, ...]
@@ -129,6 +194,7 @@ class TurnCapture(ABC):
             return
         runs = [part.raw for item in items for part in item.run]
         self.reasoning_items, self.reasoning_bytes = len(runs), sum(map(len, runs))
+        self._turn_bytes = self.reasoning_bytes + sum(map(_size_of, items))
         origin = self._origin
         # Ids repeat at some local servers, so the content and the conversation count as well.
         name = self._response_id.encode("utf-8", "surrogatepass")
@@ -147,27 +213,38 @@ class TurnCapture(ABC):
             switched_off=origin.switched_off,
             binding=origin.binding,
         )
-        self.dirty = True
+        self.dirty = self._has_new_head = True
 
-    def snapshot(self, created_ms: int) -> CaptureSnapshot:
+    def snapshot(self, created_ms: int, max_items: int = sys.maxsize) -> CaptureSnapshot:
         """
-        Return the turn, once it is complete, and mark it as saved.
+        Return what is new of the turn, once it is complete, and mark it as saved.
 
         Args:
             created_ms: Current time, in ms since the epoch; the turn keeps that of its first
                 snapshot.
+            max_items: Most items; `dirty` stays true if there are more.
         """
+        self.catch_up()
         self.dirty = False
-        turn = self._turn
+        turn, first = self._turn, self._handed_out
         if turn is not None and not turn.created_ms:
+            created_ms = self._origin.time_of_turn(created_ms)
             turn = self._turn = structs.replace(turn, created_ms=created_ms)
-        return CaptureSnapshot(self._status, turn)
+        if turn is None or not (self._has_new_head or first < len(turn.items)):
+            return CaptureSnapshot(self._status, None)
+        items = turn.items[first : first + max_items]
+        part = TurnPart(structs.replace(turn, items=items), first, has_head=self._has_new_head)
+        self._handed_out += len(items)
+        self._has_new_head = False
+        self.dirty = self._handed_out < len(turn.items)
+        return CaptureSnapshot(self._status, part)
 
     def note_cure(self) -> None:
         """Drop what was recorded of the request as it was first sent: upstream saw another one."""
         self._origin = structs.replace(self._origin, seen=None, binding=b"")
         if self._turn is not None:
             self._turn = structs.replace(self._turn, seen=None, binding=b"")
+            self._has_new_head = True
 
     def successor(self) -> Origin:
         """Return the origin of an unrequested response, which such an API does not have."""
@@ -187,6 +264,11 @@ class TurnCapture(ABC):
     def has_failed(self) -> bool:
         """Whether upstream reports that the response failed."""
         return self._has_failed
+
+
+def _size_of(item: Emitted) -> int:
+    """Return the estimated memory of an item, except its reasoning."""
+    return ITEM_BYTES + sum(map(sys.getsizeof, (item.type, item.call_id, item.name)))
 
 
 def _is_any(_: bytes) -> bool:

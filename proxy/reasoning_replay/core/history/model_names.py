@@ -14,7 +14,7 @@ from functools import lru_cache
 
 __all__ = ["are_known_to_differ", "families", "family", "is_known_not_to_reason"]
 
-# Longest model name that is cached, in characters: a client may send one of any length.
+# A longer name, in characters, is no name of a model: a client may send one of any length.
 NAME_CHARS = 128
 
 _VENDOR = re.compile(r"^(?:[a-z0-9_-]+\.)*(?=[a-z][a-z0-9]*-)")
@@ -36,15 +36,13 @@ def family(model: str) -> str:
     >>> family("openai/gpt-5-nano-2025-08-07") == family("us.openai.gpt-5-nano:nitro")
     True
     """
-    return _family(model) if len(model) <= NAME_CHARS else _spelled_out(model)
+    return _family(model) if len(model) <= NAME_CHARS else model
 
 
-def _spelled_out(model: str) -> str:
+@lru_cache(maxsize=1024)
+def _family(model: str) -> str:
     name = _ROUTING.sub("", model.lower().rpartition("/")[2])
     return _SNAPSHOT.sub("", _VENDOR.sub("", name))
-
-
-_family = lru_cache(maxsize=1024)(_spelled_out)
 
 
 def families(asked: str, answered: str) -> tuple[str, ...]:
@@ -60,14 +58,12 @@ def families(asked: str, answered: str) -> tuple[str, ...]:
 
 def is_known_not_to_reason(model: str) -> bool:
     """Return whether a model is known to refuse `reasoning.encrypted_content`."""
-    return _is_without(model) if len(model) <= NAME_CHARS else _refuses(model)
+    return len(model) <= NAME_CHARS and _is_without(model)
 
 
-def _refuses(model: str) -> bool:
+@lru_cache(maxsize=1024)
+def _is_without(model: str) -> bool:
     return _WITHOUT_REASONING.match(family(model)) is not None
-
-
-_is_without = lru_cache(maxsize=1024)(_refuses)
 
 
 def are_known_to_differ(model: str, families: Iterable[str]) -> bool:

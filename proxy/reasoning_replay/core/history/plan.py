@@ -26,6 +26,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"  # upstream refused the request with it; the retry left it out
     # Counts items: their id was left out, or they got a filler, so they need no reasoning.
     DEGRADED = "degraded"
+    PHASE = "phase"  # counts messages: they got back the `phase` that upstream emitted them with
 
 
 _INJECTED = Outcome.INJECTED

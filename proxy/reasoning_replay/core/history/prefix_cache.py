@@ -16,8 +16,8 @@ __all__ = ["ParsedPrefix", "PrefixCache"]
 LEAST_BYTES = 16 * 1024
 # Memory of a parsed item without its raw bytes; measured: about 900 bytes.
 ITEM_BYTES = 1024
-# Prefixes are grouped by the first bytes of their input. Conversations with the same system
-# message share a group, so a group can be large; only its newest prefixes are kept.
+# Prefixes are grouped by their frame and the first bytes of their input. Conversations with the
+# same system message share a group, so a group can be large; only its newest prefixes are kept.
 HEAD_BYTES = 1024
 PREFIXES_PER_HEAD = 256
 # The last bytes of two prefixes in one group almost always differ, so comparing these first avoids
@@ -25,7 +25,7 @@ PREFIXES_PER_HEAD = 256
 TAIL_BYTES = 64
 
 _Parsed = TypeVar("_Parsed")
-_GroupKey = tuple[bytes, bytes]  # tenant, first bytes of the input
+_GroupKey = tuple[bytes, bytes, bytes]  # tenant, frame, first bytes of the input
 _NO_LOCK = nullcontext()
 
 
@@ -72,20 +72,23 @@ class PrefixCache(Generic[_Parsed]):
         self._recent: OrderedDict[tuple[_GroupKey, bytes], None] = OrderedDict()
         self._lock = lock
 
-    def find(self, tenant: bytes, body: bytes, start: int) -> ParsedPrefix[_Parsed] | None:
+    def find(
+        self, tenant: bytes, body: bytes, start: int, frame: bytes = b""
+    ) -> ParsedPrefix[_Parsed] | None:
         """
-        Return the longest parsed prefix of a body.
+        Return the longest parsed prefix of a body that has the same frame.
 
         Args:
             tenant: Tenant of the request; prefixes of other tenants are never returned.
             body: Body of the request.
             start: Byte offset of its input.
+            frame: Digest of what the parsed items depend on outside the prefix.
 
         Cost: a comparison of 64 bytes for each prefix of the group, and usually one in full.
         """
         if len(body) < LEAST_BYTES:
             return None
-        head = (tenant, body[start : start + HEAD_BYTES])
+        head = (tenant, frame, body[start : start + HEAD_BYTES])
         with self._lock:
             found = [one for one in self._groups.get(head, {}).values() if one.begins(body)]
             if not found:
@@ -99,6 +102,8 @@ class PrefixCache(Generic[_Parsed]):
         tenant: bytes,
         new: ParsedPrefix[_Parsed],
         start: int,
+        frame: bytes = b"",
+        *,
         grown_from: ParsedPrefix[_Parsed] | None = None,
     ) -> None:
         """
@@ -110,13 +115,14 @@ class PrefixCache(Generic[_Parsed]):
             tenant: As for `find`.
             new: The prefix that `find` will return.
             start: Byte offset of the input.
+            frame: As for `find`.
             grown_from: The shorter prefix that the new one replaces.
         """
         prefix, size = new.prefix, new.size_bytes
         is_short = len(prefix) < max(LEAST_BYTES, start + HEAD_BYTES)
         if is_short or size > self._max_bytes // 2:
             return
-        head = (tenant, prefix[start : start + HEAD_BYTES])
+        head = (tenant, frame, prefix[start : start + HEAD_BYTES])
         with self._lock:
             if grown_from is not None:
                 self._drop(head, grown_from.prefix)

@@ -139,14 +139,12 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
     The history up to one of its items. It is never changed: `extend` returns a longer one.
 
     Attributes:
-        began: Digest of the frame before the first item.
         frame: Digest of the frame at the end.
         before: The model's run before the current one.
         anchors, has_reasoning: As in `RequestHistory`.
         is_over: Whether an item from the client's side ended the current run.
     """
 
-    began: bytes
     places: list[Place[ItemT]]
     anchors: list[int]
     has_reasoning: bool
@@ -161,7 +159,6 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
 def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
     """Return a history without items; `began` is the digest of the frame before the first one."""
     return HistoryPrefix(
-        began,
         places=[],
         anchors=[],
         has_reasoning=False,
@@ -176,7 +173,7 @@ def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
 
 def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefix[ItemT]:
     """Return the history with further items appended."""
-    began, places, anchors, has_reasoning, said, heard, frame, before, run, is_over = prefix
+    places, anchors, has_reasoning, said, heard, frame, before, run, is_over = prefix
     places, anchors, said, heard, run = [*places], [*anchors], [*said], [*heard], [*run]
     for item in items:
         role = item.role
@@ -198,9 +195,7 @@ def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefi
             said.append(item.said)
         elif role is _FRAME:
             frame = digest(frame, item.said)
-    return HistoryPrefix(
-        began, places, anchors, has_reasoning, said, heard, frame, before, run, is_over
-    )
+    return HistoryPrefix(places, anchors, has_reasoning, said, heard, frame, before, run, is_over)
 
 
 def _traces(run: list[ItemT]) -> bytes:

@@ -18,7 +18,8 @@ versions and damaged ones. They also ignore items after a missing one. The remai
 state that the response once had, so no item follows another that it did not follow upstream.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 from msgspec import structs
@@ -31,9 +32,11 @@ __all__ = [
     "Emitted",
     "Reasoning",
     "Turn",
+    "TurnPart",
     "is_head",
     "prefix_of_records",
     "records_of",
+    "records_of_part",
     "turn_id",
     "turn_id_of_record",
     "turn_of_record",
@@ -176,6 +179,34 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self if items == self.items else structs.replace(self, items=items)
 
 
+_NO_RUNS: Mapping[int, tuple[Reasoning, ...]] = MappingProxyType({})
+
+
+class TurnPart(msgspec.Struct, frozen=True, gc=False):
+    """
+    News of a turn while its response is captured; all parts together are the turn.
+
+    Attributes:
+        turn: The turn, with its new items only.
+        first: Position of the first of these items.
+        runs: Runs of earlier items for which further blobs became known, by position.
+        has_head: Whether the head is new or has changed.
+    """
+
+    turn: Turn
+    first: int = 0
+    runs: Mapping[int, tuple[Reasoning, ...]] = _NO_RUNS
+    has_head: bool = True
+
+    @property
+    def reasoning(self) -> Iterator[Reasoning]:
+        """All reasoning that is new, or has further blobs."""
+        for item in self.turn.items:
+            yield from item.run
+        for run in self.runs.values():
+            yield from run
+
+
 class _HeadRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parent: bytes
     models: tuple[str, ...]
@@ -206,45 +237,47 @@ def prefix_of_records(turn: Turn) -> bytes:
     return turn.created_ms.to_bytes(TIME_BYTES) + turn.id
 
 
-def records_of(turn: Turn, known: Container[bytes] = frozenset()) -> dict[bytes, bytes]:
-    """
-    Return the records of a turn by name.
+def records_of(turn: Turn) -> dict[bytes, bytes]:
+    """Return the records of a whole turn by name."""
+    return records_of_part(TurnPart(turn))
 
-    Args:
-        turn: Any snapshot of the turn.
-        known: Names of records that are already stored; they are left out.
+
+def records_of_part(part: TurnPart) -> dict[bytes, bytes]:
     """
+    Return the records of a part of a turn by name.
+
+    Cost: linear in the part, whatever came before it.
+    """
+    turn = part.turn
     prefix = prefix_of_records(turn)
     records: dict[bytes, bytes] = {}
 
-    def add(part: bytes, content: object, *, versioned: bool = False) -> None:
-        name = prefix + part
-        if not versioned and name in known:
-            return
+    def add(kind: bytes, content: object, *, versioned: bool = False) -> None:
         value = FORMAT + _ENCODER.encode(content)
-        if versioned:
-            name += digest(b"record", value)[:VERSION_BYTES]
-        if name not in known:
-            records[name] = value
+        version = digest(b"record", value)[:VERSION_BYTES] if versioned else b""
+        records[prefix + kind + version] = value
 
-    head = _HeadRecord(
-        turn.parent,
-        turn.models,
-        turn.is_stored,
-        turn.context,
-        turn.seen,
-        turn.switched_off,
-        turn.binding,
-    )
-    add(_HEAD, head, versioned=True)
-    for n, item in enumerate(turn.items):
-        position = n.to_bytes(POSITION_BYTES)
+    if part.has_head:
+        head = _HeadRecord(
+            turn.parent,
+            turn.models,
+            turn.is_stored,
+            turn.context,
+            turn.seen,
+            turn.switched_off,
+            turn.binding,
+        )
+        add(_HEAD, head, versioned=True)
+    runs = dict(part.runs)
+    for n, item in enumerate(turn.items, part.first):
         # Further blobs may become known after the item was written, so they are records of their
         # own.
-        run = tuple(structs.replace(part, blobs=()) for part in item.run)
-        add(_ITEM + position, structs.replace(item, run=run))
-        if any(part.blobs for part in item.run):
-            add(_BLOBS + position, [part.blobs for part in item.run], versioned=True)
+        bare = tuple([structs.replace(one, blobs=()) for one in item.run])
+        add(_ITEM + n.to_bytes(POSITION_BYTES), structs.replace(item, run=bare))
+        runs[n] = item.run
+    for n, run in runs.items():
+        if any(one.blobs for one in run):
+            add(_BLOBS + n.to_bytes(POSITION_BYTES), [one.blobs for one in run], versioned=True)
     return records
 
 

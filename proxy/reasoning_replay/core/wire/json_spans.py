@@ -24,14 +24,12 @@ __all__ = [
     "apply",
     "bound",
     "elements",
-    "marked",
     "members",
     "place_of",
-    "readable",
     "remove",
+    "spliced",
     "text",
     "unambiguous",
-    "unmarked",
     "without",
 ]
 
@@ -50,19 +48,9 @@ _ELEMENTS = json.Decoder(list[Raw])
 _STRING = json.Decoder(str)
 _ENCODE = json.Encoder().encode
 
-# An unterminated string extends to the end of the document: to search it again for further strings
-# would not be linear.
-_QUOTED = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z|\\\Z)', re.DOTALL)
-
-# An escape: a pair of surrogates, a lone surrogate (the group), or any other.
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
-)
-# Stands for the start of a lone surrogate escape; its four hex digits follow.
-_MARK = rb"\ufdd0"
-_MARKED = re.compile(rb"\\(?:ufdd0([dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
+# `bound` counts in segments, so that its memory is bounded, too.
+_SEGMENT_BYTES = 64 * 1024
+_NEITHER_QUOTE_NOR_COMMA = bytes(set(range(256)) - set(b'",'))
 
 
 class Unspliceable(ValueError):
@@ -96,13 +84,26 @@ def bound(body: bytes, max_values: int) -> None:
     Raises:
         TooMany: It has more than `max_values` commas outside strings.
 
-    Cost: none for a body too short to hold so many values; otherwise one count of commas, and a
-    pass over all strings if there are too many commas.
+    Cost: one count of commas; if there are too many, some C passes up to the last one that is
+    allowed. Memory: a few MB.
     """
-    if len(body) < 2 * max_values:
+    if len(body) < 2 * max_values or body.count(b",") <= max_values:
         return
-    if body.count(b",") > max_values and _QUOTED.sub(b"", body).count(b",") > max_values:
-        raise TooMany(f"more than {max_values} values")
+    at = found = 0
+    is_inside = False  # whether a string has begun
+    while at < len(body):
+        segment = body[at : at + _SEGMENT_BYTES]
+        if (len(segment) - len(segment.rstrip(b"\\"))) % 2:  # it ends inside an escape
+            segment = body[at : at + len(segment) + 1]
+        at += len(segment)
+        segment = segment.replace(rb"\\", b"").replace(rb"\"", b"")
+        # Two quotes in a row are a string without commas, or what is between two strings.
+        marks = segment.translate(None, _NEITHER_QUOTE_NOR_COMMA).replace(b'""', b"")
+        pieces = marks.split(b'"')
+        found += b"".join(pieces[is_inside::2]).count(b",")
+        is_inside ^= len(pieces) % 2 == 0
+        if found > max_values:
+            raise TooMany(f"more than {max_values} values")
 
 
 def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Member]:
@@ -252,35 +253,6 @@ def elements(body: bytes, start: int, end: int) -> list[tuple[int, int]]:
     return found
 
 
-def readable(document: bytes) -> bytes:
-    r"""
-    Return a document of the same length with each lone surrogate escape replaced by U+FFFD.
-
-    `"\\ud83d"` is valid JSON grammar, and JavaScript writes it for a string that was cut in the
-    middle of a character. But it is not valid Unicode, so msgspec rejects it. Offsets into the
-    result are offsets into the document.
-    """
-    return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], document)
-
-
-def marked(document: bytes) -> bytes:
-    r"""
-    Return a document with each lone surrogate escape turned into a mark and its hex digits.
-
-    Some upstreams cut a stream inside a character, between its two escapes. msgspec rejects each
-    half, but reads the mark, which is not a character. `unmarked` restores the escapes once the
-    halves are joined.
-    """
-    return _ESCAPE.sub(lambda found: _MARK + found[1][1:] if found[1] else found[0], document)
-
-
-def unmarked(document: bytes) -> bytes:
-    """Return a document with the lone surrogate escapes that `marked` replaced."""
-    if _MARK not in document:
-        return document
-    return _MARKED.sub(lambda found: rb"\u" + found[1] if found[1] else found[0], document)
-
-
 def text(raw: bytes | Raw) -> str | None:
     """Return the string in a raw JSON value; None for another type or a damaged string."""
     value = bytes(raw)
@@ -336,16 +308,20 @@ def apply(body: bytes, edits: Iterable[Edit]) -> bytes:
 
     Edits of the same range are applied in the order given. Other ranges must not overlap.
     """
+    pieces = spliced(body, edits)
+    return b"".join(pieces) if len(pieces) > 1 else body
+
+
+def spliced(body: bytes, edits: Iterable[Edit]) -> list[bytes | memoryview]:
+    """Return the pieces of an edited document, as for `apply`: views of it, and new bytes."""
     pieces: list[bytes | memoryview] = []
     view = memoryview(body)
     at = 0
     for start, end, new in sorted(edits, key=_PLACE):
         pieces += (view[at:start], new)
         at = end
-    if not pieces:
-        return body
     pieces.append(view[at:])
-    return b"".join(pieces)
+    return pieces
 
 
 class LenientDecoder:

@@ -70,6 +70,7 @@ class AnswerPhase:
                 stop.
         """
         response = answer.response
+        tee = None
         try:
             tee = self._tee(exchange, response)
             self._advice.note(exchange, client.path, response.status)
@@ -89,6 +90,8 @@ class AnswerPhase:
             return downstream
         finally:
             response.close()  # after its end, the connection is already back in the pool
+            if isinstance(tee, CaptureTee):
+                tee.lease.resize(0)
 
     def _headers(self, exchange: Exchange, response: UpstreamResponse) -> Headers:
         headers = for_downstream(response.headers)

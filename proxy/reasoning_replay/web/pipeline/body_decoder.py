@@ -1,8 +1,9 @@
 """Body decoder: removes the content coding of a request body, within limits."""
 
-import asyncio
 import contextlib
+from functools import partial
 
+from reasoning_replay.adapters.runtime.offload import Busy, Offloader
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, is_encoded
 from reasoning_replay.web.memory_budget import MemoryLease
@@ -13,10 +14,9 @@ __all__ = ["BodyDecoder", "NotDecoded"]
 ON_LOOP_ENCODED_BYTES = 64 * 1024
 ON_LOOP_DECODED_BYTES = 1024 * 1024
 # Repetitive text may shrink a hundred times; a decompression bomb, a thousand times. A body may
-# grow by this ratio, or to this size. The last figure is the number of bodies decoded in parallel.
+# grow by this ratio, or to this size.
 DECODED_RATIO = 100
 DECODED_FREE_BYTES = 8 * 1024 * 1024
-DECODED_AT_ONCE = 2
 
 
 class NotDecoded(Exception):
@@ -34,14 +34,15 @@ class NotDecoded(Exception):
 
 
 class BodyDecoder:
-    """Decoder of request bodies, a few in parallel."""
+    """Decoder of request bodies; large ones are decoded in a thread."""
 
     def __init__(self, max_bytes: int) -> None:
         """Limit each decoded body to `max_bytes`."""
         self._max_bytes = max_bytes
-        self._slots = asyncio.Semaphore(DECODED_AT_ONCE)
 
-    async def decode(self, body: bytes, coding: str, lease: MemoryLease) -> bytes:
+    async def decode(
+        self, body: bytes, coding: str, lease: MemoryLease, offloader: Offloader
+    ) -> bytes:
         """
         Return a body without its content coding; the same object if it has none.
 
@@ -49,10 +50,11 @@ class BodyDecoder:
             body: Complete body.
             coding: Value of Content-Encoding.
             lease: Memory lease; it is extended by the decoded size.
+            offloader: Threads for large bodies.
 
         Raises:
             NotDecoded: The body is damaged, too large or in an unknown coding, or the memory budget
-                is used up.
+                or the threads are used up.
         """
         if not is_encoded(coding):
             return body
@@ -64,26 +66,29 @@ class BodyDecoder:
                     if lease.reserve(len(plain)):
                         return plain
                     raise NotDecoded(RequestState.BUSY)
-            async with self._slots:
-                return await _decode_in_thread(body, coding, limit, lease)
+            return await _decode_in_thread(body, coding, limit, lease, offloader)
         except TooLarge:
             raise NotDecoded(RequestState.TOO_LARGE) from None
         except Undecodable:
             raise NotDecoded(RequestState.ENCODED) from None
+        except Busy:
+            raise NotDecoded(RequestState.BUSY) from None
 
 
-async def _decode_in_thread(body: bytes, coding: str, limit: int, lease: MemoryLease) -> bytes:
+async def _decode_in_thread(
+    body: bytes, coding: str, limit: int, lease: MemoryLease, offloader: Offloader
+) -> bytes:
     """Decode in a thread; the limit stays reserved until the decoded size is known."""
-    allowed = lease.reserve_up_to(limit)
-    size = 0
+    before = lease.held
+    if not await lease.reserve_in_turn(limit):
+        raise Busy
+    allowed = lease.held - before
     try:
-        plain = await asyncio.to_thread(decode, body, coding, allowed)
-    except TooLarge:
-        if allowed == limit:
-            raise
-        raise NotDecoded(RequestState.BUSY) from None
-    else:
-        size = len(plain)
-        return plain
-    finally:
-        lease.release(allowed - size)
+        plain = await offloader.run(partial(decode, body, coding, allowed), lease.tenant)
+    except BaseException as error:
+        lease.shrink(before)
+        if isinstance(error, TooLarge) and allowed < limit:
+            raise Busy from None
+        raise
+    lease.shrink(before + len(plain))
+    return plain

@@ -1,8 +1,9 @@
 """Capture tee: captures a response while it is relayed, and saves each completed item."""
 
-import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 
+from reasoning_replay.adapters.runtime.offload import Busy
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.client import UpstreamResponse
 from reasoning_replay.core.dialects.captures import Capture
@@ -15,12 +16,15 @@ from reasoning_replay.core.wire.content_coding import (
     is_encoded,
 )
 from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.replay import Replay
 
 __all__ = ["CaptureTee", "capture_tee_for"]
 
 # A larger encoded chunk is decoded in a thread: its decoded size may be a thousand times as large.
 ON_LOOP_ENCODED_BYTES = 4096
+# The memory of a streamed capture is counted again after this much of the stream.
+COUNTED_BYTES = 64 * 1024
 _SUCCESS = range(200, 300)
 
 
@@ -33,6 +37,7 @@ class CaptureTee:
         decoder: Decoder of the captured copy; it returns at most `max_bytes`.
         max_bytes: Largest response that is captured, unless it is an unencoded stream.
         left: Bytes of the body still to come; None if its length is unknown.
+        lease: Memory that it holds; the caller releases what is left at the end.
     """
 
     replay: Replay
@@ -44,9 +49,11 @@ class CaptureTee:
     is_stream: bool
     is_encoded: bool
     log: Log
+    lease: MemoryLease
     _kept: list[bytes] = field(default_factory=list)
     _undecoded: bytes = b""
     _size: int = 0
+    _counted: int = 0  # size of the stream when the memory of the capture was counted
     _is_done: bool = False
 
     def take(self, chunk: bytes) -> bool:
@@ -96,9 +103,17 @@ class CaptureTee:
             if self.capture.gave_up:
                 self._give_up(CaptureState.TOO_LARGE)
                 return True
+            if self._size >= self._counted + COUNTED_BYTES:
+                self._counted = self._size
+                if not self.lease.resize(self.capture.held_bytes):
+                    self._give_up(CaptureState.BUSY)
+                    return True
             return not self.capture.dirty
         if self._size > self.max_bytes:
             self._give_up(CaptureState.TOO_LARGE)
+            return True
+        if self._size > self.lease.held and not self.lease.resize(self._size):
+            self._give_up(CaptureState.BUSY)
             return True
         self._kept.append(decoded)
         return self.left != 0  # the last chunk waits: after it, the client may continue
@@ -106,13 +121,16 @@ class CaptureTee:
     async def _settle(self) -> None:
         if self._undecoded:
             chunk, self._undecoded = self._undecoded, b""
-            self._learn(await asyncio.to_thread(self.decoder.feed, chunk))
+            feed = partial(self.decoder.feed, chunk)
+            self._learn(await self.replay.offloader.run(feed, self.exchange.scope))
         if self._is_done:
             return
         if not self.is_stream and self.left == 0:
             await self._end()
         elif self.capture.dirty:
             await self.replay.save(self.exchange)
+            if self.capture.gave_up:
+                self._give_up(CaptureState.TOO_LARGE)
 
     async def _end(self) -> None:
         self._is_done = True
@@ -121,8 +139,12 @@ class CaptureTee:
         else:
             answer = b"".join(self._kept)
             self._kept.clear()
-            await self.replay.read(self.exchange, answer)
-        await self.replay.save(self.exchange)
+            self.capture.read(answer)
+            del answer
+        await self.replay.save(self.exchange, is_last=True)
+        if self.capture.gave_up:
+            self._give_up(CaptureState.TOO_LARGE)
+        self.lease.resize(0)
         self.exchange.answer.state = self.exchange.answer.state or CaptureState.NOTHING
 
     def _failed(self, error: Exception) -> None:
@@ -132,6 +154,9 @@ class CaptureTee:
         if isinstance(error, Undecodable):
             self._give_up(CaptureState.UNREADABLE)
             return
+        if isinstance(error, Busy):
+            self._give_up(CaptureState.BUSY)
+            return
         reason = type(error).__name__
         self.log.warning("capture_failed", request_id=self.exchange.id, reason=reason)
         self._give_up(CaptureState.FAILED)
@@ -140,6 +165,7 @@ class CaptureTee:
         self.exchange.answer.state = why
         self._is_done = True
         self._kept.clear()
+        self.lease.resize(0)
 
 
 def capture_tee_for(
@@ -158,6 +184,12 @@ def capture_tee_for(
         exchange.answer.state = CaptureState.UNREADABLE
         return None
     is_stream = response.content_type == "text/event-stream"
+    lease = MemoryLease(exchange.lease.budget)
+    lease.tenant = exchange.lease.tenant
+    # All at once, so that responses do not take the room from each other before one is complete.
+    if not is_stream and not lease.reserve(min(response.length or 0, max_bytes)):
+        exchange.answer.state = CaptureState.BUSY
+        return None
     return CaptureTee(
         replay=replay,
         exchange=exchange,
@@ -168,4 +200,5 @@ def capture_tee_for(
         is_stream=is_stream,
         is_encoded=is_encoded(coding),
         log=log,
+        lease=lease,
     )

@@ -7,7 +7,7 @@ from aiohttp import HttpVersion11, hdrs, web
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.strict_request import require_well_formed
-from reasoning_replay.web.memory_budget import MemoryBudget
+from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.request_body import RequestBody
 from reasoning_replay.web.routes import route_of_request
 
@@ -64,7 +64,7 @@ class ClientRequest:
         return True
 
 
-def client_request(http: web.BaseRequest, limits: Limits, budget: MemoryBudget) -> ClientRequest:
+def client_request(http: web.BaseRequest, limits: Limits, lease: MemoryLease) -> ClientRequest:
     """Return the request for a parsed head; its body is still unread."""
-    body = RequestBody(http, limits.body_max_bytes, limits.client_timeout_s, budget)
+    body = RequestBody(http, limits.body_max_bytes, limits.client_timeout_s, lease)
     return ClientRequest(http, route_of_request(http), http.raw_path.partition("?")[0], body)

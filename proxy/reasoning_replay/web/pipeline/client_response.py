@@ -226,8 +226,10 @@ async def _settle(tee: CaptureTee | ErrorTee | None, downstream: RawResponse) ->
     if tee is None:
         return
     soon = asyncio.get_running_loop().call_later(HEAD_HELD_S, _write_head, downstream)
-    await tee.settle()
-    soon.cancel()
+    try:
+        await tee.settle()
+    finally:  # also if the client has left in the meantime
+        soon.cancel()
 
 
 def _write_head(downstream: RawResponse) -> None:

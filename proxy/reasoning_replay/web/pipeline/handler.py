@@ -25,7 +25,7 @@ from reasoning_replay.web.errors import (
 from reasoning_replay.web.exchange import Exchange, Limits, Times
 from reasoning_replay.web.exchange_log import ExchangeRecorder
 from reasoning_replay.web.http.client_connection import ClientConnection
-from reasoning_replay.web.memory_budget import MemoryBudget
+from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.answer_phase import AnswerPhase
 from reasoning_replay.web.pipeline.client_request import ClientRequest, client_request
@@ -73,8 +73,8 @@ class ProxyHandler:
         healers = healers_of(replays, recorder)
         self.admission = AdmissionControl(limits, recorder)
         self._budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
-        recorder.metrics.memory_budget_max.set(budget.max_bytes)
-        recorder.metrics.memory_budget_used.set_function(lambda: budget.used_bytes)
+        recorder.metrics.memory_budget_max.set(budget.units)
+        recorder.metrics.memory_budget_used.set_function(lambda: budget.used)
         self._requests = RequestPhase(address, replays, limits, recorder.log, recorder.clock)
         self._sending = UpstreamPhase(upstream, address.origin, healers, recorder)
         advice = PathAdvice(upstream_url, recorder.log, recorder.clock, is_on=bool(replays))
@@ -104,11 +104,13 @@ class ProxyHandler:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Run one exchange through all its phases."""
         recorder = self._recorder
-        client = client_request(request, self._limits, self._budget)
-        exchange = Exchange(client.route, Times(recorder.clock()), request.method)
-        exchange.client = request.remote or ""
-        recorder.tracer.begin(request, exchange.route)
+        lease = MemoryLease(self._budget)
+        exchange = Exchange(Route.OTHER, Times(recorder.clock()), request.method, lease=lease)
         try:
+            exchange.client = request.remote or ""
+            client = client_request(request, self._limits, lease)
+            exchange.route = client.route
+            recorder.tracer.begin(request, exchange.route)
             tenant = self.admission.acquire(request)
             try:
                 return await self._carry_in_time(exchange, client)
@@ -187,7 +189,7 @@ class ProxyHandler:
                 answer = await self._sending.send(exchange, client, request)
                 del request  # a response may take long
             finally:
-                body.lease.resize(0)
+                exchange.lease.resize(0)
             return await self._relay(exchange, client, answer)
         finally:
             if exchange.route is not Route.WEBSOCKET:

@@ -1,4 +1,15 @@
-"""Healing retry: a refused request is sent once more, with the smallest edit that cures it."""
+"""
+Healing retry: a refused request is sent once more, with the smallest edit that cures it.
+
+If that is refused too, and the proxy had edited the request, the client's own bytes are sent: no
+request ends in a refusal that it would not have had without the proxy.
+
+A response with a status of success is looked at before its head is forwarded, because its beginning
+may be a refusal. That takes LOOK_MAX_S at most: comments and white space, which servers send so
+that clients see life, pass after that time, and a refusal that follows them is not healed.
+A response with the status of a refusal, or one that began as an error, is read to its end instead.
+That may take longer, REFUSAL_MAX_S in all, because no client can use an error before its end.
+"""
 
 import asyncio
 import contextlib
@@ -10,7 +21,7 @@ from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
-from reasoning_replay.core.wire.sse import first_event
+from reasoning_replay.core.wire.sse import Events
 from reasoning_replay.web.errors import ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeRecorder
@@ -18,12 +29,13 @@ from reasoning_replay.web.pipeline.replay import Replay, Replays
 
 __all__ = ["Answer", "Healer", "Healers", "healers_of"]
 
-# At most this much of an error body is read for its diagnosis.
+# At most this much of an error body is read for its diagnosis, in at most this time.
 REFUSAL_MAX_BYTES = 256 * 1024
-# A stream is held until its first event is complete, or this size is reached.
-FIRST_EVENT_MAX_BYTES = 64 * 1024
-# A response is held for its diagnosis for at most this time.
-LOOK_MAX_S = 5.0
+REFUSAL_MAX_S = 5.0
+# A response that may be an error is held until its beginning shows it, or this size or this time
+# is reached.
+LOOK_MAX_BYTES = 64 * 1024
+LOOK_MAX_S = 0.3
 _OK = range(200, 300)
 
 Send = Callable[[bytes], Awaitable[UpstreamResponse]]
@@ -47,6 +59,11 @@ class Answer:
     has_failed: bool = False
     cured: tuple[Refusal, Cure] | None = None
 
+    @property
+    def is_success(self) -> bool:
+        """Whether upstream accepted the request."""
+        return self.response.status in _OK and not self.has_failed
+
     def taken(self) -> bytes:
         """Return the part already read, and free it here: a stream may take long."""
         read, self.read = self.read, b""
@@ -54,7 +71,7 @@ class Answer:
 
 
 class Healer:
-    """Diagnosis of refusals, with at most one retry of a request that can be cured."""
+    """Diagnosis of refusals, and the retries of a request that can be cured: two at most."""
 
     def __init__(self, replay: Replay, recorder: ExchangeRecorder) -> None:
         """
@@ -75,7 +92,10 @@ class Healer:
         send: Send,
     ) -> Answer:
         """
-        Return the response to forward; the other one, if any, is closed.
+        Return the response to forward; the others, if any, are closed.
+
+        After the cure and the last resort, that is the first response, unless the proxy had edited
+        the request: then the first refusal may not be the client's, and the last response counts.
 
         Args:
             exchange: Its outcomes are corrected.
@@ -95,12 +115,25 @@ class Healer:
         if cure is None:
             return first
         again = await self._again(exchange, send, cure)
-        if again is None:
-            self.note_refused(exchange, refusal)
+        if again is not None and again.refusal is not None:
+            last = bodies.last_resort(cure)
+            if last is not None:
+                self.note_refused(exchange, refusal)
+                again.response.close()
+                cure, again = last, await self._again(exchange, send, last)
+        if again is not None and again.is_success:
+            first.response.close()
+            self.note_cured(exchange, refusal, cure)
+            again.cured = (refusal, cure)
+            return again
+        self.note_refused(exchange, refusal)
+        if again is None or not bodies.is_edited:
+            if again is not None:
+                again.response.close()
             return first
         first.response.close()
-        self.note_cured(exchange, refusal, cure)
-        again.cured = (refusal, cure)
+        if cure.is_clients_own:
+            exchange.request.note_cure("", cure)
         return again
 
     async def learn(self, exchange: Exchange, answer: Answer) -> None:
@@ -147,37 +180,32 @@ class Healer:
         metrics.inc(metrics.heals, exchange.dialect, refusal.kind.value, result)
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
-        """Send the cured request; return None if its response is no success."""
+        """Send the cured request; return None if there is no response."""
         try:
             response = await send(cure.body)
         except ProxyError:
             return None
         try:
-            again = await self._look(exchange, response)
+            return await self._look(exchange, response)
         except BaseException:  # the client has left
             response.close()
             raise
-        if again.response.status in _OK and not again.has_failed:
-            return again
-        again.response.close()
-        return None
 
     async def _look(self, exchange: Exchange, response: UpstreamResponse) -> Answer:
         """Read enough of a response to decide whether it is a refusal."""
         encoding = response.value(b"content-encoding")
         dialect = self._replay.dialect
         if dialect.is_refusal(response.status):
-            read = await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
+            read = await _read_error(response)
             refused = self._diagnose(exchange, response.status, encoding, read)
             return Answer(response, read, refused, has_failed=True)
         if response.status not in _OK or is_encoded(encoding):
             return Answer(response)
         if response.content_type == "text/event-stream":
-            read = await _read(response, _has_event)
-            said = first_event(read) or b""
+            read, said = await _first_event(response)
         else:
             read = said = await self._start_of_error(response)
-        if not dialect.is_failing_event(said):
+        if not said or not dialect.is_failing_event(said):
             return Answer(response, read)
         exchange.answer.refusal = dialect.error_names(said)
         refuses = dialect.is_refusing_event(said)
@@ -189,10 +217,12 @@ class Healer:
         maybe_failing = self._replay.dialect.maybe_failing
         if maybe_failing(b"") is False:
             return b""
-        read = await _read(response, lambda got: maybe_failing(got) is not None)
-        if not maybe_failing(read):
-            return read
-        return read + await _read(response, lambda got: len(got) >= REFUSAL_MAX_BYTES)
+        read = await _read(
+            response,
+            lambda got, _: len(got) >= LOOK_MAX_BYTES or maybe_failing(bytes(got)) is not None,
+            LOOK_MAX_S,
+        )
+        return await _read_error(response, read) if maybe_failing(read) else read
 
     def _diagnose(
         self, exchange: Exchange, status: int, encoding: str, read: bytes
@@ -223,18 +253,48 @@ def healers_of(replays: Replays, recorder: ExchangeRecorder) -> Healers:
     return {route: of_replay[id(one)] for route, one in replays.items() if one.heals}
 
 
-def _has_event(got: bytes) -> bool:
-    return len(got) >= FIRST_EVENT_MAX_BYTES or first_event(got) is not None
+async def _first_event(response: UpstreamResponse) -> tuple[bytes, bytes]:
+    """Read a stream up to its first event; return the part read, and its data, b"" without one."""
+    events = Events(LOOK_MAX_BYTES, lambda _: True)
+    found: list[bytes] = []
+
+    def is_enough(got: bytearray, chunk: bytes) -> bool:
+        found.extend(events.feed(chunk))
+        return bool(found) or len(got) >= LOOK_MAX_BYTES
+
+    read = await _read(response, is_enough, LOOK_MAX_S)
+    return read, found[0] if found else b""
+
+
+async def _read_error(response: UpstreamResponse, read: bytes = b"") -> bytes:
+    """Return an error's body, up to a limit; `read` is the part that is already read."""
+    left = REFUSAL_MAX_BYTES - len(read)
+    return read + await _read(response, lambda got, _: len(got) >= left, REFUSAL_MAX_S)
 
 
 async def _read(
     response: UpstreamResponse,
-    is_enough: Callable[[bytes], bool],
+    is_enough: Callable[[bytearray, bytes], bool],
+    most_s: float,
 ) -> bytes:
-    """Read the beginning of a response's body; the rest, or an error, is left to the relay."""
-    got = b""
-    with contextlib.suppress(TimeoutError, UpstreamError):
-        async with asyncio.timeout(LOOK_MAX_S):
-            while not is_enough(got) and (chunk := await response.read()):
-                got += chunk
-    return got
+    """
+    Read the beginning of a response's body; the rest, or an error, is left to the relay.
+
+    Args:
+        response: Its body is read from where it is.
+        is_enough: Called with all that is read, and with the newest piece of it.
+        most_s: Longest time. What has arrived by then is read, also if the event loop was busy.
+    """
+    got = bytearray()
+    with contextlib.suppress(UpstreamError):
+        try:
+            async with asyncio.timeout(most_s):
+                while chunk := await response.read():
+                    got += chunk
+                    if is_enough(got, chunk):
+                        break
+        except TimeoutError:
+            if response.is_ready:
+                got += (chunk := await response.read())
+                is_enough(got, chunk)
+    return bytes(got)

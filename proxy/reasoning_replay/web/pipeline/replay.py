@@ -6,13 +6,15 @@ Replay: the steps of an exchange on a replayed route, in addition to forwarding 
 If a step fails, the failure is counted, and the request is forwarded unchanged.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
-from reasoning_replay.adapters.runtime.offload import Offloader, is_long
+from reasoning_replay.adapters.runtime.offload import Busy, Offloader, is_long
 from reasoning_replay.core.dialects.base import (
     AnyDialect,
     Caller,
@@ -38,13 +40,19 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_turn,
 )
 from reasoning_replay.core.history.matching.joining import NOT_JOINED
-from reasoning_replay.core.history.turns import records_of, withheld_records
+from reasoning_replay.core.history.turns import (
+    records_of,
+    records_of_part,
+    withheld_records,
+)
 from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 from reasoning_replay.web.exchange import Exchange
 
 __all__ = ["Replay", "ReplaySettings", "Replays"]
 
+# Items that are saved at once; each takes about 50 microseconds on the event loop.
+SAVED_AT_ONCE = 64
 _NOTHING_FOUND = LookupResult()
 
 
@@ -74,6 +82,7 @@ class Replay:
         dialect: The wire format.
         is_shadow: Whether requests are forwarded unchanged.
         heals: Whether a refused request may be sent once more.
+        offloader: Threads for long work.
     """
 
     def __init__(
@@ -82,6 +91,7 @@ class Replay:
         dialect: AnyDialect,
         store: SafeStore,
         epoch_ms: Callable[[], int],
+        offloader: Offloader,
     ) -> None:
         """
         Keep the parts that all exchanges share.
@@ -91,6 +101,7 @@ class Replay:
             dialect: The wire format.
             store: Store that never raises for an exchange.
             epoch_ms: Clock in milliseconds since the epoch; it orders turns.
+            offloader: Threads for long work.
         """
         self.dialect = dialect
         self.is_shadow = settings.is_shadow
@@ -98,7 +109,7 @@ class Replay:
         self._settings = settings
         self._store = store
         self._epoch_ms = epoch_ms
-        self._offloader = Offloader()
+        self.offloader = offloader
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Set the tenant, the scope, the account and the store budget of an exchange."""
@@ -115,46 +126,82 @@ class Replay:
 
     async def prepare(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str], path: str = ""
-    ) -> bytes:
+    ) -> RefusedBodies:
         """
         Decide which reasoning a request lacks, and inject it.
 
         Args:
-            exchange: Its scope is set; the decision and the capture are recorded in it.
+            exchange: Its scope is set; the decision and the capture are recorded in it. Its lease
+                holds the size of `body`, and is extended by what is added.
             body: Complete body, without content coding.
             headers: Headers of the request.
             path: Its path, without the query; "" if it has none of its own.
 
         Returns:
-            The body to send; the same object if nothing is edited.
+            The body as received, and as it is sent.
         """
+        unread = RefusedBodies(body, body, path)
         scope = exchange.scope
         if scope is None:
             exchange.request.state = RequestState.NO_SCOPE
-            return body
-        dialect, is_slow = self.dialect, is_long(body)
+            return unread
+        is_slow = is_long(body)
         try:
-            ask = partial(dialect.ask, body, headers, scope, path)
-            question = await self._question(ask, is_slow=is_slow)
+            async with self._document(exchange, len(body), is_slow=is_slow):
+                ask = partial(self.dialect.ask, body, headers, scope, path)
+                decision = await self._decision(exchange, scope, body, ask, is_slow=is_slow)
         except TooMany:
             exchange.request.state = RequestState.TOO_LARGE
-            return body
+            return unread
         except Unspliceable:
             exchange.request.state = RequestState.UNREADABLE
-            return body
+            return unread
+        except Busy:
+            exchange.note_unread(RequestState.BUSY)
+            return unread
+        bodies = unread
+        if decision.body is not body:
+            # A long body is not held twice: it is sent in pieces.
+            is_joined = not is_slow or decision.edits is None
+            sent = decision.body if is_joined else None
+            bodies = RefusedBodies(body, sent, path, decision.edits or ())
+        if not exchange.lease.reserve(bodies.size_bytes - len(body)):
+            exchange.note_unread(RequestState.BUSY)
+            return unread
+        return bodies
+
+    def _document(
+        self, exchange: Exchange, size: int, *, is_slow: bool
+    ) -> AbstractAsyncContextManager[None]:
+        if not is_slow:
+            return nullcontext()
+        return self.offloader.document(exchange.scope, size)
+
+    async def _decision(
+        self,
+        exchange: Exchange,
+        scope: bytes,
+        body: bytes,
+        ask: Callable[[], Question[Any]],
+        *,
+        is_slow: bool,
+    ) -> Decision:
+        """Return the decision about a request, after it is recorded in the exchange."""
+        dialect = self.dialect
+        question = await self._question(ask, scope, is_slow=is_slow)
         found: LookupResult | None = _NOTHING_FOUND
         if question.lookups:
             found = await self._store.look_up(scope, question.lookups, exchange.store_budget)
         is_created = exchange.route in CAPTURED_ROUTES
         caller = Caller(scope, exchange.account)
         decide = partial(dialect.decide, caller, body, question, found, is_created=is_created)
-        decision: Decision = await self._offloader.run(decide) if is_slow else decide()
+        decision: Decision = await self.offloader.run(decide, scope, is_long=is_slow)
         exchange.note_decision(decision)
         if exchange.request.state == RequestState.STORE_FAILED and exchange.store_budget.is_used_up:
             exchange.request.state = RequestState.BUDGET_EXCEEDED
         if is_created:
             exchange.answer.capture = dialect.capture(decision.origin)
-        return decision.body
+        return decision
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
         """Capture a retrieved response as a part of the turn that its request began."""
@@ -180,22 +227,24 @@ class Replay:
         Return the cure for a refused request; None if there is none.
 
         Raises:
+            Busy: There is no memory for it, or no thread.
             Unspliceable: The request cannot be parsed.
         """
-        dialect, is_slow = self.dialect, is_long(bodies.sent)
-        ask = partial(dialect.ask_for_cure, bodies, refusal)
-        question = await self._question(ask, is_slow=is_slow)
-        found: LookupResult | None = None
-        if exchange.scope is not None:
-            found = await self._store.look_up(
-                exchange.scope, question.lookups, exchange.store_budget
+        # For the refused body, if it is not joined yet, and for the cured one.
+        if not exchange.lease.reserve(2 * len(bodies.given)):
+            raise Busy
+        # A short request may be long with what was added to it.
+        scope, is_slow = exchange.scope, is_long(bodies.sent)
+        async with self._document(exchange, len(bodies.sent), is_slow=is_slow):
+            ask = partial(self.dialect.ask_for_cure, bodies, refusal)
+            question = await self._question(ask, scope, is_slow=is_slow)
+            found: LookupResult | None = None
+            if scope is not None:
+                found = await self._store.look_up(scope, question.lookups, exchange.store_budget)
+            cure = partial(
+                self.dialect.cure, scope, bodies, question, refusal, found or _NOTHING_FOUND
             )
-        return await self._offloader.run(
-            partial(
-                dialect.cure, exchange.scope, bodies, question, refusal, found or _NOTHING_FOUND
-            ),
-            is_long=is_slow,
-        )
+            return await self.offloader.run(cure, scope, is_long=is_slow)
 
     async def learn(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Learn from an accepted cure: the reasoning that it lacks would be refused again."""
@@ -208,59 +257,72 @@ class Replay:
                 exchange.scope, turn.conversation, records, [], exchange.store_budget
             )
 
-    async def _question(self, ask: Callable[[], Question[Any]], *, is_slow: bool) -> Question[Any]:
+    async def _question(
+        self, ask: Callable[[], Question[Any]], tenant: bytes | None, *, is_slow: bool
+    ) -> Question[Any]:
         """Parse a request; for a long one, the keys are also computed in the thread."""
         if not is_slow:
             return ask()
-        return await self._offloader.run(partial(_with_keys, ask))
+        return await self.offloader.run(partial(_with_keys, ask), tenant)
 
     # --- responses ---
 
-    async def read(self, exchange: Exchange, answer: bytes) -> None:
-        """Capture a complete JSON response."""
-        capture = exchange.answer.capture
+    async def save(self, exchange: Exchange, *, is_last: bool = False) -> None:
+        """
+        Save what is new of the captured turn, if there is anything, in parts of a bounded size.
+
+        Args:
+            exchange: Its response is captured.
+            is_last: Whether the response is over: failed saves are then repeated at last.
+        """
+        capture, answer = exchange.answer.capture, exchange.answer
         if capture is None:
             return
-        if is_long(answer):
-            await self._offloader.run(partial(capture.read, answer))
-        else:
-            capture.read(answer)
+        if capture.is_behind:
+            async with self._document(exchange, capture.held_bytes, is_slow=True):
+                await self.offloader.run(capture.catch_up, exchange.scope)
+        if exchange.scope is None:
+            return
+        while capture.dirty or (is_last and answer.unsaved):
+            part = capture.snapshot(self._epoch_ms(), SAVED_AT_ONCE).part
+            if part is not None:
+                turn = part.turn
+                exchange.conversation, answer.turn = turn.conversation, turn.id
+                self.dialect.note_issued(exchange.account, part.reasoning)
+                answer.unsaved.add(records_of_part(part), keys_of_turn(turn))
+            answer.state = answer.state or CaptureState.NOTHING
+            await self._save(exchange, exchange.scope, is_last=is_last and not capture.dirty)
+            if not capture.dirty:
+                break
+            await asyncio.sleep(0)  # other exchanges run between two parts
 
-    async def save(self, exchange: Exchange) -> None:
-        """Save the new part of the captured turn, if there is one."""
-        capture = exchange.answer.capture
-        if capture is None or exchange.scope is None or not capture.dirty:
+    async def _save(self, exchange: Exchange, scope: bytes, *, is_last: bool) -> None:
+        answer = exchange.answer
+        unsaved, joined = answer.unsaved, answer.joined
+        if not unsaved:
             return
-        turn = capture.snapshot(self._epoch_ms()).turn
-        if turn is None:
-            exchange.answer.state = exchange.answer.state or CaptureState.NOTHING
-            return
-        exchange.conversation, exchange.answer.turn = turn.conversation, turn.id
-        before = exchange.answer.saved_names
-        keys = [key for key in keys_of_turn(turn) if key not in before]
-        records = records_of(turn, before)
-        if not records and not keys:
-            return
-        joined = exchange.answer.joined
         for one in joined.turns:
-            records |= records_of(one)
-            keys += keys_of_turn(one)
+            unsaved.add(records_of(one), keys_of_turn(one))
+        answer.joined = joined._replace(turns=())
+        lot = records, keys = unsaved.take(is_last=is_last)
         saved = await self._store.save(
-            exchange.scope, turn.conversation, records, keys, exchange.store_budget
+            scope, exchange.conversation, records, [*keys], exchange.store_budget
         )
-        if saved is Saved.FAILED:
-            exchange.answer.state = CaptureState.STORE_FAILED
+        # Conversations are left only once their turns are certainly saved here.
+        if saved is Saved.FAILED or (saved is Saved.LATE and joined.left):
+            unsaved.give_back(lot)
+        if saved is Saved.FAILED or (saved is Saved.DONE and unsaved):
+            answer.state = CaptureState.STORE_FAILED
             return
-        self.dialect.note_issued(exchange.account, turn)
-        exchange.answer.saved_names = before.union(records, keys)
-        exchange.answer.state = CaptureState.LATE
+        answer.state = CaptureState.LATE
         if saved is Saved.DONE:
             for conversation in joined.left:
-                self._store.forget_soon(exchange.scope, conversation)
-            exchange.answer.joined = NOT_JOINED
-            exchange.answer.state = CaptureState.SAVED
-            exchange.answer.reasoning_items = capture.reasoning_items
-            exchange.answer.reasoning_bytes = capture.reasoning_bytes
+                self._store.forget_soon(scope, conversation)
+            answer.joined = NOT_JOINED
+            answer.state = CaptureState.SAVED
+            if answer.capture is not None:
+                answer.reasoning_items = answer.capture.reasoning_items
+                answer.reasoning_bytes = answer.capture.reasoning_bytes
 
 
 # The replay of each route that belongs to a dialect; empty if the mode is off.

@@ -12,9 +12,19 @@ from aiohttp import web
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.web.errors import ErrorResponse, ProxyError, body_stalled, body_too_large
 from reasoning_replay.web.http.client_connection import Unreadable
-from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
+from reasoning_replay.web.memory_budget import MemoryLease
 
 __all__ = ["RequestBody"]
+
+# A longer body waits for room; others take it at once, or pass unread.
+SHORT_BYTES = 256 * 1024
+# While other requests wait for room, a body that holds some gives the rest of it back after this
+# silence of the client, or if it is not complete after this time.
+QUIET_S = 2.0
+COMPLETE_S = 8.0
+# Received pieces are joined to blocks of this size. Of their own mapping in memory, they leave no
+# holes between other objects when they are freed.
+BLOCK_BYTES = 1024 * 1024
 
 
 class RequestBody:
@@ -25,13 +35,13 @@ class RequestBody:
         fault: Error of the body, once one is found.
         on_fault: Called at that time, because a streamed body is read in another task than the
             one that relays the response.
-        lease: The memory that it holds; the caller releases it.
+        lease: The memory that it holds; the caller releases what is left at the end.
         size: Bytes read so far.
         why: RequestState that tells why it is not held whole; "" if it may be held.
     """
 
     def __init__(
-        self, request: web.BaseRequest, max_bytes: int, timeout_s: float, budget: MemoryBudget
+        self, request: web.BaseRequest, max_bytes: int, timeout_s: float, lease: MemoryLease
     ) -> None:
         """
         Read nothing yet.
@@ -40,14 +50,16 @@ class RequestBody:
             request: The client's request.
             max_bytes: Largest allowed size; 0 for no limit.
             timeout_s: Longest pause of the client within the body.
-            budget: Budget that the memory of a held body is reserved from.
+            lease: Lease of the exchange.
         """
         self._request = request
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
-        self.lease = MemoryLease(budget)
+        self.lease = lease
         self.size = 0
         self._pieces: list[bytes] = []  # an empty deque would hold 700 bytes
+        self._blocks = 0  # number of pieces that are blocks
+        self._loose_bytes = 0  # size of the pieces after them
         self.fault: ErrorResponse | None = None
         self.on_fault: Callable[[], None] | None = None
         self.why = ""
@@ -67,26 +79,38 @@ class RequestBody:
         """
         Read the whole body, if it fits in `max_bytes` and in the memory budget.
 
+        A long body with a stated length has its room before it is read. Meanwhile, the client's
+        bytes wait in the kernel, and no timeout of the client runs.
+
         Returns:
-            The body. None if it is not held whole: `why` has the reason, and `rest` starts with
-            the bytes that are already read.
+            The body; the lease holds its size. None if it is not held whole: `why` has the reason,
+            and `rest` starts with the bytes that are already read.
 
         Raises:
             ProxyError: The body exceeds `body_max_bytes` or is malformed, or the client paused for
                 too long.
         """
-        if (self._request.content_length or 0) > max_bytes:
+        length = self._request.content_length or 0
+        if length > max_bytes:
             self.why = RequestState.TOO_LARGE
             return None
-        content = self._request.content
+        if length > SHORT_BYTES and not await self.lease.reserve_in_turn(length):
+            self.why = RequestState.BUSY
+            return None
+        content, began_s = self._request.content, asyncio.get_running_loop().time()
         while not content.at_eof():
-            chunk = await self._next()
-            self._pieces.append(chunk)
-            # Memory is reserved for received bytes only: a client can announce any length for free.
-            if not self._may_hold(len(chunk), max_bytes):
+            chunk = await self._next(may_give_up=self.lease.held > SHORT_BYTES)
+            self._keep(chunk)
+            if self.size > max_bytes:
+                self.why = RequestState.TOO_LARGE
+            elif not await self._has_room() or self._is_too_slow(chunk, began_s):
+                self.why = RequestState.BUSY
+            if self.why:
+                self.lease.shrink(self.size)
                 return None
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
+        self.lease.shrink(self.size)
         return body
 
     async def rest(self) -> AsyncGenerator[bytes, None]:
@@ -103,21 +127,51 @@ class RequestBody:
         while chunk := await self._next():
             yield chunk
 
-    def _may_hold(self, size: int, max_bytes: int) -> bool:
-        if self.size > max_bytes:
-            self.why = RequestState.TOO_LARGE
-        elif not self.lease.reserve(size):
-            self.why = RequestState.BUSY
-        return not self.why
+    def _keep(self, chunk: bytes) -> None:
+        if chunk:
+            self._pieces.append(chunk)
+        self._loose_bytes += len(chunk)
+        if self._loose_bytes >= BLOCK_BYTES:
+            self._pieces[self._blocks :] = [b"".join(self._pieces[self._blocks :])]
+            self._blocks += 1
+            self._loose_bytes = 0
 
-    async def _next(self) -> bytes:
+    async def _has_room(self) -> bool:
+        """Return whether memory is reserved for what is received, after reserving it."""
+        lease = self.lease
+        if self.size <= lease.held:
+            return True
+        if self.size > SHORT_BYTES and lease.held < lease.budget.waitable:
+            # In few steps, because each one may have to wait.
+            await lease.reserve_in_turn(self.size)
+        return lease.held >= self.size or lease.reserve(self.size - lease.held)
+
+    def _is_too_slow(self, chunk: bytes, began_s: float) -> bool:
+        """Return whether the body must make room for those that wait."""
+        if self.lease.held <= SHORT_BYTES or not self.lease.budget.is_contended:
+            return False
+        if self._request.content.at_eof():
+            return False
+        return not chunk or asyncio.get_running_loop().time() - began_s > COMPLETE_S
+
+    async def _next(self, *, may_give_up: bool = False) -> bytes:
+        """Return the next bytes; b"" at the end, or after QUIET_S if it `may_give_up`."""
         content = self._request.content
+        chunk, quiet_s = b"", 0.0
         try:
             # A timer is set only if no bytes are available.
-            chunk = content.read_nowait()
-            if not chunk and not content.at_eof():
-                async with asyncio.timeout(self._timeout_s):
-                    chunk = await content.readany()
+            while not (chunk := content.read_nowait()) and not content.at_eof():
+                step_s = min(QUIET_S, self._timeout_s) if may_give_up else self._timeout_s
+                try:
+                    async with asyncio.timeout(step_s):
+                        chunk = await content.readany()
+                    break
+                except TimeoutError:
+                    quiet_s += step_s
+                    if quiet_s >= self._timeout_s:
+                        raise
+                    if self.lease.budget.is_contended:
+                        break
         except TimeoutError:
             content.set_exception(TimeoutError())  # so that aiohttp does not wait for the rest
             raise self._failing(body_stalled(self._timeout_s)) from None

@@ -62,6 +62,7 @@ class RequestPhase:
             elif client.route is Route.RETRIEVE:
                 await self._prepare_retrieval(replay, exchange, client)
             elif client.route in REPLAYED_ROUTES:
+                self._identify(replay, exchange, client)
                 whole = await client.body.whole(self._inspect_max_bytes)
                 began_s = self._clock()  # the time before is the client's upload
                 if whole is None:
@@ -86,17 +87,30 @@ class RequestPhase:
         """Return a body as received, and as it is sent."""
         plain = whole
         try:
-            replay.identify(exchange, client.http.headers)
             if exchange.scope is not None:  # without a scope, the body is not read
-                plain = await self._decoder.decode(whole, client.content_coding, client.body.lease)
+                plain = await self._decoder.decode(
+                    whole, client.content_coding, exchange.lease, replay.offloader
+                )
+            if exchange.request.state == RequestState.FAILED:
+                return RefusedBodies(whole, whole)
             headers = client.http.headers
-            sent = await replay.prepare(exchange, plain, headers, client.path)
-            return RefusedBodies(plain, sent, client.path)
+            bodies = await replay.prepare(exchange, plain, headers, client.path)
         except NotDecoded as reason:
             exchange.request.state = reason.state
         except Exception as error:  # noqa: BLE001 (fail open: the client must not notice a bug)
             self._failed(exchange, error)
+        else:
+            if bodies.is_edited and plain is not whole:
+                exchange.lease.release(len(whole))
+            return bodies
         return RefusedBodies(whole, whole)
+
+    def _identify(self, replay: Replay, exchange: Exchange, client: ClientRequest) -> None:
+        try:
+            replay.identify(exchange, client.http.headers)
+        except Exception as error:  # noqa: BLE001 (as above)
+            self._failed(exchange, error)
+        exchange.lease.tenant = exchange.scope or b""
 
     async def _prepare_retrieval(
         self, replay: Replay, exchange: Exchange, client: ClientRequest
@@ -110,4 +124,4 @@ class RequestPhase:
     def _failed(self, exchange: Exchange, error: Exception) -> None:
         reason = type(error).__name__
         self._log.warning("replay_failed", request_id=exchange.id, reason=reason)
-        exchange.note_failure()
+        exchange.note_unread()

@@ -29,7 +29,7 @@ class UpstreamRequest:
     body: Body
     bodies: RefusedBodies | None = None
 
-    def with_body(self, body: bytes) -> "UpstreamRequest":
+    def with_body(self, body: bytes | list[bytes | memoryview]) -> "UpstreamRequest":
         """Return a copy with another body and without Content-Encoding."""
         return replace(self, headers=without(self.headers, b"content-encoding"), body=body)
 
@@ -65,13 +65,13 @@ class UpstreamAddress:
         headers = for_upstream(http.raw_headers)
         if client.route is Route.WEBSOCKET:
             headers = for_handshake(headers)
-        if not isinstance(body, bytes) and hdrs.CONTENT_LENGTH in http.headers:
+        if not isinstance(body, (bytes, list)) and hdrs.CONTENT_LENGTH in http.headers:
             headers.append((b"Content-Length", http.headers[hdrs.CONTENT_LENGTH].encode()))
         if is_captured:
             headers = asking_for_identity(headers)
         request = UpstreamRequest(http.method, self._map(http.raw_path), headers, body, bodies)
-        if bodies is not None and bodies.sent is not bodies.given:
-            return request.with_body(bodies.sent)
+        if bodies is not None and bodies.is_edited:
+            return request.with_body(bodies.to_send)
         return request
 
     def _map(self, target: str) -> str:

@@ -188,6 +188,7 @@ class _Relay:
             replay, self._recorder, headers, limits.inspect_max_bytes, self._resend
         )
         self._streams.client = self._exchange.client
+        self._streams.budget = self._lease.budget
 
     async def run(self, draining: asyncio.Event) -> None:
         """Relay until one side ends, then end the other."""

@@ -14,6 +14,7 @@ from reasoning_replay.core.dialects.responses.socket_messages import CREATE, Mes
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease
 from reasoning_replay.web.pipeline.healing_retry import Healer
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.websocket.streams import PendingResponse, Stream, StreamState
@@ -37,6 +38,7 @@ class ResponseStreams:
     Attributes:
         idle: Event, set while no request waits and no response runs.
         client: IP address of the client, for the log; "" if unknown.
+        budget: Memory budget of the requests kept for a healing retry.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class ResponseStreams:
         self._keep_max_bytes = keep_max_bytes
         self._resend = resend
         self.client = ""
+        self.budget = UNCOUNTED
         self._streams: dict[str, Stream] = {}
         self._preparing = 0
         self._is_blind = False  # requests may have passed unread
@@ -92,11 +95,15 @@ class ResponseStreams:
         finally:
             self._preparing -= 1
         if self._is_closed:
+            pending.drop_bodies()
             return text
         self._recorder.begin(pending.exchange)
         pending.sent_s = self._recorder.clock()
-        if self._replay.heals and self._kept() + len(text) <= self._keep_max_bytes:
+        lease, is_room = pending.exchange.lease, self._kept() + len(text) <= self._keep_max_bytes
+        if self._replay.heals and is_room and lease.reserve(len(text)):
             pending.bodies = bodies
+        else:
+            lease.resize(0)
         stream.waiting.append(pending)
         return bodies.sent
 
@@ -115,11 +122,10 @@ class ResponseStreams:
     async def _prepare(self, exchange: Exchange, text: bytes) -> RefusedBodies:
         started = self._recorder.clock()
         try:
-            sent = await self._replay.prepare(exchange, text, self._headers)
-            return RefusedBodies(text, sent)
+            return await self._replay.prepare(exchange, text, self._headers)
         except Exception as error:  # noqa: BLE001 (fail open: it is forwarded unchanged)
             self._recorder.warn("replay_failed", exchange, error)
-            exchange.note_failure()
+            exchange.note_unread()
             return RefusedBodies(text, text)
         finally:
             exchange.times.before_ms = (self._recorder.clock() - started) * 1000
@@ -153,7 +159,7 @@ class ResponseStreams:
         if exchange.answer.capture is not None:
             came_s = self._recorder.clock()
             exchange.answer.capture.hear(text)
-            await self._replay.save(exchange)
+            await self._replay.save(exchange, is_last=message.kind in _ENDS)
             exchange.times.between_ms += (self._recorder.clock() - came_s) * 1000
         if message.kind in _ENDS:
             self._end(stream, "ok")
@@ -199,7 +205,7 @@ class ResponseStreams:
         if pending.cure is not None and pending.refused is not None:
             self._healer.note_cured(exchange, pending.refused, pending.cure)
             await self._healer.learn_from(exchange, pending.refused, pending.cure)
-        pending.bodies = None
+        pending.drop_bodies()
         stream.running, stream.last_id = pending, message.response_id
         stream.state = StreamState.RUNNING
         self.idle.clear()
@@ -235,7 +241,13 @@ class ResponseStreams:
         passed = text
         if pending.refusal is not None and pending.refused is not None:
             self._healer.note_refused(pending.exchange, pending.refused)
-            passed = pending.refusal
+            last = self._last_resort(pending, message) if self._is_certain(stream) else None
+            if last is not None:
+                pending.cure = last
+                await self._resend(last.body)
+                return None
+            if pending.bodies is None or not pending.bodies.is_edited:
+                passed = pending.refusal
         elif self._is_certain(stream):
             refused = self._replay.dialect.diagnose(message.http_status, text)
             cure = await self._cure(pending, refused)
@@ -262,6 +274,14 @@ class ResponseStreams:
             return None
         return await self._healer.cure(pending.exchange, pending.bodies, refused)
 
+    def _last_resort(self, pending: PendingResponse, message: Message) -> Cure | None:
+        """Return what is sent after a cure was refused as well; None if nothing is."""
+        if pending.bodies is None or pending.cure is None:
+            return None
+        if not self._replay.dialect.is_refusal(message.http_status):
+            return None
+        return pending.bodies.last_resort(pending.cure)
+
     def _is_certain(self, stream: Stream) -> bool:
         """Return whether a message on this stream can only be about its one waiting request."""
         return len(stream.waiting) == 1 and not (self._is_blind or stream.is_ambiguous)
@@ -286,6 +306,8 @@ class ResponseStreams:
         exchange = Exchange(Route.CREATE, Times(self._recorder.clock()), received_bytes=size)
         exchange.client = self.client
         self._replay.identify(exchange, self._headers)
+        exchange.lease = MemoryLease(self.budget)
+        exchange.lease.tenant = exchange.scope or b""
         return exchange
 
     def _stream(self, name: str, *, makes: bool) -> Stream | None:
@@ -310,6 +332,6 @@ class ResponseStreams:
             self.idle.set()
 
     def _settle(self, pending: PendingResponse, outcome: str) -> None:
-        pending.bodies = None
+        pending.drop_bodies()
         pending.exchange.outcome = outcome
         self._recorder.settle(pending.exchange)

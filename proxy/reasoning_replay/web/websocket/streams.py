@@ -33,6 +33,11 @@ class PendingResponse:
     refused: Refusal | None = None
     cure: Cure | None = None
 
+    def drop_bodies(self) -> None:
+        """Free the request: it is not sent once more."""
+        self.bodies = None
+        self.exchange.lease.resize(0)
+
     def hold(self, refusal: bytes, refused: Refusal, cure: Cure) -> None:
         """Hold the refusal while the cured request is tried."""
         self.refusal, self.refused, self.cure = refusal, refused, cure

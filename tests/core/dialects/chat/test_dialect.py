@@ -128,4 +128,4 @@ def test_no_request_fetches_a_completion_and_an_unknown_refusal_is_not_cured() -
     assert question.request.body is body
     assert dialect.cure(b"s", bodies, question, refusal, LookupResult()) is None
     dialect.learn(b"s", refusal, Cure(body), "m")
-    dialect.note_issued(NO_ACCOUNT, *learned(Chats()).store.turns.values())
+    dialect.note_issued(NO_ACCOUNT, ())

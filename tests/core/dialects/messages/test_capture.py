@@ -143,22 +143,25 @@ def test_a_lone_surrogate_outside_of_reasoning() -> None:
     assert shape(whole_turn_of(body)) == [("message", [], False)]
 
 
-def test_a_turn_is_complete_at_the_last_event() -> None:
-    """It is to be saved before the client gets that chunk; later events change nothing."""
+def test_a_turn_is_complete_at_its_reason_to_stop() -> None:
+    """It is to be saved before the client gets that chunk; later events add only to the usage."""
     captured = capture(seen=Seen(b"", 0, ()), binding=b"p" * 16)
     captured.feed(started() + pieces_of(0, THOUGHT) + pieces_of(1, text("Hi")))
-    captured.feed(ended(stops=False, usage={"output_tokens": 9}))
     before = captured.dirty, captured.snapshot(1).turn
-    captured.feed(event("message_stop"))
+    captured.feed(ended(stops=False, usage={"output_tokens": 8}))
     assert (before, captured.dirty) == ((False, None), True)
 
     snapshot = captured.snapshot(5)
+    captured.feed(event("message_stop"))
     captured.feed(stream(text("more")))
+    removed = [{"reason": "turn_boundary"}]
+    captured.feed(ended(None, usage={"output_tokens": 9}, input_transformations=removed))
     captured.close()
 
     assert snapshot.status == "end_turn"
     assert not captured.dirty
-    assert captured.snapshot(9).turn == snapshot.turn
+    assert captured.snapshot(9).part is None
+    assert captured.removed == {"turn_boundary": 1}
     assert (captured.reasoning_items, captured.reasoning_bytes) == (1, len(json.dumps(THOUGHT)) - 5)
     assert captured.usage == Usage(10, 3, 9)
     assert (captured.response_id, captured.model, captured.has_failed) == ("msg_1", MODEL, False)
@@ -261,9 +264,10 @@ def test_limits() -> None:
 def test_many_small_blocks_are_too_large() -> None:
     """Each block takes memory, whatever its size in the stream is."""
     many = capture(1 << 20)
-    for n in range(2000):
+    for n in range(2100):
         many.feed(start(n, {}))
     many.close()
+    many.catch_up()
     assert many.gave_up == "too_large"
 
 

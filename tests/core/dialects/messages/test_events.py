@@ -103,7 +103,7 @@ def test_an_index_that_is_used_again() -> None:
         joiner.start(0, Raw(b'{"text":""}'))
         joiner.add(0, Raw(b'{"text":%b}' % words))
     assert joiner.joined() == [b'{"text":"a"}', b'{"text":"b"}']
-    assert joiner.size_bytes == 2 * (1024 + len(b'{"text":""}') + len(b'{"text":"a"}'))
+    assert joiner.size_bytes == 2 * (512 + 128 + len(b'{"text":""}') + len(b'{"text":"a"}'))
 
 
 @pytest.mark.parametrize("data", [b"[DONE]", b"[]", b"", b"5", b'{"type":', b"\xff"])

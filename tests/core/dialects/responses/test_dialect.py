@@ -1,6 +1,7 @@
 """Responses dialect: the pure object that decides, captures and heals for the shell."""
 
 import json
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 import pytest
@@ -13,10 +14,11 @@ from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, PROFILES, Profile
 from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.seen import Seen
-from reasoning_replay.core.history.turns import Context
+from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
 from tests.core.world import Item, answer, body, call, input_of, output, reasoning, user
@@ -42,10 +44,10 @@ def found(one: AnyDialect) -> LookupResult:
     first = one.decide(CALLER, body([ASK]), question, LookupResult(), is_created=True)
     capture = one.capture(first.origin)
     capture.read(answer([R1, C1], "resp_1"))
-    turn = capture.snapshot(1).turn
-    assert turn is not None
-    one.note_issued((b"account", b""), turn)
-    return LookupResult([turn])
+    part = capture.snapshot(1).part
+    assert part is not None
+    one.note_issued((b"account", b""), part.reasoning)
+    return LookupResult([part.turn])
 
 
 def decided(one: AnyDialect, sent: bytes, held: LookupResult | None) -> Decision:
@@ -79,17 +81,38 @@ def test_a_fault_in_the_summary_does_not_affect_the_request(
 def test_a_request_that_continues_a_stored_response_is_not_repaired() -> None:
     """Its history is stored at the upstream, so a repeated item is left to the upstream."""
     one = dialect()
-    sent = body([C1, C1, output(C1)], previous_response_id="resp_0")
+    sent = body([R1, R1, C1, output(C1)], previous_response_id="resp_0")
     made = decided(one, sent, LookupResult())
 
     assert made.body is sent
     assert made.state is RequestState.STATEFUL
 
 
+def test_a_sound_request_of_an_unknown_conversation_is_not_parsed_again() -> None:
+    """Reasoning that the client replays needs no repair, unless it is there twice in a row."""
+    one = dialect()
+    sent = body([ASK, R1, C1, output(C1)])
+    assert decided(one, sent, LookupResult()).body is sent
+    twice = decided(one, body([ASK, R1, R1, C1, output(C1)]), LookupResult())
+    assert input_of(twice.body) == [ASK, R1, C1, output(C1)]
+
+
+def test_the_last_resort_is_the_clients_own_request() -> None:
+    """There is none if upstream refused that request already."""
+    given = b"given"
+    edited, unedited = RefusedBodies(given, b"sent"), RefusedBodies(given, given)
+    cured = Cure(b"cured")
+    last = edited.last_resort(cured)
+    assert last is not None
+    assert (last.body, last.is_clients_own) == (b"given", True)
+    assert edited.last_resort(last) is None
+    assert unedited.last_resort(cured) is None
+
+
 def test_a_repaired_request_keeps_its_hint() -> None:
     """The client's own name for its conversation counts for the repaired body as well."""
     one = dialect()
-    sent = body([ASK, C1, C1, output(C1)], prompt_cache_key="thread-1")
+    sent = body([ASK, R1, R1, C1, output(C1)], prompt_cache_key="thread-1")
     made = decided(one, sent, found(one))
 
     assert input_of(made.body) == [ASK, R1, C1, output(C1)]
@@ -124,6 +147,23 @@ def test_conversations_that_a_failed_lookup_split_are_joined() -> None:
     assert made.joined.left == (turn.conversation,)
     assert made.origin is not None
     assert made.origin.conversation == held.turns[0].conversation
+
+
+@pytest.mark.parametrize("turns", [list, IndexedTurns])
+def test_a_turn_is_later_than_the_newest_of_its_conversation(
+    turns: Callable[[Sequence[Turn]], Sequence[Turn]],
+) -> None:
+    """Its time is that of the newest turn and one more, whatever the clock of this replica says."""
+    one = dialect()
+    (first,) = found(one).turns
+    late = structs.replace(first, created_ms=9_000)
+    made = decided(one, body([ASK, C1, output(C1)]), LookupResult(turns([late])))
+    capture = one.capture(made.origin)
+    capture.read(answer([R2, C2], "resp_2"))
+    part = capture.snapshot(5).part
+
+    assert part is not None
+    assert part.turn.created_ms == 9_001
 
 
 def test_the_turn_after_a_cure_records_no_decisions() -> None:

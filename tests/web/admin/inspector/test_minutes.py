@@ -32,7 +32,7 @@ def test_a_minute_sums_what_its_exchanges_did() -> None:
     minutes.add(exchange(outcomes=outcomes, before_ms=1.5, usage=usage), 7 * MINUTE_MS)
     minutes.add(exchange(between_ms=2.0, after_ms=0.5, usage=Usage(100)), 7 * MINUTE_MS + 1)
     minutes.add(exchange(usage=Usage()), 8 * MINUTE_MS)
-    lacking = len(Outcome) - 3
+    lacking = len(Outcome) - 4
     assert minutes.newest(9) == [[7, 2, 5, lacking, 200, 60, 4.0], [8, 1, 0, 0, 0, 0, 0]]
     assert minutes.newest(1) == [[8, 1, 0, 0, 0, 0, 0]]
 

@@ -9,8 +9,8 @@ the capture cannot follow the response, it stops and keeps the reason.
 import re
 from collections.abc import Mapping, Sequence
 
-from reasoning_replay.core.dialects.captures import Origin
-from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, read_chunk
+from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
+from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, calls_in, read_chunk
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.chat.members import (
     CALL_MEMBERS,
@@ -28,7 +28,7 @@ from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
 from reasoning_replay.core.history.turns import Emitted, Reasoning
-from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import NONE, Member, Unspliceable
 
 __all__ = ["ChatCapture"]
@@ -64,8 +64,11 @@ class ChatCapture(TurnCapture):
         self._joiner = MessageJoiner()
         self._created = b""
 
-    def read(self, answer: bytes) -> None:
-        """Process a whole JSON response; never raises."""
+    @property
+    def _joined_bytes(self) -> int:
+        return self._joiner.size_bytes
+
+    def _read(self, answer: bytes) -> None:
         chunk = read_chunk(answer)
         if chunk is None:
             return
@@ -75,7 +78,7 @@ class ChatCapture(TurnCapture):
             return
         message = bytes(choice.message)
         if message not in answer:
-            message = json_spans.unmarked(message)
+            message = surrogates.unmarked(message)
         # A whole response needs no reason to finish: some upstreams send none.
         self._finish(choice.finish_reason or "stop", message)
 
@@ -127,7 +130,7 @@ class ChatCapture(TurnCapture):
         if reason == _FAILED:
             self._has_failed = True
             return
-        if len(message) > self._max_bytes:
+        if len(message) + ITEM_BYTES * calls_in(message) > self._max_bytes:
             self._give_up("too_large")
             return
         items = _emitted(message, is_cut_short=reason.lower() in _CUT_SHORT)
@@ -149,7 +152,7 @@ def _emitted(message: bytes, *, is_cut_short: bool) -> list[Emitted]:
     try:
         json_spans.members(message)
     except Unspliceable:
-        readable = json_spans.readable(message)
+        readable = surrogates.readable(message)
     items = read_message(readable)
     if not items or items[0].role is not Role.MODEL:
         return []

@@ -90,6 +90,7 @@ class RequestPlanner:
                 lambda: _sent(request, plan if is_sent else Plan(), sent if filled_in else None),
             ),
             joined=known.joined,
+            edits=None if filled_in or not is_sent else plan.edits,
         )
 
 

@@ -1,6 +1,6 @@
 """Chat dialect: the Chat Completions API as an implementation of `Dialect`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ from reasoning_replay.core.dialects.error_names import error_names
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.prefix_cache import PrefixCache
-from reasoning_replay.core.history.turns import Context, Turn
+from reasoning_replay.core.history.turns import Context, Reasoning
 from reasoning_replay.core.tenancy.scope import Account
 
 __all__ = ["ChatDialect"]
@@ -143,10 +143,9 @@ class ChatDialect:
     ) -> Cure | None:
         """See `Dialect.cure`."""
         given = question.request
-        is_edited = bodies.sent is not bodies.given
         if given.body is not bodies.given:  # it has a lone surrogate, so it cannot be edited
-            return Cure(bodies.given, is_clients_own=True) if is_edited else None
-        sent = read_request(bodies.sent, {}) if is_edited else given
+            return Cure(bodies.given, is_clients_own=True) if bodies.is_edited else None
+        sent = read_request(bodies.sent, {}) if bodies.is_edited else given
         held, policy = found, self._planner.policy
         if scope is not None:
             held = self._refusals.without_refused(scope, found)
@@ -159,5 +158,5 @@ class ChatDialect:
         """See `Dialect.learn`."""
         self._refusals.learn(scope, refusal, cure, model)
 
-    def note_issued(self, account: Account, turn: Turn) -> None:
+    def note_issued(self, account: Account, reasoning: Iterable[Reasoning]) -> None:
         """See `Dialect.note_issued`."""

@@ -14,10 +14,10 @@ from reasoning_replay.core.dialects.chat.members import (
     is_emitted_empty,
     is_empty,
 )
-from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
 
-__all__ = ["Choice", "Chunk", "MessageJoiner", "read_chunk"]
+__all__ = ["Choice", "Chunk", "MessageJoiner", "calls_in", "read_chunk"]
 
 
 class Choice(msgspec.Struct, gc=False):
@@ -76,6 +76,10 @@ _DETAILS = "reasoning_details"
 _JOINED_TYPES = frozenset({b'"reasoning.text"', b'"reasoning.summary"'})
 _JOINED_TEXTS = frozenset({"text", "summary"})
 _SIGNED = b"signature"
+# Estimated memory of a call or a detail without its JSON, and of each of its members, in bytes.
+# Measured by tracemalloc: 300 to 800 with three members.
+_ENTRY_BYTES = 512
+_MEMBER_BYTES = 128
 
 
 def read_chunk(data: bytes) -> Chunk | None:
@@ -87,7 +91,7 @@ def read_chunk(data: bytes) -> Chunk | None:
     try:
         return _CHUNK.decode(data)
     except _ERRORS:
-        return _loosely(json_spans.marked(data))
+        return _loosely(surrogates.marked(data))
 
 
 def _loosely(data: bytes) -> Chunk | None:
@@ -132,8 +136,9 @@ class _Detail:
         own = self.values.get("id", b"")
         return named == own or _is_missing(named) or _is_missing(own)
 
-    def add(self, members: dict[str, Raw]) -> None:
-        """Join the texts of a fragment, and keep the newest of its other values."""
+    def add(self, members: dict[str, Raw]) -> int:
+        """Join the texts of a fragment, keep the newest other values; return how many are new."""
+        known = len(self.values)
         for name, raw in members.items():
             value = bytes(raw)
             if name in _JOINED_TEXTS and value[:1] == b'"':
@@ -141,6 +146,7 @@ class _Detail:
                 self.values.setdefault(name, b"")  # its place among the members
             elif name not in self.values or not is_empty(value):
                 self.values[name] = value
+        return len(self.values) - known
 
     def joined(self) -> bytes:
         """Return the JSON of the entry."""
@@ -157,8 +163,9 @@ class _Call:
         self._whole = b""  # arguments that are no string
         self._values: dict[str, bytes] = {}
 
-    def add(self, members: dict[str, Raw]) -> None:
-        """Add a fragment of the call."""
+    def add(self, members: dict[str, Raw]) -> int:
+        """Add a fragment of the call; return how many of its members are new."""
+        known = len(self._values)
         for name, raw in members.items():
             value = bytes(raw)
             if name == "function":
@@ -167,6 +174,7 @@ class _Call:
                 self.id = self.id or _unless_empty(value)
             elif name != "index" and not is_empty(value):
                 self._values[name] = _newest(self._values.get(name, b""), value)
+        return len(self._values) - known
 
     def add_function(self, raw: Raw) -> None:
         """Add a fragment of the function."""
@@ -194,7 +202,7 @@ class MessageJoiner:
     The message that the deltas of one choice form together.
 
     Attributes:
-        size_bytes: Bytes that are kept.
+        size_bytes: Estimated memory, in bytes.
     """
 
     def __init__(self) -> None:
@@ -221,7 +229,8 @@ class MessageJoiner:
                     self._add_detail(fragment)
             elif name == "tool_calls":
                 for fragment in _all_members(raw):
-                    self._call_of(fragment).add(fragment)
+                    call = self._call_of(fragment)
+                    self.size_bytes += _MEMBER_BYTES * call.add(fragment)
             elif name == "function_call":
                 self._function = self._function or _Call()
                 self._function.add_function(raw)
@@ -250,10 +259,11 @@ class MessageJoiner:
         if entry is None or not entry.takes(named):
             entry = _Detail(fragment)
             self._details.append(entry)
+            self.size_bytes += _ENTRY_BYTES + _MEMBER_BYTES * len(fragment)
             if kind in _JOINED_TYPES:
                 self._open[kind, index] = entry
         else:
-            entry.add(fragment)
+            self.size_bytes += _MEMBER_BYTES * entry.add(fragment)
 
     def _call_of(self, fragment: dict[str, Raw]) -> _Call:
         """
@@ -272,6 +282,7 @@ class MessageJoiner:
         if found is None or (named and found.id and named != found.id):
             found = _Call()
             self._calls.append(found)
+            self.size_bytes += _ENTRY_BYTES
             if index is not None:
                 self._by_index[index] = found
         return found
@@ -287,7 +298,12 @@ class MessageJoiner:
             members["tool_calls"] = _array([each.joined() for each in self._calls])
         if self._function is not None:
             members["function_call"] = self._function.function
-        return json_spans.unmarked(_object(members))
+        return surrogates.unmarked(_object(members))
+
+
+def calls_in(message: bytes) -> int:
+    """Return the number of tool calls in a message, decoding none of them."""
+    return len(_elements(_members(Raw(message)).get("tool_calls", NONE)))
 
 
 def _newest(before: bytes, value: bytes) -> bytes:

@@ -2,8 +2,9 @@
 Messages capture: the reasoning that one response emitted and the blocks it led to, as a turn.
 
 One `MessagesCapture` reads one response, plain or streamed. It gets the same bytes as the client
-and never delays the client. A turn is complete at `message_stop`, so it is stored once. If the
-capture cannot follow the response, it stops and keeps the reason.
+and never delays the client. A turn is complete once there is a reason to stop, in `message_delta`:
+some clients leave before `message_stop`. It is stored once. If the capture cannot follow the
+response, it stops and keeps the reason.
 """
 
 import re
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw, structs
 
-from reasoning_replay.core.dialects.captures import Origin
+from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
 from reasoning_replay.core.dialects.error_names import error_names
 from reasoning_replay.core.dialects.messages.binding import binding_of, own_of
 from reasoning_replay.core.dialects.messages.events import (
@@ -32,13 +33,13 @@ from reasoning_replay.core.dialects.removals import read_removals
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import Emitted, Reasoning
-from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
 
 __all__ = ["MessagesCapture", "place_of"]
 
-# Texts in the event that ends a stream. In other events they are rare.
-_END = re.compile(rb'message_stop|"error"')
+# Texts in the events that end a stream. In other events they are rare.
+_END = re.compile(rb'"stop_reason"\s*:\s*"|message_stop|"error"')
 # Reasons to stop after which the reasoning must not be sent again: the response is incomplete, or
 # the API has withdrawn it.
 _CUT_SHORT = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
@@ -66,38 +67,37 @@ class MessagesCapture(TurnCapture):
 
     def hear(self, data: bytes) -> None:
         """Process the JSON of one event; never raises."""
-        if self.gave_up or self._has_failed or self._status:
+        if self.gave_up or self._has_failed:
             return
         event = read_event(data)
-        if event is None:
-            return
+        if event is not None:
+            self._process(event, data)
+            if self._joiner.size_bytes > self._max_bytes:
+                self._give_up("too_large")
+
+    def _process(self, event: Event, data: bytes) -> None:
         match event.type:
+            case "message_delta":
+                self._note_end(event)
+            case _ if self._status:
+                pass  # the turn is complete
             case "message_start":
                 self._note_start(event)
             case "content_block_start":
                 self._joiner.start(event.index, event.content_block)
             case "content_block_delta":
                 self._joiner.add(event.index, event.delta)
-            case "message_delta":
-                self._note_end(event)
             case "message_stop":
                 self._finish(self._joiner.joined())
             case "error":
                 self._has_failed = True
                 self.error = error_names(data)
-            case _:
-                return  # pings, ends of blocks
-        if self._joiner.size_bytes > self._max_bytes:
-            self._give_up("too_large")
 
-    def close(self) -> None:
-        """Process the end of the stream; some upstreams do not send the last event."""
-        super().close()
-        if self._stop_reason and not (self.gave_up or self._has_failed or self._status):
-            self._finish(self._joiner.joined())
+    @property
+    def _joined_bytes(self) -> int:
+        return self._joiner.size_bytes
 
-    def read(self, answer: bytes) -> None:
-        """Process a whole JSON response; never raises."""
+    def _read(self, answer: bytes) -> None:
         message = read_message(answer)
         if message is None:
             return
@@ -108,10 +108,11 @@ class MessagesCapture(TurnCapture):
         self._note(message)
         self._stop_reason = message.stop_reason or ""
         self._last_usage = message.usage
-        if len(answer) > self._max_bytes:
+        blocks = message.content or ()
+        if len(answer) + ITEM_BYTES * len(blocks) > self._max_bytes:
             self._give_up("too_large")
             return
-        self._finish([_as_written(bytes(raw), answer) for raw in message.content or ()])
+        self._finish([_as_written(bytes(raw), answer) for raw in blocks])
 
     def _give_up(self, reason: str) -> None:
         super()._give_up(reason)
@@ -124,11 +125,15 @@ class MessagesCapture(TurnCapture):
             self._first_usage = message.usage
 
     def _note_end(self, event: Event) -> None:
-        delta = read_message(event.delta)
-        if delta is not None and delta.stop_reason:
-            self._stop_reason = delta.stop_reason
-        self._last_usage = event.usage
+        if event.usage is not NONE:
+            self._last_usage = event.usage
         self._note_removals(event.input_transformations)
+        delta = read_message(event.delta)
+        if self._status:
+            self.usage = read_usage(self._first_usage, self._last_usage)
+        elif delta is not None and delta.stop_reason:
+            self._stop_reason = delta.stop_reason
+            self._finish(self._joiner.joined())
 
     def _note(self, message: MessageFields) -> None:
         """Record the fields that are not part of the content."""
@@ -163,21 +168,22 @@ class _Emission:
     """
 
     def __init__(self, blocks: Sequence[bytes]) -> None:
-        self.before_last_run: list[bytes] = []
         self._items: list[tuple[MessagesItem, list[Reasoning | None]]] = []
         run: list[Reasoning | None] = []
         others: list[bytes] = []
+        before_last_run = 0
         for raw in blocks:
             item = _readable(raw)
             if item.role is Role.REASONING:
                 if not _says_nothing(raw):
-                    self.before_last_run = list(others)
+                    before_last_run = len(others)
                     run.append(_reasoning_of(raw, item, len(others)))
                 continue
             others.append(raw)
             if item.type != MESSAGE or item.words:
                 self._items.append((item, run))
                 run = []
+        self.before_last_run = others[:before_last_run]
         # After the last run, a block is needed that tells where the run belongs. A message of two
         # models has a rule of its own for its reasoning.
         self._is_whole = not run and all(item.type != _FALLBACK for item, _ in self._items)
@@ -204,7 +210,7 @@ def place_of(part: Reasoning) -> int:
 
 def _as_written(raw: bytes, answer: bytes) -> bytes:
     """Return a block of a response as upstream wrote it, although it was read with marks."""
-    plain = json_spans.unmarked(raw)
+    plain = surrogates.unmarked(raw)
     return raw if plain is raw or raw in answer else plain
 
 
@@ -224,7 +230,7 @@ def _reasoning_of(raw: bytes, item: MessagesItem, place: int) -> Reasoning | Non
 def _readable(raw: bytes) -> MessagesItem:
     """Return the item of a block, also if a lone surrogate makes its JSON invalid."""
     item = read_block(raw)
-    return item if item.type else read_block(json_spans.readable(raw))
+    return item if item.type else read_block(surrogates.readable(raw))
 
 
 def _says_nothing(raw: bytes) -> bool:

@@ -98,6 +98,7 @@ class RequestPlanner:
                 ),
             ),
             joined=known.joined,
+            edits=plan.edits if base is body and not self._is_shadow else None,
         )
 
     def _prefix_of(self, request: MessagesRequest) -> bytes:

@@ -1,6 +1,6 @@
 """Messages dialect: the Anthropic Messages API as an implementation of `Dialect`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ from reasoning_replay.core.dialects.refusal_memory import BLOB, RefusalMemory
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.prefix_cache import PrefixCache
-from reasoning_replay.core.history.turns import Context, Turn
+from reasoning_replay.core.history.turns import Context, Reasoning
 from reasoning_replay.core.tenancy.scope import Account
 
 __all__ = ["MessagesDialect"]
@@ -138,10 +138,9 @@ class MessagesDialect:
     ) -> Cure | None:
         """See `Dialect.cure`."""
         sent = question.request
-        is_edited = bodies.sent is not bodies.given
         if sent.body is not bodies.sent:  # it has a lone surrogate, so it cannot be edited
-            return Cure(bodies.given, is_clients_own=True) if is_edited else None
-        given = read_request(bodies.given, {}, path=bodies.path) if is_edited else sent
+            return Cure(bodies.given, is_clients_own=True) if bodies.is_edited else None
+        given = read_request(bodies.given, {}, path=bodies.path) if bodies.is_edited else sent
         held = self._refusals.without_refused(scope, found) if scope is not None else found
 
         def planned() -> bytes:
@@ -162,5 +161,5 @@ class MessagesDialect:
         if refusal.kind is RefusalKind.FIELD:
             self._refusals.refuse(scope, RefusalKind.FIELD, model)
 
-    def note_issued(self, account: Account, turn: Turn) -> None:
+    def note_issued(self, account: Account, reasoning: Iterable[Reasoning]) -> None:
         """See `Dialect.note_issued`; a block names no account that a request names as well."""

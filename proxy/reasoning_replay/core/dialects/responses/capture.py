@@ -3,15 +3,28 @@ Response capture: the reasoning that one response emitted and the items it led t
 
 One `Capture` reads one response, plain or streamed. It gets the same bytes as the client and never
 delays the client. If it cannot follow the response, it stops and keeps the reason.
+
+An item is read once, when it is complete, and handed out once, when all earlier items are.
 """
 
-from collections.abc import Mapping
+import re
+import sys
+from collections import deque
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 import msgspec
 from msgspec import UNSET, Raw, structs
 
-from reasoning_replay.core.dialects.captures import NO_NAMES, CaptureSnapshot, Origin, Usage
+from reasoning_replay.core.dialects.captures import (
+    AT_ONCE_US,
+    ITEM_BYTES,
+    NO_NAMES,
+    CaptureSnapshot,
+    Origin,
+    Usage,
+    work_us,
+)
 from reasoning_replay.core.dialects.error_names import error_names
 from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
 from reasoning_replay.core.dialects.responses.events import (
@@ -26,7 +39,14 @@ from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_i
 from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
-from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, turn_id
+from reasoning_replay.core.history.turns import (
+    Context,
+    Emitted,
+    Reasoning,
+    Turn,
+    TurnPart,
+    turn_id,
+)
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.sse import Events
@@ -39,6 +59,13 @@ _ADDED = "response.output_item.added"
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _PENDING = frozenset({"queued", "in_progress"})
 _STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
+
+# Estimated memory of a blob that was seen for an item, in bytes. Measured: 340.
+BLOB_BYTES = 400
+# No upstream sends more blobs for one item.
+BLOBS_MAX = 16
+# The end of a response repeats all items. Each is an object, or several.
+_REPEATS = re.compile(rb"response\.(?:completed|incomplete|failed)")
 
 
 class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
@@ -57,24 +84,26 @@ class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size_bytes(self) -> int:
-        """Size of the raw bytes that are kept."""
-        return sum(len(kept.raw) for kept in (self.reasoning, self.emitted) if kept is not None)
+        """Estimated memory, with that of all texts."""
+        size = ITEM_BYTES + sys.getsizeof(self.id)
+        if self.reasoning is not None:
+            size += len(self.reasoning.raw)
+        if self.emitted is not None:
+            emitted = self.emitted
+            texts = emitted.type, emitted.call_id, emitted.name
+            size += len(emitted.raw) + sum(map(sys.getsizeof, texts))
+        return size
 
 
 class ResponsesCapture:
     """
     The capture of one response.
 
-    Call `feed` with each chunk of a stream, `hear` with each event if there is no framing, or
-    `read` with a whole JSON response. If `dirty` is true afterwards, there is something to save
-    before the client gets those bytes.
+    See `Capture`. Output items are known by their index in the output.
 
     Attributes:
         removed: Number of reasoning items that upstream reports it left out, by one of REMOVALS.
         reasoning_context: How much reasoning upstream used, one of CONTEXTS; "" if not reported.
-        reasoning_items, reasoning_bytes: Count and size of the reasoning in the last snapshot.
-        usage: Token counts that upstream reports at the end; None if it does not.
-        error: Names of the error with which upstream reports that the response failed.
     """
 
     def __init__(self, origin: Origin, max_bytes: int) -> None:
@@ -96,16 +125,50 @@ class ResponsesCapture:
         self.error = NO_NAMES
         self._origin = origin
         self._max_bytes = max_bytes
-        self._kept_bytes = 0  # total of the raw bytes of all parts
+        self._kept_bytes = 0
         self._events: Events | None = None  # only for a stream
-        self._parts: dict[int, _CapturedItem] = {}
+        self._backlog: deque[bytes] = deque()  # events that are not processed yet
+        self._backlog_bytes = 0
+        self._answer = b""  # a JSON response that is not processed yet
+        self._parts: dict[int, _CapturedItem] = {}  # items that wait for an earlier one
+        self._ready: deque[tuple[int, _CapturedItem]] = deque()  # the next ones to hand out
+        self._next = 0  # index of the item after the last one that was ready
+        self._ids: dict[int, str] = {}  # ids of all items that were kept
+        self._names: set[str] = set()  # the same, except items of the last event
+        self._highest = -1  # the highest index of these items
         self._blobs: dict[int, set[bytes]] = {}
+        self._run: list[tuple[int, Reasoning | None]] = []  # reasoning whose follower is to come
+        self._emitted = 0  # items that were handed out
+        self._runs: dict[int, tuple[Reasoning, ...]] = {}  # their runs, by position
+        self._places: dict[int, tuple[int, int]] = {}  # index -> position and place in the run
+        self._grown: dict[int, None] = {}  # positions whose run has further blobs
+        self._head: tuple[Origin, tuple[str, ...], bool] | None = None  # as handed out
         self._response_id = ""
         self._model = ""
         self._status = ""
         self._is_stored: bool | None = None
         self._created_ms = origin.created_ms
         self._is_over = False
+
+    @property
+    def held_bytes(self) -> int:
+        """Estimated memory of all that it holds of the response, in bytes."""
+        unread = self._events.held_bytes if self._events is not None else 0
+        return self._kept_bytes + self._backlog_bytes + len(self._answer) + unread
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is work left that would block the event loop."""
+        return bool(self._backlog or self._answer)
+
+    def catch_up(self) -> None:
+        """Process all events that are left."""
+        while self._backlog:
+            self._process(self._backlog.popleft())
+        self._backlog_bytes = 0
+        answer, self._answer = self._answer, b""
+        if answer:
+            self._response(answer, "response.completed")
 
     def feed(self, chunk: bytes) -> None:
         """Process the next bytes of a stream; never raises."""
@@ -114,8 +177,8 @@ class ResponsesCapture:
         events = self._events
         if events is None:
             events = self._events = Events(self._max_bytes, is_worth_reading)
-        for data in events.feed(chunk):
-            self.hear(data)
+        if found := events.feed(chunk):
+            self._process_soon(found)
         if events.is_overrun:
             self.gave_up = "frame_too_long"
 
@@ -123,12 +186,30 @@ class ResponsesCapture:
         """Process the end of the stream."""
         self._is_over = True
         if self._events is not None and not self.gave_up:
-            for data in self._events.close():
-                self.hear(data)
+            self._process_soon(self._events.close())
+
+    def hear(self, data: bytes) -> None:
+        """Process the JSON of one event; never raises."""
+        self._process_soon([data])
 
     def read(self, answer: bytes) -> None:
         """Process a whole JSON response; never raises."""
-        self._response(answer, "response.completed")
+        if work_us(len(answer), answer.count(b"{")) > AT_ONCE_US:
+            self._answer, self.dirty = answer, True
+        else:
+            self._response(answer, "response.completed")
+
+    def _process_soon(self, events: Iterable[bytes]) -> None:
+        """Process events, except those that would block the event loop."""
+        left_us = AT_ONCE_US
+        for data in events:
+            left_us -= work_us(len(data), data.count(b"{") if _REPEATS.search(data) else 1)
+            if left_us < 0 or self._backlog:
+                self._backlog.append(data)
+                self._backlog_bytes += len(data)
+                self.dirty = True
+            else:
+                self._process(data)
 
     @property
     def response_id(self) -> str:
@@ -159,42 +240,56 @@ class ResponsesCapture:
             conversation=origin.conversation or this,
             parent=this,
             stores=origin.stores,
+            after_ms=self._created_ms,
         )
 
-    def snapshot(self, created_ms: int) -> CaptureSnapshot:
+    def snapshot(self, created_ms: int, max_items: int = sys.maxsize) -> CaptureSnapshot:
         """
-        Return what is known so far, and mark it as saved.
+        Return what is new since the last snapshot, and mark it as saved.
 
-        Items never change from one snapshot to the next; new ones are appended.
+        An item never changes once it was handed out. If its event is repeated, only a new blob
+        counts; an item that comes after later ones is left out.
 
         Args:
             created_ms: Current time, in ms since the epoch; the turn keeps that of its first
                 snapshot.
+            max_items: Most items; `dirty` stays true if there are more.
         """
-        self.dirty = False
-        self._created_ms = self._created_ms or created_ms
-        items = self._emitted()
+        self.catch_up()
+        self._created_ms = self._created_ms or self._origin.time_of_turn(created_ms)
+        self._collect()
+        first = self._emitted
+        items = self._emit(max_items)
+        self.dirty = bool(self._ready)
         # Without items, only the context of a turn is worth storing: a later GET of it needs it.
-        if not self._response_id or not (items or self._status in _PENDING):
+        if not self._response_id or not (self._emitted or self._status in _PENDING):
             return CaptureSnapshot(self._status, None)
-        origin = self._origin
-        this = turn_id(self._response_id)
+        runs = {position: self._runs[position] for position in self._grown if position < first}
+        self._grown.clear()
+        origin, before = self._origin, self._head
+        models = families(origin.model, self._model)
         stored = origin.stores if self._is_stored is None else self._is_stored
+        # The origin is replaced as a whole, if at all, and may be large.
+        is_same = before is not None and before[0] is origin and before[1:] == (models, stored)
+        if is_same and not (items or runs):
+            return CaptureSnapshot(self._status, None)
+        self._head = origin, models, stored
+        this = turn_id(self._response_id)
         turn = Turn(
             id=this,
             conversation=origin.conversation or this,
             parent=origin.parent,
-            models=families(origin.model, self._model),
+            models=models,
             is_stored=stored,
             created_ms=self._created_ms,
             context=origin.context,
             items=tuple(items),
             seen=origin.seen,
         )
-        return CaptureSnapshot(self._status, turn)
+        part = TurnPart(turn, first, runs, has_head=not is_same)
+        return CaptureSnapshot(self._status, part)
 
-    def hear(self, data: bytes) -> None:
-        """Process the JSON of one event; never raises."""
+    def _process(self, data: bytes) -> None:
         event = read_event(data)
         if event is None:
             return
@@ -209,10 +304,13 @@ class ResponsesCapture:
                 # Not fit to inject, but some clients replay this blob: it identifies the item.
                 self._note_blob(index, item)
                 return
-            before = self._parts.get(index)
-            if before is not None and before.id != item.id:
-                index = max(self._parts) + 1  # this upstream does not number its outputs
+            if self._ids.get(index, item.id) != item.id:
+                index = self._highest + 1  # this upstream does not number its outputs
+            if index < self._next:
+                self._note_blob(index, item)
+                return
             self._keep(index, item)
+            self._names.add(item.id)
             self.dirty = self.dirty or item.role is not Role.REASONING
         elif kind in _ENDS or kind in _STARTS:
             self._response(event.response, kind)
@@ -238,26 +336,34 @@ class ResponsesCapture:
         if kind not in _ENDS or output is UNSET:
             return
         self.dirty = True
-        parts = self._parts
-        ids = {part.id for part in parts.values()} - {""} if parts else ()
+        kept: list[str] = []
         for index, raw in enumerate(output or ()):
             item = read_item(bytes(raw))
-            if index in parts:
+            if index in self._ids:
                 # The item in its own event is the authoritative one; the blob differs here.
                 self._note_blob(index, item)
-            elif item.id not in ids:
+            elif index >= self._next and (not item.id or item.id not in self._names):
                 self._keep(index, item)
+                kept.append(item.id)
+            if self.gave_up:
+                break
+        self._names.update(kept)
 
     def _keep(self, index: int, item: ResponsesItem) -> None:
-        """Keep an output item; give up if the total exceeds the limit."""
-        if self.gave_up:
-            return
+        """Keep an output item, unless there is no room for it."""
         part = _part(item)
-        self._kept_bytes += part.size_bytes
-        if self._kept_bytes > self._max_bytes:
-            self.gave_up = "too_large"
-            return
-        self._parts[index] = part
+        if self._has_room(part.size_bytes):
+            self._parts[index] = part
+            self._ids[index] = part.id
+            self._highest = max(self._highest, index)
+
+    def _has_room(self, size: int) -> bool:
+        """Count what is kept; give up if the total exceeds the limit."""
+        if not self.gave_up:
+            self._kept_bytes += size
+            if self._kept_bytes > self._max_bytes:
+                self.gave_up = "too_large"
+        return not self.gave_up
 
     def _note(self, response: ResponseFields) -> None:
         """Record what upstream reports about its use of the reasoning in the request."""
@@ -268,31 +374,64 @@ class ResponsesCapture:
             self.reasoning_context = read_context(response.reasoning) or self.reasoning_context
 
     def _note_blob(self, index: int, item: ResponsesItem) -> None:
-        """Record another blob that was seen for an item."""
-        self._blobs.setdefault(index, set()).add(blob_digest(item))
+        """Record another blob that was seen for a reasoning item."""
+        blob = blob_digest(item) if item.role is Role.REASONING else b""
+        seen = self._blobs.setdefault(index, set()) if blob else set()
+        if not blob or blob in seen or not self._has_room(BLOB_BYTES):
+            return
+        if len(seen) == BLOBS_MAX:
+            self.gave_up = "too_large"
+            return
+        seen.add(blob)
+        if index in self._places:
+            position, n = self._places[index]
+            run = self._runs[position]
+            known = run[n].known_by([blob])
+            if known != run[n]:
+                self._runs[position] = (*run[:n], known, *run[n + 1 :])
+                self._grown[position] = None
 
-    def _emitted(self) -> list[Emitted]:
-        """Attach each run of reasoning to the item directly after it; drop a run without one."""
+    def _collect(self) -> None:
+        """Collect the items that can be handed out, in output order: those without a gap before."""
+        parts = self._parts
+        if not self._response_id:
+            return
+        if self._status in _PENDING and not self._is_over:
+            while (part := parts.get(self._next)) is not None and part.is_finished:
+                self._ready.append((self._next, parts.pop(self._next)))
+                self._next += 1
+            return
+        for index in sorted(parts):
+            self._ready.append((index, parts[index]))
+            self._next = index + 1
+        parts.clear()
+
+    def _emit(self, max_items: int) -> list[Emitted]:
+        """Attach each run of reasoning to the item directly after it."""
         emitted: list[Emitted] = []
-        run: list[Reasoning | None] = []
-        is_pending = self._status in _PENDING and not self._is_over
-        for n, (index, part) in enumerate(sorted(self._parts.items())):
-            if is_pending and (index != n or not part.is_finished):
-                break  # an earlier item is still missing, or this one is not complete
+        while self._ready and len(emitted) < max_items:
+            index, part = self._ready.popleft()
             if part.emitted is None:
-                blobs = self._blobs.get(index)
-                reasoning = part.reasoning
-                run.append(reasoning.known_by(blobs) if reasoning and blobs else reasoning)
+                self._run.append((index, part.reasoning))
                 continue
-            usable = tuple([reasoning for reasoning in run if reasoning is not None])
+            usable = tuple([self._known(n, one) for n, one in self._run if one is not None])
             # Upstream did not emit half a run, and an unfinished item is no follower.
-            withheld = bool(run) and (len(usable) < len(run) or not part.is_finished)
-            emitted.append(part.emitted.after(() if withheld else usable, withheld=withheld))
-            run = []
-        runs = [reasoning.raw for item in emitted for reasoning in item.run]
-        self.reasoning_items = len(runs)
-        self.reasoning_bytes = sum(map(len, runs))
+            is_whole = len(usable) == len(self._run) and part.is_finished
+            if is_whole and usable:
+                self._runs[self._emitted] = usable
+                for place, (n, _) in enumerate(self._run):
+                    self._places[n] = self._emitted, place
+                self.reasoning_items += len(usable)
+                self.reasoning_bytes += sum(len(one.raw) for one in usable)
+            withheld = bool(self._run) and not is_whole
+            emitted.append(part.emitted.after(usable if is_whole else (), withheld=withheld))
+            self._run = []
+            self._emitted += 1
         return emitted
+
+    def _known(self, index: int, reasoning: Reasoning) -> Reasoning:
+        blobs = self._blobs.get(index)
+        return reasoning.known_by(blobs) if blobs else reasoning
 
 
 def _part(item: ResponsesItem) -> _CapturedItem:

@@ -1,7 +1,7 @@
 """Request planner: decides how a request is changed, once the store lookup is done."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -62,7 +62,15 @@ class RequestPlanner:
         """Keep the shared settings and the refusal memory, which is only read."""
         self._settings = settings
         self._refusals = refusals
-        self.profile = settings.profile
+
+    def profile_for(self, scope: bytes, model: str) -> Profile:
+        """Return the profile of the upstream, less what it refused within the last hour."""
+        profile = self._settings.profile
+        if profile.takes_phase and self._refusals.is_refused(
+            scope, RefusalKind.FIELD, family(model)
+        ):
+            return replace(profile, takes_phase=False)
+        return profile
 
     def decide(
         self,
@@ -83,7 +91,13 @@ class RequestPlanner:
             base = request.body
         known = continuation_of(request, found, held, stores=request.stores)
         has_failed, origin, joined = known.has_failed, known.origin, known.joined
-        plan = Plan() if has_failed else plan_injection(request, known.matched, self.profile)
+        plan = (
+            Plan()
+            if has_failed
+            else plan_injection(
+                request, known.matched, self.profile_for(caller.scope, request.model)
+            )
+        )
         state = RequestState.STATEFUL if request.is_stateful else known.state
         outcomes = plan.outcomes
         if self._settings.is_shadow:
@@ -103,7 +117,17 @@ class RequestPlanner:
             request, plan.notes, lambda: sent_items(request.head, request.places, plan.edits)
         )
         injected_bytes = plan.injected_bytes
-        return Decision(state, edited, origin, repairs, outcomes, injected_bytes, summary, joined)
+        return Decision(
+            state,
+            edited,
+            origin,
+            repairs,
+            outcomes,
+            injected_bytes,
+            summary,
+            joined,
+            edits if base is body else None,
+        )
 
     def _repaired(
         self, caller: Caller, request: Request, held: LookupResult

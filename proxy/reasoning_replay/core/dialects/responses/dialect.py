@@ -1,6 +1,6 @@
 """Responses dialect: OpenAI's Responses API as an implementation of `Dialect`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ from reasoning_replay.core.dialects.responses.routes import retrieved
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.prefix_cache import PrefixCache
-from reasoning_replay.core.history.turns import Context, Turn, turn_id
+from reasoning_replay.core.history.turns import Context, Reasoning, turn_id
 from reasoning_replay.core.tenancy.scope import Account
 
 __all__ = ["ResponsesDialect"]
@@ -154,12 +154,12 @@ class ResponsesDialect:
     ) -> Cure | None:
         """See `Dialect.cure`."""
         sent = question.request
-        is_edited = bodies.sent is not bodies.given
         if sent.body is not bodies.sent:  # it has a lone surrogate, so it cannot be edited
-            return Cure(bodies.given, is_clients_own=True) if is_edited else None
-        given = read_request(bodies.given, {}) if is_edited else sent
+            return Cure(bodies.given, is_clients_own=True) if bodies.is_edited else None
+        given = read_request(bodies.given, {}) if bodies.is_edited else sent
         held = self._refusals.without_refused(scope, found) if scope is not None else found
-        cured = cure(sent, given, refusal, held, self._planner.profile)
+        profile = self._planner.profile_for(scope or b"", sent.model)
+        cured = cure(sent, given, refusal, held, profile)
         if cured is None or not cured.withheld:
             return cured
         # Turns as stored: runs withheld for an hour only must not be withheld for good.
@@ -170,9 +170,9 @@ class ResponsesDialect:
         """See `Dialect.learn`."""
         for blob in cure.lost:
             self._refusals.refuse(scope, RefusalKind.BLOB, blob)
-        if refusal.kind in _OF_MODEL:
+        if refusal.kind in _OF_MODEL or refusal.member == "phase":
             self._refusals.refuse(scope, refusal.kind, family(model))
 
-    def note_issued(self, account: Account, turn: Turn) -> None:
+    def note_issued(self, account: Account, reasoning: Iterable[Reasoning]) -> None:
         """See `Dialect.note_issued`."""
-        self._refusals.issue(account, turn)
+        self._refusals.issue(account, reasoning)

@@ -6,13 +6,16 @@ from collections.abc import Iterable
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire.digest import digest
-from reasoning_replay.core.wire.json_spans import Unspliceable, without
+from reasoning_replay.core.wire.json_spans import Unspliceable, members, without
 
-__all__ = ["blob_digest", "emitted_of", "is_open", "reasoning_of"]
+__all__ = ["PHASE", "blob_digest", "emitted_of", "is_open", "phase_of", "reasoning_of"]
 
 # Largest item that is stored with its JSON, in bytes; larger ones (a generated image, a long file)
 # are stored as digests.
 RAW_MAX_BYTES = 32 * 1024
+
+# The member of a message that tells a preamble from a final answer. OpenAI asks for it back.
+PHASE = b'"phase"'
 
 # Output-only fields, which some upstreams refuse on input (Azure: `status`; OpenAI SDKs strip
 # `created_by`).
@@ -36,6 +39,15 @@ def emitted_of(item: ResponsesItem) -> Emitted:
         with contextlib.suppress(Unspliceable):
             raw = _cut(item.raw, ("created_by",))
     return Emitted(item.type, item.id, item.call_id, item.name, item.content, raw=raw)
+
+
+def phase_of(item: Emitted) -> bytes:
+    """Return the JSON string with which a message was emitted as `phase`; b"" if there is none."""
+    if item.type != "message" or PHASE not in item.raw:
+        return b""
+    found = members(item.raw).get("phase")  # `_cut` has read them before
+    value = item.raw[found.start : found.end] if found is not None else b""
+    return value if value.startswith(b'"') else b""
 
 
 def _cut(raw: bytes, keys: Iterable[str]) -> bytes:

@@ -9,12 +9,14 @@ It follows the rules of the API (pairing by id both ways, order, no reasoning at
 - It is injected in a form that upstream accepts, with ids or without (`id_policy`).
 - If reasoning exists but may not be injected, the ids that require it are removed instead
   (*degrade*), if upstream accepts the items without them.
+- A message that was emitted with a `phase`, and comes back without it, gets it back.
 - Reasoning that the client replays itself is left alone. It is recognised by its id, by any of its
   blobs, or by its place before an item of its group.
 """
 
 from collections.abc import Mapping
 
+from reasoning_replay.core.dialects.responses.emitted import PHASE, phase_of
 from reasoning_replay.core.dialects.responses.id_policy import (
     FollowingItems,
     choose_form,
@@ -53,7 +55,7 @@ def plan_injection(request: Request, matched: Matches, profile: Profile) -> Plan
 
     Returns:
         A plan with edits that do not overlap. They only insert whole reasoning items, insert ids
-        that upstream emitted, or remove ids.
+        and phases that upstream emitted, or remove ids.
     """
     if not (matched.matches or matched.ambiguous) and (request.is_stateful or not request.run):
         return _NO_PLAN  # it holds no model items, as far as is known
@@ -77,8 +79,22 @@ class _Planner:
         for group in groups:
             if not (may_be_plain and self._inject_plainly(group)):
                 self._inject(group, theirs)
+        if self._profile.takes_phase:
+            self._add_phases()
         self._note_unknown()
         return Plan(tuple(self._edits), outcomes_of(self._notes), tuple(self._notes))
+
+    def _add_phases(self) -> None:
+        """Add to each message the `phase` that upstream emitted it with, as its last member."""
+        for index, match in self._recognised.matches.items():
+            item, emitted = self._request.places[index].item, match.emitted
+            if item.type != "message" or PHASE in item.raw or self._family not in match.turn.models:
+                continue
+            is_same = item.id == emitted.id != "" or item.content == emitted.content != b""
+            if is_same and (phase := phase_of(emitted)):
+                at = item.end - 1
+                self._edits.append(Edit(at, at, b"," + PHASE + b":" + phase))
+                self._notes.append(PlanNote(index, Outcome.PHASE))
 
     def _inject_plainly(self, group: ReasoningRun) -> bool:
         """Do the work of `_inject` for the simple case; return False if a choice is needed."""

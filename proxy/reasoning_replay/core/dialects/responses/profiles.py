@@ -47,6 +47,7 @@ class Profile(Upstream):
         takes_include: Whether `include: ["reasoning.encrypted_content"]` has an effect.
         keeps_items: Whether it can store items at all. If not, a bare id means nothing to it,
             whatever the request's `store` is.
+        takes_phase: Whether a message may get its `phase` back, if upstream emitted it with one.
         blob: Shape of its `encrypted_content`.
     """
 
@@ -55,6 +56,7 @@ class Profile(Upstream):
     needs: str = ""
     takes_include: bool = True
     keeps_items: bool = True
+    takes_phase: bool = True
     blob: re.Pattern[str] = _ANY
 
     @property

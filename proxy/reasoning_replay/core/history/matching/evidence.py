@@ -70,10 +70,11 @@ class Evidence:
 
     def equal_links(self, block: Block, turn: Turn) -> int:
         """Count the last client messages before a block that equal the last before a turn."""
-        ours, tail = self._request.said[: block.depth], turn.context.tail
+        said, depth, tail = self._request.said, block.depth, turn.context.tail
         equal = 0
         for at in range(len(tail) - LINK_BYTES, -1, -LINK_BYTES):
-            if equal == len(ours) or ours[-1 - equal][:LINK_BYTES] != tail[at : at + LINK_BYTES]:
+            newest = depth - 1 - equal
+            if newest < 0 or said[newest][:LINK_BYTES] != tail[at : at + LINK_BYTES]:
                 break
             equal += 1
         return equal

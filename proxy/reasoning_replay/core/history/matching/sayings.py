@@ -5,7 +5,6 @@ An explanation covers a block and blocks before it. The one that covers most of 
 Different explanations that cover as much leave the block ambiguous.
 """
 
-import itertools
 from typing import NamedTuple
 
 from reasoning_replay.core.history.fingerprints import TRACE_BYTES
@@ -179,7 +178,7 @@ def _contradicts(found: Alignment, block: Block, turn: Turn) -> bool:
 
 def _line_behind(found: Alignment, block: Block) -> list[bytes]:
     """Return the next assigned turn after a block and all its ancestors; [] if not all known."""
-    later = itertools.islice(found.blocks, block.number + 1, block.number + 1 + BLOCKS_AHEAD)
+    later = found.blocks[block.number + 1 : block.number + 1 + BLOCKS_AHEAD]
     after = next((one.turn for one in later if one.turn is not None), None)
     if after is None:
         return []

@@ -12,7 +12,12 @@ __all__ = ["MINUTES", "MINUTE_MS", "Minutes"]
 MINUTES: Final = 60
 MINUTE_MS: Final = 60_000
 # Reasoning that a request should carry and neither the client nor the proxy sent.
-_LACKING: Final = frozenset(Outcome) - {Outcome.INJECTED, Outcome.PRESENT, Outcome.DEGRADED}
+_LACKING: Final = frozenset(Outcome) - {
+    Outcome.INJECTED,
+    Outcome.PRESENT,
+    Outcome.DEGRADED,
+    Outcome.PHASE,
+}
 # Position of each sum in a minute; the first is the minute's number since the epoch.
 _REQUESTS, _INJECTED, _LACKED, _INPUT, _CACHED, _OVERHEAD, _SIZE = 1, 2, 3, 4, 5, 6, 7
 

@@ -275,6 +275,7 @@ EVENTS = [
     (error("no"), True, True),
     (error("no", code=502), True, False),
     (error("no", code=429), True, False),
+    (error("no", code="4" * 10_000), True, True),
     ([google("no")], True, True),
     ({"code": 400, "message": "Provider returned error"}, True, True),
     ({"code": 20015, "message": KIMI}, True, True),

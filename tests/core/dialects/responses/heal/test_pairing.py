@@ -48,6 +48,11 @@ def alone(item: Item = R1) -> Diagnosis:
     return Diagnosis(RefusalKind.LACKS_FOLLOWER, subject=item["id"])
 
 
+def renamed(item: Item) -> Item:
+    """Return a call or its output under another `call_id`."""
+    return item | {"call_id": f"call_{drawn(item['call_id'])}"}
+
+
 # (captured turns, items sent, refusal, items of the cure)
 WITH_REASONING = [
     pytest.param([[R1, C1]], [C1, O1], orphan(C1), [R1, C1, O1], id="fetched"),
@@ -389,3 +394,55 @@ def test_a_user_message_inside_a_unit_stays_after_it() -> None:
     got = cured(world_of([R1, C1]), [ASK, C1, note, O1, R1], orphan(C1))
 
     assert got == [ASK, R1, C1, O1, note]
+
+
+# (captured turns, items that the client sent, items that upstream refused, items of the cure)
+INJECTED = [
+    pytest.param(
+        [[R1, SAID, C1]],
+        [C1, O1],
+        [nameless(R1), nameless(C1), O1],
+        [nameless(C1), O1],
+        id="dropped-message",
+    ),
+    pytest.param(
+        [[R1, SAID, C1, C2]],
+        [nameless(C1), nameless(C2), nameless(SAID), O1, O2],
+        [nameless(R1), nameless(C1), nameless(C2), nameless(SAID), O1, O2],
+        [nameless(C1), nameless(C2), nameless(SAID), O1, O2],
+        id="moved-message",
+    ),
+    pytest.param(
+        [[R1, C1], [R2, C2], [R3, C3]],
+        [C1, O1, C2, O2, R3, C3, O3],
+        [R1, C1, O1, R2, C2, O2, R3, C3, O3],
+        [nameless(C1), O1, R2, C2, O2, R3, C3, O3],
+        id="the-named-one-alone",
+    ),
+    pytest.param(
+        [[R1, C1], [R2, C2]],
+        [renamed(C1), renamed(O1), renamed(C2), renamed(O2)],
+        [R1, renamed(C1), renamed(O1), R2, renamed(C2), renamed(O2)],
+        [renamed(nameless(C1)), renamed(O1), renamed(nameless(C2)), renamed(O2)],
+        id="renamed-calls",
+    ),
+    pytest.param(
+        [[R1, C1, C2]],
+        [nameless(C2), O1, O2],
+        [nameless(R1), nameless(C2), O1, O2],
+        [nameless(C2), R1, C1, O1, O2],
+        id="dropped-call-with-an-output",
+    ),
+    pytest.param([[R1, SAID]], [], [R1], [], id="nothing-behind-it"),
+    pytest.param([], [C1, O1], [R1, C1, O1], [nameless(C1), O1], id="no-longer-known"),
+]
+
+
+@pytest.mark.parametrize(("turns", "given", "sent", "want"), INJECTED)
+def test_injected_reasoning_is_taken_out(
+    turns: list[list[Item]], given: list[Item], sent: list[Item], want: list[Item]
+) -> None:
+    """What was injected before another item goes, with the ids that need it; nothing is moved."""
+    got = cured(world_of(*turns), [ASK, *sent, MORE], alone(), given=[ASK, *given, MORE])
+
+    assert got == [ASK, *want, MORE]

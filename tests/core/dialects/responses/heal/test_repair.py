@@ -35,39 +35,28 @@ R1, R2 = reasoning("1"), reasoning("2")
 C1, C2 = call("1"), call("2")
 O1, O2 = output(C1, "one"), output(C2, "two")
 SAID, WS = message("1", "Sunny."), search("1")
-DONE, PADDED = ({**SAID, "id": name} for name in ("msg_1", "msg_0000000000000001"))
-FIRST: Item = {**C1, "id": "fc_1"}
+DONE: Item = {**SAID, "id": "msg_1"}
 NOTE: Item = {"type": "message", "role": "user", "id": "msg_9", "content": "Hi"}
 UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
 D, H, F, END = Repair.DUPLICATES, Repair.HOLLOW, Repair.FOREIGN, Repair.DANGLING
 
 # (captured turns, other fields of the request, items sent, items of the repaired request, repairs)
 REPAIRED: list[Any] = [
-    pytest.param([], {}, [R1, C1, O1, R1], [R1, C1, O1], {D: 1}, id="reasoning-twice"),
-    pytest.param([], {}, [C1, O1, C1, O1], [C1, O1], {D: 2}, id="call-with-its-output"),
-    pytest.param([], {}, [SAID, MORE, SAID], [SAID, MORE], {D: 1}, id="message-twice"),
-    pytest.param([], {}, [NOTE, NOTE], [NOTE, NOTE], {}, id="user-message-twice"),
-    pytest.param([], {}, [C1, C1, O1, O2, MORE], [C1, O1, O2, MORE], {D: 1}, id="call-alone"),
-    pytest.param([], {}, [DONE, MORE, DONE, MORE], [DONE, MORE, DONE, MORE], {}, id="counted-id"),
-    pytest.param([], {}, [PADDED, MORE, PADDED], [PADDED, MORE, PADDED], {}, id="padded-id"),
+    pytest.param([], {}, [R1, R1, C1, O1], [R1, C1, O1], {D: 1}, id="reasoning-twice"),
     pytest.param(
-        [], {}, [FIRST, O1, FIRST, O1], [FIRST, O1], {D: 2}, id="counted-id-random-call-id"
+        [], {}, [R1, R1, R2, R2, R1, C1], [R1, R2, R1, C1], {D: 2}, id="reasoning-not-in-a-row"
     ),
-    pytest.param(
-        [],
-        {},
-        [SAID, {**SAID, "content": "x"}],
-        [SAID, {**SAID, "content": "x"}],
-        {},
-        id="not-identical",
-    ),
-    pytest.param(
-        [],
-        {},
-        [C1, O1, C1, {**O1, "output": "two"}],
-        [C1, O1, C1, {**O1, "output": "two"}],
-        {},
-        id="called-twice",
+    pytest.param([], {}, [hollow(R1), R1, C1], [hollow(R1), R1, C1], {}, id="not-identical"),
+    *(
+        pytest.param([], {}, [*again, MORE], [*again, MORE], {}, id=f"{name}-{where}")
+        for name, items in {
+            "message": [SAID],
+            "counted-id": [DONE],
+            "search": [WS],
+            "call-with-its-output": [C1, O1],
+            "user-message": [NOTE],
+        }.items()
+        for where, again in {"in-a-row": [*items, *items], "later": [*items, MORE, *items]}.items()
     ),
     pytest.param([[R1, C1]], UNSTORED, [hollow(R1), C1], [R1, C1], {H: 1}, id="hollow"),
     pytest.param([[R1, C1]], UNSTORED, [reference(R1), C1], [R1, C1], {H: 1}, id="reference"),
@@ -207,7 +196,7 @@ def test_a_refused_blob_before_a_hosted_item_is_removed_alone() -> None:
     ]
 
 
-@pytest.mark.parametrize("sent", [[ASK, C1, O1, C1, O1], [ASK, R1]], ids=["copies", "dangling"])
+@pytest.mark.parametrize("sent", [[ASK, R1, R1, C1, O1], [ASK, R1]], ids=["copies", "dangling"])
 def test_pairs_are_not_repaired_for_an_upstream_that_does_not_check_them(sent: list[Item]) -> None:
     """Ollama accepts any ids, and it continues from reasoning at the end of the input."""
     assert repaired(World(), sent, every(profile=PROFILES["ollama"])).counts == {}

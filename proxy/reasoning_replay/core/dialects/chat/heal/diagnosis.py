@@ -92,7 +92,7 @@ _FIELDS = (
     # Groq and Cerebras.
     re.compile(rf"property '{_PATH}(\w+)' is unsupported"),
     # Mistral, and others that check with Pydantic.
-    re.compile(rf"{_PATH}(\w+): (?:extra_forbidden|Extra inputs are not permitted)"),
+    re.compile(r"\b(\w+): (?:extra_forbidden|Extra inputs are not permitted)"),
     # Google and OpenAI.
     re.compile(rf"Unknown (?:name|field|parameter):? \\*[\"']{_PATH}(\w+)\\*[\"']"),
     # JSON Schema.
@@ -119,6 +119,7 @@ _ERROR = re.compile(
     rb'(?:error|code|message|detail|type"\s*:\s*"error|object"\s*:\s*"error)"'
 )
 _ERROR_MIN_BYTES = 32
+_CODE = re.compile(r"\d{3}")
 _STATUSES = range(400, 600)
 
 
@@ -140,7 +141,7 @@ def is_refusing(data: bytes) -> bool:
     if error is None:
         return False
     code = error.get("code")
-    if isinstance(code, str) and code.isdecimal():
+    if isinstance(code, str) and _CODE.fullmatch(code):
         code = int(code)
     return is_refusal(code) if isinstance(code, int) and code in _STATUSES else True
 

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 from reasoning_replay.core.dialects.error_texts import decoded, is_refusal, read_error
 
 __all__ = [
@@ -73,8 +75,10 @@ _TABLE = tuple(
         (rf"Input tag '{_ANY_BLOCK}' found using 'type'", RefusalKind.FIELD),
         (rf"unknown variant {_ANY_BLOCK}", RefusalKind.FIELD),
         (rf"Unsupported (?:content|block)(?: block)? type:? '?{_ANY_BLOCK}", RefusalKind.FIELD),
-        # Anything else about reasoning inside messages.
-        (r"\bmessages\b.*\b(?:redacted_)?thinking\b|\bthinking`? blocks?\b", RefusalKind.INPUT),
+        # Anything else about reasoning inside messages. Only the first "messages" of a line counts,
+        # or the rest of the line would be read once for each.
+        (r"(?m)^(?>.*?\bmessages\b).*\b(?:redacted_)?thinking\b", RefusalKind.INPUT),
+        (r"\bthinking`? blocks?\b", RefusalKind.INPUT),
     )
 )
 # The path of a block: messages.1.content.0, or messages[1].content[0]
@@ -101,15 +105,27 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     return Diagnosis(kind, int(place[1]), int(place[2] or -1))
 
 
+class _Event(msgspec.Struct):
+    """What an event says about a failure."""
+
+    type: object = None
+    error: object = None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it reports that the response failed, for any reason."""
+        return self.type == "error"
+
+
 def is_failing_event(data: bytes) -> bool:
     """Return whether a stream that begins with this event has failed, for any reason."""
-    said = decoded(data)
-    return isinstance(said, dict) and said.get("type") == "error"
+    event: _Event | None = decoded(data, _Event)
+    return event is not None and event.is_failure
 
 
 def is_refusing_event(data: bytes) -> bool:
     """Return whether a stream that begins with this event failed because of the request."""
-    said = decoded(data)
-    error = said.get("error") if isinstance(said, dict) else None
-    is_of_request = isinstance(error, dict) and error.get("type") == _ERROR_TYPE
-    return is_failing_event(data) and is_of_request
+    event: _Event | None = decoded(data, _Event)
+    if event is None or not event.is_failure:
+        return False
+    return isinstance(event.error, dict) and event.error.get("type") == _ERROR_TYPE

@@ -104,16 +104,21 @@ def lost_blobs(case: RefusedRequest, body: bytes) -> set[bytes]:
 
 
 def without_member(case: RefusedRequest) -> bytes | None:
-    """Remove a member from all reasoning, and remove reasoning that becomes empty."""
+    """
+    Remove a member from all reasoning, and remove reasoning that becomes empty.
+
+    A `phase` is removed from all messages of the model.
+    """
     member = case.diagnosis.member
     index = case.diagnosis.index
-    if any(p.index == index and p.item.role is not Role.REASONING for p in case.pieces):
-        return None  # the member is of another item, not of reasoning
+    role = Role.MODEL if member == "phase" else Role.REASONING
+    if any(p.index == index and p.item.role is not role for p in case.pieces):
+        return None  # the member is of another item
     empty = set()
     for piece in case.pieces:
-        if piece.item.role is Role.REASONING:
+        if piece.item.role is role:
             piece.leave_out(member)
-            if _is_hollow(piece.raw) and not _is_hollow(piece.item.raw):
+            if role is Role.REASONING and _is_hollow(piece.raw) and not _is_hollow(piece.item.raw):
                 empty.add(piece)
     return case.body(dropped(case.pieces, empty))
 
@@ -146,19 +151,13 @@ def _sealed(pieces: list[InputPiece]) -> list[InputPiece]:
 
 def _named(case: RefusedRequest, sealed: list[InputPiece]) -> list[InputPiece]:
     """Return the reasoning that upstream's message names; [] if it names none."""
-    subject, ends = case.diagnosis.subject, case.diagnosis.ends
-    if subject:
-        return [piece for piece in sealed if subject in (piece.item.id, _captured_id(case, piece))]
+    ends = case.diagnosis.ends
+    if case.diagnosis.subject:
+        return [piece for piece in sealed if case.is_named(piece)]
     if ends is None:
         return []
     head, tail = ends
     return [p for p in sealed if p.item.blob.startswith(head) and p.item.blob.endswith(tail)]
-
-
-def _captured_id(case: RefusedRequest, piece: InputPiece) -> str:
-    """Return the captured id of reasoning sent without one: upstream reads it from the blob."""
-    thought = case.thought(piece) if not piece.item.id else None
-    return thought.part.id if thought is not None else ""
 
 
 def _is_damaged(case: RefusedRequest, piece: InputPiece) -> bool:

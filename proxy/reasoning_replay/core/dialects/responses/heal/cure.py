@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from reasoning_replay.core.dialects.base import Cure
+from reasoning_replay.core.dialects.responses.emitted import PHASE
 from reasoning_replay.core.dialects.responses.heal.blobs import (
     lost_blobs,
     named_blobs,
@@ -114,6 +115,7 @@ def cure(
         body,
         injected=len(ours),
         injected_bytes=sum(item.end - item.start for item in ours),
+        phases=max(0, _phases(cured) - _phases(given)),
         is_clients_own=body == given.body,
         lost=frozenset(lost_blobs(case, body)) if is_about_blobs else frozenset(),
         withheld=tuple(after for before, after in left if after is not before),
@@ -129,6 +131,10 @@ def _is_less(sent: Request, given: Request) -> bool:
 
 def _thoughts(request: Request) -> int:
     return sum(place.item.role is Role.REASONING for place in request.places)
+
+
+def _phases(request: Request) -> int:
+    return sum(PHASE in place.item.raw for place in request.places)
 
 
 def _items(request: Request) -> list[ResponsesItem]:

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 from reasoning_replay.core.dialects.error_texts import decoded, is_refusal, read_error
 
 __all__ = [
@@ -35,7 +37,7 @@ class RefusalKind(StrEnum):
     BAD_ID = "bad_id"  # an id in a form that the API does not accept
     LACKS_OUTPUT = "lacks_output"  # a call without its output
     LACKS_CALL = "lacks_call"  # an output without its call
-    FIELD = "field"  # a member that reasoning may not have here
+    FIELD = "field"  # a member that reasoning may not have here, or the phase of a message
     INPUT = "input"  # another error about items: the proxy's edits may be the cause
     OTHER = "other"
 
@@ -77,9 +79,10 @@ def _row(kind: RefusalKind, *parts: str) -> tuple[RefusalKind, re.Pattern[str]]:
     return kind, re.compile("".join(parts), re.IGNORECASE)
 
 
+# A match takes all of the line, or the rest of the line would be read once for each match.
 _VERIFIED = (
     r" could not be verified"
-    r"(?:.*(?P<bound>item_id did not match)|.*(?P<foreign>organization_id did not match))?"
+    r"(?:.*(?P<bound>item_id did not match)|.*(?P<foreign>organization_id did not match)|.*)"
 )
 _TABLE = (
     _row(
@@ -133,6 +136,7 @@ _TABLE = (
         RefusalKind.FIELD,
         r"'input\[(?P<index>\w+)\]\.(?P<member>status|content|encrypted_content)'",
     ),
+    _row(RefusalKind.FIELD, r"['\"`.](?P<member>phase)['\"`]"),
 )
 _OURS = re.compile(
     r"'reasoning'|reasoning_(?:text|content)|reasoning (?:input )?item|encrypted[ _]content"
@@ -141,19 +145,30 @@ _OURS = re.compile(
 )
 
 
+class _Event(msgspec.Struct):
+    """What an event says about a failure; the first one of a stream may echo a whole request."""
+
+    type: object = None
+    status: object = None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it reports that the response failed, for any reason."""
+        return self.type in ("error", "response.failed")
+
+
 def is_failing_event(data: bytes) -> bool:
     """Return whether an event reports that the response failed, for any reason."""
-    event = decoded(data)
-    kind = event.get("type") if isinstance(event, dict) else None
-    return kind in ("error", "response.failed")
+    event: _Event | None = decoded(data, _Event)
+    return event is not None and event.is_failure
 
 
 def is_refusing_event(data: bytes) -> bool:
     """Return whether an event reports a failure that the request itself caused."""
-    if not is_failing_event(data):
+    event: _Event | None = decoded(data, _Event)
+    if event is None or not event.is_failure:
         return False
-    status = decoded(data).get("status")
-    return status is None or (isinstance(status, int) and is_refusal(status))
+    return event.status is None or (isinstance(event.status, int) and is_refusal(event.status))
 
 
 def diagnose(status: int, body: bytes) -> Diagnosis:

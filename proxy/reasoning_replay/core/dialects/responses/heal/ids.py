@@ -13,7 +13,6 @@ from reasoning_replay.core.dialects.responses.heal.input_editor import (
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
-from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Unspliceable
@@ -48,19 +47,12 @@ def deduplicated(case: RefusedRequest) -> bytes | None:
     subject = case.diagnosis.subject
     if [piece.item.id for piece in case.pieces].count(subject) < 2:  # noqa: PLR2004 (twice)
         return _less_than_upstream_holds(case) if subject and case.sent.is_stateful else None
-    return case.body(once(case.pieces))
+    return case.body(_once(case.pieces))
 
 
-def once(pieces: list[InputPiece], *, exact: bool = False) -> list[InputPiece]:
-    """
-    Remove the second copy of an item with an id; remove a call together with its output's copy.
-
-    Args:
-        pieces: The input of a request.
-        exact: Whether to remove only copies that are byte-identical and have a random name, and to
-            change nothing else. With counted ids, another response may have the same content.
-    """
-    copies, others = _repeated(pieces, exact=exact)
+def _once(pieces: list[InputPiece]) -> list[InputPiece]:
+    """Remove the second copy of an item with an id; remove a call with its output's copy."""
+    copies, others = _repeated(pieces)
     results, repeated = _results(pieces)
     gone: set[InputPiece] = set()
     for copy in copies:
@@ -72,7 +64,7 @@ def once(pieces: list[InputPiece], *, exact: bool = False) -> list[InputPiece]:
             others.append(copy)  # called twice, with two results: not a copy
         else:
             gone.add(copy)
-    for piece in () if exact else others:
+    for piece in others:
         item = piece.item
         if item.id_is_optional or item.role in (Role.CLIENT, Role.FRAME):
             piece.leave_out("id")
@@ -81,9 +73,7 @@ def once(pieces: list[InputPiece], *, exact: bool = False) -> list[InputPiece]:
     return [piece for piece in pieces if piece not in gone]
 
 
-def _repeated(
-    pieces: list[InputPiece], *, exact: bool
-) -> tuple[list[InputPiece], list[InputPiece]]:
+def _repeated(pieces: list[InputPiece]) -> tuple[list[InputPiece], list[InputPiece]]:
     """Return the pieces that repeat an earlier id: copies with equal content, and all others."""
     first: dict[str, InputPiece] = {}
     copies: list[InputPiece] = []
@@ -93,7 +83,7 @@ def _repeated(
         before = first.setdefault(item.id, piece)
         if not item.id or before is piece:
             continue
-        is_copy = _is_again(piece, before) if exact else _says_the_same(piece, before)
+        is_copy = _says_the_same(piece, before)
         is_said = item.type == "message" and item.role is not Role.MODEL
         if not item.type.startswith("compaction"):
             (copies if is_copy and not is_said else others).append(piece)
@@ -245,12 +235,6 @@ def _leave_ids_out(case: RefusedRequest) -> None:
             item.role is Role.MODEL and item.id_is_optional
         ):
             piece.leave_out("id")
-
-
-def _is_again(piece: InputPiece, before: InputPiece) -> bool:
-    item = piece.item
-    is_drawn = is_distinctive(item.id, "") or is_distinctive(item.call_id, item.name)
-    return is_drawn and item.raw == before.item.raw
 
 
 def _says_the_same(piece: InputPiece, before: InputPiece) -> bool:

@@ -16,7 +16,11 @@ from reasoning_replay.core.dialects.responses.heal.input_editor import (
 )
 from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.heal.reorder import in_order
-from reasoning_replay.core.dialects.responses.heal.unpaired import is_of_group, let_go_by_value
+from reasoning_replay.core.dialects.responses.heal.unpaired import (
+    begins_with_follower,
+    is_of_group,
+    let_go_by_value,
+)
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.fingerprints import is_distinctive
@@ -55,33 +59,11 @@ def with_reasoning(case: RefusedRequest) -> bytes | None:
 
 
 def with_follower(case: RefusedRequest) -> bytes | None:
-    """Place each follower after its reasoning; else remove the reasoning's id, or all of it."""
-    ordered = in_order(_answering(case, case.pieces), case.spot, joins=False)
-    called = {piece.item.call_id for piece in ordered if piece.item.is_tool}
-    returned: dict[InputPiece, InputPiece] = {}
-    alone: set[InputPiece] = set()
-    lost: set[InputPiece] = set()
-    for run in runs_of(ordered):
-        *others, last = _parts(case, run.reasoning)
-        for part in (*others, last):
-            if not any(piece.item.id for piece in part):
-                continue
-            follower = _follower(case, part[-1])
-            behind = run.group[0] if run.group and part is last else None
-            if behind is not None and _is(case, behind, follower):
-                lost.update(_joined(case, Run(part, run.group), follower))
-            elif follower is not None and _may_return(case, follower, called):
-                returned[part[-1]] = put_in(follower.raw, _spot_behind(case, part[-1]))
-            elif behind is None or not _goes_by_value(case, Run(part, run.group, run.later)):
-                (lost if part is last else alone).update(part)
-    pieces: list[InputPiece] = []
-    for piece in ordered:
-        if piece not in alone:
-            pieces += [piece, returned[piece]] if piece in returned else [piece]
-    left = _less(pieces, lost)
-    if lost:  # its follower is unknown, so an item that lacks it now is sent by value
-        name_no_orphans(left)
-    return case.body(left)
+    """Take out injected reasoning that lacks its follower; else repair the client's own pairs."""
+    pieces = _answering(case, case.pieces)
+    if apart := _injected_apart(case, pieces):
+        return case.body(dropped(pieces, apart))
+    return _followed(case, pieces)
 
 
 def with_outputs_behind(case: RefusedRequest) -> bytes | None:
@@ -108,6 +90,36 @@ def with_text(case: RefusedRequest) -> bytes | None:
     body = case.body(case.pieces)
     body = _injected(case, read_request(body, {}))
     return body if body != case.sent.body else _in_order(case, joins=True)
+
+
+def _followed(case: RefusedRequest, whole: list[InputPiece]) -> bytes:
+    """Place each follower after its reasoning; else remove the reasoning's id, or all of it."""
+    ordered = in_order(whole, case.spot, joins=False)
+    called = {piece.item.call_id for piece in ordered if piece.item.is_tool}
+    returned: dict[InputPiece, InputPiece] = {}
+    alone: set[InputPiece] = set()
+    lost: set[InputPiece] = set()
+    for run in runs_of(ordered):
+        *others, last = _parts(case, run.reasoning)
+        for part in (*others, last):
+            if not any(piece.item.id for piece in part):
+                continue
+            follower = _follower(case, part[-1])
+            behind = run.group[0] if run.group and part is last else None
+            if behind is not None and _is(case, behind, follower):
+                lost.update(_joined(case, Run(part, run.group), follower))
+            elif follower is not None and _may_return(case, follower, called):
+                returned[part[-1]] = put_in(follower.raw, _spot_behind(case, part[-1]))
+            elif behind is None or not _goes_by_value(case, Run(part, run.group, run.later)):
+                (lost if part is last else alone).update(part)
+    pieces: list[InputPiece] = []
+    for piece in ordered:
+        if piece not in alone:
+            pieces += [piece, returned[piece]] if piece in returned else [piece]
+    left = _less(pieces, lost)
+    if lost:  # its follower is unknown, so an item that lacks it now is sent by value
+        name_no_orphans(left)
+    return case.body(left)
 
 
 def _in_order(case: RefusedRequest, *, joins: bool) -> bytes | None:
@@ -153,6 +165,19 @@ def _beside(case: RefusedRequest) -> bytes | None:
         moved = pieces.pop(item)
         pieces.insert(reasoning + 1, moved)
     return case.body(pieces)
+
+
+def _injected_apart(case: RefusedRequest, pieces: list[InputPiece]) -> set[InputPiece]:
+    """Return the injected reasoning that has another item after it; none if upstream names none."""
+    ours, apart = case.added(), set[InputPiece]()
+    if not any(map(case.is_named, ours)):
+        return apart
+    for run in runs_of(pieces):
+        thought = case.thought(run.reasoning[-1])
+        is_behind = thought is not None and begins_with_follower(run.group, thought)
+        if not is_behind or any(map(case.is_named, run.reasoning)):
+            apart |= ours.intersection(run.reasoning)
+    return apart
 
 
 def _parts(case: RefusedRequest, reasoning: list[InputPiece]) -> list[list[InputPiece]]:

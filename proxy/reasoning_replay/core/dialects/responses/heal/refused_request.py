@@ -129,6 +129,12 @@ class RefusedRequest:
         is_known = part.has_blob or (bool(part.id) and self.sent.stores and turn.is_stored)
         return is_known and self.is_own(turn)
 
+    def is_named(self, piece: InputPiece) -> bool:
+        """Return whether upstream names this reasoning, which it may know by its blob alone."""
+        thought = self.thought(piece) if not piece.item.id else None
+        known_id = thought.part.id if thought is not None else piece.item.id
+        return bool(known_id) and known_id == self.diagnosis.subject
+
     def added(self) -> set[InputPiece]:
         """Return the reasoning that the proxy injected."""
         came = Counter(place.item.raw for place in self.given.places)

@@ -7,10 +7,10 @@ Errors that only upstream can judge are left to upstream: see `cure`.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.blobs import unsealed
-from reasoning_replay.core.dialects.responses.heal.ids import once
 from reasoning_replay.core.dialects.responses.heal.input_editor import (
     InputPiece,
     Run,
@@ -24,6 +24,7 @@ from reasoning_replay.core.dialects.responses.heal.reasoning_index import (
 )
 from reasoning_replay.core.dialects.responses.heal.unpaired import pair
 from reasoning_replay.core.dialects.responses.id_policy import in_form
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
@@ -36,7 +37,7 @@ __all__ = ["Repair", "Repaired", "Repairs", "is_sound", "repair"]
 class Repair(StrEnum):
     """Repairs that need no refusal; each can be switched off."""
 
-    DUPLICATES = "duplicates"  # a byte-identical repetition of an item with a random id
+    DUPLICATES = "duplicates"  # the same reasoning twice in a row
     HOLLOW = "hollow"  # a bare id, sent to an upstream that stores nothing
     FOREIGN = "foreign"  # reasoning of another model or account, or refused before
     UNPAIRED = "unpaired"  # reasoning has its id and its follower has none, or the reverse
@@ -81,16 +82,14 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     Cost: one check per item if there is nothing to repair.
     """
     allowed, profile = repairs.allowed, repairs.profile
-    # Where ids are not checked, they may be arbitrary, and an equal id does not mean a copy.
-    repeats = Repair.DUPLICATES in allowed and profile.checks_pairs and has_an_id_twice(request)
-    if not (repeats or request.has_reasoning):
+    if not request.has_reasoning:
         return Repaired(request.body)
     pieces = pieces_of(request)
     counts: dict[Repair, int] = {}
-    if repeats:
-        left = once(pieces, exact=True)
-        counts[Repair.DUPLICATES] = len(pieces) - len(left)
-        pieces = left
+    if Repair.DUPLICATES in allowed and profile.checks_pairs:
+        copies = {piece for before, piece in pairwise(pieces) if is_again(before.item, piece.item)}
+        counts[Repair.DUPLICATES] = len(copies)
+        pieces = [piece for piece in pieces if piece not in copies]
     thoughts = ReasoningIndex(turns)
     keeps_items = request.stores and profile.keeps_items
     if Repair.HOLLOW in allowed and not keeps_items:
@@ -117,21 +116,25 @@ def is_sound(request: Request) -> bool:
     """
     Return whether the request alone shows that no item needs a repair.
 
-    No id occurs twice, no item is a bare id, and no reasoning is at the end. All other repairs
+    No reasoning occurs twice in a row or at the end, and no item is a bare id. All other repairs
     depend on captured turns or earlier refusals.
     """
-    places = request.places
-    if not places:
+    if not (request.places and request.has_reasoning):
         return True
-    if has_an_id_twice(request) or places[-1].item.is_reasoning:
+    items = [place.item for place in request.places]
+    if items[-1].is_reasoning or any(item.is_id_alone for item in items):
         return False
-    return not any(place.item.is_id_alone for place in places)
+    return not any(is_again(before, item) for before, item in pairwise(items))
 
 
-def has_an_id_twice(request: Request) -> bool:
-    """Return whether two items of a request have the same id."""
-    ids = [item_id for place in request.places if (item_id := place.item.id)]
-    return len(ids) > len(set(ids))
+def is_again(before: ResponsesItem, item: ResponsesItem) -> bool:
+    """
+    Return whether an item is the one before it once more.
+
+    Only reasoning never follows itself. A call, a message or an output may: where ids follow from
+    the content, two equal ones are two items.
+    """
+    return item.is_reasoning and item.raw == before.raw
 
 
 def _less_dangling(pieces: list[InputPiece]) -> list[InputPiece]:

@@ -19,7 +19,7 @@ from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import Emitted
 
-__all__ = ["is_of_group", "let_go_by_value", "pair"]
+__all__ = ["begins_with_follower", "is_of_group", "let_go_by_value", "pair"]
 
 
 def pair(
@@ -118,6 +118,14 @@ def is_of_group(item: ResponsesItem, thought: KnownReasoning) -> bool:
     if item.id:
         return any(item.id == emitted.id for emitted in thought.group)
     return bool(item.call_id) and any(_is_like(item, emitted) for emitted in thought.group)
+
+
+def begins_with_follower(group: Sequence[InputPiece], thought: KnownReasoning) -> bool:
+    """Return whether items begin with the one that reasoning led to, with its id or without."""
+    follower = thought.follower
+    return any(
+        one.item.id in ("", follower.id) and _is_like(one.item, follower) for one in group[:1]
+    )
 
 
 def _is_like(item: ResponsesItem, emitted: Emitted) -> bool:

@@ -77,7 +77,7 @@ function figure(id, value, small, kind) {
 function showState(state) {
   const t = state.totals, items = t.items_total, requests = sum(t.requests_total);
   const read = (t.requests_total.planned || 0) + (t.requests_total.stateful || 0), unread = requests - read;
-  const other = sum(Object.fromEntries(Object.entries(items).filter(([what]) => what in WHY && what !== "degraded" && what !== "missed")));
+  const other = sum(Object.fromEntries(Object.entries(items).filter(([what]) => what in WHY && what !== "degraded" && what !== "phase" && what !== "missed")));
   // The same item is injected in each turn, so the number of different items is told as well.
   const different = state.different ? `${state.different_is_more ? "more than " : ""}${count(state.different)} different items` : "";
   figure("requests", count(requests), requests ? (unread ? `${count(read)} read, ${count(unread)} not read` : "all read") : "on replayed paths");

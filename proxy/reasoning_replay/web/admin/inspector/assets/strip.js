@@ -13,7 +13,7 @@ function marksOf(e) {
   }
   return marks;
 }
-const isMark = (note) => note[1] !== "degraded" && note[1] !== "present";
+const isMark = (note) => !["degraded", "present", "phase"].includes(note[1]);
 
 function stripOf(e) {
   const strip = make("div", "strip"), marks = marksOf(e), { items } = e.strip, { isWhole } = rows.get(e.id) || {};
@@ -70,6 +70,7 @@ function blockOf(item, number, notes, hasWord) {
   const told = [named(item), `item ${count(number + 1)}, ${KINDS[letter]}, ${bytes(item[3])}`];
   for (const note of notes || []) {
     if (note[1] === "degraded") { block.classList.add("stripped"); told.push(`Degraded: ${WHY.degraded}`); }
+    else if (note[1] === "phase") told.push(`Phase: ${WHY.phase}`);
     else if (note[1] === "present") told.push("Known, and replayed by the client");
   }
   return toldBy(block, told);

@@ -14,6 +14,7 @@ const WHY = {
   guarded_form: "this request may not carry it in any form, or the message is not one response as it was",
   skipped: "the request switches reasoning off, or the message is of an older round",
   refused: "upstream refused the request with it, and accepted the request without it",
+  phase: "the message got back the phase that upstream emitted it with",
   degraded: "its id was left out, or a filler was added, so that upstream accepts the item without its reasoning",
 };
 const ASKED = {
@@ -34,7 +35,7 @@ const CAPTURED = {
   failed: "lost because of a bug in the proxy", refused: "nothing, because upstream refused",
 };
 const REPAIRS = {
-  duplicates: "exact copies are sent once",
+  duplicates: "the same reasoning twice in a row is sent once",
   hollow: "a bare id is completed with the captured item",
   foreign: "reasoning of another model or account is left out or replaced",
   unpaired: "both of two items that belong together are sent with their ids, or neither",

@@ -1,0 +1,143 @@
+"""Fair semaphore: units shared by tenants, none of which waits for all work of another."""
+
+import asyncio
+from collections import Counter, deque
+from typing import NamedTuple
+
+__all__ = ["FairSemaphore"]
+
+# Part of the units that one tenant may hold while another tenant waits.
+TENANT_SHARE = 0.75
+# Most waiters of one tenant.
+WAITING_MAX = 1024
+
+
+class _Waiter(NamedTuple):
+    """One caller that waits for units."""
+
+    units: int
+    granted: asyncio.Future[None]
+
+
+class FairSemaphore:
+    """
+    Counter of units with a bounded wait: round robin between tenants, in order within one tenant.
+
+    A tenant is skipped while it would hold more than three quarters and another one waits. The
+    next caller waits until enough units are free, so many small ones cannot starve a large one.
+
+    Attributes:
+        units: All units, held and free.
+    """
+
+    def __init__(self, units: int, spare: int = 0) -> None:
+        """
+        Start with all units free.
+
+        Args:
+            units: Number of units.
+            spare: Part of them that only `try_acquire` takes.
+        """
+        self.units = self._free = units
+        self._spare = spare
+        self._held: Counter[bytes] = Counter()
+        self._waiting: dict[bytes, deque[_Waiter]] = {}  # the next tenant is first
+
+    @property
+    def used(self) -> int:
+        """Number of held units."""
+        return self.units - self._free
+
+    @property
+    def is_contended(self) -> bool:
+        """Whether a caller waits."""
+        return bool(self._waiting)
+
+    @property
+    def waitable(self) -> int:
+        """Most units that one call of `acquire` can get."""
+        return self.units - self._spare
+
+    def try_acquire(self, tenant: bytes, units: int) -> bool:
+        """Take units at once, even if others wait; if too few are free, return False."""
+        if units > self._free:
+            return False
+        self._take(tenant, units)
+        return True
+
+    async def acquire(self, tenant: bytes, units: int, within_s: float) -> bool:
+        """
+        Take units, after a wait if need be.
+
+        Args:
+            tenant: Who takes them; b"" is a tenant, too.
+            units: How many.
+            within_s: Longest wait.
+
+        Returns:
+            False if they are not free in time, are more than `waitable`, or too many callers wait.
+        """
+        if units > self.waitable:
+            return False
+        if not self._waiting and units <= self._free - self._spare:
+            self._take(tenant, units)
+            return True
+        queue = self._waiting.get(tenant, ())
+        if len(queue) >= WAITING_MAX:
+            return False
+        waiter = _Waiter(units, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(tenant, deque()).append(waiter)
+        try:
+            await asyncio.wait([waiter.granted], timeout=within_s)
+        except BaseException:  # cancelled
+            if waiter.granted.done():
+                self.release(tenant, units)
+            else:
+                self._leave(tenant, waiter)
+            raise
+        if not waiter.granted.done():
+            self._leave(tenant, waiter)
+            return False
+        return True
+
+    def release(self, tenant: bytes, units: int) -> None:
+        """Free units that this tenant holds."""
+        self._free += units
+        self._held[tenant] -= units
+        if not self._held[tenant]:
+            del self._held[tenant]
+        self._grant()
+
+    def _take(self, tenant: bytes, units: int) -> None:
+        self._free -= units
+        self._held[tenant] += units
+
+    def _leave(self, tenant: bytes, waiter: _Waiter) -> None:
+        queue = self._waiting[tenant]
+        queue.remove(waiter)
+        if not queue:
+            del self._waiting[tenant]
+        self._grant()  # the next one may need fewer units
+
+    def _grant(self) -> None:
+        while self._waiting:
+            tenant = self._next()
+            queue = self._waiting[tenant]
+            waiter = queue[0]
+            if waiter.units > self._free - self._spare:
+                return
+            queue.popleft()
+            del self._waiting[tenant]
+            if queue:
+                self._waiting[tenant] = queue  # after the others
+            self._take(tenant, waiter.units)
+            waiter.granted.set_result(None)
+
+    def _next(self) -> bytes:
+        """Return the tenant that is next; one over its share only if all that wait are."""
+        share = TENANT_SHARE * self.units
+        for tenant, queue in self._waiting.items():
+            held = self._held[tenant]
+            if not held or held + queue[0].units <= share:
+                return tenant
+        return next(iter(self._waiting))

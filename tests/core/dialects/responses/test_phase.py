@@ -1,0 +1,160 @@
+"""Phase: a message that was emitted with one and comes back without gets it back, as emitted."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.dialects.responses.profiles import GENERIC
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.matching.matches import match_items
+from reasoning_replay.core.history.plan import Outcome
+
+from tests.core.dialects.responses.heal.played import cure_of
+from tests.core.dialects.responses.test_dialect import SCOPE, decided, dialect
+from tests.core.world import (
+    Item,
+    World,
+    answer,
+    body,
+    call,
+    input_of,
+    message,
+    nameless,
+    output,
+    reasoning,
+    user,
+)
+
+ASK, MORE = user("What is the weather in Paris?"), user("And tomorrow?")
+R1, R2 = reasoning("1"), reasoning("2")
+C1 = call("1")
+FIRST = message("1", "I will look at the weather in Paris first.", phase="commentary")
+LAST = message("2", "It is sunny in Paris today.", phase="final_answer")
+OTHER = message("3", "It is sunny in Paris today.")
+
+
+def bare(item: Item) -> Item:
+    """Return an item without its phase."""
+    return {name: value for name, value in item.items() if name != "phase"}
+
+
+EASY: Item = {"role": "assistant", "content": "It is sunny in Paris today."}
+
+# (items emitted, items sent, items that upstream receives)
+CASES = [
+    pytest.param([R1, LAST], [bare(LAST)], [R1, LAST], id="message"),
+    pytest.param([R1, LAST], [LAST], [R1, LAST], id="kept"),
+    pytest.param([R1, LAST], [R1, bare(LAST)], [R1, LAST], id="reasoning-replayed"),
+    pytest.param([LAST], [bare(LAST)], [LAST], id="without-reasoning"),
+    pytest.param(
+        [R1, FIRST, C1],
+        [nameless(bare(FIRST)), nameless(C1), output(C1)],
+        [nameless(R1), nameless(FIRST), nameless(C1), output(C1)],
+        id="ids-dropped",
+    ),
+    pytest.param(
+        [R1, FIRST, C1], [EASY, C1, output(C1)], [nameless(R1), EASY, nameless(C1), output(C1)],
+        id="another-text",
+    ),
+    pytest.param(
+        [R1, LAST], [EASY], [nameless(R1), EASY | {"phase": "final_answer"}], id="easy-form"
+    ),
+    pytest.param([R1, OTHER], [OTHER], [R1, OTHER], id="never-emitted"),
+    pytest.param(
+        [R1, bare(LAST) | {"phase": None}], [bare(LAST)], [R1, bare(LAST)], id="emitted-as-null"
+    ),
+    pytest.param(
+        [R1, bare(LAST) | {"note": {"phase": "x"}}], [bare(LAST)], [R1, bare(LAST)], id="deeper"
+    ),
+    pytest.param([R1, C1], [C1, output(C1)], [R1, C1, output(C1)], id="no-message"),
+]  # fmt: skip
+
+
+def world_of(*items: Item) -> World:
+    """Return a world that captured one response."""
+    world = World()
+    world.learn(body([ASK], store=False), list(items), store=False)
+    return world
+
+
+@pytest.mark.parametrize(("emitted", "sent", "want"), CASES)
+def test_a_dropped_phase_is_added(emitted: list[Item], sent: list[Item], want: list[Item]) -> None:
+    """It is the only change of the message, and it is counted."""
+    raw = body([ASK, *sent, MORE], store=False)
+    world = world_of(*emitted)
+    request = read_request(raw, {})
+    plan = plan_injection(request, match_items(request, world.recall(request)), GENERIC)
+
+    assert input_of(plan.apply(raw)) == [ASK, *want, MORE]
+    added = sum("phase" in item for item in want) - sum("phase" in item for item in sent)
+    assert plan.outcomes.get(Outcome.PHASE, 0) == added
+
+
+def test_another_model_gets_no_phase() -> None:
+    """Only the model that emitted it is known to accept it."""
+    world = world_of(LAST)
+    sent = [ASK, bare(LAST), MORE]
+    assert world.seen(body(sent, store=False, model="o4-mini")) == sent
+
+
+def test_a_profile_may_refuse_phases() -> None:
+    """Then the message stays as the client sent it."""
+    raw = body([ASK, bare(LAST), MORE], store=False)
+    request = read_request(raw, {})
+    matched = match_items(request, world_of(LAST).recall(request))
+    assert plan_injection(request, matched, replace(GENERIC, takes_phase=False)).edits == ()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Unknown parameter: 'input[2].phase'.",
+        "Additional properties are not allowed ('phase' was unexpected)",
+        'unknown field "phase"',
+    ],
+)
+def test_a_refused_phase_is_taken_out_and_remembered(said: str) -> None:
+    """The reasoning stays; the next request of that model has no phase, another scope's has."""
+    one = dialect()
+    capture = one.capture(decided(one, body([ASK], store=False), LookupResult()).origin)
+    capture.read(answer([R1, LAST], "resp_1", store=False))
+    turn = capture.snapshot(1).turn
+    assert turn is not None
+    held = LookupResult([turn])
+    given = body([ASK, bare(LAST), MORE], store=False)
+    sent = decided(one, given, held)
+    assert input_of(sent.body) == [ASK, R1, LAST, MORE]
+    assert sent.outcomes == {Outcome.INJECTED: 1, Outcome.PHASE: 1}
+
+    bodies = RefusedBodies(given, sent.body)
+    refusal = one.diagnose(400, b'{"error":{"message":%s}}' % _json(said))
+    assert (refusal.kind, refusal.member) == (RefusalKind.FIELD, "phase")
+    cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, held)
+    assert cured is not None
+    assert input_of(cured.body) == [ASK, R1, bare(LAST), MORE]
+    assert (cured.injected, cured.phases) == (1, 0)
+
+    one.learn(SCOPE, refusal, cured, "gpt-5.6-sol")
+    again = decided(one, given, held)
+    assert input_of(again.body) == [ASK, R1, bare(LAST), MORE]
+    assert Outcome.PHASE not in again.outcomes
+
+
+def test_another_cure_keeps_the_phases() -> None:
+    """They are counted, as far as the client did not send them."""
+    more: dict[str, Any] = {"given": [ASK, R2, FIRST, R1, bare(LAST), MORE]}
+    refused = Diagnosis(RefusalKind.FIELD, index=1, member="status")
+    found = cure_of(
+        World(), [ASK, R2 | {"status": "completed"}, FIRST, R1, LAST, MORE], refused, **more
+    )
+    assert found is not None
+    assert input_of(found.body) == [ASK, R2, FIRST, R1, LAST, MORE]
+    assert found.phases == 1
+
+
+def _json(text: str) -> bytes:
+    return b'"' + text.replace('"', '\\"').encode() + b'"'

@@ -1,0 +1,53 @@
+"""Phase, through the app: added, counted, taken out after a refusal, and switched off."""
+
+import pytest
+
+from tests.web.wire import ASK, MESSAGE, NEXT, RS, as_json, error, response, whole
+from tests.web.world import World, world
+
+PHASED = MESSAGE | {"phase": "final_answer"}
+OK = whole(b'{"ok":true}')
+REFUSED = "Unknown parameter: 'input[2].phase'."
+
+
+async def taught(w: World) -> None:
+    """Let the proxy capture a message with a phase."""
+    w.upstream.answers(whole(as_json(response(RS, PHASED))))
+    await w.turn(ASK)
+
+
+async def test_a_dropped_phase_is_added_and_counted() -> None:
+    """Each request of the conversation has it at the same place, so the prefix does not move."""
+    async with world() as w:
+        await taught(w)
+        w.upstream.answers(OK, OK)
+        got = await w.turn(ASK, MESSAGE, NEXT)
+        assert got.mark == "injected=1, phase=1"
+        first = w.sent()["input"]
+        assert first == [ASK, RS, PHASED, NEXT]
+        await w.turn(ASK, MESSAGE, NEXT, MESSAGE | {"id": "msg_2"}, NEXT)
+        assert w.sent()["input"][:4] == first
+        assert w.counted("items_total", outcome="phase") == 2
+
+
+async def test_a_refused_phase_is_taken_out_and_not_added_again() -> None:
+    """The reasoning stays, and the next request needs no second attempt."""
+    async with world() as w:
+        await taught(w)
+        w.upstream.answers(error(REFUSED, "input[2].phase"), OK, OK)
+        got = await w.turn(ASK, MESSAGE, NEXT)
+        assert (got.status, got.mark) == (200, "injected=1, healed=field")
+        assert w.sent()["input"] == [ASK, RS, MESSAGE, NEXT]
+        assert (await w.turn(ASK, MESSAGE, NEXT)).mark == "injected=1"
+        assert w.sent()["input"] == [ASK, RS, MESSAGE, NEXT]
+
+
+@pytest.mark.parametrize("more", [{"phase": "off"}, {"mode": "shadow"}])
+async def test_it_can_be_switched_off(more: dict[str, str]) -> None:
+    """The message stays as the client sent it."""
+    async with world(**more) as w:
+        await taught(w)
+        w.upstream.answers(OK)
+        await w.turn(ASK, MESSAGE, NEXT)
+        assert MESSAGE in w.sent()["input"]
+        assert w.counted("items_total", outcome="phase") == ("mode" in more)
