@@ -17,6 +17,7 @@ from tests.web.chat.completions import (
     chat,
     messages,
     refusal,
+    said,
     streamed,
 )
 from tests.web.wire import as_json, chunk, stream_head, whole
@@ -120,6 +121,40 @@ async def test_missing_reasoning_that_the_profile_left_out_is_injected(refused: 
         assert (got.mark or "").startswith("injected=1")
         assert "healed" not in (got.mark or "")
         assert len(w.upstream.received) == 4
+
+
+COUNTED = CALL | {"id": "call_0"}
+TWIN = [ASK, SAID | {"tool_calls": [COUNTED]}, RESULT | {"tool_call_id": "call_0"}]
+
+
+def twin(number: int, thought: str) -> bytes:
+    """Return one of several responses that differ in nothing but their ids and reasoning."""
+    message = SAID | {"tool_calls": [COUNTED], "reasoning_content": thought}
+    return whole(as_json(said(message) | {"id": f"chatcmpl-{number}"}))
+
+
+async def test_of_equal_turns_the_newest_is_injected_after_a_refusal_only() -> None:
+    """A request was answered twice. Nothing tells the turns apart, but upstream demands one."""
+    async with world() as w:
+        w.upstream.answers(twin(1, "first"), twin(2, "second"), DONE, refusal(PASSED_BACK), DONE)
+        await chat(w, ASK)
+        await chat(w, ASK)
+        got = await chat(w, *TWIN)
+        assert (got.mark, messages(w)) == ("injected=0, ambiguous=1", TWIN)
+        got = await chat(w, *TWIN)
+        assert got.mark == "injected=1, ambiguous=1, healed=lacks_reasoning"
+        assert (messages(w, 3), messages(w)[1]["reasoning_content"]) == (TWIN, "second")
+
+
+async def test_of_turns_after_other_histories_none_is_injected_after_a_refusal() -> None:
+    """The head of the history was cut, so either turn may be meant: the refusal is passed on."""
+    async with world() as w:
+        w.upstream.answers(twin(1, "first"), twin(2, "second"), refusal(PASSED_BACK))
+        await chat(w, NEXT, ASK)
+        await chat(w, {"role": "user", "content": "Hello?"}, ASK)
+        got = await chat(w, *TWIN)
+        assert (got.status, got.mark) == (400, "injected=0, ambiguous=1")
+        assert len(w.upstream.received) == 3
 
 
 @pytest.mark.parametrize("refused", REFUSED[:3])

@@ -85,6 +85,23 @@ async def test_a_block_that_is_not_accepted_is_taken_back_and_never_sent_again(
         assert len(w.upstream.received) == 4
 
 
+async def test_of_equal_turns_the_newest_is_injected_after_a_refusal_only() -> None:
+    """A request was answered twice. Nothing tells the turns apart, but upstream demands one."""
+    call = CALL | {"id": "toolu_0"}
+    output = {"type": "tool_result", "tool_use_id": "toolu_0", "content": "7 degrees"}
+    lost = [ASK, {"role": "assistant", "content": [call]}, {"role": "user", "content": [output]}]
+    newer = THOUGHT | {"thinking": "Better twice.", "signature": "EpMDCkYJ=="}
+    async with world() as w:
+        twins = answer(THOUGHT, call), answer(newer, call, number=2)
+        w.upstream.answers(*twins, DONE, refusal(EXPECTED), DONE)
+        await send(w, ASK)
+        await send(w, ASK)
+        assert (await send(w, *lost)).mark == "injected=0, ambiguous=1"
+        got = await send(w, *lost)
+        assert (got.status, messages(w, 3)) == (200, lost)
+        assert messages(w)[1]["content"] == [newer, call]
+
+
 async def test_a_type_that_a_model_of_a_cloud_does_not_accept_is_remembered() -> None:
     """The path alone names the model; another model at this upstream is not affected."""
     async with world(base="") as w:

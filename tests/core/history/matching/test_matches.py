@@ -15,6 +15,7 @@ from tests.core.world import (
     drawn,
     dropped,
     message,
+    nameless,
     output,
     reasoning,
     search,
@@ -624,3 +625,25 @@ def test_reordered_items_of_a_turn_are_matched_only_by_their_ids() -> None:
     found = match_items(request, world.recall(request))
 
     assert {n: match.k for n, match in found.matches.items()} == {1: 2, 3: 0}
+
+
+@pytest.mark.parametrize(
+    ("heads", "is_refused", "want"),
+    [
+        pytest.param(([], []), False, [], id="not-refused"),
+        pytest.param(([], []), True, [2], id="newest"),
+        pytest.param(([MORE], [user("Hello?")]), True, [], id="other-histories"),
+    ],
+)
+def test_of_equal_turns_the_newest_is_taken_after_a_refusal_only(
+    heads: tuple[list[Item], list[Item]], want: list[int], *, is_refused: bool
+) -> None:
+    """Nothing visible tells them apart, so the newest may be used if upstream demands one."""
+    world, said = World(), nameless(A2)
+    for n, head in enumerate(heads, 1):
+        world.learn(body([*head, ASK]), [reasoning(f"{n}"), said])
+    request = read_request(body([ASK, said, user("Thanks.")]), {})
+    found = match_items(request, world.recall(request), anew=is_refused)
+
+    assert [match.turn.created_ms for match in found.matches.values()] == want
+    assert found.ambiguous == ({1} if not want else set())

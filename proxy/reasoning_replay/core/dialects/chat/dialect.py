@@ -150,7 +150,8 @@ class ChatDialect:
         if scope is not None:
             held = self._refusals.without_refused(scope, found)
             policy = replace(policy, refused=self._refusals.learnt(scope, given.model).refused)
-        plan = plan_injection(given, match_items(given, held), replace(policy, demands=True))
+        matched = match_items(given, held, anew=True)
+        plan = plan_injection(given, matched, replace(policy, demands=True))
         planned = plan.apply(given.body)
         return cure(RefusedChat(sent, given, refusal, planned, found.turns, self._fills))
 

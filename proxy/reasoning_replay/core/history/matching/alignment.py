@@ -41,13 +41,21 @@ class Alignment:
         by_content, by_whole, children: Turns by the content of their items, by `Context.whole`, and
             by the id of their parent.
         parentless: Turns without a known parent (`Turn.lacks_parent`).
+        is_refused: Whether upstream refused the request.
     """
 
-    def __init__(self, request: RequestHistory[HistoryItem], looked_up: LookupResult) -> None:
+    def __init__(
+        self,
+        request: RequestHistory[HistoryItem],
+        looked_up: LookupResult,
+        *,
+        is_refused: bool = False,
+    ) -> None:
         """Prepare the matching of a request; `begin` makes the blocks."""
         self.request = request
         self.places = request.places
         self.crowded = looked_up.crowded
+        self.is_refused = is_refused
         self.matches: dict[int, Match] = {}
         self.ambiguous: set[int] = set()
         self.known = Candidates(looked_up.turns)

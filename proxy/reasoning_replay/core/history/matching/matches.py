@@ -70,7 +70,8 @@ def match_items(
         request: The parsed request. If it names the previous response, upstream has the history up
             to that response, and only later turns are matched.
         looked_up: Result of the lookup; turns in any order.
-        anew: Whether to ignore earlier decisions about older items, because upstream refused them.
+        anew: Whether upstream refused the request. Then earlier decisions about older items are
+            ignored; and of turns with the same items after the same history, the newest is taken.
 
     Returns:
         The matches. Each captured item occurs at most once; contradictory evidence is no match.
@@ -79,7 +80,7 @@ def match_items(
         crowded = looked_up.crowded
         seen = _NOTHING_SEEN if request.run and not request.is_stateful else None
         return Matches(ambiguous=set(crowded - {RESPONSE}), seen=seen)
-    found = Alignment(request, looked_up)
+    found = Alignment(request, looked_up, is_refused=anew)
     seen = None
     is_all = found.settle()
     if not is_all or (is_remembered(found) and not anew):

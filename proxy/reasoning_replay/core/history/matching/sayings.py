@@ -92,6 +92,8 @@ def _explain(found: Alignment, block: Block) -> None:
     left = [one for one in explained if one.weight == best.weight or one.may_be_as_good(best)]
     tie = max(one.tie for one in left)
     left = [one for one in left if one.tie == tie]
+    if found.is_refused and _are_equal(left):
+        left = [max(left, key=lambda one: one.turn.created_ms)]
     if not any(
         (one.is_kin and one.is_in_step) or is_plain(found, block, *one.path[block.number])
         for one in left
@@ -108,6 +110,17 @@ def _explain(found: Alignment, block: Block) -> None:
         found.ambiguous.add(found.blocks[number].places[0])
     for number, (turn, pairs) in common.items():
         found.give(found.blocks[number], turn, pairs)
+
+
+def _are_equal(left: list[_Explanation]) -> bool:
+    """
+    Return whether turns said the same after the same history.
+
+    Nothing visible tells them apart, for example if a request was answered twice. Upstream demands
+    some reasoning there, and the newest of them fits as well as any other.
+    """
+    said = {tuple((item.type, item.name, item.content) for item in one.turn.items) for one in left}
+    return len(said) == 1 and all(is_same_history for *_, is_same_history in (o.tie for o in left))
 
 
 def _explanation(
