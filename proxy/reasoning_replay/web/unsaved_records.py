@@ -11,6 +11,7 @@ RETRIED = 256
 RETRIED_PER_NEW = 8
 
 _Lot = tuple[dict[bytes, bytes], dict[bytes, None]]  # records and keys
+_NOTHING: _Lot = ({}, {})
 
 
 @dataclass(slots=True)
@@ -29,8 +30,11 @@ class UnsavedRecords:
         """Add records, and those keys that were not added before."""
         new_records, new_keys = self._new
         new_records |= records
-        new_keys |= dict.fromkeys(key for key in keys if key not in self._known)
-        self._known.update(new_keys)
+        added = dict.fromkeys(keys)
+        for key in self._known & added.keys():
+            del added[key]
+        new_keys |= added
+        self._known.update(added)
 
     def take(self, *, is_last: bool) -> _Lot:
         """
@@ -55,4 +59,4 @@ class UnsavedRecords:
 
     def __bool__(self) -> bool:
         """Whether there is anything to save."""
-        return any(self._new) or any(self._failed)
+        return self._new != _NOTHING or self._failed != _NOTHING

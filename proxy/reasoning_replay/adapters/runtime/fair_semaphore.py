@@ -1,7 +1,7 @@
 """Fair semaphore: units shared by tenants, none of which waits for all work of another."""
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from typing import NamedTuple
 
 __all__ = ["FairSemaphore"]
@@ -40,7 +40,7 @@ class FairSemaphore:
         """
         self.units = self._free = units
         self._spare = spare
-        self._held: Counter[bytes] = Counter()
+        self._held: dict[bytes, int] = {}
         self._waiting: dict[bytes, deque[_Waiter]] = {}  # the next tenant is first
 
     @property
@@ -103,14 +103,17 @@ class FairSemaphore:
     def release(self, tenant: bytes, units: int) -> None:
         """Free units that this tenant holds."""
         self._free += units
-        self._held[tenant] -= units
-        if not self._held[tenant]:
+        left = self._held[tenant] - units
+        if left:
+            self._held[tenant] = left
+        else:
             del self._held[tenant]
-        self._grant()
+        if self._waiting:
+            self._grant()
 
     def _take(self, tenant: bytes, units: int) -> None:
         self._free -= units
-        self._held[tenant] += units
+        self._held[tenant] = self._held.get(tenant, 0) + units
 
     def _leave(self, tenant: bytes, waiter: _Waiter) -> None:
         queue = self._waiting[tenant]
@@ -137,7 +140,7 @@ class FairSemaphore:
         """Return the tenant that is next; one over its share only if all that wait are."""
         share = TENANT_SHARE * self.units
         for tenant, queue in self._waiting.items():
-            held = self._held[tenant]
+            held = self._held.get(tenant, 0)
             if not held or held + queue[0].units <= share:
                 return tenant
         return next(iter(self._waiting))

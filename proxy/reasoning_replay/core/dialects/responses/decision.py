@@ -66,9 +66,9 @@ class RequestPlanner:
     def profile_for(self, scope: bytes, model: str) -> Profile:
         """Return the profile of the upstream, less what it refused within the last hour."""
         profile = self._settings.profile
-        if profile.takes_phase and self._refusals.is_refused(
-            scope, RefusalKind.FIELD, family(model)
-        ):
+        if not (profile.takes_phase and self._refusals.knows_tenant(scope)):
+            return profile
+        if self._refusals.is_refused(scope, RefusalKind.FIELD, family(model)):
             return replace(profile, takes_phase=False)
         return profile
 

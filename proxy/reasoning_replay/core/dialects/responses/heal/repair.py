@@ -24,7 +24,6 @@ from reasoning_replay.core.dialects.responses.heal.reasoning_index import (
 )
 from reasoning_replay.core.dialects.responses.heal.unpaired import pair
 from reasoning_replay.core.dialects.responses.id_policy import in_form
-from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
@@ -87,7 +86,13 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     pieces = pieces_of(request)
     counts: dict[Repair, int] = {}
     if Repair.DUPLICATES in allowed and profile.checks_pairs:
-        copies = {piece for before, piece in pairwise(pieces) if is_again(before.item, piece.item)}
+        # Only reasoning never follows itself. A call, a message or an output may: where ids follow
+        # from the content, two equal ones are two items.
+        copies = {
+            piece
+            for before, piece in pairwise(pieces)
+            if piece.is_reasoning and piece.item.raw == before.item.raw
+        }
         counts[Repair.DUPLICATES] = len(copies)
         pieces = [piece for piece in pieces if piece not in copies]
     thoughts = ReasoningIndex(turns)
@@ -121,20 +126,13 @@ def is_sound(request: Request) -> bool:
     """
     if not (request.places and request.has_reasoning):
         return True
-    items = [place.item for place in request.places]
-    if items[-1].is_reasoning or any(item.is_id_alone for item in items):
-        return False
-    return not any(is_again(before, item) for before, item in pairwise(items))
-
-
-def is_again(before: ResponsesItem, item: ResponsesItem) -> bool:
-    """
-    Return whether an item is the one before it once more.
-
-    Only reasoning never follows itself. A call, a message or an output may: where ids follow from
-    the content, two equal ones are two items.
-    """
-    return item.is_reasoning and item.raw == before.raw
+    before = b""
+    for place in request.places:
+        item = place.item
+        if item.is_id_alone or (item.raw == before and item.is_reasoning):
+            return False
+        before = item.raw
+    return not item.is_reasoning
 
 
 def _less_dangling(pieces: list[InputPiece]) -> list[InputPiece]:
