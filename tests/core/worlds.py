@@ -1,21 +1,38 @@
 """
 Random worlds: conversations of one tenant, played through the core and checked against the truth.
 
-    python -m tests.core.worlds FIRST LAST
+    python -m tests.core.worlds FIRST LAST [--new [HABIT ...] | --each | --shapes] [--strict]
 
-plays the worlds with these numbers. For each kind of client it prints the share of due reasoning
-that was injected, the number of wrong injections, and the number of times that a prefix moved. An
-injection that cannot be distinguished from the right one counts as `twins`, not as wrong. The exit
-status is 1 if an injection was wrong or a prefix moved.
+plays the worlds with these numbers; with `--new` some clients have new habits, or most have the
+ones named; with `--each` these worlds are played for each new habit alone; with `--shapes` each
+client has one to four habits. For each kind of client it prints
+
+- the reasoning that is due, and the share of it that was injected
+- wrong: injections ahead of an item that the reasoning did not lead to
+- part: the same, but the own turn is known and explains the whole block, and the other one has more
+- twins: the same, but nothing distinguishes them: the client would send the same request if the
+  other response were its own
+- cut: the same, but only because the client left a part of its history out, and its own turn is
+  unknown; guess: its own turn is known
+- hint: the same, but the names of the conversations differ, which clients may change
+- named: the own turn is unknown, and an id that looks random and the content are those of the other
+  response; only another history tells, as clients have that rewrite messages
+- moved: requests of a client that only appends, which do not begin as the one before them did
+- refused: requests that pass without injection, but not with it where an upstream wants each
+  reasoning item directly ahead of what it led to
+
+The exit status is 1 if an injection was wrong or a prefix moved; with `--strict` also if there was
+a guess, a part, or a refusal.
 """
 
+import argparse
 import json
 import os
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import dropwhile, takewhile, zip_longest
+from itertools import dropwhile, takewhile
 from random import Random
 from typing import Any
 
@@ -28,14 +45,29 @@ from reasoning_replay.core.history.matching.joining import join
 from reasoning_replay.core.history.matching.matches import Matches, match_items, parent_of
 from reasoning_replay.core.history.request_history import RequestHistory
 
+from tests.core.habits import (
+    ALL_HABITS,
+    CLEAN,
+    NEW_HABITS,
+    OF_WORLDS,
+    Habits,
+    Said,
+    hashed,
+    kept,
+    saying,
+)
 from tests.core.world import Item, World, answer
 
 __all__ = [
+    "CLEAN_ONES",
     "COUNT",
+    "FEW",
     "HEX",
     "MODEL",
+    "NOTHING_NEW",
     "Conversation",
     "Habits",
+    "New",
     "RandomWorld",
     "Said",
     "main",
@@ -64,124 +96,53 @@ HEX = "0123456789abcdef"
 LETTERS = "abcdefghijklmnop "
 SHAPES = ("R C", "R C", "R M C", "R C C", "R M", "C", "R C R C", "R M M")
 CHAT_SHAPES = ("R M", "R M", "M")
-HEAD = f"{'client':<32}{'due':>9}{'injected':>10}{'share':>8}{'wrong':>7}{'twins':>7}{'moved':>7}"
+HEAD = f"{'client':<32}{'due':>9}{'injected':>10}{'share':>8}"
+FOUND = ("wrong", "part", "guess", "twins", "cut", "hint", "named", "moved", "refused")
+# What is a fault, and what will be one.
+FAULTS, LATER = frozenset({"wrong", "moved"}), frozenset({"part", "guess", "refused"})
+LONG = 64  # characters; the frame may change around such a text
 WORDS = {
     "message": ("Done.", "OK", "Sunny."),
     "call": ("{}", '{"q":"x"}'),
     "user": ("Hi", "continue", "yes"),
     "output": ("ok", ""),
 }
+STOCK = (
+    "I'm sorry, but I can't help with that request. If you have another question, I'm happy to.",
+    "Is there anything else that I can help you with today? Just let me know, and I'll see to it.",
+    "I have looked into this, and everything that you asked for has been done. All tests pass now.",
+)
+POOL = {
+    "message": STOCK[:2],
+    "call": tuple(
+        json.dumps({"q": f"the release notes of version {n}, in full, please"}) for n in "12"
+    ),
+    "user": tuple(f"Please deploy the {name} service, and tell me when it is up." for name in "ab"),
+    "output": ("The deployment has finished, and all of the checks have passed by now.",),
+}
+# Sizes of worlds: with recurring ids, and of batches.
+NAMES = ("id", "call_id")
+CROWDS, BATCHES = (4, 8, 12), (8, 12, 20, 50)
+USUAL, SOMETIMES, OFTEN = 0.05, 0.2, 0.7  # shares of the clients that have a new habit
 
 
 @dataclass(frozen=True)
-class Habits:
+class New:
     """
-    Habits of one client and its upstream.
+    Choice of new habits.
 
     Attributes:
-        ids: `kept` or `dropped`, where the API does not demand them.
-        naming: Ids are drawn at `random`, `counted`, or `call_0` in every response (`zero`).
-        words, user_words: Short and `common`, long and `rare`, `mixed`, or always the `same`.
-        window: Number of the user's messages that are sent; 0: all.
-        cut: Number of items that are sent, even if a turn is split; 0: all.
-        frame: Instructions: `none`, the `same`, a `clock`, or a `dev_clock` in a developer item.
-        environment: A message of the application: `none`, at the `head`, or before the `newest`
-            message of the user; or passages (`retrieval`) inside that message.
-        bypass, fails, loses: Share of exchanges that bypass the proxy, whose lookup fails, or
-            after which the store loses a turn.
-        retry, fork: Share of requests that are sent twice, or that continue from an earlier turn.
-        name: Whether the conversation has a name (`prompt_cache_key`) of its `own`, one that is
-            `shared` with others, or `none`.
-        is_twin: Whether it repeats the words of the conversation before it.
-        clears: Whether old outputs of tools are cleared.
-        drops: Whether messages before calls are left out.
-        renumbers: Whether calls are renumbered in each request.
-        renames: How a client replaces ids of calls for good, by random ones: "" not at all, in the
-            form of `upstream`, or in its `own`.
-        rewrites: Whether messages of the model lose their full stop.
-        interleaves: Whether each output follows its call.
+        shares: Share of the clients that have each, or of the worlds.
+        has_shapes: Whether each client has one to four habits, of all.
     """
 
-    ids: str
-    naming: str
-    words: str
-    user_words: str
-    has_tools: bool
-    window: int
-    frame: str
-    environment: str
-    bypass: float
-    fails: float
-    retry: float
-    fork: float
-    name: str
-    clears: bool
-    rewrites: bool
-    interleaves: bool
-    cut: int = 0
-    loses: float = 0
-    drops: bool = False
-    renumbers: bool = False
-    renames: str = ""
-    is_twin: bool = False
-
-    @property
-    def only_appends(self) -> bool:
-        """Whether each request begins with the previous one."""
-        changes = self.window or self.cut or self.clears or self.frame == "dev_clock"
-        return not changes and self.environment == "none"
-
-    @property
-    def ids_are_certain(self) -> bool:
-        """Whether its ids identify each item."""
-        return self.ids == "kept" and self.naming == "random"
-
-    @property
-    def kinds(self) -> list[str]:
-        """The kinds of clients that it counts as."""
-        return [
-            f"{'tool loop' if self.has_tools else 'plain chat'}, ids {self.ids}",
-            f"ids that are {self.naming}" if self.naming != "zero" else "call_0 in every response",
-            "sliding window" if self.window else "head cut" if self.cut else "whole history",
-            f"frame: {self.frame}",
-            f"environment: {self.environment}",
-            *(["old outputs cleared"] if self.clears else []),
-            *(["messages rewritten"] if self.rewrites else []),
-            *(["messages before calls dropped"] if self.drops else []),
-            *(["calls renumbered"] if self.renumbers else []),
-            *([f"calls renamed: {self.renames}"] if self.renames else []),
-            *(["a twin of another"] if self.is_twin else []),
-            *(["users say the same"] if self.user_words == "same" else []),
-            *([f"name: {self.name}"] if self.name != "none" else []),
-            *(["outputs interleaved"] if self.interleaves else []),
-            *(["answered twice"] if self.retry else []),
-            *(["some turns unknown"] if self.bypass else []),
-            *(["some lookups fail"] if self.fails else []),
-            *(["some turns lost"] if self.loses else []),
-        ]
+    shares: Mapping[str, float] = field(default_factory=dict)
+    has_shapes: bool = False
 
 
-@dataclass
-class Said:
-    """
-    One item of a history.
-
-    Attributes:
-        item: The item as upstream or the client wrote it.
-        kind: R, M or C of the model; U, O, E or F of the client (user, output, environment, frame).
-        response, k: Response and index in it; -1 for an item of the client.
-    """
-
-    item: Item
-    kind: str
-    response: int = -1
-    k: int = -1
-
-    @property
-    def visible(self) -> tuple[object, ...]:
-        """Its content without names."""
-        keys = ("type", "role", "content", "arguments", "output", "name")
-        return tuple(json.dumps(self.item.get(key)) for key in keys)
+NOTHING_NEW = New()
+FEW = New(dict.fromkeys(NEW_HABITS, USUAL))
+CLEAN_ONES = New(dict.fromkeys(CLEAN, SOMETIMES))
 
 
 @dataclass
@@ -194,6 +155,9 @@ class Conversation:
         words_of: Number of the first conversation with the same words.
         has_twin: Whether it is a twin or has one.
         seen: The input that upstream received last.
+        asked: Number of its exchanges.
+        ahead: The conversation that this one repeats later, if it does.
+        lag: Number of exchanges that the other one is ahead when this one begins.
     """
 
     number: int
@@ -204,6 +168,9 @@ class Conversation:
     history: list[Said] = field(default_factory=list)
     counted: int = 0
     seen: list[str] | None = None
+    asked: int = 0
+    ahead: "Conversation | None" = None
+    lag: int = 0
 
 
 class RandomWorld(World):
@@ -214,38 +181,80 @@ class RandomWorld(World):
         counts: (outcome, kind of client) -> how often; the kind "all" is every client.
         faults: Descriptions of wrong injections and moved prefixes.
         shapes: Responses that a model with tools gives.
+        faulty: Outcomes that are faults.
+        cannot: New habits that make no sense in this dialect.
+        wants_followers: Whether an upstream may want each reasoning item ahead of what it led to.
     """
 
     shapes: tuple[str, ...] = SHAPES
 
-    def __init__(self, number: int) -> None:
+    faulty = FAULTS
+    cannot: frozenset[str] = frozenset()
+    wants_followers = True
+
+    def __init__(self, number: int, new: New = NOTHING_NEW) -> None:
         super().__init__()
         self.random = Random(number)  # noqa: S311 - random, and the same each time
         self.counts: Counter[tuple[str, str]] = Counter()
         self.faults: list[str] = []
         self._emitted: dict[int, list[Said]] = {}
         self._asked: dict[int, tuple[object, ...]] = {}  # what was visible to a response
+        self._before: dict[int, list[Said]] = {}  # its client's history
+        self._name_of: dict[int, str] = {}  # of its conversation
         self._words_of: dict[int, int] = {}  # as in `Conversation`
+        self._owners: dict[str, set[int]] = defaultdict(set)  # random id -> responses that gave it
         self._captured: set[int] = set()
         self._turn_ids: dict[int, bytes] = {}
         self._seen: dict[int, list[str] | None] = {}  # input for a response
         self._clock = 0
         self._rarely = Random(f"rarely {number}")  # noqa: S311 - as above
+        self._newly = Random(f"new {number}")  # noqa: S311 - as above
+        self._openings: dict[int, list[Said]] = {}  # words of -> what an application begins with
         self._people: list[Conversation] = []
-        for n in range(CONVERSATIONS):
-            one = Conversation(n, self._rare(self._habits()), self.random, n)
-            if n and one.habits.is_twin:
-                before = self._people[-1]
-                one.words_of, one.habits = before.words_of, replace(before.habits, is_twin=True)
-                for each in (before, one):
-                    each.has_twin = True
-                    each.dice = Random(f"{number} {one.words_of}")  # noqa: S311 - as above
+        shared, size = self._of_world(new)
+        for n in range(size):
+            habits = self._with(self._with_new(self._rare(self._habits()), new), shared)
+            if shared & {"batch"} and n:
+                habits = self._people[0].habits  # one program
+            one = Conversation(n, habits, self.random, n)
+            if n and (one.habits.is_twin or one.habits.is_late) and "batch" not in shared:
+                self._make_twins(self._people[-1], one, number)
+            else:
+                one.habits = replace(one.habits, is_late=False)
             self._people.append(one)
 
+    def _make_twins(self, before: Conversation, one: Conversation, number: int) -> None:
+        is_late = one.habits.is_late and not before.has_twin
+        if is_late:
+            before.habits = NEW_HABITS["late"](before.habits, self._newly)
+            one.ahead, one.lag = before, self._newly.choice((1, 2, 4))
+        one.words_of, one.habits = before.words_of, replace(before.habits, is_twin=True)
+        for each in (before, one):
+            each.has_twin = True
+            each.dice = Random(f"{number} {one.words_of}")  # noqa: S311 - as above
+
+    @property
+    def size(self) -> int:
+        """Number of its conversations."""
+        return len(self._people)
+
     def play(self, steps: int = STEPS) -> None:
-        """Play this number of steps, each in a random conversation."""
-        for _ in range(steps):
-            self._step(self.random.choice(self._people))
+        """Play this number of steps, each in a random conversation; a batch begins at once."""
+        if self._people[0].habits.batch:
+            for one in self.random.sample(self._people, len(self._people)):
+                self._step(one)
+            steps = 3 * len(self._people)
+        for _ in range(max(steps, 4 * len(self._people)) if len(self._people) > 4 else steps):
+            self._step(self._whose_turn(self.random.choice(self._people)))
+
+    def _whose_turn(self, one: Conversation) -> Conversation:
+        """Return the conversation, or the one that it waits for: a late twin is never ahead."""
+        if one.ahead is not None and one.asked >= one.ahead.asked - one.lag * (not one.asked):
+            return one.ahead
+        later = [each for each in self._people if each.ahead is one]
+        if later and later[0].lag <= one.asked and later[0].asked < one.asked:
+            return later[0]
+        return one
 
     # The clients.
 
@@ -286,10 +295,39 @@ class RandomWorld(World):
             user_words="same" if "users_same" in given else habits.user_words,
         )
 
+    def _of_world(self, new: New) -> tuple[frozenset[str], int]:
+        """Return the new habits of all clients, and their number."""
+        shares = dict.fromkeys(OF_WORLDS, USUAL) if new.has_shapes else new.shares
+        given = {name for name in OF_WORLDS if name in shares}
+        shared = {name for name in sorted(given) if self._newly.random() < shares[name]}
+        recurring = sorted(shared - {"batch"})
+        if recurring:
+            shared -= set(recurring) - {self._newly.choice(recurring)}
+        if "batch" in shared:
+            return frozenset(shared), self._newly.choice(BATCHES)
+        return frozenset(shared), self._newly.choice(CROWDS) if shared else CONVERSATIONS
+
+    def _with_new(self, habits: Habits, new: New) -> Habits:
+        """Return the habits of one client with new ones."""
+        if new.has_shapes:
+            names = sorted(ALL_HABITS.keys() - OF_WORLDS - self.cannot)
+            given = self._newly.sample(names, self._newly.randint(1, 4))
+        else:
+            names = sorted(new.shares.keys() - OF_WORLDS - self.cannot)
+            given = [name for name in names if self._newly.random() < new.shares[name]]
+        return self._with(habits, given)
+
+    def _with(self, habits: Habits, names: Iterable[str]) -> Habits:
+        for name in sorted(names):
+            habits = ALL_HABITS[name](habits, self._newly)
+        return habits
+
     def _step(self, one: Conversation) -> None:
         habits, history = one.habits, one.history
+        one.asked += 1
         if not history:
-            history.append(self._user(one))
+            history += self._opening(one)
+            history.append(self._first(one))
         users = [n for n, said in enumerate(history) if said.kind == "U"]
         if self._happens(habits.fork) and len(users) > 1:
             del history[self.random.choice(users[1:]) :]
@@ -309,12 +347,40 @@ class RandomWorld(World):
             text = self._words(one, "output", habits.user_words)
             output = {"type": "function_call_output", "call_id": each.item["call_id"]}
             history.append(Said({**output, "output": text}, "O"))
-        if not calls:
+        if not calls and not (habits.resubmits and one.dice.random() < 0.5):
             history.append(self._user(one))
 
     def _user(self, one: Conversation) -> Said:
         text = self._words(one, "user", one.habits.user_words)
         return Said({"role": "user", "content": text}, "U")
+
+    def _first(self, one: Conversation) -> Said:
+        """Return the first message; in a batch all may have the same."""
+        if one.habits.batch == "shared":
+            return Said({"role": "user", "content": f"Judge this answer: {LETTERS * 5}"}, "U")
+        return self._user(one)
+
+    def _opening(self, one: Conversation) -> list[Said]:
+        """Return what the application writes ahead, in words that the model said elsewhere."""
+        if one.habits.opens and one.words_of not in self._openings:
+            heard = [
+                (self._before[each.response][-1], each)
+                for its in self._emitted.values()
+                for each in its
+                if each.kind == "M"
+                and [e.kind for e in its] == ["R", "M"]
+                and self._before[each.response][-1].kind == "U"
+                and self._words_of[each.response] != one.words_of
+            ]
+            default = (
+                Said({"role": "user", "content": "Who are you?"}, "U"),
+                Said(saying(STOCK[0]), "M"),
+            )
+            asked, said = self._newly.choice(heard) if heard else default
+            example = Said(saying(said.item["content"][0]["text"]), "M")
+            is_example = one.habits.opens == "example"
+            self._openings[one.words_of] = [asked, example] if is_example else [example]
+        return list(self._openings.get(one.words_of, ())) if one.habits.opens else []
 
     def _sent(self, one: Conversation) -> tuple[list[Said], dict[str, Any]]:
         """Return the items that a client sends, and the other fields of its request."""
@@ -330,6 +396,8 @@ class RandomWorld(World):
             items.insert(newest, environment)
         elif habits.environment == "head":
             items.insert(0, environment)
+        elif habits.environment == "end":
+            items.append(environment)
         if habits.frame == "dev_clock":
             developer = {"type": "message", "role": "developer", "content": f"now {now}"}
             items.insert(0, Said(developer, "F"))
@@ -337,41 +405,17 @@ class RandomWorld(World):
         if habits.frame in ("same", "clock"):
             more["instructions"] = "Be good." if habits.frame == "same" else f"It is {now}."
         if habits.name != "none":
-            more["prompt_cache_key"] = f"{one.number}" if habits.name == "own" else "one for all"
+            more["prompt_cache_key"] = self._name(one)
         return items, more
+
+    @staticmethod
+    def _name(one: Conversation) -> str:
+        names = {"own": f"{one.number}", "shared": "one for all", "none": ""}
+        return names[one.habits.name]
 
     def _kept(self, one: Conversation) -> list[Said]:
         """Return the part of its history that a client kept."""
-        habits = one.habits
-        items = [said for said in one.history if said.kind != "R"]
-        if habits.renumbers:
-            items = _renumbered(items)
-        if habits.interleaves:
-            items = _interleaved(items)
-        users = [n for n, said in enumerate(items) if said.kind == "U"]
-        if habits.window:
-            items = items[users[-habits.window :][0] :]
-        if habits.cut:
-            items = items[-habits.cut :]
-        if habits.drops:
-            items = [one for one, after in zip_longest(items, items[1:]) if not _leads(one, after)]
-        outputs = [n for n, said in enumerate(items) if said.kind == "O"]
-        return [
-            Said(self._rewritten(said, habits, is_old=n in outputs[:-2]), *_origin(said))
-            for n, said in enumerate(items)
-        ]
-
-    @staticmethod
-    def _rewritten(said: Said, habits: Habits, *, is_old: bool) -> Item:
-        item = said.item
-        if habits.ids == "dropped" and said.response >= 0:
-            item = {key: value for key, value in item.items() if key != "id"}
-        if habits.clears and is_old:
-            item = {**item, "output": "[cleared]"}
-        if habits.rewrites and said.kind == "M":
-            (part,) = item["content"]
-            item = {**item, "content": [{**part, "text": part["text"].rstrip(".")}]}
-        return item
+        return kept(one.habits, one.history)
 
     # The wire format.
 
@@ -415,9 +459,13 @@ class RandomWorld(World):
         habits = one.habits
         self.responses += 1
         this, calls = self.responses, 0
-        self._words_of[this] = one.words_of
+        self._words_of[this], self._name_of[this] = one.words_of, self._name(one)
+        self._before[this] = list(one.history)
         said: list[Said] = []
         shape = one.dice.choice(self.shapes if habits.has_tools else CHAT_SHAPES)
+        again = one.history[-1] if habits.resubmits and one.history[-1].kind == "M" else None
+        if again:
+            shape = one.dice.choice(("R M C", "R M C", "R M"))
         for k, kind in enumerate(shape.split()):
             if kind == "R":
                 blob = {"encrypted_content": f"{this}.{k}", "summary": []}
@@ -425,18 +473,46 @@ class RandomWorld(World):
             elif kind == "C":
                 words = self._words(one, "call", habits.words)
                 arguments = words if words.startswith("{") else json.dumps({"q": words})
-                is_zero = habits.naming == "zero"
-                name = self.zero_name(one, calls) if is_zero else self._named(one, "call", 8)
+                name = self._call_id(one, calls, arguments)
                 calls += 1
                 call = {"type": "function_call", "name": "tool", "call_id": name}
-                item = {"id": self._named(one, "fc", 16), **call, "arguments": arguments}
+                item = {"id": self._id(one, "fc", arguments), **call, "arguments": arguments}
+            elif again and one.dice.random() < 0.7:
+                text = again.item["content"][0]["text"]
+                item = {"id": self._id(one, "msg", text), **saying(text)}
             else:
-                part = {"type": "output_text", "text": self._words(one, "message", habits.words)}
-                message = {"type": "message", "role": "assistant", "content": [part]}
-                item = {"id": self._named(one, "msg", 16), **message}
+                text = self._words(one, "message", habits.words)
+                item = {"id": self._id(one, "msg", text), **saying(text)}
             said.append(Said(item, kind, this, k))
         self._emitted[this] = said
+        looks_random = habits.naming == "random" and habits.recurs in ("", "seeded", "hashed")
+        for each in said if looks_random else ():
+            for key in NAMES:
+                if key in each.item:
+                    self._owners[each.item[key]].add(this)
         return said
+
+    def _call_id(self, one: Conversation, n: int, arguments: str) -> str:
+        """Return the id of the n-th call of a response."""
+        how, k = one.habits.recurs, n or ""
+        if not how:
+            is_zero = one.habits.naming == "zero"
+            return self.zero_name(one, n) if is_zero else self._named(one, "call", 8)
+        one.counted += 1
+        second = self._clock // 40
+        return {
+            "seeded": f"call_{hashed(one.counted)}",
+            "hashed": f"call_{hashed(arguments, n)}",
+            "stamped": f"call_20261123T03{second // 60:02}{second % 60:02}Z{k}",
+            "worded": f"call_websearch{one.counted}",
+            "stepped": f"call_step{9 + one.counted}ab",
+        }[how]
+
+    def _id(self, one: Conversation, prefix: str, content: str) -> str:
+        """Return the id of an item."""
+        if one.habits.recurs == "hashed":
+            return f"{prefix}_{hashed(content)}"
+        return self._named(one, prefix, 16)
 
     def _exchange(self, one: Conversation, sent: list[Said], more: dict[str, Any]) -> list[Said]:
         self._clock += 10
@@ -491,7 +567,11 @@ class RandomWorld(World):
         for n, said in enumerate(sent):
             for blob in injected.get(n, ()):
                 seen.append(blob)
-                self._judge_one(one, sent, more, n, blob)
+                found = self._verdict(one, sent, more, n, blob)
+                if found != "right":
+                    self._count(one, found, 1)
+                if found in self.faulty:
+                    self.faults.append(f"{found}: {blob} before item {n}: {one.habits}")
             seen.append(json.dumps(said.item, sort_keys=True))
         due = {
             (said.response, run[-1].k)
@@ -501,46 +581,119 @@ class RandomWorld(World):
         }
         self._count(one, "due", len(due))
         self._count(one, "injected", sum(map(len, injected.values())))
-        # If twins cannot be distinguished, one of them receives what the other made ambiguous.
+        if self._is_refused(sent, injected):
+            self._count(one, "refused", 1)
+            if "refused" in self.faulty:
+                self.faults.append(f"refused: {one.habits}")
+        # If twins cannot be distinguished, one of them receives what the other made ambiguous; but
+        # one that comes later takes nothing from the first.
         is_certain = one.habits.name == "own" or one.habits.ids_are_certain
+        is_first = one.habits.is_late and one.ahead is None
         is_stable = one.habits.only_appends and not one.habits.fails
-        if is_stable and (is_certain or not one.has_twin):
+        if is_stable and (is_certain or is_first or not one.has_twin):
             if one.seen is not None and seen[: len(one.seen)] != one.seen:
                 self._count(one, "moved", 1)
                 self.faults.append(f"moved: {one.habits}")
             one.seen = seen
 
-    def _judge_one(
+    def _verdict(
         self, one: Conversation, sent: list[Said], more: dict[str, Any], n: int, blob: str
-    ) -> None:
+    ) -> str:
         """Judge one reasoning item that is injected before item `n`."""
         response, k = map(int, blob.split("."))
         said, its = sent[n], self._emitted[response]
         held = {(each.response, each.k) for each in sent}
         led = [e for e in its[k + 1 :] if e.kind != "R" and (response, e.k) in held]
         if led and (said.response, said.k) == (response, led[0].k):
-            return
+            return "right"
+        group = takewhile(lambda e: e.kind != "R", dropwhile(lambda e: e.kind == "R", its[k:]))
+        own = self._emitted[said.response][said.k] if said.response >= 0 else said
+        is_moved = led and response == said.response
+        if is_moved or own.visible not in [e.visible for e in group]:
+            return "wrong"
+        if said.response < 0:
+            return "cut" if self._is_example(one, said, response) else "wrong"
+        names = [s.item.get(key) for s in sent if s.response == said.response for key in NAMES]
+        owners = [self._owners[name] for name in names if name in self._owners]
+        if not all(response in each for each in owners):
+            return "wrong"
+        found = self._told_apart(one, sent, more, n, response)
+        is_known = said.response in self._captured
+        return "named" if found == "wrong" and owners and not is_known else found
+
+    def _told_apart(
+        self, one: Conversation, sent: list[Said], more: dict[str, Any], n: int, response: int
+    ) -> str:
+        """Judge by what is visible, where the content and the names of two responses agree."""
+        said = sent[n]
+        block = [e.visible for e in sent if e.response == said.response]
+        mine, theirs = (
+            [e.visible for e in self._emitted[r] if e.kind != "R"]
+            for r in (said.response, response)
+        )
+        is_known = said.response in self._captured
+        if is_known and block == mine != theirs:
+            return "part"
         # Two responses cannot be distinguished if everything visible is the same, now or when both
         # were requested. The same holds if only the response of a twin with the same words is
         # known.
         began = n
-        while began and sent[began - 1].kind in "MC":
+        while began and sent[began - 1].kind in "MC" and sent[began - 1].response == said.response:
             began -= 1
         visible = (*(each.visible for each in sent[:began]), self.around(more))
-        asked = (visible, self._asked.get(said.response))
-        is_same = self._asked[response] in asked or (
-            one.has_twin and one.words_of == self._words_of[response]
+        is_twin = one.has_twin and one.words_of == self._words_of[response]
+        if self._asked[response] == self._asked[said.response] or is_twin:
+            return "twins"
+        is_same, has_hint = self._asked[response] == visible, False
+        if not is_same and self._is_like(one, said.response, response):
+            is_long = any(len(text) > LONG for each in block for text in map(str, each))
+            has_hint = self._name_of[said.response] != self._name_of[response]
+            is_same = is_long or self._asked[response][-1] == self.around(more)
+        if not is_same:
+            return "wrong"
+        if one.habits.cuts and not has_hint:
+            return "guess" if is_known else "cut"
+        return "hint" if has_hint else "twins"
+
+    def _is_like(self, one: Conversation, own: int, other: int) -> bool:
+        """Return whether the client would send the same if the other response were its own."""
+        habits = replace(one.habits, lacks=False)  # what it leaves out differs by chance
+        after = len(self._before[own]) + len(self._emitted[own])
+        if one.history[: len(self._before[own])] != self._before[own]:
+            return False  # a fork left it
+        instead = [*self._before[other], *self._emitted[other], *one.history[after:]]
+        mine, theirs = (kept(habits, history) for history in (one.history, instead))
+        return [each.visible for each in mine] == [each.visible for each in theirs]
+
+    def _is_example(self, one: Conversation, said: Said, response: int) -> bool:
+        """Return whether an example of the application is what a cut conversation begins with."""
+        at = next(n for n, each in enumerate(one.history) if each.item == said.item)
+        example = [each.visible for each in one.history[: at + 1]]
+        asked = [*self._before[response], *self._emitted[response]]
+        cut = [each.visible for each in asked if each.kind != "R"]
+        return len(example) > 1 and cut[-len(example) :] == example
+
+    def _is_refused(self, sent: list[Said], injected: Mapping[int, list[str]]) -> bool:
+        """Return whether an upstream that wants each item's follower refuses what was added."""
+        wants = [said for said in sent if said.response >= 0 and self._wants(said)]
+        if wants or not self.wants_followers:
+            return False  # it refuses what the client sent
+        return any(
+            not self._follows(sent[n], *map(int, blob.split(".")))
+            for n, blobs in injected.items()
+            for blob in blobs
         )
-        if one.habits.window or one.habits.cut:
-            is_head = all(each.kind in "FE" for each in sent[:began])  # cut directly before it
-            is_same = is_same or is_head or self._asked[response][-len(visible) :] == visible
-        group = takewhile(lambda e: e.kind != "R", dropwhile(lambda e: e.kind == "R", its[k:]))
+
+    def _wants(self, said: Said) -> bool:
+        """Return whether an item comes with the id that it had behind reasoning."""
+        its = self._emitted[said.response]
+        has_id = "id" in said.item and said.item["id"] == its[said.k].item["id"]
+        return has_id and said.k > 0 and its[said.k - 1].kind == "R"
+
+    def _follows(self, said: Said, response: int, k: int) -> bool:
+        left = [each for each in self._emitted[response][k:] if each.kind != "R"]
         own = self._emitted[said.response][said.k] if said.response >= 0 else said
-        if said.response >= 0 and is_same and own.visible in [e.visible for e in group]:
-            self._count(one, "twins", 1)
-            return
-        self._count(one, "wrong", 1)
-        self.faults.append(f"wrong: {blob} before item {n}: {one.habits}")
+        return bool(left) and left[0].visible == own.visible
 
     def _count(self, one: Conversation, what: str, times: int) -> None:
         for kind in ("all", *one.habits.kinds):
@@ -562,6 +715,10 @@ class RandomWorld(World):
 
     @staticmethod
     def _words(one: Conversation, kind: str, how: str) -> str:
+        if one.habits.stock and kind == "message" and one.dice.random() < 0.4:
+            return one.dice.choice(STOCK)
+        if how == "pool":
+            return one.dice.choice(POOL[kind])
         if how == "mixed":
             how = one.dice.choice(["rare", "common"])
         if how == "same":
@@ -572,16 +729,16 @@ class RandomWorld(World):
 
 
 def play(
-    numbers: Iterable[int], kind: type[RandomWorld] = RandomWorld
+    numbers: Iterable[int], kind: type[RandomWorld] = RandomWorld, new: New = NOTHING_NEW
 ) -> tuple[Counter[tuple[str, str]], list[str]]:
     """Play the worlds with these numbers; return the counts, and one fault of each world."""
     counts: Counter[tuple[str, str]] = Counter()
     faults: list[str] = []
     for number in numbers:
-        world = kind(number)
+        world = kind(number, new)
         world.play()
         counts.update(world.counts)
-        counts["conversations", "all"] += CONVERSATIONS
+        counts["conversations", "all"] += world.size
         repeat = f"python -m {kind.__module__} {number} {number + 1}"
         faults += [f"{repeat}: {fault}" for fault in world.faults[:1]]
     return counts, faults
@@ -590,59 +747,44 @@ def play(
 def told(counts: Counter[tuple[str, str]], faults: Sequence[str]) -> str:
     """Return a table by kind of client, and the first faults."""
     kinds = sorted({kind for _, kind in counts} - {"all"})
-    lines = [HEAD]
-    for kind in ("all", *kinds):
-        due, injected, wrong, twins, moved = (
-            counts[what, kind] for what in ("due", "injected", "wrong", "twins", "moved")
-        )
-        share = injected / max(1, due)
-        lines.append(f"{kind:<32}{due:>9}{injected:>10}{share:>8.1%}{wrong:>7}{twins:>7}{moved:>7}")
+    lines = [HEAD + "".join(f"{what:>8}" for what in FOUND)]
+    lines += [_row(kind, counts, kind) for kind in ("all", *kinds)]
     played = f"{counts['conversations', 'all']:,} conversations"
     found = f"{len(faults)} worlds with faults"
     return "\n".join([*lines, *faults[:FAULTS_TOLD], f"{played}, {found}"])
 
 
-def _origin(said: Said) -> tuple[str, int, int]:
-    return said.kind, said.response, said.k
-
-
-def _leads(said: Said, after: Said | None) -> bool:
-    """Return whether an item is a message directly before a call."""
-    return said.kind == "M" and after is not None and after.kind == "C"
-
-
-def _renumbered(items: list[Said]) -> list[Said]:
-    """Number the calls and rename their outputs; an output belongs to the newest equal call."""
-    names: dict[str, str] = {}
-    made: list[Said] = []
-    for n, said in enumerate(items):
-        if said.kind == "C":
-            names[said.item["call_id"]] = f"call_{n}"
-        if said.kind in "CO":
-            named = {"call_id": names.get(said.item["call_id"], "call_lost")}
-            made.append(replace(said, item=said.item | named))
-        else:
-            made.append(said)
-    return made
-
-
-def _interleaved(items: list[Said]) -> list[Said]:
-    """Place each output after its call."""
-    made: list[Said] = []
-    for said in items:
-        at = len(made)
-        if said.kind == "O":
-            call_id = said.item["call_id"]
-            calls = [n for n, each in enumerate(made) if each.item.get("call_id") == call_id]
-            at = calls[-1] + 1 if calls else at
-        made.insert(at, said)
-    return made
+def _row(name: str, counts: Counter[tuple[str, str]], kind: str) -> str:
+    due, injected = counts["due", kind], counts["injected", kind]
+    found = "".join(f"{counts[what, kind]:>8}" for what in FOUND)
+    return f"{name:<32}{due:>9}{injected:>10}{injected / max(1, due):>8.1%}{found}"
 
 
 def main(kind: type[RandomWorld] = RandomWorld) -> int:
     """Print the table; return 1 if an injection was wrong or a prefix moved."""
-    first, last = map(int, sys.argv[1:])
-    counts, faults = play(range(first, last), kind)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int)
+    parser.add_argument("--new", nargs="*", choices=list(NEW_HABITS))
+    parser.add_argument("--each", action="store_true")
+    parser.add_argument("--shapes", action="store_true")
+    parser.add_argument("--strict", action="store_true")
+    given = parser.parse_args()
+    numbers = range(given.first, given.last)
+    kind.faulty = FAULTS | LATER if given.strict else FAULTS
+    if given.each:
+        counts = Counter[tuple[str, str]]()
+        for name in sorted(NEW_HABITS.keys() - kind.cannot):
+            found, _ = play(numbers, kind, New({name: OFTEN}))
+            counts.update({(what, name): n for (what, of), n in found.items() if of == "all"})
+        print(told(counts, ()))  # noqa: T201
+        return 0
+    new = NOTHING_NEW
+    if given.new is not None:
+        new = New(dict.fromkeys(given.new, OFTEN)) if given.new else FEW
+    if given.shapes:
+        new = New(has_shapes=True)
+    counts, faults = play(numbers, kind, new)
     print(told(counts, faults))  # noqa: T201
     return int(bool(faults))
 

@@ -10,7 +10,7 @@ from reasoning_replay.core.history.plan import Plan
 from tests.core import worlds as engine
 from tests.core.dialects.chat import worlds
 from tests.core.dialects.chat.worlds import ChatWorld
-from tests.core.worlds import COUNT, play
+from tests.core.worlds import CLEAN_ONES, COUNT, play
 
 # Seeds are fixed for repeatable results.
 WORLDS = [range(first, first + 60) for first in range(0, COUNT, 60)]
@@ -23,6 +23,15 @@ def test_nothing_wrong_is_injected_and_no_prefix_moves(numbers: range) -> None:
 
     assert faults == []
     assert counts["injected", "all"] > 1400
+
+
+@pytest.mark.parametrize("numbers", WORLDS[:2], ids=str)
+def test_new_habits_do_no_harm(numbers: range) -> None:
+    """Clients leave out, tell, renumber or move parts of their history, and fork it often."""
+    counts, faults = play(numbers, ChatWorld, CLEAN_ONES)
+
+    assert faults == []
+    assert counts["injected", "all"] > 1200
 
 
 def test_most_of_what_is_due_is_injected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from reasoning_replay.core.history.turns import Turn
 from tests.core import worlds as engine
 from tests.core.dialects.messages import worlds
 from tests.core.dialects.messages.worlds import MessagesWorld
-from tests.core.worlds import Habits, play
+from tests.core.worlds import CLEAN_ONES, NOTHING_NEW, Habits, New, play
 
 # Seeds are fixed for repeatable results; `python -m tests.core.dialects.messages.worlds` plays
 # more.
@@ -34,11 +34,20 @@ def test_nothing_wrong_is_injected_and_no_prefix_moves(numbers: range) -> None:
     assert counts["injected", "all"] > 700
 
 
+@pytest.mark.parametrize("numbers", WORLDS[:2], ids=str)
+def test_new_habits_do_no_harm(numbers: range) -> None:
+    """Clients leave out, tell, renumber or move parts of their history, and fork it often."""
+    counts, faults = play(numbers, MessagesWorld, CLEAN_ONES)
+
+    assert faults == []
+    assert counts["injected", "all"] > 500
+
+
 class AppendingWorld(MessagesWorld):
     """Clients that only append to their history, in one message for each response."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
+    def __init__(self, number: int, new: New = NOTHING_NEW) -> None:
+        super().__init__(number, new)
         self._style = "plain" if self._style == "split" else self._style
 
     def _habits(self) -> Habits:

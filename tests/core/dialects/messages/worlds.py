@@ -27,7 +27,7 @@ from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.request_history import RequestHistory
 
-from tests.core.worlds import Conversation, Habits, RandomWorld, Said, main
+from tests.core.worlds import NOTHING_NEW, Conversation, Habits, New, RandomWorld, Said, main
 
 __all__ = ["MessagesWorld"]
 
@@ -43,9 +43,10 @@ class MessagesWorld(RandomWorld):
     """Several conversations of one tenant."""
 
     shapes = ("R C", "R C", "R M C", "R C C", "R M", "C", "R C R C", "R M C C", "M R C", "R M R M")
+    cannot = frozenset({"contradicts"})
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
+    def __init__(self, number: int, new: New = NOTHING_NEW) -> None:
+        super().__init__(number, new)
         self._style = Random(f"style {number}").choice(STYLES)  # noqa: S311 - the same each time
         self._model = MODELS[number % 2]
         self._body = b""
@@ -167,8 +168,8 @@ class MessagesWorld(RandomWorld):
         block = _block(said)
         if self._style == "trimmed" and said.kind == "M":
             block["text"] = f"\n{block['text']} "
-        emitted = self._emitted[said.response]
-        if self._style == "blank kept" and said.k and emitted[said.k - 1].kind == "R":
+        emitted = self._emitted.get(said.response, [])
+        if self._style == "blank kept" and said.k > 0 and emitted[said.k - 1].kind == "R":
             return [BLANK, block]
         return [block]
 

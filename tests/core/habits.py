@@ -1,0 +1,440 @@
+"""
+Habits of clients and upstreams in random worlds, and what such a client keeps of its history.
+
+`NEW_HABITS` are played only where a caller names them: a rule of matching that a habit breaks need
+not be ready when the world that shows it is.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import zip_longest
+from random import Random
+from typing import Any
+
+from tests.core.world import Item
+
+__all__ = [
+    "ALL_HABITS",
+    "CLEAN",
+    "NEW_HABITS",
+    "OF_WORLDS",
+    "Habits",
+    "Said",
+    "hashed",
+    "kept",
+    "saying",
+]
+
+
+@dataclass(frozen=True)
+class Habits:
+    """
+    Habits of one client and its upstream.
+
+    Attributes:
+        ids: `kept` or `dropped`, where the API does not demand them.
+        naming: Ids are drawn at `random`, `counted`, or `call_0` in every response (`zero`).
+        words, user_words: Short and `common`, long and `rare`, `mixed`, always the `same`, or long
+            and from a small `pool`.
+        window: Number of the user's messages that are sent; 0: all.
+        cut: Number of items that are sent, even if a turn is split; 0: all.
+        frame: Instructions: `none`, the `same`, a `clock`, or a `dev_clock` in a developer item.
+        environment: A message of the application: `none`, at the `head`, at the `end`, or before
+            the `newest` message of the user; or passages (`retrieval`) inside that message.
+        bypass, fails, loses: Share of exchanges that bypass the proxy, whose lookup fails, or
+            after which the store loses a turn.
+        retry, fork: Share of requests that are sent twice, or that continue from an earlier turn.
+        name: Whether the conversation has a name (`prompt_cache_key`) of its `own`, one that is
+            `shared` with others, or `none`.
+        is_twin: Whether it repeats the words of the conversation before it.
+        clears: Whether old outputs of tools are cleared.
+        drops: Whether messages before calls are left out.
+        renumbers: Whether calls are renumbered in each request.
+        renames: How a client replaces ids of calls for good, by random ones: "" not at all, in the
+            form of `upstream`, or in its `own`.
+        rewrites: Whether messages of the model lose their full stop.
+        interleaves: Whether each output follows its call.
+        recurs: How ids of calls come to recur in all conversations: the n-th of each is the same
+            (`seeded`), they and the ids of items follow from the content (`hashed`), from the time
+            (`stamped`), or from a counter among letters (`worded`, `stepped`).
+        stock: Whether many messages of the model are one of a few long sentences.
+        opens: What the application writes ahead of the conversation, in words that the model said
+            elsewhere: "" nothing, a `greeting`, or an `example` of a question and its answer.
+        resubmits: Whether two answers may follow each other, the second with the same first words.
+        begins: Whether a cut history begins with words that begin conversations.
+        is_late: Whether a twin begins some turns later and catches up, or the one before it does.
+        lacks: Whether an item of some turns is left out.
+        notes: Developer items: one `behind` each message of the model, or all `gathered` ahead.
+        forks_with: Whether there are many forks with a `clock`, or with `lost` turns.
+        contradicts: Whether items have other ids than those that upstream gave.
+        batch: Whether many conversations begin at once, each with its `own` prompt or with one
+            that is `shared`.
+        keeps: What is kept of finished turns: all (""), their `finals`, or their `messages`.
+        renews: Whether each request has new ids of calls.
+        tells: Whether old calls and their outputs are told in messages.
+        summary: Whether the history is the first question, a summary, and the last two turns.
+    """
+
+    ids: str
+    naming: str
+    words: str
+    user_words: str
+    has_tools: bool
+    window: int
+    frame: str
+    environment: str
+    bypass: float
+    fails: float
+    retry: float
+    fork: float
+    name: str
+    clears: bool
+    rewrites: bool
+    interleaves: bool
+    cut: int = 0
+    loses: float = 0
+    drops: bool = False
+    renumbers: bool = False
+    renames: str = ""
+    is_twin: bool = False
+    recurs: str = ""
+    stock: bool = False
+    opens: str = ""
+    resubmits: bool = False
+    begins: bool = False
+    is_late: bool = False
+    lacks: bool = False
+    notes: str = ""
+    forks_with: str = ""
+    contradicts: bool = False
+    batch: str = ""
+    keeps: str = ""
+    renews: bool = False
+    tells: bool = False
+    summary: bool = False
+
+    @property
+    def only_appends(self) -> bool:
+        """Whether each request begins with the previous one."""
+        changes = self.cuts or self.clears or self.frame == "dev_clock" or self.notes == "gathered"
+        return not (changes or self.renews or self.tells) and self.environment == "none"
+
+    @property
+    def cuts(self) -> bool:
+        """Whether a part of the history is left out for good."""
+        return bool(self.window or self.cut or self.keeps or self.summary)
+
+    @property
+    def ids_are_certain(self) -> bool:
+        """Whether its ids identify each item."""
+        is_own = self.recurs != "hashed" and not self.contradicts
+        return self.ids == "kept" and self.naming == "random" and is_own
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of clients that it counts as."""
+        ids = f"ids that are {self.naming}" if self.naming != "zero" else "call_0 in every response"
+        return [
+            f"{'tool loop' if self.has_tools else 'plain chat'}, ids {self.ids}",
+            f"ids that recur: {self.recurs}" if self.recurs else ids,
+            "sliding window" if self.window else "head cut" if self.cut else "whole history",
+            f"frame: {self.frame}",
+            f"environment: {self.environment}",
+            *(["old outputs cleared"] if self.clears else []),
+            *(["messages rewritten"] if self.rewrites else []),
+            *(["messages before calls dropped"] if self.drops else []),
+            *(["calls renumbered"] if self.renumbers else []),
+            *([f"calls renamed: {self.renames}"] if self.renames else []),
+            *(["a twin of another"] if self.is_twin else []),
+            *(["users say the same"] if self.user_words == "same" else []),
+            *([f"name: {self.name}"] if self.name != "none" else []),
+            *(["outputs interleaved"] if self.interleaves else []),
+            *(["answered twice"] if self.retry else []),
+            *(["some turns unknown"] if self.bypass else []),
+            *(["some lookups fail"] if self.fails else []),
+            *(["some turns lost"] if self.loses else []),
+            *(["stock sentences"] if self.stock else []),
+            *([f"begins with its own {self.opens}"] if self.opens else []),
+            *(["two answers running"] if self.resubmits else []),
+            *(["cut head begins like another"] if self.begins else []),
+            *(["a twin comes later"] if self.is_late else []),
+            *(["a part of a turn dropped"] if self.lacks else []),
+            *([f"developer notes {self.notes}"] if self.notes else []),
+            *([f"many forks, {self.forks_with}"] if self.forks_with else []),
+            *(["other ids of items"] if self.contradicts else []),
+            *([f"batch, {self.batch} prompt"] if self.batch else []),
+            *([f"only {self.keeps} of old turns"] if self.keeps else []),
+            *(["new ids of calls each time"] if self.renews else []),
+            *(["old calls told"] if self.tells else []),
+            *(["question, summary, two turns"] if self.summary else []),
+        ]
+
+
+def _some_unknown(habits: Habits, dice: Random, **more: Any) -> Habits:
+    """Return habits with more; in three of four, some turns are lost or never known."""
+    bypass, loses = dice.choice([(0, 0), (0.2, 0), (0, 0.2), (0.3, 0)])
+    return replace(habits, bypass=bypass, loses=loses, **more)
+
+
+def _recurring(how: str) -> Callable[[Habits, Random], Habits]:
+    return lambda habits, dice: _some_unknown(
+        habits, dice, recurs=how, naming="random", has_tools=True, renames="", renumbers=False
+    )
+
+
+def _appending(habits: Habits, **more: Any) -> Habits:
+    frame = "clock" if habits.frame == "dev_clock" else habits.frame
+    whole: dict[str, Any] = {"window": 0, "cut": 0, "clears": False, "environment": "none"}
+    return replace(habits, **whole | {"frame": frame} | more)
+
+
+def _begun(habits: Habits, dice: Random) -> Habits:
+    window, cut = dice.choice([(2, 0), (2, 0), (3, 0), (0, 8)])
+    said = {"words": "pool", "user_words": "pool", "begins": True}
+    return _some_unknown(habits, dice, window=window, cut=cut, **said)
+
+
+NEW_HABITS: Mapping[str, Callable[[Habits, Random], Habits]] = {
+    **{how: _recurring(how) for how in ("seeded", "hashed", "stamped", "worded", "stepped")},
+    "stock": lambda habits, dice: _some_unknown(habits, dice, stock=True),
+    "greeting": lambda habits, _: replace(habits, opens="greeting", window=0, cut=0),
+    "example": lambda habits, _: replace(habits, opens="example", window=0, cut=0),
+    "resubmits": lambda habits, _: replace(habits, resubmits=True, has_tools=True),
+    "begins": _begun,
+    "late": lambda habits, _: _appending(habits, is_late=True, fork=0, retry=0, fails=0),
+    "lacks": lambda habits, _: replace(habits, lacks=True, has_tools=True),
+    "notes": lambda habits, dice: replace(
+        habits, notes="behind", words=dice.choice(["pool", habits.words])
+    ),
+    "clock-forks": lambda habits, _: _appending(
+        habits, forks_with="clock", frame="clock", fork=0.3, fails=0
+    ),
+    "lost-forks": lambda habits, dice: replace(
+        habits, forks_with="lost turns", fork=0.4, loses=dice.choice([0.2, 0.4])
+    ),
+    "contradicts": lambda habits, dice: _some_unknown(habits, dice, contradicts=True, ids="kept"),
+    "batch": lambda habits, dice: _appending(habits, batch=dice.choice(["own", "shared"]), fork=0),
+    "finals": lambda habits, _: replace(
+        habits, keeps="finals", has_tools=True, user_words="rare", words="rare"
+    ),
+    "messages": lambda habits, _: replace(habits, keeps="messages", has_tools=True),
+    "gathers": lambda habits, _: replace(habits, notes="gathered"),
+    "renews": lambda habits, _: replace(habits, renews=True, has_tools=True),
+    "tells": lambda habits, _: replace(habits, tells=True, has_tools=True),
+    "summary": lambda habits, _: replace(habits, summary=True, window=0, cut=0),
+    "tail": lambda habits, _: replace(habits, environment="end"),
+}
+"""Habits by name: what each adds to the others."""
+
+CLEAN = (
+    "clock-forks",
+    "contradicts",
+    "finals",
+    "gathers",
+    "lost-forks",
+    "messages",
+    "renews",
+    "summary",
+    "tail",
+    "tells",
+)
+"""New habits that matching copes with: those that the tests play."""
+
+OF_WORLDS = frozenset({"seeded", "hashed", "stamped", "worded", "stepped", "batch"})
+"""New habits that all clients of a world have, or none."""
+
+ALL_HABITS: Mapping[str, Callable[[Habits, Random], Habits]] = {
+    **NEW_HABITS,
+    "window": lambda habits, dice: replace(habits, window=dice.choice([2, 3]), cut=0),
+    "cut": lambda habits, _: replace(habits, cut=8, window=0),
+    "clears": lambda habits, _: replace(habits, clears=True),
+    "rewrites": lambda habits, _: replace(habits, rewrites=True),
+    "drops": lambda habits, _: replace(habits, drops=True),
+    "renumbers": lambda habits, _: replace(habits, renumbers=True),
+    "interleaves": lambda habits, _: replace(habits, interleaves=True),
+    "retrieval": lambda habits, _: replace(habits, environment="retrieval"),
+    "head": lambda habits, _: replace(habits, environment="head"),
+    "newest": lambda habits, _: replace(habits, environment="newest"),
+    "dev_clock": lambda habits, _: replace(habits, frame="dev_clock"),
+    "pool": lambda habits, _: replace(habits, words="pool"),
+}
+"""All habits of which `--shapes` gives one to four to each client."""
+
+
+@dataclass
+class Said:
+    """
+    One item of a history.
+
+    Attributes:
+        item: The item as upstream or the client wrote it.
+        kind: R, M or C of the model; U, O, E or F of the client (user, output, environment, frame).
+            A message that the client wrote in the model's name is M, without a response.
+        response, k: Response and index in it; -1 for an item of the client.
+    """
+
+    item: Item
+    kind: str
+    response: int = -1
+    k: int = -1
+
+    @property
+    def visible(self) -> tuple[object, ...]:
+        """Its content without names."""
+        keys = ("type", "role", "content", "arguments", "output", "name")
+        return tuple(json.dumps(self.item.get(key)) for key in keys)
+
+
+def saying(text: str) -> Item:
+    """Return a message in the model's name."""
+    part = {"type": "output_text", "text": text}
+    return {"type": "message", "role": "assistant", "content": [part]}
+
+
+def hashed(*of: object) -> str:
+    """Return what looks like an id drawn at random; the same for the same content."""
+    return sha256(repr(of).encode()).hexdigest()[:24]
+
+
+def kept(habits: Habits, history: Sequence[Said]) -> list[Said]:
+    """Return the part of its history that a client with these habits kept."""
+    items = [said for said in history if said.kind != "R"]
+    if habits.lacks:
+        items = _lacking(items)
+    if habits.renumbers:
+        items = _renumbered(items)
+    if habits.renews:
+        items = _renumbered(items, hashed(len(history)))
+    if habits.interleaves:
+        items = _interleaved(items)
+    if habits.keeps:
+        items = _without_rounds(items, only_finals=habits.keeps == "finals")
+    if habits.tells:
+        items = _told(items)
+    items = _cut(habits, items)
+    if habits.drops:
+        items = [one for one, after in zip_longest(items, items[1:]) if not _leads(one, after)]
+    outputs = [n for n, said in enumerate(items) if said.kind == "O"]
+    items = [
+        replace(said, item=_rewritten(said, habits, is_old=n in outputs[:-2]))
+        for n, said in enumerate(items)
+    ]
+    return _noted(habits, items)
+
+
+def _cut(habits: Habits, items: list[Said]) -> list[Said]:
+    users = [n for n, said in enumerate(items) if said.kind == "U"]
+    if habits.window:
+        items = items[users[-habits.window :][0] :]
+    if habits.cut:
+        items = items[-habits.cut :]
+    if habits.summary and len(users) > 3:
+        summary = Said({"role": "user", "content": f"Summary of {len(users)} turns."}, "E")
+        items = [items[users[0]], summary, *items[users[-2] :]]
+    return items
+
+
+def _rewritten(said: Said, habits: Habits, *, is_old: bool) -> Item:
+    item = said.item
+    if habits.ids == "dropped" and said.response >= 0:
+        item = {key: value for key, value in item.items() if key != "id"}
+    if habits.contradicts and "id" in item:
+        item = {**item, "id": f"{item['id'].partition('_')[0]}_{hashed(said.response, said.k)}"}
+    if habits.clears and is_old:
+        item = {**item, "output": "[cleared]"}
+    if habits.rewrites and said.kind == "M":
+        (part,) = item["content"]
+        item = {**item, "content": [{**part, "text": part["text"].rstrip(".")}]}
+    return item
+
+
+def _noted(habits: Habits, items: list[Said]) -> list[Said]:
+    note = Said({"type": "message", "role": "developer", "content": "Be brief."}, "F")
+    if habits.notes == "gathered":
+        return [note for said in items if said.kind == "M"] + items
+    if habits.notes:
+        return [each for said in items for each in ([said, note] if said.kind == "M" else [said])]
+    return items
+
+
+def _leads(said: Said, after: Said | None) -> bool:
+    """Return whether an item is a message directly before a call."""
+    return said.kind == "M" and after is not None and after.kind == "C"
+
+
+def _lacking(items: list[Said]) -> list[Said]:
+    """Leave an item out of every other response with several, and its output."""
+    parts: dict[int, list[Said]] = {}
+    for said in items:
+        if said.response >= 0:
+            parts.setdefault(said.response, []).append(said)
+    lost = [
+        said[int(hashed(response), 16) // 2 % len(said)]
+        for response, said in parts.items()
+        if len(said) > 1 and int(hashed(response), 16) % 2
+    ]
+    left: list[Said] = []
+    names: set[str] = set()
+    for said in items:
+        if any(said is each for each in lost):
+            names.add(said.item.get("call_id", "-"))
+        elif said.kind != "O" or said.item["call_id"] not in names:
+            left.append(said)
+        else:
+            names.remove(said.item["call_id"])
+    return left
+
+
+def _renumbered(items: list[Said], key: str = "") -> list[Said]:
+    """Number the calls and rename their outputs; an output belongs to the newest equal call."""
+    names: dict[str, str] = {}
+    made: list[Said] = []
+    for n, said in enumerate(items):
+        if said.kind == "C":
+            names[said.item["call_id"]] = f"call_{hashed(key, n) if key else n}"
+        if said.kind in "CO":
+            named = {"call_id": names.get(said.item["call_id"], "call_lost")}
+            made.append(replace(said, item=said.item | named))
+        else:
+            made.append(said)
+    return made
+
+
+def _interleaved(items: list[Said]) -> list[Said]:
+    """Place each output after its call."""
+    made: list[Said] = []
+    for said in items:
+        at = len(made)
+        if said.kind == "O":
+            call_id = said.item["call_id"]
+            calls = [n for n, each in enumerate(made) if each.item.get("call_id") == call_id]
+            at = calls[-1] + 1 if calls else at
+        made.insert(at, said)
+    return made
+
+
+def _newest(items: Sequence[Said]) -> int:
+    """Return the index of the user's newest message."""
+    return max((n for n, said in enumerate(items) if said.kind == "U"), default=0)
+
+
+def _without_rounds(items: list[Said], *, only_finals: bool) -> list[Said]:
+    """Leave the calls of finished turns out, and with `only_finals` what came with them."""
+    calling = {said.response for said in items if said.kind == "C"} if only_finals else set()
+    old, new = items[: _newest(items)], items[_newest(items) :]
+    return [s for s in old if s.kind not in "CO" and s.response not in calling] + new
+
+
+def _told(items: list[Said]) -> list[Said]:
+    """Tell the calls of finished turns, and their outputs, in messages."""
+    newest, made = _newest(items), list[Said]()
+    for n, said in enumerate(items):
+        if n >= newest or said.kind not in "CO":
+            made.append(said)
+        elif said.kind == "C":
+            made.append(Said(saying(f"[I called {said.item['arguments']}]"), "M"))
+        else:
+            made.append(Said({"role": "user", "content": f"[{said.item['output']}]"}, "E"))
+    return made
