@@ -7,7 +7,7 @@ not be ready when the world that shows it is.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from itertools import zip_longest
 from random import Random
@@ -59,6 +59,7 @@ class Habits:
         recurs: How ids of calls come to recur in all conversations: the n-th of each is the same
             (`seeded`), they and the ids of items follow from the content (`hashed`), from the time
             (`stamped`), or from a counter among letters (`worded`, `stepped`).
+        cached: Whether the process also uses its own copies of the newest conversations.
         stock: Whether many messages of the model are one of a few long sentences.
         opens: What the application writes ahead of the conversation, in words that the model said
             elsewhere: "" nothing, a `greeting`, or an `example` of a question and its answer.
@@ -100,6 +101,7 @@ class Habits:
     renames: str = ""
     is_twin: bool = False
     recurs: str = ""
+    cached: bool = False
     stock: bool = False
     opens: str = ""
     resubmits: bool = False
@@ -133,6 +135,14 @@ class Habits:
         return self.ids == "kept" and self.naming == "random" and is_own
 
     @property
+    def told(self) -> str:
+        """Those that are not the default, in one line."""
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
+        return ", ".join(
+            f"{name}={how}" for name, how in held.items() if how not in (0, "", "none")
+        )
+
+    @property
     def kinds(self) -> list[str]:
         """The kinds of clients that it counts as."""
         ids = f"ids that are {self.naming}" if self.naming != "zero" else "call_0 in every response"
@@ -155,6 +165,7 @@ class Habits:
             *(["some turns unknown"] if self.bypass else []),
             *(["some lookups fail"] if self.fails else []),
             *(["some turns lost"] if self.loses else []),
+            *(["ids that recur, copies held"] if self.cached else []),
             *(["stock sentences"] if self.stock else []),
             *([f"begins with its own {self.opens}"] if self.opens else []),
             *(["two answers running"] if self.resubmits else []),
@@ -196,8 +207,26 @@ def _begun(habits: Habits, dice: Random) -> Habits:
     return _some_unknown(habits, dice, window=window, cut=cut, **said)
 
 
+def _repeating(habits: Habits, dice: Random, **more: Any) -> Habits:
+    words, user_words = dice.choice(["pool", habits.words]), dice.choice(["pool", "same", "common"])
+    return replace(habits, words=words, user_words=user_words, **more)
+
+
+def _clock_forks(habits: Habits, dice: Random) -> Habits:
+    forks: dict[str, Any] = {"forks_with": "clock", "frame": "clock", "fork": 0.4, "fails": 0}
+    return _appending(_repeating(habits, dice), **forks)
+
+
+def _lost_forks(habits: Habits, dice: Random) -> Habits:
+    loses = dice.choice([0.2, 0.4])
+    return _repeating(habits, dice, forks_with="lost turns", fork=0.5, loses=loses)
+
+
 NEW_HABITS: Mapping[str, Callable[[Habits, Random], Habits]] = {
     **{how: _recurring(how) for how in ("seeded", "hashed", "stamped", "worded", "stepped")},
+    "cached": lambda habits, dice: replace(
+        _recurring("seeded")(habits, dice), cached=True, bypass=0, loses=0, fails=0
+    ),
     "stock": lambda habits, dice: _some_unknown(habits, dice, stock=True),
     "greeting": lambda habits, _: replace(habits, opens="greeting", window=0, cut=0),
     "example": lambda habits, _: replace(habits, opens="example", window=0, cut=0),
@@ -208,12 +237,8 @@ NEW_HABITS: Mapping[str, Callable[[Habits, Random], Habits]] = {
     "notes": lambda habits, dice: replace(
         habits, notes="behind", words=dice.choice(["pool", habits.words])
     ),
-    "clock-forks": lambda habits, _: _appending(
-        habits, forks_with="clock", frame="clock", fork=0.3, fails=0
-    ),
-    "lost-forks": lambda habits, dice: replace(
-        habits, forks_with="lost turns", fork=0.4, loses=dice.choice([0.2, 0.4])
-    ),
+    "clock-forks": _clock_forks,
+    "lost-forks": _lost_forks,
     "contradicts": lambda habits, dice: _some_unknown(habits, dice, contradicts=True, ids="kept"),
     "batch": lambda habits, dice: _appending(habits, batch=dice.choice(["own", "shared"]), fork=0),
     "finals": lambda habits, _: replace(
@@ -229,11 +254,9 @@ NEW_HABITS: Mapping[str, Callable[[Habits, Random], Habits]] = {
 """Habits by name: what each adds to the others."""
 
 CLEAN = (
-    "clock-forks",
     "contradicts",
     "finals",
     "gathers",
-    "lost-forks",
     "messages",
     "renews",
     "summary",
@@ -242,7 +265,7 @@ CLEAN = (
 )
 """New habits that matching copes with: those that the tests play."""
 
-OF_WORLDS = frozenset({"seeded", "hashed", "stamped", "worded", "stepped", "batch"})
+OF_WORLDS = frozenset({"seeded", "hashed", "stamped", "worded", "stepped", "cached", "batch"})
 """New habits that all clients of a world have, or none."""
 
 ALL_HABITS: Mapping[str, Callable[[Habits, Random], Habits]] = {
@@ -360,8 +383,9 @@ def _noted(habits: Habits, items: list[Said]) -> list[Said]:
 
 
 def _leads(said: Said, after: Said | None) -> bool:
-    """Return whether an item is a message directly before a call."""
-    return said.kind == "M" and after is not None and after.kind == "C"
+    """Return whether an item is a message directly before a call of its response."""
+    is_before = said.kind == "M" and after is not None and after.kind == "C"
+    return is_before and after is not None and after.response == said.response
 
 
 def _lacking(items: list[Said]) -> list[Said]:

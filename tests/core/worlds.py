@@ -1,11 +1,12 @@
 """
 Random worlds: conversations of one tenant, played through the core and checked against the truth.
 
-    python -m tests.core.worlds FIRST LAST [--new [HABIT ...] | --each | --shapes] [--strict]
+    python -m tests.core.worlds FIRST LAST [--new [HABIT ...] | --clean | --each | --shapes]
 
-plays the worlds with these numbers; with `--new` some clients have new habits, or most have the
-ones named; with `--each` these worlds are played for each new habit alone; with `--shapes` each
-client has one to four habits. For each kind of client it prints
+plays the worlds with these numbers. Options add habits: `--new` each new one to some clients, or
+those that are named to most; `--clean` those that the tests play; `--shapes` one to four habits to
+each client. With `--each`, the worlds are played for each new habit alone, and a row is one habit.
+For each kind of client it prints
 
 - the reasoning that is due, and the share of it that was injected
 - wrong: injections ahead of an item that the reasoning did not lead to
@@ -15,11 +16,12 @@ client has one to four habits. For each kind of client it prints
 - cut: the same, but only because the client left a part of its history out, and its own turn is
   unknown; guess: its own turn is known
 - hint: the same, but the names of the conversations differ, which clients may change
-- named: the own turn is unknown, and an id that looks random and the content are those of the other
-  response; only another history tells, as clients have that rewrite messages
+- named: an id that looks random and the content are those of the other response, and of no turn
+  that is known, so that only another history tells, as clients have that rewrite messages
 - moved: requests of a client that only appends, which do not begin as the one before them did
 - refused: requests that pass without injection, but not with it where an upstream wants each
   reasoning item directly ahead of what it led to
+- faulty: worlds with faults
 
 The exit status is 1 if an injection was wrong or a prefix moved; with `--strict` also if there was
 a guess, a part, or a refusal.
@@ -40,7 +42,7 @@ from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.items import HistoryItem
-from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.joining import join
 from reasoning_replay.core.history.matching.matches import Matches, match_items, parent_of
 from reasoning_replay.core.history.request_history import RequestHistory
@@ -97,10 +99,10 @@ LETTERS = "abcdefghijklmnop "
 SHAPES = ("R C", "R C", "R M C", "R C C", "R M", "C", "R C R C", "R M M")
 CHAT_SHAPES = ("R M", "R M", "M")
 HEAD = f"{'client':<32}{'due':>9}{'injected':>10}{'share':>8}"
-FOUND = ("wrong", "part", "guess", "twins", "cut", "hint", "named", "moved", "refused")
+FOUND = ("wrong", "part", "guess", "twins", "cut", "hint", "named", "moved", "refused", "faulty")
 # What is a fault, and what will be one.
 FAULTS, LATER = frozenset({"wrong", "moved"}), frozenset({"part", "guess", "refused"})
-LONG = 64  # characters; the frame may change around such a text
+LONG = 64  # characters; the frame may change around such texts
 WORDS = {
     "message": ("Done.", "OK", "Sunny."),
     "call": ("{}", '{"q":"x"}'),
@@ -120,8 +122,9 @@ POOL = {
     "user": tuple(f"Please deploy the {name} service, and tell me when it is up." for name in "ab"),
     "output": ("The deployment has finished, and all of the checks have passed by now.",),
 }
-# Sizes of worlds: with recurring ids, and of batches.
 NAMES = ("id", "call_id")
+COPIES = 4  # conversations that a process holds
+# Numbers of conversations: with recurring ids, and in batches.
 CROWDS, BATCHES = (4, 8, 12), (8, 12, 20, 50)
 USUAL, SOMETIMES, OFTEN = 0.05, 0.2, 0.7  # shares of the clients that have a new habit
 
@@ -138,6 +141,16 @@ class New:
 
     shares: Mapping[str, float] = field(default_factory=dict)
     has_shapes: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option of the command that chooses the same."""
+        if self.has_shapes:
+            return " --shapes"
+        if self.shares == FEW.shares:
+            return " --new"
+        is_clean = self.shares == CLEAN_ONES.shares
+        return " --clean" if is_clean else " ".join([" --new", *self.shares] if self.shares else [])
 
 
 NOTHING_NEW = New()
@@ -209,6 +222,7 @@ class RandomWorld(World):
         self._clock = 0
         self._rarely = Random(f"rarely {number}")  # noqa: S311 - as above
         self._newly = Random(f"new {number}")  # noqa: S311 - as above
+        self._copies: list[bytes] = []  # conversations that the process holds
         self._openings: dict[int, list[Said]] = {}  # words of -> what an application begins with
         self._people: list[Conversation] = []
         shared, size = self._of_world(new)
@@ -224,10 +238,10 @@ class RandomWorld(World):
             self._people.append(one)
 
     def _make_twins(self, before: Conversation, one: Conversation, number: int) -> None:
-        is_late = one.habits.is_late and not before.has_twin
-        if is_late:
+        if one.habits.is_late and not before.has_twin:
             before.habits = NEW_HABITS["late"](before.habits, self._newly)
-            one.ahead, one.lag = before, self._newly.choice((1, 2, 4))
+        if before.habits.is_late:
+            one.ahead, one.lag = before.ahead or before, self._newly.choice((1, 2, 4))
         one.words_of, one.habits = before.words_of, replace(before.habits, is_twin=True)
         for each in (before, one):
             each.has_twin = True
@@ -252,9 +266,17 @@ class RandomWorld(World):
         if one.ahead is not None and one.asked >= one.ahead.asked - one.lag * (not one.asked):
             return one.ahead
         later = [each for each in self._people if each.ahead is one]
-        if later and later[0].lag <= one.asked and later[0].asked < one.asked:
-            return later[0]
-        return one
+        waits = [each for each in later if each.lag <= one.asked and each.asked < one.asked]
+        return self.random.choice(waits) if waits else one
+
+    def recall(self, request: RequestHistory[HistoryItem]) -> LookupResult:
+        """Return the lookup result of a request, with the copies that the process holds."""
+        found = super().recall(request)
+        keys = (key for asked in keys_of_request(request) for key in asked.keys)
+        led = {conversation for key in keys for conversation in self.index.get(key, ())}
+        held = led.intersection(self._copies) - {turn.conversation for turn in found.turns}
+        copies = [turn for turn in self.turns.values() if turn.conversation in held]
+        return LookupResult([*found.turns, *copies], found.crowded)
 
     # The clients.
 
@@ -538,6 +560,8 @@ class RandomWorld(World):
         made = self.response_of(said)
         seen = None if has_failed or joined.left else matched.seen
         turn = self.capture(request, parent, made, self._clock, seen)
+        if turn is not None and one.habits.cached:
+            self._copies = [*self._copies, turn.conversation][-COPIES:]
         if turn is not None:
             self._captured.add(self.responses)
             self._turn_ids[self.responses] = turn.id
@@ -548,8 +572,9 @@ class RandomWorld(World):
         captured = [said.response for said in one.history if said.response in self._captured]
         if captured:
             lost = self.random.choice(captured)
-            self._captured.remove(lost)
-            del self.turns[self._turn_ids[lost]]
+            turn = self._turn_ids[lost]  # equal responses may be one turn
+            self._captured -= {each for each, of in self._turn_ids.items() if of == turn}
+            self.turns.pop(turn, None)
             self._seen.clear()  # a twin may have received it too
             for each in self._people:
                 each.seen = None
@@ -571,7 +596,7 @@ class RandomWorld(World):
                 if found != "right":
                     self._count(one, found, 1)
                 if found in self.faulty:
-                    self.faults.append(f"{found}: {blob} before item {n}: {one.habits}")
+                    self.faults.append(f"{found}: {blob} before item {n}: {one.habits.told}")
             seen.append(json.dumps(said.item, sort_keys=True))
         due = {
             (said.response, run[-1].k)
@@ -584,7 +609,7 @@ class RandomWorld(World):
         if self._is_refused(sent, injected):
             self._count(one, "refused", 1)
             if "refused" in self.faulty:
-                self.faults.append(f"refused: {one.habits}")
+                self.faults.append(f"refused: {one.habits.told}")
         # If twins cannot be distinguished, one of them receives what the other made ambiguous; but
         # one that comes later takes nothing from the first.
         is_certain = one.habits.name == "own" or one.habits.ids_are_certain
@@ -593,7 +618,7 @@ class RandomWorld(World):
         if is_stable and (is_certain or is_first or not one.has_twin):
             if one.seen is not None and seen[: len(one.seen)] != one.seen:
                 self._count(one, "moved", 1)
-                self.faults.append(f"moved: {one.habits}")
+                self.faults.append(f"moved: {one.habits.told}")
             one.seen = seen
 
     def _verdict(
@@ -618,8 +643,8 @@ class RandomWorld(World):
         if not all(response in each for each in owners):
             return "wrong"
         found = self._told_apart(one, sent, more, n, response)
-        is_known = said.response in self._captured
-        return "named" if found == "wrong" and owners and not is_known else found
+        known = set[int]().union(*owners) & self._captured
+        return "named" if found == "wrong" and known == {response} else found
 
     def _told_apart(
         self, one: Conversation, sent: list[Said], more: dict[str, Any], n: int, response: int
@@ -641,12 +666,14 @@ class RandomWorld(World):
         while began and sent[began - 1].kind in "MC" and sent[began - 1].response == said.response:
             began -= 1
         visible = (*(each.visible for each in sent[:began]), self.around(more))
-        is_twin = one.has_twin and one.words_of == self._words_of[response]
+        is_like = self._is_like(one, said.response, response)
+        is_twin = is_like and one.has_twin and one.words_of == self._words_of[response]
         if self._asked[response] == self._asked[said.response] or is_twin:
             return "twins"
         is_same, has_hint = self._asked[response] == visible, False
-        if not is_same and self._is_like(one, said.response, response):
-            is_long = any(len(text) > LONG for each in block for text in map(str, each))
+        if is_like and not is_same:
+            said_here = [text for each in (*visible[:-1], *block) for text in map(str, each)]
+            is_long = any(len(text) > LONG for text in said_here)
             has_hint = self._name_of[said.response] != self._name_of[response]
             is_same = is_long or self._asked[response][-1] == self.around(more)
         if not is_same:
@@ -657,7 +684,8 @@ class RandomWorld(World):
 
     def _is_like(self, one: Conversation, own: int, other: int) -> bool:
         """Return whether the client would send the same if the other response were its own."""
-        habits = replace(one.habits, lacks=False)  # what it leaves out differs by chance
+        # What it leaves out differs by chance; an upstream's form of ids decides where outputs go.
+        habits = replace(one.habits, lacks=False, interleaves=False)
         after = len(self._before[own]) + len(self._emitted[own])
         if one.history[: len(self._before[own])] != self._before[own]:
             return False  # a fork left it
@@ -739,18 +767,25 @@ def play(
         world.play()
         counts.update(world.counts)
         counts["conversations", "all"] += world.size
-        repeat = f"python -m {kind.__module__} {number} {number + 1}"
+        counts["faulty", "all"] += bool(world.faults)
+        repeat = f"python -m {_module(kind)} {number} {number + 1}{new.option}"
         faults += [f"{repeat}: {fault}" for fault in world.faults[:1]]
     return counts, faults
+
+
+def _module(kind: type[RandomWorld]) -> str:
+    """Return the name of the module of a world, also where it is the program."""
+    spec = sys.modules[kind.__module__].__spec__
+    return spec.name if spec else kind.__module__
 
 
 def told(counts: Counter[tuple[str, str]], faults: Sequence[str]) -> str:
     """Return a table by kind of client, and the first faults."""
     kinds = sorted({kind for _, kind in counts} - {"all"})
     lines = [HEAD + "".join(f"{what:>8}" for what in FOUND)]
-    lines += [_row(kind, counts, kind) for kind in ("all", *kinds)]
+    lines += [_row(kind, counts, kind) for kind in ("all", *kinds) if counts["due", kind]]
     played = f"{counts['conversations', 'all']:,} conversations"
-    found = f"{len(faults)} worlds with faults"
+    found = f"{counts['faulty', 'all']} worlds with faults"
     return "\n".join([*lines, *faults[:FAULTS_TOLD], f"{played}, {found}"])
 
 
@@ -766,6 +801,7 @@ def main(kind: type[RandomWorld] = RandomWorld) -> int:
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
     parser.add_argument("--new", nargs="*", choices=list(NEW_HABITS))
+    parser.add_argument("--clean", action="store_true")
     parser.add_argument("--each", action="store_true")
     parser.add_argument("--shapes", action="store_true")
     parser.add_argument("--strict", action="store_true")
@@ -777,11 +813,15 @@ def main(kind: type[RandomWorld] = RandomWorld) -> int:
         for name in sorted(NEW_HABITS.keys() - kind.cannot):
             found, _ = play(numbers, kind, New({name: OFTEN}))
             counts.update({(what, name): n for (what, of), n in found.items() if of == "all"})
+            counts["conversations", "all"] += found["conversations", "all"]
+            counts["faulty", "all"] += found["faulty", "all"]
         print(told(counts, ()))  # noqa: T201
         return 0
     new = NOTHING_NEW
     if given.new is not None:
         new = New(dict.fromkeys(given.new, OFTEN)) if given.new else FEW
+    if given.clean:
+        new = CLEAN_ONES
     if given.shapes:
         new = New(has_shapes=True)
     counts, faults = play(numbers, kind, new)

@@ -36,7 +36,7 @@ def test_nothing_wrong_is_injected_and_no_prefix_moves(numbers: range) -> None:
 
 @pytest.mark.parametrize("numbers", WORLDS[:2], ids=str)
 def test_new_habits_do_no_harm(numbers: range) -> None:
-    """Clients leave out, tell, renumber or move parts of their history, and fork it often."""
+    """Clients leave out, tell, rename or move parts of their history."""
     counts, faults = play(numbers, MessagesWorld, CLEAN_ONES)
 
     assert faults == []
