@@ -10,7 +10,8 @@ from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.plan import Plan
 
 from tests.core import worlds
-from tests.core.worlds import CLEAN_ONES, COUNT, RandomWorld, play
+from tests.core.habits import NEW_HABITS
+from tests.core.worlds import CLEAN_ONES, COUNT, New, RandomWorld, play
 
 # Seeds are fixed for repeatable results.
 WORLDS = [range(first, first + 60) for first in range(0, COUNT, 60)]
@@ -76,3 +77,17 @@ def test_a_planted_fault_is_reported(
     out = capsys.readouterr().out
     assert "python -m tests.core.worlds " in out
     assert fault in out
+
+
+def test_the_options_choose_the_habits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each new habit alone is a row; a fault is told with the options that repeat it."""
+    monkeypatch.setattr("sys.argv", ["worlds", "0", "8", "--each"])
+    assert worlds.main() == 0
+    rows = {line.split()[0] for line in capsys.readouterr().out.splitlines()[1:-1]}
+    assert rows == set(NEW_HABITS)
+    monkeypatch.setattr(worlds, "plan_injection", _late)
+    _, faults = play(range(8), RandomWorld, New({"stock": 1}))
+    assert any(" --new stock: wrong: " in fault for fault in faults)
+    assert "--shapes: " in play(range(8), RandomWorld, New(has_shapes=True))[1][0]
