@@ -414,6 +414,22 @@ async def test_unsaved_records_are_part_of_every_result() -> None:
     assert (here.counted("loaded"), here.counted("stale")) == (1, 0)
 
 
+async def test_an_item_of_an_unsaved_turn_is_not_crowded_by_its_text() -> None:
+    """Its ids lead to it, so it does not matter how many conversations have the same text."""
+    shared, saying = Shared(), bytes_of("what all say")
+    for n in range(9):
+        one = said(f"another {n}")
+        await shared.save(SCOPE, one.conversation, records_of(one), [saying])
+    here, alone = Replica(shared), said("begun meanwhile")
+    shared.is_full = True
+    assert await here.save(alone) is Saved.FAILED
+    lookup = Lookup(0, looked_up(alone)[0].certain, [saying])
+
+    found = await here.store.look_up(SCOPE, [lookup], Budget(LONG_S))
+    assert found is not None
+    assert ({turn.id for turn in found.turns}, found.crowded) == ({alone.id}, set())
+
+
 async def test_a_failed_save_is_repeated_with_the_next_one() -> None:
     """Then every replica finds its records by all keys, and they are not sent again."""
     shared = Shared()

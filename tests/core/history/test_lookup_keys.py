@@ -292,17 +292,36 @@ def test_certain_keys_of_older_items_have_priority() -> None:
     assert chosen(asked, index) == ConversationChoice([b"mine", b"before"], {4})
 
 
+def test_a_name_of_many_conversations_takes_the_room_that_names_of_few_leave() -> None:
+    """A call id may recur; the item's own id, or that of an older item, leads nevertheless."""
+    asked = [Lookup(4, [A, B]), Lookup(2, [C]), Lookup(0, [D])]
+    index = {A: [b"mine"], B: many(7), C: many(6, "c"), D: [b"before"]}
+
+    assert chosen(asked, index) == ConversationChoice([b"mine", b"before"], {2})
+
+
+def test_an_item_with_a_crowded_name_is_looked_up_by_its_content() -> None:
+    """So its own conversation is loaded; the item stays crowded, so it is no proof by itself."""
+    asked = [Lookup(0, [A], [B])]
+
+    assert chosen(asked, {A: many(7), B: [b"mine"]}) == ConversationChoice([b"mine"], {0})
+
+
 keys = st.sampled_from([A, B, C, D])
 asks = st.builds(Lookup, st.integers(-1, 9), st.lists(keys, max_size=2), st.lists(keys, max_size=3))
 indices = st.dictionaries(keys, st.lists(st.sampled_from(many(9)), max_size=9, unique=True))
 
 
-@given(st.lists(asks, max_size=5), indices)
+@given(st.lists(asks, max_size=5, unique_by=lambda one: one.place), indices)
 @settings(max_examples=100, deadline=None)
 def test_an_item_is_compared_with_all_conversations_or_is_crowded(
     asked: list[Lookup], index: dict[Key, list[bytes]]
 ) -> None:
-    """If only some conversations of an item's deciding key are loaded, the item is crowded."""
+    """
+    If only some conversations of an item's deciding key are loaded, the item is crowded.
+
+    Of names, the one of the fewest conversations decides.
+    """
     # As in a store: content leads to every conversation that content after a history leads to.
     for item in asked * len(asked):
         if any(index.get(key) for key in item.doubtful) and not index.get(item.doubtful[-1]):
@@ -311,7 +330,8 @@ def test_an_item_is_compared_with_all_conversations_or_is_crowded(
 
     assert len(choice.conversations) == len(set(choice.conversations)) <= CONVERSATIONS_LOADED
     for item in asked:
-        certain = [c for key in item.certain for c in index.get(key, [])]
+        led = [index[key] for key in item.certain if index.get(key)]
+        certain = min(led, key=len) if led else []
         doubtful = next((found for key in item.doubtful if (found := index.get(key))), [])
         if item.place not in choice.crowded:
             assert set(certain or doubtful) <= set(choice.conversations)

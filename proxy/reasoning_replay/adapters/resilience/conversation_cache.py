@@ -48,8 +48,9 @@ class View(NamedTuple):
 
     Attributes:
         lookups: All lookups of the request.
-        asked: Lookups for the store. If `certain` keys of an item lead to a held conversation, its
-            `doubtful` ones are omitted; they are needed if the store has lost the conversation.
+        asked: Lookups for the store. If `certain` keys of an item lead to a conversation that is
+            held or unsaved, its `doubtful` ones are omitted; they are needed if the store has lost
+            the conversation.
         entries: Entries that `certain` keys lead to, by conversation.
         held: Versions of the entries that the store may confirm, by conversation.
         unsaved: Records that the store may not have, by conversation.
@@ -116,8 +117,9 @@ class ConversationCache:
             self._entries.move_to_end((scope, one))
         held = {one: e.version for one, e in entries.items() if e.version is not None}
         unsaved = {one: e.unsaved() for one, e in entries.items() if e.is_unsaved}
+        known = held.keys() | unsaved.keys()
         asked = [
-            Lookup(item.place, item.certain) if self._leads_to(held, scope, item) else item
+            Lookup(item.place, item.certain) if self._leads_to(known, scope, item) else item
             for item in lookups
         ]
         return View(scope, lookups, asked, entries, held, unsaved, crowded, self._discards)
@@ -312,10 +314,10 @@ class ConversationCache:
             if others:
                 self._index[scope + key] = others
 
-    def _leads_to(self, held: Container[bytes], scope: bytes, item: Lookup) -> bool:
+    def _leads_to(self, known: Container[bytes], scope: bytes, item: Lookup) -> bool:
         """Return whether a `certain` key of an item leads to one of these conversations."""
         index = self._index
-        return any(one in held for key in item.certain for one in index.get(scope + key, ()))
+        return any(one in known for key in item.certain for one in index.get(scope + key, ()))
 
     def _count(self, result: str) -> None:
         self._metrics.inc(self._metrics.cache_lookups, result)

@@ -14,6 +14,14 @@ _RUNS = re.compile(
     r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{8})(?=[A-Za-z]*[0-9]|[a-z]+[A-Z]|[A-Z]+[a-z])[A-Za-z0-9]+"
 )
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+# A word with a counter (`websearch1`, `step12ab`), and a date or a time with letters
+# (`20261123T031903Z`). A word has no four consonants in a row, and not hexadecimal digits alone.
+_COUNTER = re.compile(
+    r"(?=.*[g-zG-Z])(?=(?:[A-Z]?[a-z]{2,})+[^A-Z]|[A-Z]+[^a-z])"
+    r"(?i:(?=[a-z]{4})(?:[^aeiouy\d]{0,3}+[aeiouy]++)++[^aeiouy\d]{0,3}+)"
+    r"(?:[1-9]\d{0,2}|[1-9]\d{1,2}[A-Za-z]{1,2})"
+)
+_TIME = re.compile(r"(?=.*[g-zG-Z])[A-Za-z]{0,9}(?:1[5-9]|20)\d{6,}(?:T\d{4,9})?[A-Za-z]{0,2}")
 # A padded counter has few different characters; a run of digits alone may be a timestamp.
 LEAST_SYMBOLS = 6
 PADDING = "00000"
@@ -47,5 +55,7 @@ def _is_random(call_id: str, name: str) -> bool:
 def _is_drawn(run: str) -> bool:
     """Return whether letters and digits look random: not a counter, a timestamp or padding."""
     if run.isdigit() and len(run) < LEAST_DIGITS:
+        return False
+    if _COUNTER.fullmatch(run) is not None or _TIME.fullmatch(run) is not None:
         return False
     return len(set(run)) >= LEAST_SYMBOLS and PADDING not in run

@@ -5,9 +5,10 @@ Every captured item leads to its conversation by several keys: its id, its `call
 content combined with the history before it. A request is looked up by the same keys.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple, overload
 
 from reasoning_replay.core.history.fingerprints import is_distinctive
@@ -47,8 +48,8 @@ class Lookup(NamedTuple):
 
     Attributes:
         place: Index of the item in the request, or RESPONSE.
-        certain: Keys that only one item has: from its id and its `call_id`. A text without ids has
-            those of the first call in the same message.
+        certain: Keys that hardly more than one item has: from its id and its `call_id`. A text
+            without ids has those of the first call in the same message.
         doubtful: Keys from its content and the history before it, the strongest first. They may be
             computed on first use. If one of them leads to a conversation, so does the last one.
     """
@@ -149,38 +150,48 @@ def choose(
         asked: Result of `keys_of_request`.
         leads_to: Returns the conversations that a key leads to, newest last.
 
-    The certain keys of all items come first. The doubtful keys share the remaining room: first, for
-    each item, the strongest key that leads to a conversation; then, newest item first, the
-    conversations with the same content after another history. An item that leads to more
-    conversations than there is room for adds none of them: if only some were loaded, ambiguous
-    content would look unambiguous.
+    The certain keys of all items come first, and of these the one of each item that leads to the
+    fewest conversations; the others serve to detect a contradiction. The doubtful keys share the
+    remaining room: first, for each item, the strongest key that leads to a conversation; then,
+    newest item first, the conversations with the same content after another history. An item that
+    leads to more conversations than there is room for adds none of them: if only some were loaded,
+    ambiguous names or content would look unambiguous.
     """
     chosen: dict[bytes, None] = {}
     crowded: set[int] = set()
 
-    def take(item: Lookup, found: dict[bytes, None]) -> None:
-        if len(chosen | found) <= CONVERSATIONS_LOADED:
-            chosen.update(found)
-        else:
-            crowded.add(item.place)
+    def take(found: Iterable[bytes]) -> bool:
+        every = chosen | dict.fromkeys(found)
+        if fits := len(every) <= CONVERSATIONS_LOADED:
+            chosen.update(every)
+        return fits
 
-    doubtful: list[Lookup] = []
-    for item in asked:
-        # By all certain keys of an item, because matching must detect a contradiction.
-        found = {conversation: None for key in item.certain for conversation in leads_to(key)}
-        if found:
-            take(item, found)
-        elif item.doubtful:
-            doubtful.append(item)
-    doubtful = [item for item in doubtful if leads_to(item.doubtful[-1])]
+    named = _named(asked, leads_to)
+    for item, fewest, _ in named:
+        if not take(fewest):
+            crowded.add(item.place)
+    for _, _, more in named:
+        take(more)
+    sure = {item.place for item, _, _ in named} - crowded
+    rest = [item for item in asked if item.place not in sure]
+    doubtful = [item for item in rest if item.doubtful and leads_to(item.doubtful[-1])]
     for item in doubtful:
-        led = (dict.fromkeys(reversed(leads_to(key))) for key in item.doubtful)
-        take(item, next(conversations for conversations in led if conversations))
+        strongest = next(found for key in item.doubtful if (found := leads_to(key)))
+        if not take(reversed(strongest)):
+            crowded.add(item.place)
     for item in doubtful:
-        alike = dict.fromkeys(reversed(leads_to(item.doubtful[-1])))
-        if item.place not in crowded and len(chosen | alike) <= CONVERSATIONS_LOADED:
-            chosen.update(alike)
+        if item.place not in crowded:
+            take(reversed(leads_to(item.doubtful[-1])))
     return ConversationChoice(list(chosen), crowded)
+
+
+def _named(
+    asked: Sequence[Lookup], leads_to: Callable[[Key], Sequence[bytes]]
+) -> list[tuple[Lookup, Sequence[bytes], Sequence[bytes]]]:
+    """Return the conversations that the names of each item lead to: by its rarest, and by all."""
+    led = [(item, [found for key in item.certain if (found := leads_to(key))]) for item in asked]
+    named = [(item, min(found, key=len), [*chain(*found)]) for item, found in led if found]
+    return sorted(named, key=lambda one: len(one[1]))
 
 
 def _asked(request: RequestHistory[HistoryItem], n: int) -> Lookup:

@@ -72,7 +72,7 @@ class Alignment:
 
     def settle(self) -> bool:
         """Match items by certain ids; return whether no other item can be matched."""
-        self.matches, is_all = self.known.settle(self.places)
+        self.matches, is_all = self.known.settle(self.places, self.crowded)
         return is_all
 
     def begin(self) -> None:
@@ -128,6 +128,10 @@ class Alignment:
         """Match an item with item `k` of a turn; each captured item is used once."""
         self.matches[n] = match = Match(turn, k)
         self.known.use(match)
+
+    def drop(self, n: int) -> None:
+        """Undo the match of an item."""
+        self.known.release(self.matches.pop(n))
 
     def _beside(self, block: Block, step: int) -> Block | None:
         """Return the neighbouring block, if it is not assigned and no message is in between."""

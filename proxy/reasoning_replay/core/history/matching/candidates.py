@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import IndexedTurns, ItemIndex, Match
@@ -12,7 +12,7 @@ from reasoning_replay.core.history.matching.renaming import have_one_origin
 from reasoning_replay.core.history.request_history import Place
 from reasoning_replay.core.history.turns import Emitted, Turn, turn_id
 
-__all__ = ["Candidates", "may_be_called", "says_the_same"]
+__all__ = ["Candidates", "are_two", "may_be_called", "says_the_same"]
 
 _MODEL, _REFERENCE = Role.MODEL, Role.REFERENCE
 
@@ -42,9 +42,26 @@ class Candidates:
         self._by_id, self._by_call = names.by_id, names.by_call
         self._sole = names.sole
 
-    def settle(self, places: Sequence[Place[HistoryItem]]) -> tuple[dict[int, Match], bool]:
+    @cached_property
+    def names_recur(self) -> bool:
+        """Whether a random id names items of several turns, so that none of them is random."""
+        return any(
+            is_distinctive(name, found[0].emitted.name)
+            and any(match.turn is not found[0].turn for match in found)
+            for names in (self._by_id, self._by_call)
+            for name, found in names.items()
+        )
+
+    def settle(
+        self, places: Sequence[Place[HistoryItem]], crowded: AbstractSet[int] = frozenset()
+    ) -> tuple[dict[int, Match], bool]:
         """
         Match items that their ids identify with certainty, in order, each captured item once.
+
+        Args:
+            places: All items of the request.
+            crowded: Indices of items whose ids more conversations have than were loaded, so that
+                they identify nothing.
 
         Returns:
             Index of a place -> the captured item; and whether no other item of the request can
@@ -56,7 +73,8 @@ class Candidates:
         unnoted: list[Match] = []
         for index, place in enumerate(places):
             item = place.item
-            match = unmet.pop(item.id, None)
+            is_crowded = index in crowded
+            match = None if is_crowded else unmet.pop(item.id, None)
             if match is not None:
                 emitted = match.turn.items[match.k]
                 if (
@@ -71,7 +89,7 @@ class Candidates:
             elif item.type not in types and item.role is not _REFERENCE:
                 continue
             match = None
-            if item.id or item.call_id:
+            if (item.id or item.call_id) and not is_crowded:
                 used.update(map(_place, unnoted))
                 unnoted.clear()
                 match = self.certain(item)
@@ -88,6 +106,10 @@ class Candidates:
     def use(self, match: Match) -> None:
         """Record that a captured item is matched: each is used once."""
         self._used.add(_place(match))
+
+    def release(self, match: Match) -> None:
+        """Record that a captured item is not matched after all."""
+        self._used.discard(_place(match))
 
     def knows_call_of(self, places: Iterable[Place[HistoryItem]]) -> bool:
         """Return whether a call of a request has the random id of a captured one."""
@@ -117,26 +139,25 @@ class Candidates:
         return self._certain(item)
 
     def _certain(self, item: HistoryItem) -> Match | None:
-        by_id: Sequence[Match] = self._by_id.get(item.id, ()) if item.id else ()
-        if by_id:
-            by_id = self.free(by_id, item) if is_distinctive(item.id, "") else ()
-        by_call: Sequence[Match] = ()
-        if response_id := response_named_by(item):
-            by_call = self.free(self._in_response(response_id, item), item)
-        elif item.call_id and is_distinctive(item.call_id, item.name):
-            by_call = self.free(self._by_call.get(item.call_id, ()), item)
-            by_call = by_call or self.free(self._by_id.get(item.call_id, ()), item)
-        if by_id and by_call and not self._have_common(by_id, by_call):
-            return None  # contradiction: the id and the `call_id` lead to different items
-        if len(by_id) == 1:
-            return by_id[0]
-        return by_call[0] if len(by_call) == 1 else None
+        named: Sequence[Match] = ()
+        if item.id and is_distinctive(item.id, ""):
+            named = self._by_id.get(item.id, ())
+        if called := self._called(item):
+            # If the two lead to different items, they contradict each other.
+            both = {_place(match) for match in called}
+            named = [match for match in named if _place(match) in both] if named else called
+        agreed = [match for match in named if _agrees(item, match.emitted)]
+        # A name of several captured items proves nothing, even if all but one are matched.
+        is_free = len(agreed) == 1 and _place(agreed[0]) not in self._used
+        return agreed[0] if is_free else None
 
-    @staticmethod
-    def _have_common(some: Sequence[Match], others: Sequence[Match]) -> bool:
-        if some[0] is others[0]:  # both indexes share one object for an item
-            return True
-        return not {_place(match) for match in some}.isdisjoint(map(_place, others))
+    def _called(self, item: HistoryItem) -> Sequence[Match]:
+        """Return the items that a random `call_id` names, also if it was their own id."""
+        if response_id := response_named_by(item):
+            return self._in_response(response_id, item)
+        if not item.call_id or not is_distinctive(item.call_id, item.name):
+            return ()
+        return self._by_call.get(item.call_id, ()) or self._by_id.get(item.call_id, ())
 
     def _in_response(self, response_id: str, item: HistoryItem) -> list[Match]:
         """Return the calls that `<response id>:<call id>` names."""
@@ -170,7 +191,9 @@ def may_be_called(
         emitted: Captured item.
         are_renamed: Whether the client may have replaced the ids of calls (`renaming`).
     """
-    if _are_two(item.id, emitted.id) or _are_two_numbers(item.call_id, emitted.call_id):
+    if are_two(item.id, emitted.id):
+        return False
+    if _are_two_numbers(item.id, emitted.id) or _are_two_numbers(item.call_id, emitted.call_id):
         return False
     return (
         item.call_id in ("", emitted.call_id)
@@ -186,16 +209,14 @@ def _are_two_numbers(one: str, other: str) -> bool:
     return one != other and stem not in (one, other) and stem == other.rstrip(_DIGITS)
 
 
-def _are_two(one: str, other: str) -> bool:
+def are_two(one: str, other: str) -> bool:
     """
-    Return whether two different ids have the same origin, so that they name two items.
+    Return whether two different random ids have the same origin, so that they name two items.
 
     A client may replace an item's id by its own (`msg_0`, a UUID), so a different id alone proves
     nothing. But a different id in upstream's format is from upstream. It then names another item
     with the same content, and that item was not captured.
     """
-    if _are_two_numbers(one, other):
-        return True
     return one != other and _hand(one) is not None and _hand(one) == _hand(other)
 
 

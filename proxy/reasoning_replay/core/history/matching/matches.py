@@ -7,7 +7,7 @@ never changes it.
 
 1. following: repeats earlier decisions about the older part of the request, because upstream has
    seen them;
-2. names: a random id or `call_id` assigns a block to its turn;
+2. names: a random id or `call_id` assigns a block to its turn, if nothing contradicts it;
 3. ancestry: each turn records its parent and the length of its history, so the ancestors of an
    assigned turn get the blocks before it;
 4. sayings: a block is compared with turns by content and by the history before it. The explanation
@@ -28,7 +28,7 @@ from reasoning_replay.core.history.lookup_keys import RESPONSE, LookupResult
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.following import follow, is_remembered, to_remember
 from reasoning_replay.core.history.matching.lineage import give_to_ancestors, give_to_descendants
-from reasoning_replay.core.history.matching.names import give_by_names
+from reasoning_replay.core.history.matching.names import drop_contradicted, give_by_names
 from reasoning_replay.core.history.matching.sayings import give_by_sayings
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen
@@ -83,6 +83,7 @@ def match_items(
     found = Alignment(request, looked_up, is_refused=anew)
     seen = None
     is_all = found.settle()
+    is_all = not drop_contradicted(found) and is_all
     if not is_all or (is_remembered(found) and not anew):
         found.begin()
         if not anew:

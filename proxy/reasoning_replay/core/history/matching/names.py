@@ -3,13 +3,58 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.blocks import Block
+from reasoning_replay.core.history.matching.candidates import are_two
 from reasoning_replay.core.history.matching.evidence import Pairs
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import LINK_BYTES, Turn
 
-__all__ = ["give_by_names"]
+__all__ = ["drop_contradicted", "give_by_names"]
+
+
+def drop_contradicted(found: Alignment) -> bool:
+    """
+    Undo the matches by a name that something contradicts; return whether there are any.
+
+    A name may recur: gateways derive it from the content, and fixtures repeat it. If something
+    speaks against it, the name needs a second that agrees: the last message before, or the next
+    item that is matched, if it is of the same turn, of its parent or of its child.
+    """
+    doubted = {n for n, match in found.matches.items() if _is_doubted(found, n, match)}
+    if doubted:
+        pairs = list(itertools.pairwise(found.matches))
+        for sure, n in pairs + [(after, before) for before, after in reversed(pairs)]:
+            one, two = (found.matches[at].turn for at in sorted((sure, n)))
+            if sure not in doubted and one.id in (two.id, two.parent):
+                doubted.discard(n)
+    for n in doubted:
+        found.drop(n)
+    return bool(doubted)
+
+
+def _is_doubted(found: Alignment, n: int, match: Match) -> bool:
+    """
+    Return whether something speaks against a match, and the last message before is another.
+
+    These speak against it: names that recur among the turns; and, unless the item's own id leads
+    to it, other content, or an id of its own in upstream's form.
+    """
+    place, theirs = found.places[n], match.turn.context
+    last = found.request.said[place.depth - 1] if place.depth else b""
+    if last[:LINK_BYTES] == theirs.tail[-LINK_BYTES:]:
+        return False
+    if found.request.is_stateful or not theirs.is_known:
+        return False  # the history is unknown
+    if found.known.names_recur:
+        return True
+    item, emitted = place.item, match.emitted
+    if item.id == emitted.id and is_distinctive(item.id, ""):
+        return False
+    # If the history was cut right before it, no other message speaks against it.
+    is_other = place.depth and item.content and emitted.content and item.content != emitted.content
+    return bool(is_other) or are_two(item.id, emitted.id)
 
 
 def give_by_names(found: Alignment) -> None:

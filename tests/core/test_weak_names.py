@@ -1,0 +1,183 @@
+"""Weak names: an id that recurs proves nothing; what agrees with a name makes it strong again."""
+
+import pytest
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.matching.matches import match_items
+
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    drawn,
+    dropped,
+    message,
+    nameless,
+    output,
+    reasoning,
+    user,
+)
+
+RECURRING = "call_a8K2mPqZ7Lx93Qw5Rt61Vb4c"
+ASK, ELSE, LATE = user("What is the weather in Rome?"), user("Clean up."), user("Is that all?")
+TRIMMED = {"arguments": '{"city":"…"}'}
+
+
+def restored(world: World, items: list[Item]) -> list[str]:
+    """Return the name of each reasoning that upstream receives, and the index of what it leads."""
+    seen = world.seen(body(items, store=False))
+    assert dropped(seen) == items
+    led = [(item, at) for at, item in enumerate(seen) if item.get("type") == "reasoning"]
+    return [f"{item['encrypted_content'][5:]}@{at - n}" for n, (item, at) in enumerate(led)]
+
+
+# --- names of many conversations ---
+
+
+@pytest.mark.parametrize("others", [5, 6, 49])
+def test_an_own_id_leads_whatever_else_has_the_same_call_id(others: int) -> None:
+    """The conversation of the item's own id is loaded first."""
+    world = World()
+    mine = call("mine", call_id=RECURRING)
+    world.learn(body([ASK]), [reasoning("mine"), mine])
+    for n in range(others):
+        theirs = call(f"{n}", call_id=RECURRING, arguments=f'{{"n":{n}}}')
+        world.learn(body([user(f"Prompt {n}")]), [reasoning(f"{n}"), theirs])
+
+    assert restored(world, [ASK, mine, output(mine)]) == ["mine@1"]
+
+
+@pytest.mark.parametrize("keeps_ids", [True, False])
+def test_a_crowded_name_decides_nothing(*, keeps_ids: bool) -> None:
+    """Of many conversations with a name, only one happens to be there: a local copy."""
+    world, theirs = World(), call("theirs", call_id=RECURRING)
+    world.learn(body([ASK]), [reasoning("theirs"), theirs])
+    sent = theirs if keeps_ids else nameless(theirs)
+    request = read_request(body([ELSE, sent, output(sent)]), {})
+
+    def matched(*crowded: int) -> set[int]:
+        found = LookupResult(list(world.turns.values()), frozenset(crowded))
+        return set(match_items(request, found).matches)
+
+    assert matched() == {1}
+    assert matched(1) == set()
+
+
+def test_a_crowded_call_id_is_confirmed_by_a_memory() -> None:
+    """What upstream has seen stays, though many conversations have the same call id since then."""
+    world = World()
+    mine = [call(f"mine{n}", call_id=RECURRING, arguments=f'{{"n":{n}}}') for n in range(3)]
+    told = [ASK]
+    for n, deed in enumerate(mine):
+        world.learn(body(told), [reasoning(f"{n}"), deed])
+        told += [nameless(deed), output(deed)]
+    before = restored(world, told)
+    for n in range(9):
+        theirs = call(f"other {n}", call_id=RECURRING, arguments=f'{{"m":{n}}}')
+        world.learn(body([user(f"Prompt {n}")]), [reasoning(f"other {n}"), theirs])
+
+    assert before == ["0@1", "1@3", "2@5"]
+    assert restored(world, told)[:2] == before[:2]
+
+
+def test_a_name_of_two_items_is_no_proof_of_the_one_that_is_left() -> None:
+    """One of the two is matched by its own id; the other item with the call id may be any."""
+    world = World()
+    mine, theirs = (call(name, call_id=RECURRING) for name in ("mine", "theirs"))
+    world.learn(body([ASK]), [reasoning("mine"), mine])
+    world.learn(body([user("Another prompt")]), [reasoning("theirs"), theirs])
+    told = [ASK, mine, output(mine), ELSE, nameless(mine), output(mine)]
+
+    assert restored(world, told) == ["mine@1"]
+
+
+# --- names that something contradicts ---
+
+
+def knows(*before: Item, **more: str) -> tuple[World, Item]:
+    """Return a world that captured one call, and the call."""
+    world, theirs = World(), call("theirs", call_id=RECURRING, **more)
+    world.learn(body([*before, ASK]), [reasoning("theirs"), theirs])
+    return world, theirs
+
+
+OTHER_ID = call("mine")["id"]
+
+
+@pytest.mark.parametrize("mine", [TRIMMED, {"id": OTHER_ID}, {"id": OTHER_ID, **TRIMMED}], ids=str)
+def test_a_call_id_is_contradicted_by_its_call_and_its_history(mine: dict[str, str]) -> None:
+    """Other arguments, or another id of upstream's, after another message."""
+    world, theirs = knows()
+    sent = theirs | mine if "id" in mine else nameless(theirs | mine)
+
+    assert restored(world, [ELSE, sent, output(sent)]) == []
+    assert restored(world, [ASK, sent, output(sent)]) == ["theirs@1"]
+
+
+@pytest.mark.parametrize(
+    ("told", "want"),
+    [
+        pytest.param([nameless(TRIMMED)], ["theirs@0"], id="head-cut"),
+        pytest.param([{"id": OTHER_ID}], [], id="head-cut-and-another-id"),
+        pytest.param([ELSE, {}], ["theirs@1"], id="history-edited"),
+    ],
+)
+def test_what_is_not_there_contradicts_nothing(told: list[Item], want: list[str]) -> None:
+    """One doubt is not enough: the arguments, or the history, or its own id must agree."""
+    world, theirs = knows()
+    sent = [item if item.get("role") else {**nameless(theirs), **item} for item in told]
+
+    assert restored(world, [*sent, output(theirs), LATE]) == want
+
+
+def test_the_own_id_of_an_item_needs_nothing_else() -> None:
+    """The client has rewritten the message, and the message of the user before it."""
+    world, told = World(), message("1", "It is sunny in Rome today.")
+    world.learn(body([ASK]), [reasoning("1"), told])
+    sent = [ELSE, told | {"content": "It is sunny."}, LATE]
+
+    assert restored(world, sent) == ["1@1"]
+
+
+@pytest.mark.parametrize("trimmed", [0, 1])
+def test_a_neighbour_of_the_same_line_agrees(trimmed: int) -> None:
+    """The message before a trimmed call has changed; the call of its parent or child is certain."""
+    world, told = World(), [ASK]
+    for n in range(2):
+        deed = call(f"{n}")
+        world.learn(body(told), [reasoning(f"{n}"), deed])
+        told += [nameless(deed), output(deed)]
+    told[1 + 2 * trimmed] |= TRIMMED
+    told[2 * trimmed] = user("<environment>")
+    doubted = told[2 * trimmed : 2 * trimmed + 2]
+
+    assert restored(world, told) == ["0@1", "1@3"]
+    assert restored(world, [*doubted, LATE]) == []
+
+
+def test_an_unknown_history_contradicts_nothing() -> None:
+    """Upstream has the history of a request that names a response."""
+    world, theirs = knows()
+    sent = nameless(theirs | TRIMMED)
+    stateful = {"previous_response_id": f"resp_{drawn(0)}"}
+    request = read_request(body([output(theirs), sent], **stateful), {})
+    turns = list(world.turns.values())
+
+    assert match_items(request, LookupResult(turns)).matches == {}
+    by_reference = World()
+    by_reference.learn(body([ASK], **stateful), [reasoning("1"), theirs])
+    assert restored(by_reference, [ELSE, sent, output(sent)]) == ["1@1"]
+
+
+def test_ids_that_recur_prove_nothing_without_their_history() -> None:
+    """They follow from the content: two turns share one, so none of them is random."""
+    world, told = World(), [ASK]
+    for n, words in enumerate(("Done.", "Done.", "It is sunny in Rome today.")):
+        made = message(words, words)
+        world.learn(body(told), [reasoning(f"{n}"), made])
+        told += [made, user(f"And {n}?")]
+    mine = told[5]
+
+    assert restored(world, [ELSE, mine, LATE]) == []
+    assert restored(world, [*told[:5], mine, LATE])[-1] == "2@5"
