@@ -181,3 +181,23 @@ def test_ids_that_recur_prove_nothing_without_their_history() -> None:
 
     assert restored(world, [ELSE, mine, LATE]) == []
     assert restored(world, [*told[:5], mine, LATE])[-1] == "2@5"
+
+
+# --- two answers running ---
+
+LOOK = "Let me look."
+
+
+@pytest.mark.parametrize("is_first_lost", [False, True])
+def test_the_words_directly_before_a_call_are_of_its_turn(*, is_first_lost: bool) -> None:
+    """Two answers running have the same words; no message of the client is between them."""
+    world, deed = World(), call("2")
+    if not is_first_lost:
+        world.learn(body([ASK]), [reasoning("1"), message("1", LOOK)])
+    told = [ASK, nameless(message("1", LOOK))]
+    first = [] if is_first_lost else ["1@1"]
+    assert restored(world, told) == first
+    world.learn(body(told), [reasoning("2"), message("2", LOOK), deed])
+    told += [nameless(message("2", LOOK)), nameless(deed), output(deed)]
+
+    assert restored(world, told) == [*first, "2@2"]

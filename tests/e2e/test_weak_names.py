@@ -10,7 +10,7 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
 from tests.core.world import Item, call, dropped, message, nameless, output, reasoning, user
-from tests.e2e.chats import Tenant, injected
+from tests.e2e.chats import Tenant, injected, said
 from tests.web.line import Answer
 from tests.web.world import World, world
 
@@ -152,3 +152,23 @@ async def test_an_own_call_is_matched_whatever_its_arguments(
     seen = await tenant.ask([ROME, mine, output(mine)])
     assert dropped(seen) == [ROME, mine, output(mine)]
     assert [item.get("encrypted_content") for item in seen] == [None, "gAAAA1", None, None]
+
+
+@pytest.mark.parametrize("is_first_lost", [False, True], ids=["both-known", "first-lost"])
+@pytest.mark.parametrize("words", [LOOK, "Let me look at all of the files of this project first."])
+async def test_two_answers_running_with_the_same_words(
+    tenant: Tenant, words: str, *, is_first_lost: bool
+) -> None:
+    """The message directly before a call is of its turn, and the other one of the turn before."""
+    key = "sk-old" if is_first_lost else "sk-a"
+    deed = call("2")
+    await tenant.ask([ROME], reasoning("1"), message("1", words), key=key)
+    first = [ROME, *([] if is_first_lost else [injected("1")]), said(words)]
+    told = [ROME, said(words)]
+    assert await tenant.ask(told, reasoning("2"), message("2", words), deed) == first
+
+    told += [said(words), nameless(deed), output(deed)]
+    whole = [*first, injected("2"), *told[2:]]
+    assert await tenant.ask(told, reasoning("3"), message("3", "Done.")) == whole
+    again = [*told, said("Done."), LATE]
+    assert await tenant.ask(again) == [*whole, injected("3"), *again[5:]]

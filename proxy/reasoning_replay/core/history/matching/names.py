@@ -118,7 +118,9 @@ def _pairs_of_own(found: Alignment, places: list[int], turn: Turn) -> Pairs:
         emitted = list(range(k + 1, until))
         if not between:
             continue
-        same = found.evidence.in_order(between, turn, emitted)
+        # Another turn may have said the same before or after this one, next to no certain item.
+        step = 1 if at >= 0 else -1
+        same = found.evidence.in_order(between[::step], turn, emitted[::step])
         if len(same) < len(between) and len(between) == len(emitted):
             both = list(zip(between, emitted, strict=True))
             if all(_may_be_changed(found, n, Match(turn, e)) for n, e in both):
