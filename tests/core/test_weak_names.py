@@ -5,6 +5,11 @@ from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import match_items
 
+from tests.core.dialects.chat import chats
+from tests.core.dialects.chat import streams as chat_streams
+from tests.core.dialects.messages import tenant
+from tests.core.dialects.messages.streams import call as use
+from tests.core.dialects.messages.streams import thought
 from tests.core.world import (
     Item,
     World,
@@ -201,3 +206,51 @@ def test_the_words_directly_before_a_call_are_of_its_turn(*, is_first_lost: bool
     told += [nameless(message("2", LOOK)), nameless(deed), output(deed)]
 
     assert restored(world, told) == [*first, "2@2"]
+
+
+# --- renumbered counters ---
+
+
+def test_a_renumbered_call_is_known_by_its_history() -> None:
+    """GitHub Copilot makes repeated ids unique: `functions.f:0` becomes `functions.f:1`."""
+    world, told = World(), [ASK]
+    for n in range(3):
+        deed = call(f"{n}", call_id="functions.get_weather:0")
+        world.learn(body(told), [reasoning(f"{n}"), deed])
+        unique = nameless(deed | {"call_id": f"functions.get_weather:{n}"})
+        told += [unique, output(unique)]
+
+    assert restored(world, told) == ["0@1", "1@3", "2@5"]
+    assert restored(world, [ELSE, *told[3:]]) == []
+
+
+def test_a_renumbered_call_is_known_by_its_history_in_chat_completions() -> None:
+    """As above."""
+    world, told = chats.Chats(), [chats.user("Weather?")]
+    for n in range(3):
+        made = chats.assistant(
+            tool_calls=[chat_streams.call("weather", "{}", None, "functions.weather:0")]
+        )
+        world.learn(told, {**made, "reasoning_content": f"Think {n}"})
+        name = f"functions.weather:{n}"
+        made = chats.assistant(tool_calls=[chat_streams.call("weather", "{}", None, name)])
+        told += [made, chats.tool("sunny", name)]
+
+    assert [one.get("reasoning_content") for one in world.send(told)[1::2]] == [
+        "Think 0",
+        "Think 1",
+        "Think 2",
+    ]
+
+
+def test_a_renumbered_call_is_known_by_its_history_in_messages() -> None:
+    """As above."""
+    world, told = tenant.Tenant(), [tenant.user("Weather?")]
+
+    for n in range(3):
+        world.learn(told, thought(f"{n}"), use("weather", "weather_0"), reason="tool_use")
+        unique = f"weather_{n}"
+        told += [tenant.assistant(use("weather", unique)), tenant.result(unique)]
+
+    seen = [one["content"][0].get("thinking") for one in world.send(told)[1::2]]
+    assert seen == ["0", "1", "2"]

@@ -181,7 +181,10 @@ def _agrees(item: HistoryItem, emitted: Emitted) -> bool:
 
 
 def may_be_called(
-    item: HistoryItem, emitted: Emitted, are_renamed: Callable[[], bool] = bool
+    item: HistoryItem,
+    emitted: Emitted,
+    are_renamed: Callable[[], bool] = bool,
+    are_renumbered: Callable[[], bool] = bool,
 ) -> bool:
     """
     Return whether the ids of an item allow that it is an emitted one.
@@ -190,10 +193,13 @@ def may_be_called(
         item: Item of a request.
         emitted: Captured item.
         are_renamed: Whether the client may have replaced the ids of calls (`renaming`).
+        are_renumbered: Whether another number of the same counter may be one that the client made.
     """
     if are_two(item.id, emitted.id):
         return False
-    if _are_two_numbers(item.id, emitted.id) or _are_two_numbers(item.call_id, emitted.call_id):
+    if (
+        _are_two_numbers(item.id, emitted.id) or _are_two_numbers(item.call_id, emitted.call_id)
+    ) and not are_renumbered():
         return False
     return (
         item.call_id in ("", emitted.call_id)

@@ -1,6 +1,6 @@
 """Evidence: comparison of a block of a request with a captured turn, by content and history."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
@@ -148,11 +148,15 @@ class Evidence:
         """
         pairs: Pairs = {}
         at = 0
+
+        def has_same_history() -> bool:
+            return turn.context.whole == self._request.whole(self._places[min(places)])
+
         for n in places:
             item = self._places[n].item
             for step in range(at, len(emitted)):
                 said = turn.items[emitted[step]]
-                if says_the_same(item, said) and self._may_be_called(item, said):
+                if says_the_same(item, said) and self._may_be_called(item, said, has_same_history):
                     pairs[n] = emitted[step]
                     at = step + 1
                     break
@@ -169,8 +173,10 @@ class Evidence:
         item, emitted = self._places[n].item, match.emitted
         return bool(self._known.free([match], item)) and self._may_be_called(item, emitted)
 
-    def _may_be_called(self, item: HistoryItem, emitted: Emitted) -> bool:
-        return may_be_called(item, emitted, self._are_renamed)
+    def _may_be_called(
+        self, item: HistoryItem, emitted: Emitted, are_renumbered: Callable[[], bool] = bool
+    ) -> bool:
+        return may_be_called(item, emitted, self._are_renamed, are_renumbered)
 
     def _are_renamed(self) -> bool:
         """Return whether the client may replace ids of calls: it keeps none that is known."""
