@@ -25,7 +25,7 @@ HEAD: Final = (
 TOOLS: Final = tuple(cell for cell in CELLS if cell.has_tools)
 
 FRAMED = "Short text counts only if nothing around it changed."
-LATER = "Short text counts only after an unchanged history."
+ALONE = "The first answer has only its text, and texts recur. A name would be enough."
 PAST = "The proxy never saw that response."
 STALE = "Without a lookup, a request goes out unchanged."
 BEGAN = "Seven other conversations have the same first response."
@@ -55,8 +55,11 @@ ROWS: Final[dict[str, tuple[Behaviour, str]]] = {
         Behaviour(changes.environment_moved),
         "",
     ),
-    "adds retrieved passages to the newest user message": (Behaviour(changes.retrieval), ""),
-    "rewrites the first user message": (Behaviour(changes.first_user_message_rewritten), ""),
+    "adds retrieved passages to the newest user message": (Behaviour(changes.retrieval), ALONE),
+    "rewrites the first user message": (
+        Behaviour(changes.first_user_message_rewritten),
+        ALONE,
+    ),
     "clears old tool outputs": (Behaviour(changes.old_outputs_cleared, cells=TOOLS), ""),
     "shortens old tool outputs": (Behaviour(changes.old_outputs_shortened, cells=TOOLS), ""),
     "empties messages before calls": (Behaviour(changes.preambles_emptied, cells=TOOLS), ""),
@@ -132,7 +135,7 @@ SHORT_ROWS: Final = {
     "updates an environment message at the start": FRAMED,
     "moves an environment message to the newest user turn": FRAMED,
     "adds retrieved passages to the newest user message": FRAMED,
-    "clears old tool outputs": LATER,
+    "clears old tool outputs": "",
     "empties messages before calls": "",
     "sends only the last three user turns": (
         "The rest of the history equals an earlier request of the same conversation."

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tests.core.world import Item, user
 
-__all__ = ["AROUND", "OF_TOOLS", "Change", "window"]
+__all__ = ["AROUND", "OF_TOOLS", "REWRITING", "Change", "window"]
 
 Change = Callable[[int, list[Item]], list[Item]]
 """Returns the edited history, from the number of the turn and the history."""
@@ -235,10 +235,11 @@ AROUND: list[tuple[Change, str]] = [
     (system_item_replaced, ""),
     (environment_at_the_head, ""),
     (environment_moved, ""),
-    (retrieval, ""),
-    (first_user_message_rewritten, ""),
 ]
 """Changes in any conversation, each with its instructions for turn `n`; "" for none."""
+
+REWRITING: list[Change] = [retrieval, first_user_message_rewritten]
+"""Changes of the message that an answer is for."""
 
 OF_TOOLS: list[tuple[Change, str]] = [
     (old_outputs_cleared, ""),

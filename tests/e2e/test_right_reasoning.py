@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.changes import AROUND, OF_TOOLS, Change, window
+from tests.core.changes import AROUND, OF_TOOLS, REWRITING, Change, window
 from tests.core.world import (
     Item,
     call,
@@ -241,7 +241,9 @@ async def test_call_0_after_the_same_preamble_is_not_another_conversations_call(
 # --- changes by the application around the messages ---
 
 
-@pytest.mark.parametrize(("change", "instructions"), [*AROUND, *OF_TOOLS])
+@pytest.mark.parametrize(
+    ("change", "instructions"), [*AROUND, *OF_TOOLS, *((change, "") for change in REWRITING)]
+)
 async def test_a_coding_agent_gets_all_reasoning_whatever_changes_around_its_calls(
     tenant: Tenant, change: Change, instructions: str
 ) -> None:
@@ -273,6 +275,27 @@ async def test_a_plain_chat_gets_all_reasoning_whatever_changes_around_its_messa
         more = {"instructions": instructions.format(n=n)} if instructions else {}
         emitted = reasoning(f"{n}"), message(f"{n}", text)
         await chat.go_on(*emitted, change=partial(change, n), **more)
+
+
+@pytest.mark.parametrize("session", ["", "mine"], ids=["no-session", "session"])
+@pytest.mark.parametrize("change", REWRITING)
+async def test_a_rewritten_question_costs_a_plain_chat_the_reasoning_of_its_first_answer_only(
+    tenant: Tenant, change: Change, session: str
+) -> None:
+    """
+    If the application rewrites a question, the text of the answer needs other evidence.
+
+    The first answer has none but the name of the conversation. The second one follows the same
+    exchange as its turn did; from then on all are there, by lineage.
+    """
+    chat = Chat(tenant)
+    for n in range(6):
+        chat.add(user(f"Tell me more about bees, please: part {n}."))
+        text = f"Bees are insects, and fact number {n} is that everybody likes their honey."
+        emitted = reasoning(f"{n}"), message(f"{n}", text)
+        await chat.go_on(*emitted, change=partial(change, n), session=session)
+        if not n and not session:
+            chat.whole.remove(injected("0"))
 
 
 # --- decisions that stay ---

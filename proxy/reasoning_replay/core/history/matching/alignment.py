@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from reasoning_replay.core.history.item_index import Match
-from reasoning_replay.core.history.items import HistoryItem
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.blocks import Block, blocks_of
 from reasoning_replay.core.history.matching.candidates import Candidates
 from reasoning_replay.core.history.matching.evidence import Evidence, Pairs
 from reasoning_replay.core.history.request_history import RequestHistory
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Context, Turn
 
 __all__ = ["Alignment"]
 
@@ -69,6 +69,8 @@ class Alignment:
         self.by_whole: dict[bytes, list[Turn]] = defaultdict(list)
         self.parentless: list[Turn] = []
         self._given: dict[bytes, int] = {}  # id of an assigned turn -> number of its first block
+        self._by_history: dict[bytes, Block] = {}  # digest of a block's history -> the block
+        self._openings: dict[bytes, Turn] = {}  # id of a turn -> the first turn of its round
 
     def settle(self) -> bool:
         """Match items by certain ids; return whether no other item can be matched."""
@@ -95,6 +97,14 @@ class Alignment:
     def is_given(self, turn: Turn) -> bool:
         """Return whether a block is assigned to a turn."""
         return turn.id in self._given
+
+    def is_elsewhere(self, block: Block, turn: Turn) -> bool:
+        """Return whether another block stands where a turn was given, and says the same."""
+        if not self._by_history:
+            self._by_history = {self.evidence.whole(each): each for each in self.blocks}
+        home = self._by_history.get(turn.context.whole, block)
+        said = {item.content for item in turn.items}
+        return home is not block and not self.contents(home).isdisjoint(said)
 
     def give(self, block: Block, turn: Turn, pairs: Pairs) -> None:
         """Assign a block to a turn, and neighbouring blocks that hold the rest of the turn."""
@@ -134,20 +144,21 @@ class Alignment:
         self.known.release(self.matches.pop(n))
 
     def _beside(self, block: Block, step: int) -> Block | None:
-        """Return the neighbouring block, if it is not assigned and no message is in between."""
+        """Return the neighbouring block, if it is not assigned and nothing is said in between."""
         number = block.number + step
         if not 0 <= number < len(self.blocks) or self.blocks[number].turn is not None:
             return None
         other = self.blocks[number]
         one, two = (other, block) if step < 0 else (block, other)
         between = self.places[one.places[-1] + 1 : two.places[0]]
-        return None if any(place.item.type == "message" for place in between) else other
+        spoke = (p.item.type == "message" and p.item.role is not Role.FRAME for p in between)
+        return None if any(spoke) else other
 
     # Ancestors.
 
     def ancestry(self, block: Block, turn: Turn) -> Iterator[tuple[Block, Turn, Pairs]]:
         """Yield the blocks before one that fit ancestors of its turn, newest first."""
-        shift, before = self.shift(block, turn), block.number
+        shift, before, after = self.shift(block, turn), block.number, (block, turn)
         seen = {turn.id}
         unplaced = 0
         parent = self.turns.get(turn.parent)
@@ -160,9 +171,13 @@ class Alignment:
                     break
                 # After an ancestor without a block, positions are no evidence.
                 at = None if unplaced else shift
-                if pairs := self.evidence.pairs_in_place(other, parent, at):
+                pairs = self.evidence.pairs_in_place(other, parent, self.contexts(parent), at)
+                is_next = not unplaced and other.number == before - 1
+                if not pairs and is_next and self.evidence.is_next(*after, other, parent):
+                    pairs = self.evidence.pairs(other, parent)
+                if pairs:
                     yield other, parent, pairs
-                    before, unplaced = other.number, -1
+                    before, unplaced, after = other.number, -1, (other, parent)
                     shift = other.depth - parent.context.depth
                     break
             unplaced += 1
@@ -194,6 +209,33 @@ class Alignment:
                 return
             yield at.parent
             at = self.turns.get(at.parent)
+
+    # Rounds.
+
+    def contexts(self, turn: Turn) -> list[Context]:
+        """
+        Return the contexts in which a turn may stand: its own, and that of the round that it ends.
+
+        A round is a run of turns, each of which answered only the outputs of the one before. Chat
+        apps keep the last text of a round and drop its calls.
+        """
+        if any(item.call_id for item in turn.items):
+            return [turn.context]
+        line = [turn]
+        while line[-1].id not in self._openings and (before := self._before(line[-1])) is not None:
+            line.append(before)
+        opening = self._openings.get(line[-1].id, line[-1])
+        self._openings.update((one.id, opening) for one in line)
+        is_whole = opening is turn or self.is_given(opening)
+        return [turn.context] if is_whole else [turn.context, opening.context]
+
+    def _before(self, turn: Turn) -> Turn | None:
+        """Return the turn before one in the same round."""
+        parent = self.turns.get(turn.parent)
+        calls = sum(bool(item.call_id) for item in parent.items) if parent is not None else 0
+        if parent is None or not calls or not parent.context.is_known:
+            return None
+        return parent if turn.context.depth - parent.context.depth == calls else None
 
     # Frames.
 

@@ -11,7 +11,7 @@ from reasoning_replay.core.history.matching.candidates import (
     says_the_same,
 )
 from reasoning_replay.core.history.request_history import RequestHistory
-from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Emitted, Turn
+from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context, Emitted, Turn
 
 __all__ = ["LINKS_WEIGHED", "Evidence", "Pairs"]
 
@@ -19,10 +19,8 @@ Pairs = dict[int, int]  # index of a place -> index of the matching item in a tu
 
 # Number of the last client messages before a block that count as evidence.
 LINKS_WEIGHED = 32
-# Consecutive distinct texts with this many characters in total do not recur by chance.
+# Text with this many characters is one piece of evidence. It may still recur (refusals, sign-offs).
 MUCH_CHARS = 24
-# Content with this many characters does not recur by chance, regardless of the history before it.
-LONG_CHARS = 64
 
 
 class Evidence:
@@ -35,13 +33,16 @@ class Evidence:
         self._known = known
         self._renamed: bool | None = None  # computed on first use
 
-    def pairs_in_place(self, block: Block, turn: Turn, shift: int | None) -> Pairs:
+    def pairs_in_place(
+        self, block: Block, turn: Turn, theirs: Sequence[Context], shift: int | None
+    ) -> Pairs:
         """
         Pair a whole block with an ancestor or child of another block's turn, if its position fits.
 
         Args:
             block: A block that is not assigned yet.
             turn: An ancestor or a child of the other block's turn.
+            theirs: Contexts in which the turn may stand (`Alignment.contexts`).
             shift: Number of client messages before the other block, minus the number before its
                 turn; None if positions are no evidence.
 
@@ -49,28 +50,38 @@ class Evidence:
             {} if the block is not in the turn's position or not all of its items can be paired.
         """
         pairs = self.pairs(block, turn)
-        is_there = len(pairs) == len(block.places) and self._fits(block, turn, pairs, shift)
+        is_there = len(pairs) == len(block.places) and any(
+            self._fits(block, each, pairs, shift) for each in theirs
+        )
         return pairs if is_there else {}
 
-    def _fits(self, block: Block, turn: Turn, pairs: Iterable[int], shift: int | None) -> bool:
+    def _fits(self, block: Block, theirs: Context, pairs: Iterable[int], shift: int | None) -> bool:
         """
         Return whether a block is in the position of a turn.
 
         Any of these is enough: the whole history before both is the same; the number of messages
         before both is the same, and so is the last one; the last eight messages are the same; the
-        content is too long to recur elsewhere.
+        content, with these messages, is too long to recur in this lineage.
         """
-        theirs = turn.context
         if theirs.whole == self.whole(block):
             return True
-        equal = self.equal_links(block, turn)
+        equal = self.equal_links(block, theirs)
         if shift == 0 and block.depth == theirs.depth and (equal or not block.depth):
             return True
         return equal == TAIL_LINKS or self.says_much(pairs, block, equal)
 
-    def equal_links(self, block: Block, turn: Turn) -> int:
+    def is_next(self, block: Block, turn: Turn, before: Block, parent: Turn) -> bool:
+        """Return whether nothing is missing between two blocks, as of a turn and its parent."""
+        gap = block.depth - before.depth
+        return (
+            gap == turn.context.depth - parent.context.depth
+            and gap <= self.equal_links(block, turn.context)
+            and self._places[block.places[0]].answered == turn.context.answered
+        )
+
+    def equal_links(self, block: Block, theirs: Context) -> int:
         """Count the last client messages before a block that equal the last before a turn."""
-        said, depth, tail = self._request.said, block.depth, turn.context.tail
+        said, depth, tail = self._request.said, block.depth, theirs.tail
         equal = 0
         for at in range(len(tail) - LINK_BYTES, -1, -LINK_BYTES):
             newest = depth - 1 - equal
@@ -79,25 +90,41 @@ class Evidence:
             equal += 1
         return equal
 
-    def reach(self, block: Block, turn: Turn, pairs: Iterable[int]) -> int:
+    def reach(self, block: Block, theirs: Context, pairs: Iterable[int]) -> int:
         """
         Return how many client messages before a block and before a turn agree; 0: too few.
 
-        Older messages that only the turn has count as cut off by the client.
+        Older messages that only the turn has count as cut off by the client. If the block has older
+        ones as well, a short text with the message that it answers is too little.
         """
-        request, theirs, depth = self._request, turn.context, block.depth
+        request, depth = self._request, block.depth
         if theirs.depth == depth and theirs.chain == request.chains[depth]:
             if depth:
                 return depth
             return int(bool(theirs.frame) and theirs.frame == self._places[block.places[0]].frame)
-        equal = self.equal_links(block, turn)
-        if equal == TAIL_LINKS:
+        equal = self.equal_links(block, theirs)
+        if equal == TAIL_LINKS or equal == depth < theirs.depth:
             return equal
-        if equal and equal == depth < theirs.depth:
-            return equal
-        if not depth or self.chars(pairs) >= LONG_CHARS:
-            return max(1, equal)
         return equal if self.says_much(pairs, block, 0) and equal < theirs.depth else 0
+
+    def is_after_the_same(self, block: Block, theirs: Context) -> bool:
+        """
+        Return whether a block and a turn stand after the same exchange, and it is not short.
+
+        That is the model's last run and the message that it answered. The message after it may
+        differ: the application may have written into it.
+        """
+        first, depth = block.places[0], block.depth - 1
+        place = self._places[first]
+        asked = self._request.said[max(0, depth - 1) : depth]
+        tail = [theirs.tail[-2 * LINK_BYTES : -LINK_BYTES]]
+        if [said[:LINK_BYTES] for said in asked] != tail or place.answered != theirs.answered:
+            return False
+        at = first
+        while self._places[at].depth >= depth:
+            at -= 1
+        chars = {item.content: item.chars for item in place.before}
+        return sum(chars.values()) + self._places[at].item.chars >= MUCH_CHARS
 
     def says_much(self, paired: Iterable[int], block: Block, links: int) -> bool:
         """Return whether items, with up to `links` messages before them, hardly recur by chance."""
@@ -123,9 +150,15 @@ class Evidence:
         Pair the items of a block with those of a turn that have the same content, in order.
 
         Returns:
-            {} unless all items of one side are paired: clients leave out items, or add messages.
+            {} unless all items of one side are paired: clients leave out items, or add messages. {}
+            also if there are two ways to pair them, unless the turn began exactly here.
         """
-        pairs = self.in_order(block.places, turn, range(len(turn.items)))
+        emitted = range(len(turn.items))
+        pairs = self.in_order(block.places, turn, emitted)
+        if turn.context.whole != self.whole(block) and pairs != self.in_order(
+            block.places[::-1], turn, emitted[::-1]
+        ):
+            return {}
         if len(pairs) == len(block.places):
             if len(pairs) == len(turn.items) or self.says_much(pairs, block, 0):
                 return pairs

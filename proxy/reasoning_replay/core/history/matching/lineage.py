@@ -48,7 +48,7 @@ def _next_of(found: Alignment, turn: Turn, block: Block, shift: int) -> list[tup
         (child, pairs)
         for child in children
         if not found.is_given(child)
-        and (pairs := found.evidence.pairs_in_place(block, child, shift))
+        and (pairs := found.evidence.pairs_in_place(block, child, found.contexts(child), shift))
     ]
     frame = found.frame_of(block)
     same = [one for one in options if one[0].context.frame == frame]

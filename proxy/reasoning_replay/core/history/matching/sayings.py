@@ -11,7 +11,7 @@ from reasoning_replay.core.history.fingerprints import TRACE_BYTES
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.blocks import Block
 from reasoning_replay.core.history.matching.evidence import LINKS_WEIGHED, Pairs
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import LINK_BYTES, Context, Turn
 
 __all__ = ["give_by_sayings", "is_plain"]
 
@@ -19,6 +19,22 @@ __all__ = ["give_by_sayings", "is_plain"]
 CANDIDATES_WEIGHED = 32
 # Number of later blocks that are searched for an assigned one, which may rule out a turn.
 BLOCKS_AHEAD = 8
+
+
+class _Option(NamedTuple):
+    """
+    A turn that a block may come from.
+
+    Attributes:
+        turn, pairs: The turn, and the pairs of their items.
+        theirs: The context in which it stands (`Alignment.contexts`).
+        heard: Number of client messages before it that agree (`Evidence.reach`).
+    """
+
+    turn: Turn
+    pairs: Pairs
+    theirs: Context
+    heard: int
 
 
 class _Explanation(NamedTuple):
@@ -29,7 +45,8 @@ class _Explanation(NamedTuple):
         is_kin: Whether a block before it is assigned to an ancestor of the turn.
         is_in_step: Whether the number of messages since the nearest of these blocks equals the
             number between the two turns; True without one.
-        reach: Number of items of the block that are paired; and `Evidence.reach`.
+        reach: Number of items of the block that are paired; `Evidence.reach`; and whether the block
+            has all of the turn.
         tie: `Alignment.tie`, and whether the whole history before the block and the turn is equal.
         turn: Turn of the block.
         path: Block number -> its turn, and the pairs of their items.
@@ -37,16 +54,16 @@ class _Explanation(NamedTuple):
 
     is_kin: bool
     is_in_step: bool
-    reach: tuple[int, int]
+    reach: tuple[int, int, bool]
     tie: tuple[bool, bool, bool]
     turn: Turn
     path: dict[int, tuple[Turn, Pairs]]
 
     @property
-    def weight(self) -> tuple[bool, int, bool, int, int]:
+    def weight(self) -> tuple[bool, int, bool, int, int, bool]:
         """Return the sort key of explanations, the most important criterion first."""
-        items, heard = self.reach
-        return self.is_kin, items, self.is_in_step, len(self.path), heard
+        items, heard, is_whole = self.reach
+        return self.is_kin, items, self.is_in_step, len(self.path), heard, is_whole
 
     def may_be_as_good(self, best: "_Explanation") -> bool:
         """Return whether it may lose only because the turn's parent is unknown."""
@@ -87,7 +104,7 @@ def _explain(found: Alignment, block: Block) -> None:
         return
     if not options:
         return
-    explained = [_explanation(found, block, *option) for option in options]
+    explained = [_explanation(found, block, option) for option in options]
     best = max(explained, key=lambda one: one.weight)
     left = [one for one in explained if one.weight == best.weight or one.may_be_as_good(best)]
     tie = max(one.tie for one in left)
@@ -123,26 +140,31 @@ def _are_equal(left: list[_Explanation]) -> bool:
     return len(said) == 1 and all(is_same_history for *_, is_same_history in (o.tie for o in left))
 
 
-def _explanation(
-    found: Alignment, block: Block, turn: Turn, pairs: Pairs, reach: int
-) -> _Explanation:
+def _explanation(found: Alignment, block: Block, option: _Option) -> _Explanation:
     """Return the explanation of a block by a turn and its ancestors."""
+    turn, pairs, theirs, heard = option
     path = {block.number: (turn, pairs)}
     for other, ancestor, its in found.ancestry(block, turn):
         path[other.number] = (ancestor, its)
     kin = found.kin(block, turn)
-    shift = block.depth - turn.context.depth
+    shift = block.depth - theirs.depth
     return _Explanation(
         is_kin=kin is not None,
         is_in_step=kin is None or found.shift(block, kin) == shift,
-        reach=(len(pairs), reach),
-        tie=(*found.tie(block, turn), turn.context.whole == found.evidence.whole(block)),
+        reach=(len(pairs), heard, len(pairs) == len(turn.items) or _is_open(found, block)),
+        tie=(*found.tie(block, turn), theirs.whole == found.evidence.whole(block)),
         turn=turn,
         path=path,
     )
 
 
-def _options(found: Alignment, block: Block) -> list[tuple[Turn, Pairs, int]] | None:
+def _is_open(found: Alignment, block: Block) -> bool:
+    """Return whether outputs follow a block, and so perhaps the rest of its turn."""
+    after = block.places[-1] + 1
+    return after < len(found.places) and found.places[after].item.type != "message"
+
+
+def _options(found: Alignment, block: Block) -> list[_Option] | None:
     """
     Return the turns that a block may come from, by its content.
 
@@ -156,7 +178,7 @@ def _options(found: Alignment, block: Block) -> list[tuple[Turn, Pairs, int]] | 
         if not 0 < len(turns) <= CANDIDATES_WEIGHED:
             return None
     is_crowded = not found.crowded.isdisjoint(block.places)
-    options: list[tuple[Turn, Pairs, int]] = []
+    options: list[_Option] = []
     line = _line_behind(found, block)
     is_contradicted = False
     for turn in turns.values():
@@ -165,17 +187,61 @@ def _options(found: Alignment, block: Block) -> list[tuple[Turn, Pairs, int]] | 
         if is_crowded and found.kin(block, turn) is None:
             continue
         pairs = found.evidence.pairs(block, turn)
-        reach = found.evidence.reach(block, turn, pairs) if pairs else 0
-        if not reach or _contradicts(found, block, turn):
+        if not pairs or found.is_elsewhere(block, turn):
+            continue
+        option = _option(found, block, turn, pairs)
+        if not option.heard or _contradicts(found, block, turn, option.theirs):
             continue
         if line and turn.id not in line:
             is_contradicted = True
         else:
-            options.append((turn, pairs, reach))
+            options.append(option)
     return None if is_contradicted and not options else options
 
 
-def _contradicts(found: Alignment, block: Block, turn: Turn) -> bool:
+def _option(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> _Option:
+    """Return a turn as an option; `heard` is 0 if the text of the block is the only evidence."""
+    for theirs in found.contexts(turn):
+        if heard := found.evidence.reach(block, theirs, pairs):
+            return _Option(turn, pairs, theirs, heard)
+    return _Option(turn, pairs, turn.context, int(_is_seconded(found, block, turn, pairs)))
+
+
+def _is_seconded(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
+    """Return whether other evidence than the message before a block agrees with its text."""
+    request, theirs = found.request, turn.context
+    if block.depth and not found.evidence.says_much(pairs, block, 0):
+        return False
+    if block.depth and found.kin(block, turn) is not None:
+        return True
+    if block.depth and _is_after_the_same(found, block, theirs):
+        return True
+    # Without a message before it, its history was cut off, or the application wrote it.
+    is_named = (request.hint or None, block.depth) == (theirs.hint, theirs.depth)
+    return (is_named or not block.depth) and not _goes_on_elsewhere(found, block, turn)
+
+
+def _goes_on_elsewhere(found: Alignment, block: Block, turn: Turn) -> bool:
+    """Return whether a turn was only followed by other messages of the client than a block is."""
+    children = found.children.get(turn.id, ())
+    said = [each[:LINK_BYTES] for each in found.request.said[block.depth : block.depth + 1]]
+    return bool(children) and not any(
+        found.is_given(child) or said == [child.context.tail[at : at + LINK_BYTES]]
+        for child in children
+        for at in range(0, len(child.context.tail), LINK_BYTES)
+    )
+
+
+def _is_after_the_same(found: Alignment, block: Block, theirs: Context) -> bool:
+    """Return whether a block and a turn follow the same exchange, which only one turn began."""
+    if not block.number:
+        return False
+    contents = found.contents(found.blocks[block.number - 1])
+    said = {turn.id for content in contents for turn in found.by_content.get(content, ())}
+    return len(said) == 1 and found.evidence.is_after_the_same(block, theirs)
+
+
+def _contradicts(found: Alignment, block: Block, turn: Turn, theirs: Context) -> bool:
     """Return whether the model's items before a block cannot be those before a turn."""
     before = found.blocks[block.number - 1] if block.number else None
     if before is not None and before.turn is not None:
@@ -184,9 +250,11 @@ def _contradicts(found: Alignment, block: Block, turn: Turn) -> bool:
             # between the two. Then the model's last items differ, unless the client changed them.
             if not _is_verbatim(found, before):
                 return False
-        elif turn.parent in found.turns and before.turn.id not in found.line(turn):
+        elif turn.id in found.line(before.turn) or (
+            turn.parent in found.turns and before.turn.id not in found.line(turn)
+        ):
             return True
-    return _differ(found.places[block.places[0]].answered, turn.context.answered)
+    return _differ(found.places[block.places[0]].answered, theirs.answered)
 
 
 def _line_behind(found: Alignment, block: Block) -> list[bytes]:

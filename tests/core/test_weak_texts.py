@@ -1,0 +1,221 @@
+"""Weak texts: a text without certain ids is one piece of evidence, and needs a second one."""
+
+import pytest
+
+from tests.core.test_never_invent import injected
+from tests.core.world import Item, World, body, call, message, nameless, output, reasoning, user
+
+REFUSAL = (
+    "I'm sorry, but I can't help with that request. If there is anything else that you would like"
+    " to know, please ask."
+)
+GREETING = "Hello! How can I help you with your taxes today?"
+NOTE = {"role": "developer", "content": "Keep it short."}
+
+
+def said(text: str) -> Item:
+    """Return a message of the model as a client without ids sends it."""
+    return nameless(message("", text))
+
+
+def answered(world: World, told: list[Item], name: str, text: str, **more: object) -> list[str]:
+    """Answer a history, add the answer to it, and return what was injected into the request."""
+    found = injected(world, told, **more)
+    world.learn(body(told, store=False, **more), [reasoning(name), message(name, text)])
+    told.append(said(text))
+    return found
+
+
+# --- a text alone ---
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["first-turn", "third-turn"])
+def test_a_refusal_of_another_conversation_is_not_injected(before: int) -> None:
+    """The own refusal was never seen, and the users asked for different things."""
+    world, told = World(), [user("How do I set up wifi?")]
+    answered(world, told, "other", REFUSAL)
+    told = []
+    for n in range(before):
+        told.append(user("Tell me about bees, please."))
+        answered(world, told, f"{n}", "Bees are insects, and everybody likes their honey.")
+    told += [user("How do I break into a house?"), said(REFUSAL), user("Why not?")]
+    own = [f"gAAAA{n} ahead of {1 + 2 * n}" for n in range(before)]
+
+    assert answered(world, told, "late", "Because somebody would be harmed by it.") == own
+    at = len(told) - 1
+    assert injected(world, [*told, user("I see.")]) == [*own, f"gAAAAlate ahead of {at}"]
+
+
+@pytest.mark.parametrize("name", ["", "mine"])
+def test_an_earlier_refusal_does_not_explain_a_later_one(name: str) -> None:
+    """The middle turn was lost; the captured refusal of the same conversation is another one."""
+    world, told = World(), [user("How do I break into a house?")]
+    more = {"prompt_cache_key": name} if name else {}
+    answered(world, told, "1", REFUSAL, **more)
+    told.append(user("Then tell me about bees."))
+    answered(world, told, "2", "Bees are insects, and everybody likes their honey.", **more)
+    told += [user("And into a bank?"), said(REFUSAL), user("Why?")]
+
+    assert injected(world, told[-4:], **more) == ["gAAAA2 ahead of 0"]
+    assert "gAAAA1 ahead of 5" not in injected(world, told, **more)
+
+
+def test_a_text_in_a_later_place_is_not_of_the_turn_that_has_its_own_place() -> None:
+    """Both refusals answer "continue", and the second one was lost."""
+    world, told = World(), [user("continue")]
+    answered(world, told, "1", REFUSAL)
+    told += [user("continue"), said(REFUSAL), user("continue")]
+
+    assert injected(world, told) == ["gAAAA1 ahead of 1"]
+
+
+@pytest.mark.parametrize("texts", [[REFUSAL] * 3, ["Done, as you asked me.", REFUSAL, REFUSAL]])
+def test_old_calls_dropped_with_messages_kept_gives_each_message_its_own_or_none(
+    texts: list[str],
+) -> None:
+    """The messages of several turns stand in a row, and some say the same."""
+    world, told, kept = World(), [user("Do it.")], [user("Do it.")]
+    for n, text in enumerate(texts):
+        emitted = [reasoning(f"{n}"), message(f"{n}", text)]
+        deed = call(f"{n}", call_id="call_0")
+        is_last = n == len(texts) - 1
+        world.learn(body(told, store=False), emitted if is_last else [*emitted, deed])
+        told += [said(text), nameless(deed), output(deed)]
+        kept.append(said(text))
+
+    own = {f"gAAAA{n} ahead of {1 + n}" for n in range(len(texts))}
+    assert set(injected(world, [*kept, user("Go on.")])) <= own
+
+
+# --- a second one that agrees ---
+
+
+def test_the_message_that_a_text_answers_agrees_with_it() -> None:
+    """The rest of the history may be cut off or replaced."""
+    world, told = World(), [user("Hello there.")]
+    answered(world, told, "1", "Hi.")
+    told.append(user("How do I break into a house?"))
+    answered(world, told, "2", REFUSAL)
+
+    assert injected(world, [user("Summary: none."), *told[2:], user("Why?")]) == [
+        "gAAAA2 ahead of 2"
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "mine"])
+def test_a_rewritten_question_needs_a_name_or_the_exchange_before_it(name: str) -> None:
+    """The question of the newest turn contains passages that are gone in the next request."""
+    more = {"prompt_cache_key": name} if name else {}
+    world, asked, told = World(), list[Item](), list[Item]()
+    for n in range(4):
+        found = injected(world, [*told, user(f"<passage {n}> What about part {n}?")], **more)
+        first = 0 if name else 1
+        assert found == [f"gAAAA{k} ahead of {1 + 2 * k}" for k in range(first, n)]
+        asked = [*told, user(f"<passage {n}> What about part {n}?")]
+        text = f"Part {n} is about bees, and their honey."
+        world.learn(body(asked, store=False, **more), [reasoning(f"{n}"), message(f"{n}", text)])
+        told += [user(f"What about part {n}?"), said(text)]
+
+
+def test_an_exchange_that_begins_two_conversations_agrees_with_neither() -> None:
+    """Both began alike, and then the users asked for different things; one refusal was lost."""
+    world, both = World(), list[list[Item]]()
+    for name in ("other", "mine"):
+        told = [user("Hi")]
+        answered(world, told, name, GREETING)
+        both.append(told)
+    theirs, mine = both
+    answered(world, [*theirs, user("How do I set up wifi?")], "wifi", REFUSAL)
+    mine += [user("How do I break into a house?"), said(REFUSAL), user("Why not?")]
+
+    assert injected(world, mine) == []
+
+
+# --- turns that explain a block whole ---
+
+
+@pytest.mark.parametrize("is_own_first", [True, False])
+def test_a_turn_that_lacks_a_part_does_not_win_by_an_equal_history(*, is_own_first: bool) -> None:
+    """The window begins like another conversation, whose turn said more."""
+    world, done = World(), "The file is ported, and all of its tests pass."
+
+    def other() -> None:
+        both = [message("a", "I start now."), reasoning("b"), message("b", done)]
+        world.learn(body([user("continue")], store=False), [reasoning("a"), *both])
+
+    if not is_own_first:
+        other()
+    told = [user("Port the package.")]
+    answered(world, told, "0", "I have begun.")
+    told.append(user("continue"))
+    answered(world, told, "own", done)
+    if is_own_first:
+        other()
+
+    assert injected(world, [*told[2:], user("deploy")]) == ["gAAAAown ahead of 1"]
+
+
+def test_the_same_text_twice_in_one_answer_gets_each_reasoning_once() -> None:
+    """A note of the developer follows each message."""
+    world, told = World(), [user("Say it twice.")]
+    text = "This is a long sentence that is in one and the same answer twice."
+    world.learn(
+        body(told, store=False),
+        [reasoning("1"), message("1", text), reasoning("2"), message("2", text)],
+    )
+    noted = [*told, said(text), NOTE, said(text), NOTE, user("Thanks.")]
+
+    assert injected(world, noted) == ["gAAAA1 ahead of 1", "gAAAA2 ahead of 3"]
+    assert injected(world, [user("Another."), *noted[1:]]) == []
+
+
+# --- texts that the application writes ---
+
+
+@pytest.mark.parametrize("greeting", ["Hello!", GREETING, REFUSAL])
+def test_a_greeting_of_the_application_gets_no_reasoning(greeting: str) -> None:
+    """The model once said the same elsewhere, and was asked something else then."""
+    world, theirs = World(), [user("Hi there.")]
+    answered(world, theirs, "other", greeting)
+    theirs.append(user("I have lost my key."))
+    answered(world, theirs, "more", "Then call a locksmith, who will open the door for you.")
+    told = [said(greeting), user("I need help with my taxes.")]
+
+    assert answered(world, told, "own", "Taxes are due in May, and I can help.") == []
+    assert injected(world, [*told, user("Thanks.")]) == ["gAAAAown ahead of 2"]
+
+
+def test_a_history_cut_right_up_to_a_message_keeps_what_its_next_turn_proves() -> None:
+    """The short message stands directly before a call that continues from its turn."""
+    world, told = World(), [user("Go on.")]
+    for n in range(3):
+        answered(world, told, f"{n}", "Done.")
+        told.append(user(f"Go on with {n}."))
+    deed = call("deed")
+    world.learn(body(told, store=False), [reasoning("deed"), deed])
+    told += [nameless(deed), output(deed)]
+
+    assert injected(world, told[5:]) == ["gAAAA2 ahead of 0", "gAAAAdeed ahead of 2"]
+
+
+# --- final texts only ---
+
+
+@pytest.mark.parametrize(
+    "texts", [["Sunny.", "Rain.", "Snow."], [REFUSAL] * 3], ids=["short", "stock"]
+)
+def test_a_chat_that_keeps_final_texts_only_gets_the_reasoning_of_each(texts: list[str]) -> None:
+    """The rounds with calls are dropped; each final text answers the message of its round."""
+    world, kept = World(), list[Item]()
+    finals = [f"gAAAA{n} ahead of {1 + 2 * n}" for n in range(3)]
+    for n, text in enumerate(texts):
+        kept.append(user(f"How is the weather in city number {n}?"))
+        deed = call(f"deed{n}", call_id="call_0")
+        assert injected(world, kept) == finals[:n]
+        world.learn(body(kept, store=False), [reasoning(f"deed{n}"), deed])
+        loop = [*kept, nameless(deed), output(deed)]
+        assert injected(world, loop) == [*finals[:n], f"gAAAAdeed{n} ahead of {len(kept)}"]
+        world.learn(body(loop, store=False), [reasoning(f"{n}"), message(f"{n}", text)])
+        kept.append(said(text))
+
+    assert injected(world, [*kept, user("Thanks.")]) == finals
