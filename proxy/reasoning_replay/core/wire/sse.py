@@ -72,9 +72,8 @@ class Events:
                 break
             if stop - start > self._max_bytes:
                 break
-            frame = bytes(buffer[start:stop])
-            nothing = _NOTHING.match(buffer, following)
-            start = search_from = nothing.end() if nothing is not None else following
+            frame = bytes(buffer[_past_nothing(buffer, start, stop) : stop])
+            start = search_from = _past_nothing(buffer, following, len(buffer))
             if self._is_worth_reading(frame) and (data := _data(frame)):
                 found.append(data)
         del buffer[:start]
@@ -99,10 +98,16 @@ class Events:
 
     def close(self) -> list[bytes]:
         """Return the data of a last event that the upstream did not end with a blank line."""
-        frame = bytes(self._buffer)
+        frame = bytes(self._buffer[_past_nothing(self._buffer, 0, len(self._buffer)) :])
         self._buffer.clear()
         data = _data(frame) if self._is_worth_reading(frame) else b""
         return [data] if data else []
+
+
+def _past_nothing(buffer: bytearray, start: int, stop: int) -> int:
+    """Return where an event begins after blank lines and comments, which may come in pieces."""
+    nothing = _NOTHING.match(buffer, start, stop)
+    return nothing.end() if nothing is not None else start
 
 
 def _data(frame: bytes) -> bytes:
