@@ -93,6 +93,17 @@ async def test_reasoning_is_demanded_in_the_current_loop(upstream: ScriptedApi) 
     assert (await ask(upstream, ASK, said(call), result(call), ASK))[0] == 200
 
 
+async def test_adjacent_messages_are_one(upstream: ScriptedApi) -> None:
+    """Reasoning in a message of its own counts; the next answer is that to one message."""
+    _, (thought, call) = await ask(upstream, ASK)
+    status, split = await ask(upstream, ASK, said(thought), said(call), result(call))
+    assert status == 200
+    _, whole = await ask(upstream, ASK, said(thought, call), result(call))
+    assert [block.get("input") for block in split] == [block.get("input") for block in whole]
+    status, words = await ask(upstream, ASK, said(call), said(thought), result(call))
+    assert (status, words[:24]) == (400, "messages.1.content.0.typ")
+
+
 async def test_without_thinking_nothing_is_demanded(upstream: ScriptedApi) -> None:
     """A history without reasoning is accepted then, and the answer has none."""
     off = {"thinking": {"type": "disabled"}}

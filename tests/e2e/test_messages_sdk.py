@@ -11,7 +11,9 @@ from tests.e2e.agent import Way
 from tests.e2e.messages_agent import MessagesAgent, MessagesKeeps
 from tests.e2e.pairs import in_pairs
 from tests.e2e.reach import Reach, reached
+from tests.e2e.sdk_loop import Message
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
+from tests.standin.common.judging import State
 from tests.standin.messages import LOOPS, MODES, MessagesStandIn, ModeName
 
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -102,6 +104,50 @@ async def test_a_client_is_served_all_its_turns(
         assert_all_there(standin, agent.steps)
     if keeps == "everything":
         assert [one.body for one in standin.received] == [step.body for step in agent.steps]
+
+
+def split(history: list[Message]) -> list[Message]:
+    """Give each block of the model a message of its own."""
+    return [
+        {**message, "content": [block]} if is_block else message
+        for message in history
+        for is_block in [message["role"] == "assistant"]
+        for block in (message["content"] if is_block else [None])
+    ]
+
+
+@in_pairs(
+    mode=[*MODES],
+    loop=["one_call", "preamble", "chain", "interleaved", "redacted"],
+    way=WAYS,
+    served=SERVED[:3],
+    turns=["every", "older"],
+)
+async def test_adjacent_messages_are_one(
+    mode: ModeName, loop: Any, way: Way, served: str, turns: str
+) -> None:
+    """The API joins them, so what passes straight is not refused, and nothing is there twice."""
+    reach, keeps = cases(served)
+    standin = MessagesStandIn(mode, loop=loop)
+    async with (
+        reached(standin, reach) as base_url,
+        agent_of(standin, base_url, way, keeps) as agent,
+    ):
+        for question in QUESTIONS:
+            agent.history.append({"role": "user", "content": question})
+            calls = True
+            while calls:
+                calls = await agent.step()
+                if turns == "every":
+                    agent.history = split(agent.history)
+            agent.history = split(agent.history)
+        agent.history.append({"role": "user", "content": QUESTIONS[0]})
+        await agent.count()
+    assert [one.refusal for one in standin.judged] == [None] * len(standin.judged)
+    assert {finding.state for _, finding in standin.found(*get_args(State))} == {"equal"}
+    if keeps == "everything":
+        both = zip(standin.received, agent.steps, strict=False)
+        assert all(one.body == step.body for one, step in both)
 
 
 @in_pairs(mode=TOLERANT, loop=["chain", "interleaved"], way=WAYS)

@@ -3,7 +3,8 @@ Scripted Messages model: the demo's Messages API, as strict about reasoning as A
 
 With manual thinking, it refuses each assistant message of the current tool loop that does not start
 with its thinking block, and any block whose signature is not of its text, with the error messages
-of Anthropic's API. Without the member `thinking`, it does not think.
+of Anthropic's API. As that does, it reads adjacent assistant messages as one. Without the member
+`thinking`, it does not think.
 """
 
 import base64
@@ -32,7 +33,7 @@ def _refusal(body: Message) -> str:
     """Refuse a message of the current loop that lacks its reasoning, and a forged block."""
     if not _thinks(body):
         return ""
-    messages = body["messages"]
+    messages = _joined(body["messages"])
     asked_at = _asked_at(messages)
     for index, message in enumerate(messages):
         blocks = _blocks(message) if message.get("role") == "assistant" else []
@@ -47,7 +48,7 @@ def _refusal(body: Message) -> str:
 
 def _answer(body: Message) -> Message:
     """Return a complete answer; its tokens are estimated from bytes."""
-    messages = body["messages"]
+    messages = _joined(body["messages"])
     since = messages[_asked_at(messages) + 1 :]
     tools = body.get("tools") or []
     choice = (body.get("tool_choice") or {}).get("type")
@@ -124,6 +125,17 @@ def _asked_at(messages: list[Message]) -> int:
         ),
         default=-1,
     )
+
+
+def _joined(messages: list[Message]) -> list[Message]:
+    """Return messages with adjacent ones of the assistant as one."""
+    made: list[Message] = []
+    for message in messages:
+        if made and made[-1].get("role") == message.get("role") == "assistant":
+            made[-1] = {**message, "content": _blocks(made[-1]) + _blocks(message)}
+        else:
+            made.append(message)
+    return made
 
 
 def _is_result(block: Message) -> bool:

@@ -181,6 +181,7 @@ class JudgingServer(ABC):
             return exchange.refuse(error.refusal)
         if detail := _maybe_fault(body):
             return self.refuse(exchange, self.unreadable(detail))
+        body = self.joined(body)
         messages: list[dict[str, Any]] = body["messages"]
         model = str(body.get("model"))
         findings = judge(self.reading, caller, model, messages, self.ledger)
@@ -194,6 +195,10 @@ class JudgingServer(ABC):
         if ruling.refusal is not None:
             return self.refuse(exchange, ruling.refusal, streams=bool(body.get("stream")))
         return await self.answer(exchange, body, caller, ruling)
+
+    def joined(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a request as the API reads it."""
+        return body
 
     @abstractmethod
     def unreadable(self, detail: str) -> ApiRefusal:

@@ -23,6 +23,7 @@ __all__ = [
     "asks",
     "blocks_of",
     "is_reasoning",
+    "joined",
     "last_question",
     "normal",
     "prefixes",
@@ -51,6 +52,22 @@ def blocks_of(message: Message) -> list[Block]:
     return [block for block in content or () if isinstance(block, dict)]
 
 
+def joined(messages: Sequence[Message]) -> list[Message]:
+    """
+    Return messages as the API reads them: adjacent ones of the assistant are one.
+
+    It joins those of the user as well; here they stay, so that a question after results is one.
+    """
+    made: list[Message] = []
+    for message in messages:
+        if made and made[-1].get("role") == message.get("role") == "assistant":
+            blocks = [*blocks_of(made[-1]), *blocks_of(message)]
+            made[-1] = {**made[-1], "content": blocks}
+        else:
+            made.append(message)
+    return made
+
+
 def is_reasoning(block: Block) -> bool:
     """Return whether a block is reasoning."""
     return block.get("type") in REASONING
@@ -71,13 +88,13 @@ def prefixes(body: Message) -> Iterator[list[Prefix]]:
     system = _digest(_normal_list(body.get("system")))
     tools = _digest(_normal_list(body.get("tools")))
     history = ""
-    for message in body["messages"]:
-        before = [normal(block) for block in blocks_of(message)]
-        yield [
-            Prefix(system, tools, _digest([history, before[:at]])) for at in range(len(before) + 1)
-        ]
-        history = _digest([history, message.get("role"), before])
-    yield [Prefix(system, tools, _digest([history, []]))]
+    for message in joined(body["messages"]):
+        before = [Prefix(system, tools, history)]
+        for block in blocks_of(message):
+            history = _digest([history, message.get("role"), normal(block)])
+            before.append(Prefix(system, tools, history))
+        yield before
+    yield [Prefix(system, tools, history)]
 
 
 def asks(message: Message) -> bool:

@@ -18,7 +18,7 @@ from tests.standin.common.script import Source
 from tests.standin.common.server import BYTES_PER_TOKEN, ApiRefusal, JudgingServer, Ruling
 from tests.standin.exchange import Exchange
 from tests.standin.messages.behaviour import Behaviour, Options
-from tests.standin.messages.blocks import MESSAGES, Block, is_reasoning, prefixes
+from tests.standin.messages.blocks import MESSAGES, Block, is_reasoning, joined, prefixes
 from tests.standin.messages.caching import PromptCache, Read
 from tests.standin.messages.events import stream
 from tests.standin.messages.model import cue, perform
@@ -66,6 +66,10 @@ class MessagesStandIn(JudgingServer):
         super().__init__(self.mode.path, profile=profile, port=port, seed=seed, clock=clock)
         self._sealer = Sealer(self._seed)
         self._cache = PromptCache()
+
+    def joined(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a request with adjacent assistant messages as one; positions are those of it."""
+        return {**body, "messages": joined(body["messages"])}
 
     def unreadable(self, detail: str) -> ApiRefusal:
         """Return the refusal of a body that is not a request."""

@@ -136,6 +136,26 @@ async def test_the_latest_message_is_whole_or_bare(start: Start, mode: str) -> N
     assert (await ask(standin, *other(later, 1, first, text, call)))[0] == 200
 
 
+@pytest.mark.parametrize("mode", ["manual", "adaptive", "bound"])
+async def test_adjacent_messages_are_one(start: Start, mode: str) -> None:
+    """Reasoning in a message of its own counts, and the same once more is too much."""
+    standin = await start(mode, loop="preamble")
+    asked, said, results = await step(standin, RAIN)
+    thought, text, call = said["content"]
+    alone, both, other = ({**said, "content": one} for one in ([thought], [text, call], [call]))
+    assert (await ask(standin, asked, alone, both, results))[0] == 200
+    worded = {**said, "content": text["text"]}
+    assert (await ask(standin, asked, alone, worded, other, results))[0] == 200
+    assert standin.judged[-1].count("equal") == 1
+    twice = await error(standin, asked, alone, said, results)
+    if mode == "bound":
+        assert twice.startswith("messages.1.content.1: Invalid `signature` in `thinking` block. ")
+    else:
+        assert "blocks in the latest assistant message cannot be modified" in twice
+    if mode == "manual":
+        assert "Expected `thinking`" in await error(standin, asked, both, alone, results)
+
+
 # --- Adaptive ---
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "THOUGHT",
     "VERTEX",
     "WHOLE",
+    "Json",
     "answer",
     "messages",
     "refusal",

@@ -85,6 +85,19 @@ async def test_a_block_that_is_not_accepted_is_taken_back_and_never_sent_again(
         assert len(w.upstream.received) == 4
 
 
+async def test_a_refusal_may_name_the_message_before_ours() -> None:
+    """Adjacent messages are one, and upstream may call it by the first of them."""
+    inner = THOUGHT | {"thinking": "", "signature": "ErUBCkYIBx=="}
+    said, called = ({"role": "assistant", "content": [one]} for one in (TEXT, CALL))
+    async with world() as w:
+        w.upstream.answers(answer(TEXT, inner, CALL), refusal(MODIFIED), DONE, DONE)
+        await send(w, ASK)
+        got = await send(w, ASK, said, called, RESULT)
+        assert (got.status, got.mark) == (200, "injected=0, refused=1, healed=modified")
+        assert messages(w, 1)[2]["content"] == [inner, CALL]
+        assert messages(w) == [ASK, said, called, RESULT]
+
+
 async def test_of_equal_turns_the_newest_is_injected_after_a_refusal_only() -> None:
     """A request was answered twice. Nothing tells the turns apart, but upstream demands one."""
     call = CALL | {"id": "toolu_0"}

@@ -19,6 +19,7 @@ from tests.web.messages.exchanges import (
     THOUGHT,
     VERTEX,
     WHOLE,
+    Json,
     answer,
     messages,
     send,
@@ -84,6 +85,27 @@ async def test_blocks_go_where_they_were_emitted() -> None:
         said = {"role": "assistant", "content": [TEXT, marked]}
         assert (await send(w, ASK, said, RESULT)).mark == "injected=2"
         assert messages(w)[1]["content"] == [REDACTED, TEXT, between, marked]
+
+
+@pytest.mark.parametrize("first", [answer(*BLOCKS), streamed(*BLOCKS)], ids=["plain", "streamed"])
+@pytest.mark.parametrize("path", [PATH, COUNT])
+async def test_adjacent_messages_are_one(first: bytes, path: str) -> None:
+    """The API joins them: reasoning in one is not sent again in the next, and else leads all."""
+
+    def told(*messages: Json) -> list[Json]:
+        return [ASK, *({"role": "assistant"} | one for one in messages), RESULT]
+
+    own = told({"content": [THOUGHT]}, {"content": [TEXT, CALL]})
+    three = told({"content": [THOUGHT]}, {"content": TEXT["text"]}, {"content": [CALL]})
+    lost = told({"content": TEXT["text"]}, {"content": [CALL]})
+    async with world() as w:
+        w.upstream.answers(first, *[DONE] * 3)
+        await send(w, ASK)
+        for sent in (own, three):
+            assert (await send(w, *sent, path=path)).mark == "injected=0, present=1"
+            assert messages(w) == sent
+        assert (await send(w, *lost, path=path)).mark == "injected=1"
+        assert messages(w) == told({"content": [THOUGHT, TEXT]}, {"content": [CALL]})
 
 
 async def test_a_text_becomes_a_list_only_to_carry_a_block() -> None:

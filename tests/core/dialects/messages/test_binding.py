@@ -7,6 +7,7 @@ import pytest
 from reasoning_replay.core.dialects.messages.binding import (
     after,
     binding_of,
+    blocks_of,
     is_of_prefix,
     normal,
     own_of,
@@ -87,13 +88,33 @@ def test_the_digest_grows_message_by_message() -> None:
     digest = start_of(request)
     assert digest == prefix(messages=[]) == prefix(messages=None)
     for message in BODY["messages"]:
-        digest = after(digest, normal(json.dumps(message).encode()))
+        digest = after(digest, blocks_of(json.dumps(message).encode()))
     assert digest == prefix()
+
+
+def test_adjacent_messages_are_one() -> None:
+    """The API joins those of one role; the order of their blocks, and their roles, still count."""
+    asked, said, told = BODY["messages"]
+    first, *others = ({"role": "assistant", "content": [block]} for block in said["content"])
+    assert prefix(messages=[asked, first, *others, told]) == prefix()
+    assert prefix(messages=[asked, *others, first, told]) != prefix()
+    more = {"role": "user", "content": "And?"}
+    both = {"role": "user", "content": [text("Hi"), text("And?")]}
+    assert prefix(messages=[asked, more]) == prefix(messages=[both])
+    assert prefix(messages=[asked, more]) != prefix(messages=[asked, more | {"role": "assistant"}])
+
+
+def test_a_message_without_blocks() -> None:
+    """Its content is missing, or of another type."""
+    assert blocks_of(b'{"role":"user","content":null}') == [b'{"role":"user"}']
+    assert blocks_of(b'{"role":"user","content":5}') == [b'{"content":5,"role":"user"}']
+    assert blocks_of(b"[]") == [b"[]"]
 
 
 def test_damaged_parts_count_as_they_are() -> None:
     """A lone surrogate, or a value of another type, is a part of the prefix."""
     assert normal(b'{"content":"\\ud83d"}') != normal(b'{"content":"\\ude00"}')
+    assert blocks_of(b'{"content":"\\ud83d"}') == [b'{"content":"\\ud83d"}']
     assert normal(b"5") != normal(b"6")
 
 

@@ -122,8 +122,8 @@ def test_blank_text_may_be_left_out(blocks: Any, sent: Any, want: Any) -> None:
         [assistant(LONG, CALL, SECOND, text("More."))],
         [assistant(text("It was sunny in Paris, and warm."), CALL, SECOND)],
         [assistant(LONG, CALL | {"input": {}}, SECOND)],
-        [assistant(LONG), assistant(CALL, SECOND)],
-        [assistant(LONG, CALL), result(CALL_ID), assistant(SECOND)],
+        [assistant(LONG), assistant(SECOND, CALL)],
+        [assistant(LONG), assistant(CALL), result(CALL_ID), assistant(SECOND)],
     ],
 )
 def test_a_message_with_other_blocks_gets_nothing(sent: list[Message]) -> None:
@@ -132,6 +132,95 @@ def test_a_message_with_other_blocks_gets_nothing(sent: list[Message]) -> None:
     history = [ASK, *sent, result(CALL_ID), GO]
     assert tenant.send(history) == history
     assert "injected" not in tenant.outcomes(history)
+
+
+def said(words: str) -> Message:
+    """Return an assistant's message whose content is a string."""
+    return {"role": "assistant", "content": words}
+
+
+@pytest.mark.parametrize(
+    ("sent", "want"),
+    [
+        (
+            [assistant(LONG), assistant(CALL, SECOND)],
+            [assistant(THOUGHT, LONG), assistant(CALL, LATE, SECOND)],
+        ),
+        (
+            [assistant(LONG), assistant(CALL), assistant(SECOND)],
+            [assistant(THOUGHT, LONG), assistant(CALL), assistant(LATE, SECOND)],
+        ),
+        (
+            [said(LONG["text"]), assistant(CALL, SECOND)],
+            [assistant(THOUGHT, LONG), assistant(CALL, LATE, SECOND)],
+        ),
+        (
+            [assistant(LONG), said(""), assistant(CALL, SECOND)],
+            [assistant(THOUGHT, LONG), said(""), assistant(CALL, LATE, SECOND)],
+        ),
+    ],
+)
+def test_adjacent_messages_are_one(sent: list[Message], want: list[Message]) -> None:
+    """The API joins them: each block goes where it is due in the joined message."""
+    tenant, history = after(THOUGHT, LONG, CALL, LATE, SECOND)
+    assert tenant.send([ASK, *sent, *history[2:]]) == [ASK, *want, *history[2:]]
+    later = [ASK, *sent, *history[2:], assistant(text("Something else.")), GO]
+    assert tenant.send(later) == [ASK, *want, *later[1 + len(want) :]]
+
+
+def test_several_blocks_before_a_text_in_a_later_message() -> None:
+    """The text becomes a list, and has all of them before it."""
+    tenant, history = after(LONG, THOUGHT, REDACTED, text("And warm."))
+    got = tenant.send([ASK, assistant(LONG), said("And warm."), GO])
+    assert got == [
+        ASK,
+        assistant(LONG),
+        assistant(THOUGHT, REDACTED, text("And warm.")),
+        history[2],
+    ]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [assistant(THOUGHT), assistant(LONG, CALL, SECOND)],
+        [assistant(THOUGHT), assistant(LONG), assistant(CALL, SECOND)],
+        [assistant(THOUGHT), said(""), assistant(LONG, CALL, SECOND)],
+        [assistant(THOUGHT, BLANK), assistant(LONG, CALL, SECOND)],
+        [assistant(THOUGHT, LONG), assistant(CALL, SECOND)],
+        [assistant(LONG, CALL), assistant(LATE, SECOND)],
+        [assistant(LONG, CALL, SECOND), assistant(THOUGHT)],
+    ],
+)
+def test_reasoning_in_an_adjacent_message_is_the_clients_own(sent: list[Message]) -> None:
+    """What is replayed in one is replayed in all: none is sent twice."""
+    tenant, history = after(THOUGHT, LONG, CALL, LATE, SECOND)
+    sent = [ASK, *sent, *history[2:]]
+    assert tenant.send(sent) == sent
+    assert tenant.outcomes(sent) == {"present": 1}
+
+
+def test_reasoning_alone_in_the_last_message() -> None:
+    """It is not adjacent to the turn before, which gets its own."""
+    tenant, history = after(THOUGHT, CALL)
+    sent = [*dropped(history), assistant(LATE)]
+    assert tenant.send(sent) == [*history, assistant(LATE)]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [assistant(text("Never heard of that before.")), assistant(LONG, CALL)],
+        [assistant(LONG, CALL), assistant(text("Never heard of that before."))],
+        [assistant(text("It was sunny in Paris, and warm.")), assistant(CALL)],
+    ],
+)
+def test_an_adjacent_message_of_another_origin_withholds_all(sent: list[Message]) -> None:
+    """The joined message is not the one of the turn."""
+    tenant, history = after(THOUGHT, LONG, CALL)
+    sent = [ASK, *sent, *history[2:]]
+    assert tenant.send(sent) == sent
+    assert tenant.outcomes(sent) == {"guarded_form": 1}
 
 
 def test_merged_messages_get_nothing() -> None:
@@ -234,7 +323,7 @@ def test_an_incomplete_turn_gives_nothing() -> None:
 
 
 def test_what_is_not_known_is_counted() -> None:
-    """A run of messages of which nothing is known counts once; a turn without reasoning, never."""
+    """Adjacent messages of which nothing is known count once; a turn without reasoning, never."""
     tenant, history = after(LONG)
     assert tenant.outcomes(history) == {}
     unknown = [assistant(text("Never heard of that before.")), assistant(text("Nor of this."))]

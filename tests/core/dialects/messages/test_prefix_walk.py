@@ -84,6 +84,54 @@ def test_an_appended_history_gets_everything() -> None:
     assert mine.received() == ["S1", "S3", "S5", "S7", "I7"]
 
 
+def split(messages: list[Message]) -> list[Message]:
+    """Return messages as a client sends them that has one message for each block."""
+    return [
+        {"role": message["role"], "content": [block]}
+        for message in messages
+        for block in (
+            message["content"]
+            if isinstance(message["content"], list)
+            else [text(message["content"])]
+        )
+    ]
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_adjacent_messages_are_one(turns: int) -> None:
+    """However a client distributes its blocks, upstream receives the same history."""
+    mine = Client()
+    for _ in range(turns):
+        mine.turn(inner=True)
+    all_ = mine.received()
+    assert len(all_) == 2 * turns
+    assert mine.received(split(dropped(mine.history))) == all_
+    strings = split(dropped(mine.history))
+    strings[1]["content"] = strings[1]["content"][0]["text"]
+    assert mine.received(strings) == all_
+    own = split(mine.history[:2]) + split(dropped(mine.history[2:]))
+    assert mine.received(own) == all_
+
+
+def test_a_paused_turn_in_a_bound_history() -> None:
+    """Its continuation is bound to it, whether the client sends one message or two."""
+    tenant = Tenant()
+    ask, go = user("Start with number 0, please."), user("Go on, please.")
+    search = call("web_search", "srvtoolu_01GUk7pHBFbRVEoNiViomUfx", "server_tool_use", query="x")
+    found = {"type": "web_search_tool_result", "tool_use_id": search["id"], "content": []}
+    first = tenant.learn([ask], THOUGHT, search, reason="pause_turn", model=BOUND)
+    second = tenant.learn(
+        dropped([ask, first]), found, thought("", "Eh=="), text("Found."), model=BOUND
+    )
+    third = tenant.learn(
+        dropped([ask, first, second, go]), thought("", "Et=="), text("Done."), model=BOUND
+    )
+    history = [ask, first, second, go, third, go]
+    assert tenant.send(dropped(history), BOUND) == history
+    merged = [ask, assistant(*first["content"], *second["content"]), *dropped(history[3:])]
+    assert tenant.send(merged, BOUND) == [*merged[:2], *history[3:]]
+
+
 def test_cache_marks_may_move() -> None:
     """They are no part of the history, and neither is the form of a text."""
     mine = Client()

@@ -142,7 +142,12 @@ class MessagesWorld(RandomWorld):
         for each in said:
             if each.kind == "R":
                 blob = each.item["encrypted_content"]
-                self._made[blob] = [*self._received, [_cleaned(block) for block in blocks]]
+                own = [_cleaned(block) for block in blocks]
+                *before, last = self._received
+                if isinstance(last, dict) and last["role"] == "assistant":
+                    self._made[blob] = [*before, [*last["content"], *own]]
+                else:
+                    self._made[blob] = [*self._received, own]
                 blocks.append({"type": "thinking", "thinking": "", "signature": blob})
                 if self._style.startswith("blank"):
                     blocks.append(BLANK)
@@ -185,13 +190,16 @@ def _block(said: Said) -> Block:
 
 
 def _form(body: bytes) -> list[Any]:
-    """Return what precedes the messages, and each message, in one form."""
+    """Return what precedes the messages, and the messages as the API joins them, in one form."""
     top = json.loads(body)
-    messages = [
-        {"role": message["role"], "content": _as_blocks(message["content"])}
-        for message in top["messages"]
-    ]
-    return [top.get("system"), *messages]
+    joined: list[Any] = [top.get("system")]
+    for message in top["messages"]:
+        blocks = _as_blocks(message["content"])
+        if len(joined) > 1 and joined[-1]["role"] == message["role"]:
+            joined[-1]["content"] += blocks
+        else:
+            joined.append({"role": message["role"], "content": blocks})
+    return joined
 
 
 def _as_blocks(content: Any) -> list[Any]:

@@ -3,7 +3,8 @@ Binding: digests of the history that reasoning is bound to.
 
 The newest models bind each reasoning block to everything before it: `system`, `tools`, all older
 messages, and the blocks before it in its own message (platform.claude.com, preserved thinking).
-Cache marks are no part of it, and a string is the same as one text block.
+Cache marks are no part of it, and a string is the same as one text block. Adjacent messages of one
+role are joined, so a digest grows block by block.
 A binding is the digest of the prefix of its message. If a run of reasoning is inside the message,
 the digest of the message's own blocks before that run follows.
 """
@@ -18,6 +19,7 @@ from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
 __all__ = [
     "after",
     "binding_of",
+    "blocks_of",
     "is_of_prefix",
     "normal",
     "own_of",
@@ -37,16 +39,18 @@ def start_of(request: MessagesRequest) -> bytes:
     return digest(b"prefix", *parts)
 
 
-def after(prefix: bytes, message: bytes) -> bytes:
-    """Return the digest of a prefix and the message after it, given in its normal form."""
-    return digest(prefix, message)
+def after(prefix: bytes, blocks: Iterable[bytes]) -> bytes:
+    """Return the digest of a prefix and the message after it, given as its `blocks_of`."""
+    for block in blocks:
+        prefix = digest(prefix, block)
+    return prefix
 
 
 def prefix_of(request: MessagesRequest) -> bytes:
     """Return the digest of a whole request: the prefix of its response."""
     prefix = start_of(request)
     for start, end in request.messages:
-        prefix = after(prefix, normal(request.body[start:end]))
+        prefix = after(prefix, blocks_of(request.body[start:end]))
     return prefix
 
 
@@ -66,8 +70,19 @@ def is_of_prefix(binding: bytes, prefix: bytes) -> bool:
     return binding[:DIGEST_BYTES] == prefix
 
 
+def blocks_of(message: bytes) -> list[bytes]:
+    """Return the normal form of each block of a message, with the other members of the message."""
+    try:
+        form = _block(msgspec.json.decode(message))
+        if not isinstance(form, dict) or not isinstance(form.get(_NESTED), list):
+            return [msgspec.json.encode(form)]
+        return [msgspec.json.encode(form | {_NESTED: block}) for block in form[_NESTED]]
+    except _ERRORS:
+        return [message]
+
+
 def normal(raw: bytes) -> bytes:
-    """Return the normal form of a message or a block."""
+    """Return the normal form of a block."""
     try:
         return msgspec.json.encode(_block(msgspec.json.decode(raw)))
     except _ERRORS:

@@ -4,7 +4,7 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 `plan_injection` is pure and total: it takes the matches and returns edits, with counted reasons.
 
 - A message gets the reasoning of a turn if its blocks are those of the turn, one by one, in order,
-  with the same content; it gets all of it or none.
+  with the same content; it gets all of it or none. Adjacent assistant messages count as one.
 - A message in which the client sends any reasoning itself is left alone.
 - Each block goes to the place where it was emitted. A `content` that is a string becomes a list.
 - If the model binds reasoning to the history before it, that history decides (`prefix_walk`).
@@ -15,7 +15,11 @@ from typing import NamedTuple
 
 from reasoning_replay.core.dialects.messages.capture import place_of
 from reasoning_replay.core.dialects.messages.items import MessagesItem
-from reasoning_replay.core.dialects.messages.message_groups import MessageGroup, groups_of
+from reasoning_replay.core.dialects.messages.message_groups import (
+    Block,
+    MessageGroup,
+    groups_of,
+)
 from reasoning_replay.core.dialects.messages.prefix_walk import BoundEdits, walk
 from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
@@ -60,7 +64,7 @@ def plan_injection(request: MessagesRequest, matched: Matches, profile: Profile)
 
 
 class _Planned(NamedTuple):
-    """The reasoning to inject into one message: each block with the place of its follower."""
+    """The reasoning to inject into one group: each block with the place of its follower."""
 
     group: MessageGroup
     parts: Sequence[tuple[int, Reasoning]]
@@ -77,7 +81,7 @@ class _Planner:
 
     def run(self) -> BoundPlan:
         groups = groups_of(self._request, self._matched)
-        planned = {group.message.start: made for group in groups if (made := self._plan(group))}
+        planned = {group.start: made for group in groups if (made := self._plan(group))}
         self._note_unknown(groups)
         due, prefix = set(planned), b""
         if self._needs_prefix(groups):
@@ -139,13 +143,10 @@ class _Planner:
         return _Planned(group, parts, bound)
 
     def _is_verbatim(self, group: MessageGroup, turn: Turn) -> bool:
-        """Return whether the blocks of a message are those of a turn, all of them, in order."""
-        if not len(group.places) == len(group.matches) == len(turn.items):
-            return False
-        both = zip(group.places, group.matches, strict=True)
-        return all(
-            match.k == k and match.emitted.content == self._item(index).content
-            for k, (index, match) in enumerate(both)
+        """Return whether the blocks of a group are those of a turn, with the same content."""
+        both = zip(group.places, turn.items, strict=False)
+        return group.is_whole and all(
+            item.content == self._item(index).content for index, item in both
         )
 
     def _reason_not_to(self, turn: Turn) -> Outcome | None:
@@ -163,36 +164,38 @@ class _Planner:
         self, group: MessageGroup, parts: Sequence[tuple[int, Reasoning]]
     ) -> list[Edit] | None:
         """Return the edits that inject blocks; None if their place is not certain."""
-        message = group.message
-        if not message.blocks:
-            start, end = message.content_start, message.content_end
-            before = b"[" + b",".join([part.raw for _, part in parts]) + _BEFORE_TEXT
-            return [Edit(start, start, before), Edit(end, end, _AFTER_TEXT)]
+        blocks = group.blocks
+        number_of = {block.start: number for number, block in enumerate(blocks)}
+        texts: dict[Block, list[bytes]] = {}
         edits: list[Edit] = []
         for index, part in parts:
-            at = self._item(index).start
-            if len(message.blocks) > len(group.places):  # the client kept blank text
+            number = number_of[self._item(index).start]
+            if len(blocks) > len(group.places):  # the client kept blank text
                 place = place_of(part)
-                ahead = [each for each in group.places if self._item(each).number < place]
+                ahead = [each for each in group.places if number_of[self._item(each).start] < place]
                 if len(ahead) != group.places.index(index):
                     return None
-                at = message.blocks[place][0]
-            edits.append(Edit(at, at, part.raw + b","))
+                number = place
+            block = blocks[number]
+            if block.is_content:
+                texts.setdefault(block, []).append(part.raw)
+            else:
+                edits.append(Edit(block.start, block.start, part.raw + b","))
+        for block, run in texts.items():
+            edits.append(Edit(block.start, block.start, b"[" + b",".join(run) + _BEFORE_TEXT))
+            edits.append(Edit(block.end, block.end, _AFTER_TEXT))
         return edits
 
     def _note_unknown(self, groups: Sequence[MessageGroup]) -> None:
-        """Note each ambiguous item, and each run of messages of which nothing is known."""
+        """Note each ambiguous item, and each group of which nothing is known."""
         ambiguous = self._matched.ambiguous
-        last = -2  # last index of such a message
         for group in groups:
             if group.matches or group.replayed:
                 continue
             unclear = [index for index in group.places if index in ambiguous]
             self._notes += [PlanNote(index, Outcome.AMBIGUOUS) for index in unclear]
             if not unclear:
-                if last != group.first - 1:
-                    self._note(group, Outcome.MISSED, 1)
-                last = group.places[-1]
+                self._note(group, Outcome.MISSED, 1)
 
     def _item(self, index: int) -> MessagesItem:
         return self._request.places[index].item

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from reasoning_replay.core.dialects.messages.binding import (
     after,
     binding_of,
+    blocks_of,
     is_of_prefix,
-    normal,
     own_of,
     start_of,
 )
@@ -29,10 +29,10 @@ __all__ = ["BoundEdits", "PrefixWalk", "walk"]
 
 class BoundEdits(NamedTuple):
     """
-    The edits that inject the reasoning of a turn into one message.
+    The edits that inject the reasoning of a turn into its group of messages.
 
     Attributes:
-        blocks_before: Number of blocks of the message before its last run of reasoning.
+        blocks_before: Number of blocks of the group before its last run of reasoning.
         is_bound: Whether the reasoning is bound to the history before it.
     """
 
@@ -47,7 +47,7 @@ class PrefixWalk(NamedTuple):
     The result of a walk.
 
     Attributes:
-        due: Offsets of the messages in which the edits are due.
+        due: Offsets of the groups in which the edits are due.
         prefix: Digest of the request with those edits.
     """
 
@@ -63,55 +63,89 @@ def walk(
 
     Args:
         request: Parsed request.
-        groups: Its assistant messages.
-        planned: Offset of a message -> the edits for it.
+        groups: Its groups of assistant messages.
+        planned: Offset of a group -> the edits for it.
 
     Cost: each message is decoded and encoded once, and hashed up to three times.
     """
-    spans = request.messages
-    forms = [normal(request.body[start:end]) for start, end in spans]
-    by_start = {group.message.start: group for group in groups}
-    later = [by_start.get(start) for start, _ in spans]
+    steps = _steps(request, groups)
     due: set[int] = set()
     prefix = start_of(request)
-    for n, (start, end) in enumerate(spans):
-        form = forms[n]
-        made = planned.get(start)
-        if made is not None and _fits(request, later[n], made, prefix):
-            edits = (Edit(a - start, b - start, new) for a, b, new in made.edits)
-            changed = normal(json_spans.apply(request.body[start:end], edits))
-            rest = zip(forms[n + 1 :], later[n + 1 :], strict=True)
-            if not made.is_bound or _was_seen(after(prefix, changed), after(prefix, form), rest):
-                due.add(start)
-                form = changed
-        prefix = after(prefix, form)
+    for n, (group, spans, blocks) in enumerate(steps):
+        made = planned.get(group.start) if group is not None else None
+        if group is not None and made is not None and _fits(request, group, made, prefix):
+            changed = _edited(request, spans, made.edits)
+            given, lacking = after(prefix, changed), after(prefix, blocks)
+            if not made.is_bound or _was_seen(given, lacking, steps[n + 1 :]):
+                due.add(group.start)
+                prefix = given
+                continue
+        prefix = after(prefix, blocks)
     return PrefixWalk(due, prefix)
 
 
-def _fits(
-    request: MessagesRequest, group: MessageGroup | None, made: BoundEdits, prefix: bytes
-) -> bool:
-    """Return whether the history before a message's last run is the one that it is bound to."""
+class _Step(NamedTuple):
+    """
+    The messages of a group, or one other message.
+
+    Attributes:
+        spans: Byte range of each message.
+        blocks: Normal form of their blocks.
+    """
+
+    group: MessageGroup | None
+    spans: list[tuple[int, int]]
+    blocks: list[bytes]
+
+
+def _steps(request: MessagesRequest, groups: Sequence[MessageGroup]) -> list[_Step]:
+    """Return the messages of a request, those of a group together."""
+    by_start = {group.start: group for group in groups}
+    steps: list[_Step] = []
+    end = 0  # of the last step
+    for span in request.messages:
+        blocks = blocks_of(request.body[slice(*span)])
+        if span[0] < end:
+            steps[-1].spans.append(span)
+            steps[-1].blocks.extend(blocks)
+            continue
+        group = by_start.get(span[0])
+        end = group.messages[-1].end if group is not None else span[1]
+        steps.append(_Step(group, [span], blocks))
+    return steps
+
+
+def _edited(
+    request: MessagesRequest, spans: Iterable[tuple[int, int]], edits: Sequence[Edit]
+) -> list[bytes]:
+    """Return the normal form of the blocks of edited messages."""
+    made: list[bytes] = []
+    for start, end in spans:
+        inside = (Edit(a - start, b - start, new) for a, b, new in edits if start <= a < end)
+        made += blocks_of(json_spans.apply(request.body[start:end], inside))
+    return made
+
+
+def _fits(request: MessagesRequest, group: MessageGroup, made: BoundEdits, prefix: bytes) -> bool:
+    """Return whether the history before a group's last run is the one that it is bound to."""
     if not made.is_bound:
         return True
-    blocks = group.message.blocks[: made.blocks_before] if group is not None else []
-    own = own_of(request.body[start:end] for start, end in blocks)
+    before = group.blocks[: made.blocks_before]
+    own = own_of(block.raw(request.body) for block in before)
     return made.turn.binding == binding_of(prefix, own)
 
 
-def _was_seen(
-    given: bytes, lacking: bytes, rest: Iterable[tuple[bytes, MessageGroup | None]]
-) -> bool:
+def _was_seen(given: bytes, lacking: bytes, rest: Iterable[_Step]) -> bool:
     """
-    Return whether upstream has seen a message with its reasoning, as far as later turns tell.
+    Return whether upstream has seen a group with its reasoning, as far as later turns tell.
 
     Args:
-        given: Digest of the history up to the message, with its reasoning.
+        given: Digest of the history up to the group, with its reasoning.
         lacking: The same without its reasoning.
-        rest: Normal form of each later message, and its group if it is an assistant's.
+        rest: The later messages.
     """
     is_replayed = False
-    for form, group in rest:
+    for group, _, blocks in rest:
         if group is not None:
             turn = group.turn
             if turn is not None and is_of_prefix(turn.binding, given):
@@ -119,6 +153,6 @@ def _was_seen(
             if turn is not None and is_of_prefix(turn.binding, lacking):
                 return False
             is_replayed = is_replayed or group.replayed > 0
-        given, lacking = after(given, form), after(lacking, form)
+        given, lacking = after(given, blocks), after(lacking, blocks)
     # Nothing tells. What the client sends itself must not be damaged.
     return not is_replayed

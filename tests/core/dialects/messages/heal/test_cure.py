@@ -271,6 +271,37 @@ def test_a_message_that_the_client_modified() -> None:
     assert tenant.cure(given, given, MODIFIED) is None
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [MODIFIED, f"messages.1.content.2: {MODIFIED}", f"messages.1.content.1: {INVALID}"],
+)
+def test_a_refusal_names_the_message_before_ours(refusal: str) -> None:
+    """Adjacent messages are one for the API: all that was injected into any of them goes."""
+    tenant = Tenant()
+    ask, more = user("Hi"), call("add", f"toolu_{drawn('b')}")
+    first = call("add", f"toolu_{drawn('a')}")
+    tenant.learn([ask], text(LONG), thought("", "a"), first, thought("", "b"), more)
+    told = [ask, assistant(text(LONG)), assistant(first), assistant(more), result(first["id"])]
+    cured, sent = healed(tenant, told, refusal)
+    assert signatures(sent) == ["a", "b"]
+    assert cured is not None
+    assert (cured.body, len(cured.lost)) == (body_of(told), 2)
+    assert tenant.send(told) == told
+
+
+@pytest.mark.parametrize("named", [2, 3, 4])
+def test_a_position_in_the_joined_messages(named: int) -> None:
+    """Upstream may count them as joined; all after the one that is meant goes, as before."""
+    tenant = Tenant()
+    told = dropped(history(tenant, BOUND))
+    first, second = told[3]["content"]
+    told[3:4] = [assistant(first), assistant(second)]
+    cured, sent = healed(tenant, told, ELSEWHERE.format(named, 0), BOUND)
+    assert signatures(sent) == ALL
+    assert cured is not None
+    assert signatures(cured.body) == ["S0"]
+
+
 @pytest.mark.parametrize("refusal", [DISABLED, UNKNOWN, OTHER, MODIFIED])
 def test_without_an_edit_there_is_nothing_to_take_back(refusal: str) -> None:
     """The refusal is forwarded."""

@@ -11,10 +11,13 @@ Cure: the smallest edit that makes a refused request acceptable, without inventi
   bound to a history with that block.
 - The latest message was modified, or reasoning is switched off, or not accepted at all: what the
   proxy injected is taken back.
+
+Adjacent assistant messages count as one. If upstream names a message without reasoning, the next
+one that has any is meant: it may count the messages as joined, or name the first of those.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.messages.heal.block_editor import (
@@ -23,6 +26,7 @@ from reasoning_replay.core.dialects.messages.heal.block_editor import (
 )
 from reasoning_replay.core.dialects.messages.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.messages.items import MessagesItem
+from reasoning_replay.core.dialects.messages.message_groups import rows_of
 from reasoning_replay.core.dialects.messages.request import MessagesRequest, read_request
 from reasoning_replay.core.history.item_changes import item_changes
 from reasoning_replay.core.history.sent_items import digests_of, sent_items
@@ -62,6 +66,7 @@ def cure(case: RefusedMessages) -> Cure | None:
     theirs, ours = reasoning_in(case.given), reasoning_in(case.sent)
     for index in theirs:
         ours.pop(index, None)  # a message in which the client sends reasoning gets none
+    case = replace(case, diagnosis=_placed(case))
     body = _without(case, _gone(case, ours), ours)
     if body == case.sent.body:
         return None
@@ -73,12 +78,23 @@ def cure(case: RefusedMessages) -> Cure | None:
 _Gone = Callable[[int, MessagesItem], bool]
 
 
+def _placed(case: RefusedMessages) -> Diagnosis:
+    """Return the diagnosis with the message that is meant; -1 stays."""
+    said, held = case.diagnosis, reasoning_in(case.sent)
+    if said.kind is RefusalKind.MODIFIED:
+        return replace(said, message=max(held, default=-1))
+    if said.message < 0:
+        return said
+    return replace(said, message=min((n for n in held if n >= said.message), default=said.message))
+
+
 def _gone(case: RefusedMessages, ours: _Blocks) -> _Gone:
     """Return which reasoning blocks of the refused request must be left out."""
     kind, message, block = case.diagnosis.kind, case.diagnosis.message, case.diagnosis.block
+    row = _row_of(case.sent, message)
     if kind is RefusalKind.BLOB and message >= 0 and block >= 0:
         if message in ours:
-            return lambda index, _: index == message
+            return lambda index, _: index in row and index in ours
         known = _blobs_of_model(case)
         return lambda index, item: (
             index not in ours
@@ -86,12 +102,20 @@ def _gone(case: RefusedMessages, ours: _Blocks) -> _Gone:
         )
     if kind is RefusalKind.BINDING and message >= 0 and block >= 0:
         return lambda index, item: (
-            index > message or (index == message and (index in ours or item.number >= block))
+            index > message
+            or (index in row and index in ours)
+            or (index == message and item.number >= block)
         )
     if kind is RefusalKind.MODIFIED:
-        latest = message if message >= 0 else max(reasoning_in(case.sent), default=-1)
-        return lambda index, _: index == latest and index in ours
+        return lambda index, _: index in row and index in ours
     return lambda index, _: index in ours
+
+
+def _row_of(request: MessagesRequest, message: int) -> frozenset[int]:
+    """Return the indices of the messages that the API joins with one of them, itself included."""
+    index_of = {start: index for index, (start, _) in enumerate(request.messages)}
+    rows = (frozenset(index_of[said.start] for _, said in row) for row in rows_of(request))
+    return next((row for row in rows if message in row), frozenset())
 
 
 def _proven(case: RefusedMessages, ours: _Blocks, lost: frozenset[bytes]) -> frozenset[bytes]:
