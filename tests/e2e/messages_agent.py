@@ -13,13 +13,17 @@ from tests.e2e.sdk_loop import Message, SdkLoop
 
 __all__ = ["MESSAGES_TOOLS", "MessagesAgent", "MessagesKeeps"]
 
-MessagesKeeps = Literal["everything", "visible", "respelled", "worded"]
+MessagesKeeps = Literal["everything", "visible", "respelled", "worded", "placeholder"]
 """
 What the client sends again of an answer.
 
 All of it; all except reasoning; the same in other words: a string for a text, and sorted members in
-the input of calls; or all except reasoning without a text.
+the input of calls; all except reasoning without a text; or its calls, with another text ahead.
 """
+PLACEHOLDER = {
+    "type": "text",
+    "text": "[System: Empty message content sanitised to satisfy protocol]",
+}
 
 MESSAGES_TOOLS: list[Message] = [
     {
@@ -93,6 +97,9 @@ class MessagesAgent(SdkLoop):
         """Return the message that the history gets for an answer."""
         blocks = [block for block in answer["content"] if self._keeps(block)]
         kept: Message = {"role": "assistant", "content": blocks}
+        calls = [block for block in blocks if block["type"] == "tool_use"]
+        if self.keeps == "placeholder" and calls:
+            kept["content"] = [PLACEHOLDER, *calls]
         if self.keeps == "respelled":
             blocks = [_respelled(block) for block in blocks]
             texts = [block["text"] for block in blocks if block["type"] == "text"]

@@ -106,6 +106,20 @@ async def test_a_client_is_served_all_its_turns(
         assert [one.body for one in standin.received] == [step.body for step in agent.steps]
 
 
+@in_pairs(mode=[*MODES], loop=["one_call", "parallel", "chain", "preamble", "redacted"], way=WAYS)
+async def test_a_text_ahead_of_the_calls_may_be_another(
+    mode: ModeName, loop: Any, way: Way
+) -> None:
+    """Some clients write one where there was none, or replace it; the calls tell the turn."""
+    standin = MessagesStandIn(mode, loop=loop)
+    async with (
+        reached(standin, "proxied") as base_url,
+        agent_of(standin, base_url, way, "placeholder") as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    assert_all_there(standin, agent.steps)
+
+
 def split(history: list[Message]) -> list[Message]:
     """Give each block of the model a message of its own."""
     return [

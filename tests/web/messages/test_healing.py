@@ -98,6 +98,25 @@ async def test_a_refusal_may_name_the_message_before_ours() -> None:
         assert messages(w) == [ASK, said, called, RESULT]
 
 
+async def test_reasoning_is_injected_before_another_text_after_a_refusal() -> None:
+    """The store failed before the first attempt; the calls are still all there."""
+    failing = [True]
+
+    async def before(operation: str) -> None:
+        if operation == "recall" and failing:
+            failing.pop()
+            raise OSError("down")
+
+    said = {"role": "assistant", "content": [{"type": "text", "text": "Empty."}, CALL]}
+    async with world() as w:
+        w.upstream.answers(answer(*BLOCKS), refusal(EXPECTED), DONE)
+        await send(w, ASK)
+        w.app.store.inner = Hooked(w.app.store.inner, before)
+        assert (await send(w, ASK, said, RESULT)).status == 200
+        assert messages(w, 1)[1] == said
+        assert messages(w)[1]["content"] == [THOUGHT, *said["content"]]
+
+
 async def test_of_equal_turns_the_newest_is_injected_after_a_refusal_only() -> None:
     """A request was answered twice. Nothing tells the turns apart, but upstream demands one."""
     call = CALL | {"id": "toolu_0"}

@@ -108,6 +108,22 @@ async def test_adjacent_messages_are_one(first: bytes, path: str) -> None:
         assert messages(w) == told({"content": [THOUGHT, TEXT]}, {"content": [CALL]})
 
 
+@pytest.mark.parametrize("first", [answer(*BLOCKS), streamed(*BLOCKS)], ids=["plain", "streamed"])
+@pytest.mark.parametrize("path", [PATH, COUNT])
+@pytest.mark.parametrize("model", [MODEL, BOUND])
+async def test_another_text_before_the_calls(first: bytes, path: str, model: str) -> None:
+    """Reasoning that led to calls leads a message with all of them, also without its text."""
+    other = {"type": "text", "text": "[System: Empty message content sanitised]"}
+    async with world(upstream_profile="anthropic") as w:
+        w.upstream.answers(first, DONE, DONE)
+        await send(w, ASK, model=model)
+        for blocks in ([other, CALL], [CALL]):
+            said = {"role": "assistant", "content": blocks}
+            got = await send(w, ASK, said, RESULT, path=path, model=model)
+            assert got.mark == "injected=1"
+            assert messages(w)[1]["content"] == [THOUGHT, *blocks]
+
+
 async def test_a_text_becomes_a_list_only_to_carry_a_block() -> None:
     """A string is the same as one block of text; without an injection it stays a string."""
     said = {"role": "assistant", "content": TEXT["text"]}

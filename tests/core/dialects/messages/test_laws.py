@@ -243,7 +243,11 @@ def test_nothing_is_injected_after_an_edit(tape: list[Any], data: st.DataObject)
 def test_merged_and_split_messages_get_nothing_wrong(
     tape: list[Any], model: str, data: st.DataObject
 ) -> None:
-    """As the API joins the messages of a client that reshapes them, each turn is whole or bare."""
+    """
+    As the API joins the messages of a client that reshapes them, each turn is whole or bare.
+
+    Or it is a turn with other text before its calls.
+    """
     tenant, person = Tenant(), Person(0, data.draw(st.sampled_from(NAMINGS)))
     for _, shape, words, saying in tape:
         sent = dropped(person.history)
@@ -264,7 +268,10 @@ def test_merged_and_split_messages_get_nothing_wrong(
     for message, given_ in zip(joined(tenant.send(reshaped, model)), joined(reshaped), strict=True):
         if message != given_:
             blocks = [block for block in message["content"] if block != text("\n\n")]
-            assert is_made_of(blocks, spoken)
+            silent = [[block for block in turn if block["type"] != "text"] for turn in spoken]
+            assert is_made_of(blocks, spoken) or (
+                [block for block in blocks if block["type"] != "text"] in silent
+            )
 
 
 def joined(messages: list[Message]) -> list[Message]:

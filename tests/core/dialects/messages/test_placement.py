@@ -210,9 +210,9 @@ def test_reasoning_alone_in_the_last_message() -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        [assistant(text("Never heard of that before.")), assistant(LONG, CALL)],
+        [assistant(call("other", "toolu_01Hk2nQ9xT7bLw2RsVqWm4")), assistant(LONG, CALL)],
         [assistant(LONG, CALL), assistant(text("Never heard of that before."))],
-        [assistant(text("It was sunny in Paris, and warm.")), assistant(CALL)],
+        [assistant(LONG), assistant(CALL | {"input": {}})],
     ],
 )
 def test_an_adjacent_message_of_another_origin_withholds_all(sent: list[Message]) -> None:
@@ -221,6 +221,61 @@ def test_an_adjacent_message_of_another_origin_withholds_all(sent: list[Message]
     sent = [ASK, *sent, *history[2:]]
     assert tenant.send(sent) == sent
     assert tenant.outcomes(sent) == {"guarded_form": 1}
+
+
+PLACEHOLDER = text("[System: Empty message content sanitised to satisfy protocol]")
+
+
+@pytest.mark.parametrize("model", [MODEL, BOUND])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [assistant(PLACEHOLDER, CALL, SECOND)],
+        [assistant(CALL, SECOND)],
+        [assistant(text("Hm"), LONG, CALL, SECOND)],
+        [assistant(BLANK, PLACEHOLDER, CALL, SECOND)],
+        [assistant(PLACEHOLDER), assistant(CALL), assistant(SECOND)],
+        [said("Hm"), assistant(LONG, CALL, SECOND)],
+    ],
+)
+@pytest.mark.parametrize("blocks", [[LONG, CALL, SECOND], [CALL, SECOND]])
+def test_text_before_certain_calls(blocks: list[Any], sent: list[Message], model: str) -> None:
+    """The reasoning led to the calls, so it leads the message, whatever the client says there."""
+    tenant = Tenant()
+    tenant.learn([ASK], THOUGHT, REDACTED, *blocks, model=model)
+    first, *others = sent
+    content = first["content"]
+    blocks_ = [text(content)] if isinstance(content, str) else content
+    history = [*others, result(CALL_ID)]
+    got = tenant.send([ASK, *sent, result(CALL_ID)], model)
+    assert got == [ASK, assistant(THOUGHT, REDACTED, *blocks_), *history]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "sent"),
+    [
+        ([THOUGHT, CALL, SECOND], [PLACEHOLDER, SECOND, CALL]),
+        ([THOUGHT, CALL, SECOND], [PLACEHOLDER, CALL]),
+        ([THOUGHT, CALL, SECOND], [CALL, PLACEHOLDER, SECOND]),
+        ([THOUGHT, CALL], [CALL, PLACEHOLDER]),
+        ([THOUGHT, CALL], [PLACEHOLDER, CALL, SECOND]),
+        ([THOUGHT, CALL], [PLACEHOLDER, CALL | {"input": {}}]),
+        ([THOUGHT, CALL], [PLACEHOLDER, CALL | {"id": "call_0"}]),
+        ([LONG, THOUGHT, CALL], [PLACEHOLDER, CALL]),
+        ([BLANK, THOUGHT, CALL], [PLACEHOLDER, CALL]),
+        ([THOUGHT, LONG, LATE, CALL], [PLACEHOLDER, CALL]),
+        ([THOUGHT, CALL, LONG], [PLACEHOLDER, CALL]),
+        ([THOUGHT, CALL, LONG, SECOND], [CALL, SECOND]),
+        ([THOUGHT, call("add", "call_0", n=1)], [PLACEHOLDER, call("add", "call_0", n=1)]),
+        ([THOUGHT, LONG], [PLACEHOLDER, LONG]),
+    ],
+)
+def test_text_before_calls_that_are_not_certain(blocks: list[Any], sent: list[Any]) -> None:
+    """Other calls, another order, an id that recurs, or reasoning that does not lead the turn."""
+    tenant = Tenant()
+    tenant.learn([ASK], *blocks)
+    told = [ASK, assistant(*sent), result(CALL_ID), GO]
+    assert tenant.send(told) == told
 
 
 def test_merged_messages_get_nothing() -> None:

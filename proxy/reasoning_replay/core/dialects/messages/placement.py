@@ -5,6 +5,8 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 
 - A message gets the reasoning of a turn if its blocks are those of the turn, one by one, in order,
   with the same content; it gets all of it or none. Adjacent assistant messages count as one.
+- If all reasoning leads the turn, and the message has all calls of the turn, in order, with random
+  ids, it leads the message, whatever text the client has before the calls.
 - A message in which the client sends any reasoning itself is left alone.
 - Each block goes to the place where it was emitted. A `content` that is a string becomes a list.
 - If the model binds reasoning to the history before it, that history decides (`prefix_walk`).
@@ -14,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.messages.capture import place_of
-from reasoning_replay.core.dialects.messages.items import MessagesItem
+from reasoning_replay.core.dialects.messages.items import MESSAGE, MessagesItem
 from reasoning_replay.core.dialects.messages.message_groups import (
     Block,
     MessageGroup,
@@ -23,9 +25,10 @@ from reasoning_replay.core.dialects.messages.message_groups import (
 from reasoning_replay.core.dialects.messages.prefix_walk import BoundEdits, walk
 from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
-from reasoning_replay.core.history.turns import Reasoning, Turn
+from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = ["BoundPlan", "plan_injection"]
@@ -116,24 +119,23 @@ class _Planner:
 
     def _plan(self, group: MessageGroup) -> _Planned | None:
         """Return the reasoning of a turn for its message; None, with a note, if it must not go."""
-        turn = group.turn
         if group.replayed:
             self._note(group, Outcome.PRESENT, group.replayed)
-        elif turn is None or not self._is_verbatim(group, turn):
+            return None
+        turn = group.turn
+        parts = self._parts(group, turn) if turn is not None else None
+        if turn is None or parts is None:
             known = (item for turn in group.turns.values() for item in turn.items)
             self._note(group, Outcome.GUARDED_FORM, sum(len(item.run) for item in known))
         elif withheld := sum(item.withheld for item in turn.items):
             self._note(group, Outcome.GUARDED_UNFINISHED, withheld)
         else:
-            return self._plan_of(group, turn)
+            return self._plan_of(group, turn, parts)
         return None
 
-    def _plan_of(self, group: MessageGroup, turn: Turn) -> _Planned | None:
-        parts = [
-            (index, part)
-            for index, item in zip(group.places, turn.items, strict=True)
-            for part in item.run
-        ]
+    def _plan_of(
+        self, group: MessageGroup, turn: Turn, parts: Sequence[tuple[int, Reasoning]]
+    ) -> _Planned | None:
         outcome = self._reason_not_to(turn)
         edits = self._edits(group, parts) if parts and outcome is None else None
         if edits is None:
@@ -141,6 +143,38 @@ class _Planner:
             return None
         bound = BoundEdits(turn, edits, place_of(parts[-1][1]), self._is_bound(turn))
         return _Planned(group, parts, bound)
+
+    def _parts(self, group: MessageGroup, turn: Turn) -> list[tuple[int, Reasoning]] | None:
+        """Return the reasoning of a turn, with the index before which it goes; None if unclear."""
+        if self._is_verbatim(group, turn):
+            both = zip(group.places, turn.items, strict=True)
+            return [(index, part) for index, item in both for part in item.run]
+        if self._has_calls(group, turn):
+            return [(group.places[0], part) for part in turn.items[0].run]
+        return None
+
+    def _has_calls(self, group: MessageGroup, turn: Turn) -> bool:
+        """Return whether a turn's only run leads it, and a group is its calls after any text."""
+        first, *others = turn.items
+        if any(map(place_of, first.run)) or any(item.run or item.withheld for item in others):
+            return False
+        calls = [item for item in turn.items if item.type != MESSAGE]
+        sent = [index for index in group.places if self._item(index).type != MESSAGE]
+        n = len(calls)
+        if not 0 < n == len(sent) or [*turn.items[-n:]] != calls or group.places[-n:] != sent:
+            return False
+        return all(map(self._is_certain, sent, calls))
+
+    def _is_certain(self, index: int, emitted: Emitted) -> bool:
+        """Return whether an item is an emitted call without doubt: by its id and its content."""
+        item, match = self._item(index), self._matched.matches.get(index)
+        return (
+            match is not None
+            and match.emitted is emitted
+            and item.call_id == emitted.call_id
+            and is_distinctive(item.call_id, item.name)
+            and item.content == emitted.content
+        )
 
     def _is_verbatim(self, group: MessageGroup, turn: Turn) -> bool:
         """Return whether the blocks of a group are those of a turn, with the same content."""
