@@ -13,15 +13,17 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, Ope
 
 from tests.e2e.sdk_loop import Message, SdkLoop
 from tests.standin.chat.joining import join
+from tests.standin.chat.messages import CALL_MEMBERS, MESSAGE_MEMBERS
 
 __all__ = ["CHAT_TOOLS", "ChatAgent", "ChatKeeps"]
 
-ChatKeeps = Literal["everything", "declared", "respelled"]
+ChatKeeps = Literal["everything", "declared", "respelled", "renamed", "emptied"]
 """
 What the client sends again of an answer.
 
 All of it; the members that the SDK declares; or these in other words: "" for a null content,
-arguments serialised again, and ids of its own.
+arguments serialised again, and ids of its own. Or all of it, but with the reasoning as text under
+another name, as LiteLLM, Cline and OpenAI Agents do it; or with empty values in its place.
 """
 
 CHAT_TOOLS: list[Message] = [
@@ -82,6 +84,8 @@ class ChatAgent(SdkLoop):
         """Return the message that the history gets for an answer."""
         if self.keeps == "everything":
             return answer
+        if self.keeps in {"renamed", "emptied"}:
+            return _renamed(answer) if self.keeps == "renamed" else _emptied(answer)
         is_respelled = self.keeps == "respelled"
         kept: Message = {"role": "assistant", "content": answer.get("content")}
         if is_respelled and not kept["content"]:
@@ -113,6 +117,37 @@ def _message(answer: Any) -> Message:
     assert answer.choices, answer.to_dict()
     made: Message = answer.choices[0].message.to_dict(warnings=False)
     return made
+
+
+def _renamed(answer: Message) -> Message:
+    """Return a message with its reasoning as text, under a name that upstream did not use."""
+    bare = _without_reasoning(answer)
+    if "reasoning_content" in answer:
+        return bare | {"reasoning": answer["reasoning_content"]}
+    text = answer.get("reasoning")
+    return bare | ({"reasoning_content": text} if text else {})
+
+
+def _emptied(answer: Message) -> Message:
+    """Return a message with an empty value in place of each member with reasoning."""
+    bare = _without_reasoning(answer)
+    names = [name for name in MESSAGE_MEMBERS if answer.get(name)]
+    if "reasoning_details" in names:
+        names = ["reasoning_details"]  # the others say the same, and are not due
+    bare |= {name: type(answer[name])() for name in names}
+    for call, given in zip(bare.get("tool_calls", ()), answer.get("tool_calls", ()), strict=True):
+        call |= {name: {} for name in CALL_MEMBERS if name in given}
+    return bare
+
+
+def _without_reasoning(answer: Message) -> Message:
+    bare = {name: answer[name] for name in answer if name not in MESSAGE_MEMBERS}
+    if "tool_calls" in bare:
+        bare["tool_calls"] = [
+            {name: call[name] for name in call if name not in CALL_MEMBERS}
+            for call in bare["tool_calls"]
+        ]
+    return bare
 
 
 def _respelled(arguments: str) -> str:

@@ -44,7 +44,7 @@ def cases(served: str) -> tuple[Reach, ChatKeeps]:
 
 
 @in_pairs(family=[*STRICT], loop=["one_call", "parallel", "chain", "preamble"], way=WAYS)
-@pytest.mark.parametrize("keeps", REFUSED)
+@pytest.mark.parametrize("keeps", [*REFUSED, "renamed"])
 async def test_a_client_that_drops_reasoning_is_refused(
     family: FamilyName, loop: Any, way: Way, keeps: ChatKeeps
 ) -> None:
@@ -116,6 +116,25 @@ async def test_a_client_may_replace_the_ids_of_calls(
         assert_none_wrong(standin, agent.steps)
     else:
         assert_all_there(standin, agent.steps)
+
+
+@in_pairs(
+    family=[*STRICT, "lenient"],
+    loop=["one_call", "parallel", "chain", "preamble"],
+    way=WAYS,
+    keeps=["renamed", "emptied"],
+)
+async def test_a_client_may_keep_another_member_or_an_empty_one(
+    family: FamilyName, loop: Any, way: Way, keeps: ChatKeeps
+) -> None:
+    """Upstream gets what it emitted, under its name, at the first attempt."""
+    standin = ChatStandIn(family, loop=loop)
+    async with (
+        reached(standin, "proxied") as base_url,
+        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    assert_all_there(standin, agent.steps)
 
 
 async def test_reasoning_that_names_its_call_needs_the_id() -> None:

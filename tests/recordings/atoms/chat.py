@@ -23,6 +23,7 @@ _EXTRA = "extra_content"
 _NAMES = _TEXTS | _OPAQUE | {_DETAILS, _EXTRA}
 _CALLS = "tool_calls"
 _ROLES = {"assistant": Role.MODEL, "system": Role.FRAME, "developer": Role.FRAME}
+_EMPTY = frozenset({"null", '""', "[]", "{}"})
 _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 
 
@@ -192,16 +193,18 @@ def _bare(raw: str, place: str, atoms: Collection[Atom]) -> str:
 
 
 def _added(sent: str, got: str, place: str) -> list[Addition]:
-    """Return the members that an object has and the client's has not, or has as `null`."""
+    """Return the members that an object has and the client's has not, or has as an empty value."""
     if sent == got:
         return []
     mine = {one.key: sent[one.start : one.end] for one in rawjson.members(sent)}
     theirs = rawjson.members(got)
     new = [one for one in theirs if one.key not in mine]
     filled = [
-        one for one in theirs if mine.get(one.key) == "null" and got[one.start : one.end] != "null"
+        one
+        for one in theirs
+        if mine.get(one.key) in _EMPTY and got[one.start : one.end] != mine[one.key]
     ]
-    given_back = rawjson.apply(got, [Edit(one.start, one.end, "null") for one in filled])
+    given_back = rawjson.apply(got, [Edit(one.start, one.end, mine[one.key]) for one in filled])
     if not _is_removal(given_back, sent, [one.key for one in new]):
         raise Altered(f"not the client's bytes: {got[:80]}")
     return [_addition(got, one, place) for one in (*new, *filled)]

@@ -46,6 +46,8 @@ class Take:
         lacks: Index of a message -> what it lacks.
         kept: Indexes of messages in which the client still sends reasoning: it was recorded as
             visible text, or no answer of the recording emitted it.
+        partly: Index of a kept message -> the message as upstream emitted it, if the client's
+            reasoning is in members, so that those that it lacks may be added.
     """
 
     recording: Recording
@@ -54,6 +56,7 @@ class Take:
     body: bytes
     lacks: Mapping[int, Lack]
     kept: frozenset[int]
+    partly: Mapping[int, Said]
 
     @property
     def is_held(self) -> bool:
@@ -73,6 +76,7 @@ def take(adapter: Adapter, recording: Recording, exchange: Exchange, variant: Va
     edits = rawjson.removals(spans, range(cut))
     lacks: dict[int, Lack] = {}
     kept: set[int] = set()
+    partly: dict[int, Said] = {}
     for at in model:
         origin = exchange.origins.get(at)
         answer = recording.answers[origin] if origin is not None else None
@@ -86,10 +90,12 @@ def take(adapter: Adapter, recording: Recording, exchange: Exchange, variant: Va
             edits.append(Edit(spans[at].start, spans[at].end, bare))
         if left.atoms or left.held:
             kept.add(at - cut)
+            if answer is not None and not any(atom.value for atom in left.held):
+                partly[at - cut] = answer
         elif origin is not None and answer is not None and answer.atoms:
             lacks[at - cut] = Lack(origin, answer, tuple(dropped))
     body = rawjson.apply(text, edits).encode()
-    return Take(recording, exchange, variant, body, lacks, frozenset(kept))
+    return Take(recording, exchange, variant, body, lacks, frozenset(kept), partly)
 
 
 def emitted_as(atom: Atom, answer: Said) -> list[Atom]:

@@ -3,7 +3,7 @@ Judge by atoms: compares what upstream received with what the client once sent.
 
 Pure; knows no dialect and shares no code with the proxy. One difference from the client's bytes is
 allowed: reasoning that upstream emitted with this very message, in the field in which it was
-emitted, if the client sends none in that message. Everything else is a fault, and each is named.
+emitted, if the client sends none there. Everything else is a fault, and each is named.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -131,13 +131,13 @@ def _compare(adapter: Adapter, take: Take, got: str, verdict: Verdict) -> None:
 
 def _faults(take: Take, at: int, added: Addition) -> list[str]:
     """Return the faults of one part that was added to a message."""
-    if at in take.kept:
+    if at in take.kept and at not in take.partly:
         return [f"the client sends reasoning in this message: {_shown(added.atoms)}"]
     if not added.atoms:
         return [f"not reasoning: {added.raw[:80]}"]
-    if at not in take.lacks:
+    if at not in take.lacks and at not in take.partly:
         return [f"of a message without reasoning: {_shown(added.atoms)}"]
-    answer = take.lacks[at].answer
+    answer = take.lacks[at].answer if at in take.lacks else take.partly[at]
     faults = [_fault(take.recording.answers, atom, answer) for atom in added.atoms]
     joined = {(atom.field.rpartition(".")[2], atom.value) for atom in answer.atoms}
     if not any(faults):

@@ -204,7 +204,6 @@ def test_a_null_may_be_filled() -> None:
     "client",
     [
         pytest.param({**BARE, "content": f"<think>{THOUGHT}</think>"}, id="think"),
-        pytest.param({**BARE, "reasoning": ""}, id="empty"),
         pytest.param(
             {
                 **BARE,
@@ -214,14 +213,36 @@ def test_a_null_may_be_filled() -> None:
         ),
     ],
 )
-def test_a_message_with_reasoning_is_left_alone(client: Json) -> None:
-    """Where the client sends reasoning, as text or empty, an injection is wrong; none is right."""
+def test_a_message_with_reasoning_in_its_text_is_left_alone(client: Json) -> None:
+    """Where the client sends reasoning in the visible text, an injection is wrong."""
     this = played(client)
     added = {**client, "reasoning_details": [{"type": "reasoning.text", "text": THOUGHT}]}
 
     assert this.is_held
     assert judge(CHAT, this, this.body).result is Result.NOTHING_TO_DO
     assert judge(CHAT, this, wire(ASK, added, DONE)).result is Result.WRONG
+
+
+@pytest.mark.parametrize(
+    ("client", "added", "is_right"),
+    [
+        pytest.param({"reasoning": ""}, {"reasoning": THOUGHT}, True, id="empty"),
+        pytest.param({"reasoning": ""}, {"reasoning": "New."}, False, id="made up"),
+        pytest.param({"reasoning": "Mine."}, {"reasoning": THOUGHT}, False, id="replaced"),
+        pytest.param({"reasoning_content": "Mine."}, {"reasoning": THOUGHT}, True, id="other name"),
+        pytest.param(
+            {"reasoning": "Mine."}, {"reasoning_content": THOUGHT}, False, id="not emitted so"
+        ),
+    ],
+)
+def test_a_member_that_the_client_lacks_may_be_added(
+    client: Json, added: Json, *, is_right: bool
+) -> None:
+    """It is what upstream emitted under that name; what the client sends itself must stay."""
+    this = played({**BARE, **client})
+
+    assert not judge(CHAT, this, this.body).wrong
+    assert (not judge(CHAT, this, wire(ASK, {**BARE, **client, **added}, DONE)).wrong) is is_right
 
 
 @pytest.mark.parametrize(

@@ -111,19 +111,23 @@ async def test_nothing_is_wrong_under_the_vendors_profile(name: str) -> None:
     assert faults(played) == []
 
 
+# Recordings whose client sent `reasoning_content` alone, where details were emitted as well.
+COMPLETED = {"chat": {"049", "061", "112", "115", "116", "118"}}
+
+
 @pytest.mark.parametrize("name", DIALECTS)
-async def test_requests_with_replayed_reasoning_are_not_changed(name: str) -> None:
-    """A message in which the client replays reasoning is left alone."""
+async def test_requests_with_replayed_reasoning_are_only_completed(name: str) -> None:
+    """What the client replays stays; a member that upstream emitted is added if it is lacking."""
     adapter = ADAPTERS[name][0]
     played = await alone(adapter, load(adapter, "oracle"), Variant.REPLAYED)
 
     assert played
     assert faults(played) == []
     assert {
-        one.name
+        one.name.partition("-")[0]
         for one in played
         if not one.take.lacks and one.delivery.arrived != (one.take.exchange.request,)
-    } == set()
+    } == COMPLETED.get(name, set())
 
 
 @pytest.mark.parametrize("kind", ["dropped", "foreign", "error"])

@@ -15,9 +15,10 @@ __all__ = ["Finding", "Message", "Reading", "State", "judge"]
 
 Message = Mapping[str, Any]
 
-State = Literal["equal", "missing", "wrong", "other_model", "filler", "foreign"]
+State = Literal["equal", "missing", "renamed", "wrong", "other_model", "filler", "foreign"]
 """
 equal: exactly as emitted for this message. missing: emitted, and not sent.
+renamed: emitted for this message under another name; an API reads no name but its own.
 wrong: emitted, but not for this message; or not what was emitted for it.
 other_model: as emitted, but by a model that is not the one asked now.
 filler: "" or a value that a vendor documents, where other or no reasoning was emitted.
@@ -85,11 +86,22 @@ def _judged(  # noqa: PLR0917 - a message, its place, who sent it, and what it i
     for path, value in sent.items():
         if path in emitted and emitted[path] == value:
             yield Finding(index, path, "equal" if is_same_model else "other_model")
+        elif path not in emitted and value in _strings([*emitted.values()]):
+            yield Finding(index, path, "renamed")
         else:
             yield Finding(index, path, "filler" if _is_filler(value, fillers) else "wrong")
     for path in emitted:
         if path in emission.due and path not in sent:
             yield Finding(index, path, "missing")
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Yield all strings in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
 
 
 def _best(

@@ -19,6 +19,7 @@ __all__ = [
     "RESULT",
     "THOUGHT",
     "WHOLE",
+    "Json",
     "answer",
     "chat",
     "messages",

@@ -127,6 +127,20 @@ COUNTED = CALL | {"id": "call_0"}
 TWIN = [ASK, SAID | {"tool_calls": [COUNTED]}, RESULT | {"tool_call_id": "call_0"}]
 
 
+async def test_reasoning_in_tags_is_completed_after_a_refusal_and_from_then_on() -> None:
+    """A model must not read a text twice, unless upstream demands the member that it emitted."""
+    told = [ASK, SAID | {"content": "<think>I must look it up.</think>"}, RESULT]
+    async with world() as w:
+        w.upstream.answers(answer(**THOUGHT), refusal(PASSED_BACK), DONE, DONE)
+        await chat(w, ASK)
+        got = await chat(w, *told)
+        assert got.mark == "injected=1, present=1, healed=lacks_reasoning"
+        assert (messages(w, 1), messages(w)) == (told, [ASK, told[1] | THOUGHT, RESULT])
+        got = await chat(w, *told)
+        assert got.mark == "injected=1, present=1"
+        assert len(w.upstream.received) == 4
+
+
 def twin(number: int, thought: str) -> bytes:
     """Return one of several responses that differ in nothing but their ids and reasoning."""
     message = SAID | {"tool_calls": [COUNTED], "reasoning_content": thought}
@@ -212,6 +226,19 @@ async def test_a_signature_that_is_not_accepted_is_taken_out_for_good() -> None:
         assert messages(w) == LOST
         got = await chat(w, *LOST)
         assert (got.mark, messages(w)) == ("injected=0, guarded_unfinished=1", LOST)
+
+
+async def test_an_empty_value_of_the_client_is_restored() -> None:
+    """The signature in its place is not accepted, so the client's own request is sent."""
+    async with world() as w:
+        first = whole(as_json(said_with(CALL | {"extra_content": SIGNED})))
+        w.upstream.answers(first, refusal(CORRUPTED), DONE)
+        await chat(w, ASK)
+        told = [ASK, SAID | {"tool_calls": [CALL | {"extra_content": {}}]}, RESULT]
+        got = await chat(w, *told)
+        assert got.mark == "injected=0, refused=1, healed=blob"
+        assert messages(w, 1)[1]["tool_calls"] == [CALL | {"extra_content": SIGNED}]
+        assert messages(w) == told
 
 
 def said_with(call: Json, **more: object) -> Json:

@@ -14,6 +14,7 @@ from tests.web.chat.completions import (
     SAID,
     THOUGHT,
     WHOLE,
+    Json,
     answer,
     chat,
     messages,
@@ -53,6 +54,34 @@ async def test_dropped_reasoning_is_injected(first: bytes) -> None:
         assert w.counted("exchanges_total", route="chat", outcome="ok") == 2
         for name in ("items", "requests", "captures", "captured_items", "injected_bytes", "tokens"):
             assert w.counted(f"{name}_total", dialect="responses") == 0
+
+
+DETAILS = {"reasoning_details": [{"type": "reasoning.text", "text": "I must.", "index": 0}]}
+
+
+@pytest.mark.parametrize(
+    ("emitted", "kept"),
+    [
+        (THOUGHT, {"reasoning": THOUGHT["reasoning_content"]}),
+        (THOUGHT, {"reasoning_details": DETAILS["reasoning_details"]}),
+        (THOUGHT, {"reasoning_content": ""}),
+        (DETAILS, {"reasoning_content": "I must."}),
+        ({"reasoning": "I must."}, {"reasoning_content": "I must."}),
+        (DETAILS, {"reasoning": "I must.", "reasoning_details": []}),
+    ],
+)
+async def test_a_member_under_another_name_is_no_replay(emitted: Json, kept: Json) -> None:
+    """Upstream gets what it emitted, and no word says that the client had replayed it."""
+    async with world() as w:
+        w.upstream.answers(answer(**emitted), DONE, DONE)
+        await chat(w, ASK)
+        got = await chat(w, ASK, SAID | kept, RESULT)
+        assert got.mark == "injected=1"
+        assert messages(w) == [ASK, SAID | kept | emitted, RESULT]
+        assert w.counted("items_total", dialect="chat", outcome="present") == 0
+        got = await chat(w, ASK, SAID | kept | emitted, RESULT)
+        assert got.mark == "injected=0, present=1"
+        assert messages(w) == [ASK, SAID | kept | emitted, RESULT]
 
 
 async def test_tokens_are_counted_for_the_dialect() -> None:

@@ -220,8 +220,8 @@ def test_characters_count_content_without_syntax() -> None:
     [
         (assistant("Hi"), 0),
         (assistant("Hi", reasoning_content="Hm"), 1),
-        (assistant("Hi", reasoning_content=""), 1),
-        (assistant("Hi", reasoning_content=None, reasoning="", reasoning_details=[]), 2),
+        (assistant("Hi", reasoning_content=""), 0),
+        (assistant("Hi", reasoning_content=None, reasoning="", reasoning_details=[]), 0),
         (assistant("Hi", reasoning_effort="low"), 0),
         (assistant("<think>Hm</think>Hi"), 1),
         (assistant([{"type": "thinking"}, {"type": "text", "text": "Hi"}]), 1),
@@ -236,7 +236,7 @@ def test_characters_count_content_without_syntax() -> None:
     ],
 )
 def test_reasoning_that_the_client_sends_is_counted(message: Any, count: int) -> None:
-    """Null is absent; an empty value is the client's choice."""
+    """An empty value says nothing, like null."""
     message_of = read(message)[0].message
 
     assert message_of.replayed == message_of.replayed == count

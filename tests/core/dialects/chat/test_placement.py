@@ -88,20 +88,141 @@ def test_a_null_of_the_same_name_is_replaced() -> None:
     "change",
     [
         {"reasoning_content": ""},
+        {"reasoning_content": []},
+        {"reasoning": "Hm"},
         {"reasoning": "other"},
         {"reasoning_details": []},
-        {"content": f"<think>Hm</think>{TEXT}"},
         {"tool_calls": calls(thought_signature="")},
     ],
 )
-def test_a_message_with_any_reasoning_is_left_alone(change: dict[str, Any]) -> None:
-    """An empty value counts, too: the client knows the member."""
+def test_a_member_that_was_emitted_is_added_to_those_of_the_client(change: dict[str, Any]) -> None:
+    """Upstream reads what it emitted, under its name; an empty value says nothing."""
     chats = Chats()
     message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), reasoning_content="Hm"))
-    sent = [ASK, stripped(message) | change, *outputs()]
+    sent = stripped(message) | change
+
+    assert chats.send([ASK, sent, *outputs()])[1] == sent | {"reasoning_content": "Hm"}
+    assert chats.outcomes([ASK, sent, *outputs()]) == {"injected": 1}
+
+
+def test_each_member_is_compared_alone() -> None:
+    """The client keeps one of two members of the message, and the signature of one call."""
+    chats = Chats()
+    signed = [each | {"extra_content": SIGNED} for each in calls()]
+    message = assistant(tool_calls=signed, reasoning_text="Hm", reasoning_opaque="o")
+    chats.learn([ASK], message)
+    sent = stripped(message) | {"reasoning_text": "Hm"}
+    sent["tool_calls"][1]["extra_content"] = SIGNED
+
+    assert chats.send([ASK, sent, *outputs()])[1] == message
+    assert chats.outcomes([ASK, sent, *outputs()]) == {"present": 2, "injected": 2}
+
+
+@pytest.mark.parametrize(
+    "value", [[{"type": "x", "text": "Hm", "index": 0}], [{"index": 0, "text": "Hm", "type": "x"}]]
+)
+def test_a_member_that_the_client_replays_stays(value: Any) -> None:
+    """It may be spelled in another way; upstream reads the same."""
+    chats = Chats()
+    emitted = [{"type": "x", "text": "Hm", "index": 0}]
+    message = chats.learn([ASK], assistant(TEXT, reasoning_details=emitted))
+    sent = [ASK, stripped(message) | {"reasoning_details": value}, user("Go")]
 
     assert chats.send(sent) == sent
     assert chats.outcomes(sent) == {"present": 1}
+
+
+@pytest.mark.parametrize("own", ["Mine.", "Hmm", 7])
+def test_a_value_of_the_clients_own_stays(own: Any) -> None:
+    """Upstream reads it, so the other members of the message are left alone, too."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, reasoning_text="Hm", reasoning_opaque="o"))
+    sent = [ASK, stripped(message) | {"reasoning_text": own}, user("Go")]
+
+    assert chats.send(sent) == sent
+    assert chats.outcomes(sent) == {"present": 1}
+
+
+def test_a_value_that_cannot_be_read_stays() -> None:
+    """A number beyond the range of numbers cannot be compared."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, reasoning_text="Hm"))
+    sent = body_of([ASK, stripped(message) | {"reasoning_text": "HUGE"}, user("Go")])
+    sent = sent.replace(b'"HUGE"', b"1e99999")
+
+    assert chats.decide(sent).body is sent
+
+
+THINKS = f"<think>Hm</think>{TEXT}"
+
+
+@pytest.mark.parametrize(
+    ("profile", "change", "added"),
+    [
+        ("generic", {"content": THINKS}, {}),
+        ("deepseek", {"content": THINKS}, {"reasoning_content": "Hm"}),
+        ("generic", {"reasoning_details": [details("text", text="Hm")]}, {}),
+        (
+            "deepseek",
+            {"reasoning_details": [details("text", text="Hm")]},
+            {"reasoning_content": "Hm"},
+        ),
+        (
+            "generic",
+            {"reasoning_content": "Hm"},
+            {"reasoning_details": [details("text", text="Hm")]},
+        ),
+    ],
+)
+def test_a_text_is_sent_again_only_where_it_is_demanded(
+    profile: str, change: dict[str, Any], added: dict[str, Any]
+) -> None:
+    """Text in tags and details hold it already, and a model must not read it twice."""
+    chats = Chats(settings_of(PROFILES[profile]))
+    both = {"reasoning_content": "Hm", "reasoning_details": [details("text", text="Hm")]}
+    emitted = both if "content" not in change else {"reasoning_content": "Hm"}
+    message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), **emitted))
+    sent = stripped(message) | change
+
+    assert chats.send([ASK, sent, *outputs()])[1] == sent | added
+    got = chats.outcomes([ASK, sent, *outputs()])
+    assert got == {"present": 1} | ({"injected": 1} if added else {})
+
+
+def test_a_signature_is_no_text() -> None:
+    """It goes to its call also if the client sends the reasoning in tags."""
+    chats = Chats()
+    message = assistant(TEXT, tool_calls=calls(extra_content=SIGNED))
+    chats.learn([ASK], message)
+
+    (_, got, *_) = chats.send([ASK, stripped(message) | {"content": THINKS}, *outputs()])
+
+    assert got == message | {"content": THINKS}
+
+
+def test_only_what_upstream_emitted_counts_as_present() -> None:
+    """Under another name or empty, upstream does not see it; nor may it be injected here."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, reasoning_content="Hm"))
+    sent = [ASK, stripped(message) | {"reasoning": "Hm"}, user("Go")]
+
+    assert chats.outcomes(sent, model="deepseek-v4") == {"guarded_model": 1}
+    assert chats.outcomes(sent, **OFF) == {"skipped": 1}
+    unknown = assistant("Something else.", reasoning_content="")
+    assert chats.outcomes([user("Hello?"), unknown]) == {"missed": 1}
+
+
+def test_what_cannot_be_compared_counts_as_present() -> None:
+    """Nothing is known of the message, upstream emitted no reasoning, or not all of it is one."""
+    chats = Chats()
+    chats.learn([user("Hi")], assistant("Hello there."))
+    message = chats.learn([ASK], assistant(tool_calls=calls(), reasoning_content="Hm"))
+    own = {"reasoning_content": "Mine."}
+    swapped = {"tool_calls": calls()[::-1]}
+
+    assert chats.outcomes([user("Hi"), assistant("Hello there.", **own)]) == {"present": 1}
+    assert chats.outcomes([user("Else"), assistant("Never said.", **own)]) == {"present": 1}
+    assert chats.outcomes([ASK, message | swapped, *outputs()]) == {"present": 1}
 
 
 CHANGED = [

@@ -7,6 +7,7 @@ schema drops them. Names: the vendors' documentation, and recorded traffic.
 """
 
 from collections.abc import Iterator
+from enum import Enum, auto
 
 import msgspec
 
@@ -15,15 +16,23 @@ from reasoning_replay.core.wire.digest import digest
 
 __all__ = [
     "CALL_MEMBERS",
+    "DETAILS",
     "EMPTY_TEXT",
     "MESSAGE_MEMBERS",
+    "TEXTS",
+    "Sent",
     "is_emitted_empty",
     "is_empty",
     "is_of_call",
     "name_of",
     "reasoning_of",
+    "sent_of",
     "value_of",
 ]
+
+# Members that hold reasoning as plain text; details hold the same text in entries.
+TEXTS = ("reasoning_content", "reasoning", "reasoning_text")
+DETAILS = "reasoning_details"
 
 # Members of a message, in the order in which they are injected.
 MESSAGE_MEMBERS = (
@@ -31,7 +40,7 @@ MESSAGE_MEMBERS = (
     "reasoning",  # OpenRouter, Vercel, Groq, Cerebras, Ollama, vLLM
     "reasoning_text",  # Copilot
     "reasoning_opaque",  # Copilot
-    "reasoning_details",  # OpenRouter, Vercel, MiniMax, Snowflake
+    DETAILS,  # OpenRouter, Vercel, MiniMax, Snowflake
     "extra_content",  # Gemini, for a message without calls
     "thought_signature",  # Gemini through Venice, as above
 )
@@ -46,6 +55,14 @@ EMPTY_TEXT = b'""'
 _DEMANDED = "reasoning_content"
 _SPACE = b" \t\r\n"
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError)
+
+
+class Sent(Enum):
+    """What a client sends in place of a member that upstream emitted."""
+
+    NOTHING = auto()  # no such member, or an empty one
+    WHOLE = auto()  # what was emitted
+    OWN = auto()  # another value
 
 
 def is_empty(value: bytes) -> bool:
@@ -95,6 +112,26 @@ def name_of(part: Reasoning) -> str:
 def value_of(part: Reasoning) -> bytes:
     """Return the JSON value of a member."""
     return part.raw[len(name_of(part)) + 3 :]
+
+
+def sent_of(given: bytes, part: Reasoning) -> Sent:
+    """
+    Return what a client sends in place of a member.
+
+    Args:
+        given: JSON of the client's value; b"" if it has none.
+        part: The member as upstream emitted it.
+    """
+    emitted = value_of(part)
+    if given == emitted:
+        return Sent.WHOLE
+    if not given or is_empty(given):
+        return Sent.NOTHING
+    try:
+        mine, whole = _decoded(given), _decoded(emitted)
+    except _ERRORS:
+        return Sent.OWN
+    return Sent.WHOLE if mine == whole else Sent.OWN
 
 
 def _decoded(value: bytes) -> object:

@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS
+from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS, is_empty
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Member, Unspliceable
 
@@ -69,7 +69,7 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
 
     @property
     def replayed(self) -> int:
-        """Number of reasoning members that the client sends, even if they are empty."""
+        """Number of reasoning members that the client sends; an empty one says nothing."""
         if self._replayed is None:
             self._replayed = int(self.thinks_aloud)
             if _MAY_REASON.search(self.raw):
@@ -79,7 +79,8 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
     def _count(self) -> int:
         try:
             found = self._sent(self.members, MESSAGE_MEMBERS)
-            if "tool_calls" in self.members and self.is_sent(self.members["tool_calls"]):
+            calls = self.members.get("tool_calls")
+            if calls is not None and self.raw[calls.start : calls.end] != b"null":
                 for number in range(len(self.calls)):
                     found += self._sent(self.members_of_call(number), CALL_MEMBERS)
         except Unspliceable:
@@ -87,8 +88,8 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
         return found
 
     def _sent(self, members: dict[str, Member], names: tuple[str, ...]) -> int:
-        return sum(name in members and self.is_sent(members[name]) for name in names)
+        return sum(name in members and self._is_sent(members[name]) for name in names)
 
-    def is_sent(self, member: Member) -> bool:
-        """Return whether a member has a value other than null."""
-        return self.raw[member.start : member.end] != b"null"
+    def _is_sent(self, member: Member) -> bool:
+        """Return whether a member says something."""
+        return not is_empty(self.raw[member.start : member.end])

@@ -5,20 +5,28 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 
 - A message gets the reasoning of a turn if all its items come from that turn, in its order, and no
   other message holds items of it. Members of a tool call go to that call only.
-- A message in which the client sends any reasoning itself is left alone.
-- A member is added at the end of its object; a `null` value of the same name is replaced.
+- What the client replays is compared member by member: upstream wants back what it emitted, under
+  the name that it emitted. Members of other names are the client's and stay.
+- A message with another value in a member than upstream emitted is left alone, unless upstream
+  demands all: the client has its own text, or continues another turn.
+- A text is not sent a second time to an upstream that does not demand it.
+- A member is added at the end of its object; an empty value of the same name is replaced.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from reasoning_replay.core.dialects.chat.items import ChatItem
 from reasoning_replay.core.dialects.chat.members import (
+    DETAILS,
     EMPTY_TEXT,
+    TEXTS,
+    Sent,
     is_of_call,
     name_of,
+    sent_of,
     value_of,
 )
 from reasoning_replay.core.dialects.chat.messages import ChatMessage
@@ -48,7 +56,7 @@ def plan_injection(request: ChatRequest, matched: Matches, policy: Policy) -> Pl
         policy: See Policy.
 
     Returns:
-        A plan with edits that do not overlap. They only insert members, or replace a `null`.
+        A plan with edits that do not overlap. They only insert members, or replace empty values.
     """
     return _Planner(request, matched, policy).run() if request.run else _NO_PLAN
 
@@ -96,12 +104,9 @@ class _Planner:
         for group in groups:
             is_run = is_run and last == group.places[0] - 1
             last = group.places[-1]
-            if group.message.replayed:
-                note = PlanNote(group.places[0], Outcome.PRESENT, group.message.replayed)
-                self._notes.append(note)
-            elif group.turns:
+            if group.turns:
                 self._decide(group, holders)
-            else:
+            elif not self._note_replayed(group):
                 is_run = self._note_unknown(group, is_run=is_run)
         return Plan(tuple(self._edits), outcomes_of(self._notes), tuple(self._notes))
 
@@ -122,6 +127,11 @@ class _Planner:
                 group.turns[match.turn.id] = match.turn
         return groups
 
+    def _note_replayed(self, group: _Group) -> bool:
+        """Note reasoning of the client that cannot be compared; return whether there is any."""
+        self._note(group.places[0], Outcome.PRESENT, group.message.replayed)
+        return group.message.replayed > 0
+
     def _note_unknown(self, group: _Group, *, is_run: bool) -> bool:
         """Note a message of which nothing is known; return whether the run of them goes on."""
         ambiguous = [index for index in group.places if index in self._matched.ambiguous]
@@ -137,6 +147,8 @@ class _Planner:
         first = group.places[0]
         turn = group.matches[0].turn
         if not group.is_of_one_turn or holders[turn.id] > 1:
+            if self._note_replayed(group):
+                return
             count = sum(len(item.run) for turn in group.turns.values() for item in turn.items)
             self._note(first, Outcome.GUARDED_FORM, count)
             return
@@ -164,26 +176,68 @@ class _Planner:
         ]
 
     def _due(self, group: _Group, turn: Turn) -> list[tuple[int, list[Reasoning]]]:
-        """Return the members to inject, each run with the place of its message or call."""
+        """Return the members that are lacking, each run with the place of its message or call."""
         first, head = group.places[0], turn.items[0]
         withheld = int(head.withheld)
-        due = [(first, self._chosen([part for part in head.run if not is_of_call(part)]))]
+        runs = [(first, [part for part in head.run if not is_of_call(part)])]
         for index, match in zip(group.places, group.matches, strict=True):
-            emitted = match.emitted
-            withheld += match.k > 0 and emitted.withheld
-            if emitted.run:
-                of_call = [part for part in emitted.run if is_of_call(part)]
-                due.append((index, [part for part in of_call if self._is_taken(part)]))
-        self._note(first, Outcome.GUARDED_UNFINISHED, withheld)
+            withheld += match.k > 0 and match.emitted.withheld
+            runs.append((index, [part for part in match.emitted.run if is_of_call(part)]))
+        sent = {(index, part.id): self._sent(index, part) for index, run in runs for part in run}
+        replayed = sum(each is not Sent.NOTHING for each in sent.values())
+        if not sent:  # upstream emitted none that is known, so the client's is its own
+            replayed = group.message.replayed
+        elif group.message.thinks_aloud:
+            replayed += 1
+        self._note(first, Outcome.PRESENT, replayed)
+        self._note(first, Outcome.GUARDED_UNFINISHED, 0 if replayed else withheld)
+        if Sent.OWN in sent.values() and not self._policy.demands_all:
+            return []
+        has_details = sent.get((first, DETAILS), Sent.NOTHING) is not Sent.NOTHING
+        said = self._said(group.message, has_details=has_details)
+        due = [
+            (
+                index,
+                [
+                    part
+                    for part in self._chosen(run)
+                    if sent[index, part.id] is Sent.NOTHING and part.id not in said
+                ],
+            )
+            for index, run in runs
+        ]
         return [(index, run) for index, run in due if run]
 
+    def _sent(self, index: int, part: Reasoning) -> Sent:
+        """Return what the client sends in place of a member."""
+        message = self._item(index).message
+        try:
+            member = self._members(index, part).get(name_of(part))
+        except Unspliceable:
+            member = None
+        return sent_of(message.raw[member.start : member.end] if member else b"", part)
+
+    def _said(self, message: ChatMessage, *, has_details: bool) -> Collection[str]:
+        """
+        Return the members whose text the client sends in another form.
+
+        Args:
+            message: The client's message.
+            has_details: Whether it has details that upstream emitted: these hold the text, too.
+        """
+        if self._policy.demands_all:
+            return ()
+        if message.thinks_aloud:
+            return (*TEXTS, DETAILS)
+        return TEXTS if has_details else ()
+
     def _chosen(self, parts: list[Reasoning]) -> list[Reasoning]:
-        """Return the members of a message that upstream takes."""
+        """Return the members of a message or a call that upstream takes."""
         profile = self._policy.profile
-        if not (profile.demands_empty or self._policy.demands):
+        if not self._policy.demands_all:
             parts = [part for part in parts if value_of(part) != EMPTY_TEXT]
         if profile.takes is not None:
-            parts = [part for part in parts if part.id in profile.takes]
+            parts = [part for part in parts if is_of_call(part) or part.id in profile.takes]
         parts = [part for part in parts if self._is_taken(part)]
         if profile.alone:
             parts = [part for part in parts if part.id in profile.alone][:1] or parts
@@ -213,13 +267,16 @@ class _Planner:
 
     def _edits_of(self, index: int, run: Sequence[Reasoning]) -> list[Edit]:
         """Return the edits that inject members into the message or the call at a place."""
+        return _edits(self._item(index).message.start, self._members(index, run[0]), run)
+
+    def _members(self, index: int, part: Reasoning) -> dict[str, Member]:
+        """Return the members of the message or the call at a place: those of its holder."""
         item = self._item(index)
-        message = item.message
-        if not is_of_call(run[0]):
-            return _edits(message.start, message.members, run)
+        if not is_of_call(part):
+            return item.message.members
         if item.number < 0:
             raise Unspliceable("the client sends the call in the old form")
-        return _edits(message.start, message.members_of_call(item.number), run)
+        return item.message.members_of_call(item.number)
 
     def _item(self, index: int) -> ChatItem:
         return self._request.places[index].item
@@ -233,11 +290,11 @@ def _edits(start: int, members: dict[str, Member], run: Iterable[Reasoning]) -> 
     edits: list[Edit] = []
     added = b""
     for part in run:
-        null = members.get(name_of(part))
-        if null is None:
+        empty = members.get(name_of(part))
+        if empty is None:
             added += b"," + part.raw
         else:
-            edits.append(Edit(start + null.start, start + null.end, value_of(part)))
+            edits.append(Edit(start + empty.start, start + empty.end, value_of(part)))
     if added:
         end = start + next(reversed(members.values())).end
         edits.append(Edit(end, end, added))

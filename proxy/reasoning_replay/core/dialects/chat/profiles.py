@@ -33,7 +33,8 @@ class Profile(Upstream):
         alone: Members of a message that are injected without the other ones, which say the same.
         takes: Members of a message that upstream accepts; None: whatever it emitted.
         rounds: See Rounds.
-        demands_empty: Whether upstream demands an emitted member also if its text was empty.
+        demands_empty: Whether upstream demands an emitted member also if its text was empty, or is
+            in the message in another form.
     """
 
     alone: tuple[str, ...] = ()
@@ -238,6 +239,11 @@ class Policy:
     rounds: Rounds | None = None
     refused: frozenset[str] = frozenset()
     demands: bool = False
+
+    @property
+    def demands_all(self) -> bool:
+        """Whether a message must have every member that was emitted."""
+        return self.demands or self.profile.demands_empty
 
     @property
     def is_current_only(self) -> bool:

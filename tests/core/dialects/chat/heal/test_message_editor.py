@@ -83,6 +83,16 @@ def test_without_its_parts_a_message_is_as_the_client_sent_it(sent: str, before:
     assert without(one(sent), one(before), lambda _: True).decode() == before
 
 
+def test_a_value_of_the_client_that_is_not_refused_is_restored() -> None:
+    """It was replaced by the refused one. If it is refused as well, the member is removed."""
+    sent = one('{"role":"assistant","reasoning":"a","tool_calls":[{"thought_signature":"b"}]}')
+    given = one('{"role":"assistant","reasoning":"","tool_calls":[{"thought_signature":"c"}]}')
+
+    assert without(sent, given, lambda part: part.value in {b'"a"', b'"b"'}) == given.raw
+    left = without(sent, given, lambda part: part.name == "reasoning")
+    assert left == b'{"role":"assistant","tool_calls":[{"thought_signature":"b"}]}'
+
+
 def test_a_part_that_is_not_refused_stays() -> None:
     """Each part is decided on its own."""
     both = one('{"reasoning":"a","reasoning_content":"b","role":"assistant"}')

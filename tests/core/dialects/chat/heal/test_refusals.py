@@ -114,6 +114,20 @@ def test_an_emitted_empty_text_is_injected_if_it_is_demanded() -> None:
     assert decided(one, found, *LOST).outcomes == {Outcome.INJECTED: 1}
 
 
+def test_what_the_client_sends_in_another_form_is_completed_if_it_is_demanded() -> None:
+    """The text in tags stays, and so does a value of its own."""
+    for change in ({"content": "<think>I look.</think>7 degrees."}, {"reasoning": "Mine."}):
+        one = dialect()
+        found = captured(one, message(content="7 degrees.", **THOUGHT))
+        sent = message(content="7 degrees.") | change
+        before = decided(one, found, ASK, sent, ASK)
+        assert (before.body, before.outcomes) == (body(ASK, sent, ASK), {Outcome.PRESENT: 1})
+        cure = healed(one, found, LACKS, ASK, sent, ASK)
+        assert cure is not None
+        assert json.loads(cure.body)["messages"][1] == THOUGHT | sent
+        assert decided(one, found, ASK, sent, ASK).body == cure.body
+
+
 def test_a_refused_member_is_never_injected_again() -> None:
     """The other members of the same turn are."""
     one = dialect()

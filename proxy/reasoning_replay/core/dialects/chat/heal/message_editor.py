@@ -76,15 +76,15 @@ def without(
         message: The message as it was sent.
         given: The same message as the client sent it. What it has in place of a part that the
             proxy injected is restored.
-        is_refused: Whether a part must be left out.
+        is_refused: Whether a part must be left out, of the message in either form.
     """
     refused = [part for part in message.parts if is_refused(part)]
     calls = [
-        _restored(call, before, [part for part in refused if part.call == number])
+        _restored(call, before, [part for part in refused if part.call == number], is_refused)
         for number, (call, before) in enumerate(zip(message.calls, given.calls, strict=True))
     ]
     raw = _with_calls(message, calls)
-    return _restored(raw, given.raw, [part for part in refused if part.call is None])
+    return _restored(raw, given.raw, [part for part in refused if part.call is None], is_refused)
 
 
 def filled(message: AssistantMessage, name: str, value: bytes) -> bytes:
@@ -142,13 +142,16 @@ def _value(raw: bytes, name: str) -> bytes:
     return raw[member.start : member.end]
 
 
-def _restored(raw: bytes, given: bytes, refused: list[Part]) -> bytes:
-    """Return an object without the refused members, or with the client's null in their place."""
+def _restored(
+    raw: bytes, given: bytes, refused: list[Part], is_refused: Callable[[Part], bool]
+) -> bytes:
+    """Return an object without the refused members, or with the client's value in their place."""
     for part in refused:
         member = json_spans.members(given).get(part.name)
-        if member is not None and given[member.start : member.end] == _NULL:
+        value = given[member.start : member.end] if member is not None else b""
+        if value == _NULL or (value and not is_refused(part._replace(value=value))):
             at = json_spans.members(raw)[part.name]
-            raw = raw[: at.start] + _NULL + raw[at.end :]
+            raw = raw[: at.start] + value + raw[at.end :]
         else:
             raw = json_spans.without(raw, [part.name])
     return raw
