@@ -6,6 +6,7 @@ It keeps the members that the SDK declares, and so drops reasoning, which the SD
 
 import json
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -17,13 +18,14 @@ from tests.standin.chat.messages import CALL_MEMBERS, MESSAGE_MEMBERS
 
 __all__ = ["CHAT_TOOLS", "ChatAgent", "ChatKeeps"]
 
-ChatKeeps = Literal["everything", "declared", "respelled", "renamed", "emptied"]
+ChatKeeps = Literal["everything", "declared", "respelled", "renamed", "emptied", "torn"]
 """
 What the client sends again of an answer.
 
 All of it; the members that the SDK declares; or these in other words: "" for a null content,
 arguments serialised again, and ids of its own. Or all of it, but with the reasoning as text under
-another name, as LiteLLM, Cline and OpenAI Agents do it; or with empty values in its place.
+another name, as LiteLLM, Cline and OpenAI Agents do it; or with empty values in its place; or with
+a piece of it, as libraries keep that do not join a member that they do not know.
 """
 
 CHAT_TOOLS: list[Message] = [
@@ -84,8 +86,8 @@ class ChatAgent(SdkLoop):
         """Return the message that the history gets for an answer."""
         if self.keeps == "everything":
             return answer
-        if self.keeps in {"renamed", "emptied"}:
-            return _renamed(answer) if self.keeps == "renamed" else _emptied(answer)
+        if self.keeps in _CHANGES:
+            return _CHANGES[self.keeps](answer)
         is_respelled = self.keeps == "respelled"
         kept: Message = {"role": "assistant", "content": answer.get("content")}
         if is_respelled and not kept["content"]:
@@ -138,6 +140,34 @@ def _emptied(answer: Message) -> Message:
     for call, given in zip(bare.get("tool_calls", ()), answer.get("tool_calls", ()), strict=True):
         call |= {name: {} for name in CALL_MEMBERS if name in given}
     return bare
+
+
+def _torn(answer: Message) -> Message:
+    """Return a message with the last piece of each text, the first entry of details."""
+    torn = dict(answer)
+    for name in MESSAGE_MEMBERS:
+        if isinstance(value := answer.get(name), str | list):
+            torn[name] = value[-9:] if isinstance(value, str) else value[:1]
+    if "tool_calls" in torn:
+        torn["tool_calls"] = [
+            {**call, "extra_content": {"google": {"thought_signature": _last(call)}}}
+            if "extra_content" in call
+            else call
+            for call in torn["tool_calls"]
+        ]
+    return torn
+
+
+def _last(call: Message) -> str:
+    signature: str = call["extra_content"]["google"]["thought_signature"]
+    return signature[-8:]
+
+
+_CHANGES: dict[str, Callable[[Message], Message]] = {
+    "renamed": _renamed,
+    "emptied": _emptied,
+    "torn": _torn,
+}
 
 
 def _without_reasoning(answer: Message) -> Message:

@@ -118,13 +118,25 @@ async def test_a_client_may_replace_the_ids_of_calls(
         assert_all_there(standin, agent.steps)
 
 
+@pytest.mark.parametrize("family", STRICT)
+async def test_a_client_that_keeps_a_piece_is_refused(family: FamilyName) -> None:
+    """Straight to the upstream, which knows what it emitted."""
+    standin = ChatStandIn(family)
+    async with (
+        reached(standin, "straight") as base_url,
+        ChatAgent(base_url, standin.family.model, "async", "torn") as agent,
+    ):
+        with pytest.raises(BadRequestError):
+            await agent.converse(QUESTIONS)
+
+
 @in_pairs(
     family=[*STRICT, "lenient"],
     loop=["one_call", "parallel", "chain", "preamble"],
     way=WAYS,
-    keeps=["renamed", "emptied"],
+    keeps=["renamed", "emptied", "torn"],
 )
-async def test_a_client_may_keep_another_member_or_an_empty_one(
+async def test_a_client_may_keep_another_member_an_empty_one_or_a_piece(
     family: FamilyName, loop: Any, way: Way, keeps: ChatKeeps
 ) -> None:
     """Upstream gets what it emitted, under its name, at the first attempt."""

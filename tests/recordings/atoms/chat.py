@@ -193,7 +193,7 @@ def _bare(raw: str, place: str, atoms: Collection[Atom]) -> str:
 
 
 def _added(sent: str, got: str, place: str) -> list[Addition]:
-    """Return the members that an object has and the client's has not, or has as an empty value."""
+    """Return the members that an object has and the client's has not, or has empty or in part."""
     if sent == got:
         return []
     mine = {one.key: sent[one.start : one.end] for one in rawjson.members(sent)}
@@ -202,12 +202,27 @@ def _added(sent: str, got: str, place: str) -> list[Addition]:
     filled = [
         one
         for one in theirs
-        if mine.get(one.key) in _EMPTY and got[one.start : one.end] != mine[one.key]
+        if one.key in mine and _says_less(one.key, mine[one.key], got[one.start : one.end])
     ]
     given_back = rawjson.apply(got, [Edit(one.start, one.end, mine[one.key]) for one in filled])
     if not _is_removal(given_back, sent, [one.key for one in new]):
         raise Altered(f"not the client's bytes: {got[:80]}")
     return [_addition(got, one, place) for one in (*new, *filled)]
+
+
+def _says_less(name: str, mine: str, theirs: str) -> bool:
+    """Return whether a client's value is empty, or has only pieces of the reasoning in another."""
+    if mine == theirs or name not in _NAMES:
+        return False
+    whole = list(_atoms({name: json.loads(theirs)}, ""))
+    pieces = list(_atoms({name: json.loads(mine)}, ""))
+    return mine in _EMPTY or (
+        bool(pieces)
+        and len(json.dumps(json.loads(mine))) < len(json.dumps(json.loads(theirs)))
+        and all(
+            any(one.field == it.field and one.value in it.value for it in whole) for one in pieces
+        )
+    )
 
 
 def _is_removal(got: str, sent: str, keys: Sequence[str]) -> bool:

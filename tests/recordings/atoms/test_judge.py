@@ -229,6 +229,8 @@ def test_a_message_with_reasoning_in_its_text_is_left_alone(client: Json) -> Non
         pytest.param({"reasoning": ""}, {"reasoning": THOUGHT}, True, id="empty"),
         pytest.param({"reasoning": ""}, {"reasoning": "New."}, False, id="made up"),
         pytest.param({"reasoning": "Mine."}, {"reasoning": THOUGHT}, False, id="replaced"),
+        pytest.param({"reasoning": THOUGHT[3:]}, {"reasoning": THOUGHT}, True, id="torn"),
+        pytest.param({"reasoning": THOUGHT[3:]}, {"reasoning": THOUGHT[2:]}, False, id="not whole"),
         pytest.param({"reasoning_content": "Mine."}, {"reasoning": THOUGHT}, True, id="other name"),
         pytest.param(
             {"reasoning": "Mine."}, {"reasoning_content": THOUGHT}, False, id="not emitted so"

@@ -228,13 +228,14 @@ async def test_a_signature_that_is_not_accepted_is_taken_out_for_good() -> None:
         assert (got.mark, messages(w)) == ("injected=0, guarded_unfinished=1", LOST)
 
 
-async def test_an_empty_value_of_the_client_is_restored() -> None:
+@pytest.mark.parametrize("own", [{}, {"google": {"thought_signature": "b4+9vuf"}}])
+async def test_an_empty_or_torn_value_of_the_client_is_restored(own: Json) -> None:
     """The signature in its place is not accepted, so the client's own request is sent."""
     async with world() as w:
         first = whole(as_json(said_with(CALL | {"extra_content": SIGNED})))
         w.upstream.answers(first, refusal(CORRUPTED), DONE)
         await chat(w, ASK)
-        told = [ASK, SAID | {"tool_calls": [CALL | {"extra_content": {}}]}, RESULT]
+        told = [ASK, SAID | {"tool_calls": [CALL | {"extra_content": own}]}, RESULT]
         got = await chat(w, *told)
         assert got.mark == "injected=0, refused=1, healed=blob"
         assert messages(w, 1)[1]["tool_calls"] == [CALL | {"extra_content": SIGNED}]

@@ -68,9 +68,13 @@ DETAILS = {"reasoning_details": [{"type": "reasoning.text", "text": "I must.", "
         (DETAILS, {"reasoning_content": "I must."}),
         ({"reasoning": "I must."}, {"reasoning_content": "I must."}),
         (DETAILS, {"reasoning": "I must.", "reasoning_details": []}),
+        (THOUGHT, {"reasoning_content": "it up."}),
+        (DETAILS, {"reasoning_details": [{"type": "reasoning.text", "text": "st.", "index": 0}]}),
     ],
 )
-async def test_a_member_under_another_name_is_no_replay(emitted: Json, kept: Json) -> None:
+async def test_a_member_under_another_name_or_a_piece_is_no_replay(
+    emitted: Json, kept: Json
+) -> None:
     """Upstream gets what it emitted, and no word says that the client had replayed it."""
     async with world() as w:
         w.upstream.answers(answer(**emitted), DONE, DONE)

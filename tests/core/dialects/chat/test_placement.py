@@ -132,6 +132,77 @@ def test_a_member_that_the_client_replays_stays(value: Any) -> None:
     assert chats.outcomes(sent) == {"present": 1}
 
 
+ENTRIES = [
+    {"type": "reasoning.text", "text": "I look it up.", "signature": "Eg==", "index": 0},
+    {"type": "reasoning.encrypted", "data": "gAAAAB", "id": "rs_1", "index": 1},
+]
+TORN = [
+    pytest.param({"reasoning_content": "it up."}, id="last-delta"),
+    pytest.param({"reasoning_content": " "}, id="placeholder"),
+    pytest.param({"reasoning_details": ENTRIES[1:]}, id="one-entry"),
+    pytest.param({"reasoning_details": [{**ENTRIES[0], "text": "up."}]}, id="torn-entry"),
+    pytest.param({"reasoning_details": [{**ENTRIES[0], "text": None}]}, id="signature-alone"),
+    pytest.param({"reasoning_details": [{}]}, id="empty-entry"),
+    pytest.param({"extra_content": {"google": {"thought_signature": "g=="}}}, id="signature"),
+    pytest.param({"extra_content": {"google": {}}}, id="empty-object"),
+]
+EMITTED = {
+    "reasoning_content": "I look it up.",
+    "reasoning_details": ENTRIES,
+    "extra_content": SIGNED,
+}
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_a_piece_of_what_was_emitted_is_replaced(torn: dict[str, Any]) -> None:
+    """A library that does not know a member keeps the last of its deltas, or a part of it."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, **EMITTED))
+    sent = [ASK, message | torn, user("Go")]
+
+    assert chats.send(sent) == [ASK, message, user("Go")]
+    assert chats.outcomes(sent) == {"present": 2, "injected": 1}
+
+
+FRAGMENTS = [{"type": "reasoning.text", "text": one, "index": 0} for one in "I look it up."]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        pytest.param({"reasoning_content": "it is up."}, id="edited"),
+        pytest.param({"reasoning_content": "I look it up. Well."}, id="longer"),
+        pytest.param({"reasoning_content": 7}, id="another-type"),
+        pytest.param({"reasoning_details": [{"text": "up.", "note": "up"}]}, id="another-key"),
+        pytest.param({"reasoning_details": [{"text": "up.", "index": 2}]}, id="another-number"),
+        pytest.param({"reasoning_details": [{"text": "up.", "id": "Eg=="}]}, id="of-another-key"),
+        pytest.param(
+            {"reasoning_details": [*FRAGMENTS, {**ENTRIES[0], "text": ""}, ENTRIES[1]]}, id="whole"
+        ),
+        pytest.param({"extra_content": {"own": {"thought": True}}}, id="own-object"),
+    ],
+)
+def test_what_is_no_piece_is_the_clients_own(own: dict[str, Any]) -> None:
+    """It is edited, or the same in another form."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, **EMITTED))
+    sent = [ASK, message | own, user("Go")]
+
+    assert chats.send(sent) == sent
+    assert chats.outcomes(sent) == {"present": 3}
+
+
+@pytest.mark.parametrize(("count", "outcome"), [(32, "injected"), (33, "present")])
+def test_few_pieces_are_compared(count: int, outcome: str) -> None:
+    """Each is searched for in all that was emitted, so their number is bounded."""
+    text = "".join(map(chr, range(0x4E00, 0x4E00 + 40)))
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, reasoning_details=[{"text": text}]))
+    torn = {"reasoning_details": [{"text": one} for one in text[:count]]}
+
+    assert chats.outcomes([ASK, message | torn, user("Go")]) == {outcome: 1}
+
+
 @pytest.mark.parametrize("own", ["Mine.", "Hmm", 7])
 def test_a_value_of_the_clients_own_stays(own: Any) -> None:
     """Upstream reads it, so the other members of the message are left alone, too."""

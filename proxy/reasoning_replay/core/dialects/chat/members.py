@@ -6,7 +6,7 @@ The Chat Completions API has no field for reasoning, so every vendor adds its ow
 schema drops them. Names: the vendors' documentation, and recorded traffic.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 import msgspec
@@ -53,6 +53,8 @@ _OPAQUE = frozenset({"signature", "thought_signature", "data", "reasoning_opaque
 _EMPTY = frozenset({b"null", b'""', b"[]", b"{}"})
 EMPTY_TEXT = b'""'
 _DEMANDED = "reasoning_content"
+# Most different strings in a piece: each is searched for in all that was emitted.
+_PIECES_MAX = 32
 _SPACE = b" \t\r\n"
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError)
 
@@ -61,6 +63,7 @@ class Sent(Enum):
     """What a client sends in place of a member that upstream emitted."""
 
     NOTHING = auto()  # no such member, or an empty one
+    TORN = auto()  # a piece of what was emitted
     WHOLE = auto()  # what was emitted
     OWN = auto()  # another value
 
@@ -129,9 +132,45 @@ def sent_of(given: bytes, part: Reasoning) -> Sent:
         return Sent.NOTHING
     try:
         mine, whole = _decoded(given), _decoded(emitted)
+        if mine == whole:
+            return Sent.WHOLE
+        return Sent.TORN if _is_torn(name_of(part), mine, whole) else Sent.OWN
     except _ERRORS:
         return Sent.OWN
-    return Sent.WHOLE if mine == whole else Sent.OWN
+
+
+def _is_torn(name: str, mine: object, whole: object) -> bool:
+    """
+    Return whether a value is shorter than another, and all of it is pieces of that.
+
+    Libraries that do not know a member keep the last of its deltas, or one part of an entry.
+    """
+    given, emitted = _leaves(name, mine), _leaves(name, whole)
+    pieces = {(key, text) for key, texts in given.items() for text in texts}
+    return (
+        any(_size(given.get(key, ())) < _size(texts) for key, texts in emitted.items())
+        and len(pieces) <= _PIECES_MAX
+        and all(any(text in one for one in emitted.get(key, ())) for key, text in pieces)
+    )
+
+
+def _size(texts: Iterable[str]) -> int:
+    return sum(map(len, texts))
+
+
+def _leaves(name: str, value: object) -> dict[str, list[str]]:
+    """Return the strings, numbers and truth values in a value, by their key and type."""
+    found: dict[str, list[str]] = {}
+    pending = [(name, value)]
+    while pending:
+        key, one = pending.pop()
+        if isinstance(one, list):
+            pending += [(key, inner) for inner in one]
+        elif isinstance(one, dict):
+            pending += one.items()
+        elif one is not None:
+            found.setdefault(f"{key} {type(one).__name__}", []).append(str(one))
+    return found
 
 
 def _decoded(value: bytes) -> object:

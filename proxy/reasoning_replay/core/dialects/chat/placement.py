@@ -9,8 +9,9 @@ Placement: decides which reasoning the messages of a request lack, and injects i
   the name that it emitted. Members of other names are the client's and stay.
 - A message with another value in a member than upstream emitted is left alone, unless upstream
   demands all: the client has its own text, or continues another turn.
-- A text is not sent a second time to an upstream that does not demand it.
-- A member is added at the end of its object; an empty value of the same name is replaced.
+- A text that the message has in another form is not added, unless upstream demands all.
+- A member is added at the end of its object. An empty value of the same name is replaced, and so is
+  one that is only a piece of what was emitted.
 """
 
 from collections import Counter
@@ -43,6 +44,7 @@ from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
 __all__ = ["plan_injection"]
 
 _NO_PLAN = Plan()
+_REPLAYED = (Sent.WHOLE, Sent.OWN)
 _ENCRYPTED = b'"reasoning.encrypted"'
 
 
@@ -56,7 +58,7 @@ def plan_injection(request: ChatRequest, matched: Matches, policy: Policy) -> Pl
         policy: See Policy.
 
     Returns:
-        A plan with edits that do not overlap. They only insert members, or replace empty values.
+        A plan with edits that do not overlap. They insert members, or replace values that say less.
     """
     return _Planner(request, matched, policy).run() if request.run else _NO_PLAN
 
@@ -184,7 +186,7 @@ class _Planner:
             withheld += match.k > 0 and match.emitted.withheld
             runs.append((index, [part for part in match.emitted.run if is_of_call(part)]))
         sent = {(index, part.id): self._sent(index, part) for index, run in runs for part in run}
-        replayed = sum(each is not Sent.NOTHING for each in sent.values())
+        replayed = sum(each in _REPLAYED for each in sent.values())
         if not sent:  # upstream emitted none that is known, so the client's is its own
             replayed = group.message.replayed
         elif group.message.thinks_aloud:
@@ -195,17 +197,16 @@ class _Planner:
             return []
         has_details = sent.get((first, DETAILS), Sent.NOTHING) is not Sent.NOTHING
         said = self._said(group.message, has_details=has_details)
-        due = [
-            (
-                index,
-                [
-                    part
-                    for part in self._chosen(run)
-                    if sent[index, part.id] is Sent.NOTHING and part.id not in said
-                ],
-            )
-            for index, run in runs
-        ]
+        due = []
+        for index, run in runs:
+            chosen = [part for part in self._chosen(run) if part.id not in said]
+            states = [(part, sent[index, part.id]) for part in run if self._is_taken(part)]
+            lacking = [
+                part
+                for part, state in states
+                if state is Sent.TORN or (state is Sent.NOTHING and part in chosen)
+            ]
+            due.append((index, lacking))
         return [(index, run) for index, run in due if run]
 
     def _sent(self, index: int, part: Reasoning) -> Sent:
@@ -236,16 +237,16 @@ class _Planner:
         profile = self._policy.profile
         if not self._policy.demands_all:
             parts = [part for part in parts if value_of(part) != EMPTY_TEXT]
-        if profile.takes is not None:
-            parts = [part for part in parts if is_of_call(part) or part.id in profile.takes]
         parts = [part for part in parts if self._is_taken(part)]
         if profile.alone:
             parts = [part for part in parts if part.id in profile.alone][:1] or parts
         return parts
 
     def _is_taken(self, part: Reasoning) -> bool:
-        """Return whether the model has not refused a member."""
-        return name_of(part) not in self._policy.refused
+        """Return whether the profile and the model accept a member."""
+        takes = self._policy.profile.takes
+        is_known = takes is None or is_of_call(part) or part.id in takes
+        return is_known and name_of(part) not in self._policy.refused
 
     def _reason_not_to(self, group: _Group, turn: Turn) -> Outcome | None:
         """Return why a turn's reasoning may not be injected in this request; None if it may."""
@@ -290,11 +291,11 @@ def _edits(start: int, members: dict[str, Member], run: Iterable[Reasoning]) -> 
     edits: list[Edit] = []
     added = b""
     for part in run:
-        empty = members.get(name_of(part))
-        if empty is None:
+        less = members.get(name_of(part))
+        if less is None:
             added += b"," + part.raw
         else:
-            edits.append(Edit(start + empty.start, start + empty.end, value_of(part)))
+            edits.append(Edit(start + less.start, start + less.end, value_of(part)))
     if added:
         end = start + next(reversed(members.values())).end
         edits.append(Edit(end, end, added))
