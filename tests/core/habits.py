@@ -61,13 +61,13 @@ class Habits:
             (`stamped`), or from a counter among letters (`worded`, `stepped`).
         cached: Whether the process also uses its own copies of the newest conversations.
         stock: Whether many messages of the model are one of a few long sentences.
-        opens: What the application writes ahead of the conversation, in words that the model said
+        opens: What the application writes before the conversation, in words that the model said
             elsewhere: "" nothing, a `greeting`, or an `example` of a question and its answer.
         resubmits: Whether two answers may follow each other, the second with the same first words.
         begins: Whether a cut history begins with words that begin conversations.
         is_late: Whether a twin begins some turns later and catches up, or the one before it does.
         lacks: Whether an item of some turns is left out.
-        notes: Developer items: one `behind` each message of the model, or all `gathered` ahead.
+        notes: Developer items: one `after` each message of the model, or all `gathered` ahead.
         forks_with: Whether there are many forks with a `clock`, or with `lost` turns.
         contradicts: Whether items have other ids than those that upstream gave.
         batch: Whether many conversations begin at once, each with its `own` prompt or with one
@@ -235,7 +235,7 @@ NEW_HABITS: Mapping[str, Callable[[Habits, Random], Habits]] = {
     "late": lambda habits, _: _appending(habits, is_late=True, fork=0, retry=0, fails=0),
     "lacks": lambda habits, _: replace(habits, lacks=True, has_tools=True),
     "notes": lambda habits, dice: replace(
-        habits, notes="behind", words=dice.choice(["pool", habits.words])
+        habits, notes="after", words=dice.choice(["pool", habits.words])
     ),
     "clock-forks": _clock_forks,
     "lost-forks": _lost_forks,
@@ -445,7 +445,7 @@ def _newest(items: Sequence[Said]) -> int:
 
 
 def _without_rounds(items: list[Said], *, only_finals: bool) -> list[Said]:
-    """Leave the calls of finished turns out, and with `only_finals` what came with them."""
+    """Leave the calls of finished turns out, and with `only_finals` the items with them."""
     calling = {said.response for said in items if said.kind == "C"} if only_finals else set()
     old, new = items[: _newest(items)], items[_newest(items) :]
     return [s for s in old if s.kind not in "CO" and s.response not in calling] + new

@@ -9,7 +9,7 @@ each client. With `--each`, the worlds are played for each new habit alone, and 
 For each kind of client it prints
 
 - the reasoning that is due, and the share of it that was injected
-- wrong: injections ahead of an item that the reasoning did not lead to
+- wrong: injections before an item that the reasoning did not lead to
 - part: the same, but the own turn is known and explains the whole block, and the other one has more
 - twins: the same, but nothing distinguishes them: the client would send the same request if the
   other response were its own
@@ -20,7 +20,7 @@ For each kind of client it prints
   that is known, so that only another history tells, as clients have that rewrite messages
 - moved: requests of a client that only appends, which do not begin as the one before them did
 - refused: requests that pass without injection, but not with it where an upstream wants each
-  reasoning item directly ahead of what it led to
+  reasoning item directly before what it led to
 - faulty: worlds with faults
 
 The exit status is 1 if an injection was wrong or a prefix moved; with `--strict` also if there was
@@ -196,7 +196,7 @@ class RandomWorld(World):
         shapes: Responses that a model with tools gives.
         faulty: Outcomes that are faults.
         cannot: New habits that make no sense in this dialect.
-        wants_followers: Whether an upstream may want each reasoning item ahead of what it led to.
+        wants_followers: Whether an upstream may want each reasoning item before what it led to.
     """
 
     shapes: tuple[str, ...] = SHAPES
@@ -611,7 +611,7 @@ class RandomWorld(World):
             if "refused" in self.faulty:
                 self.faults.append(f"refused: {one.habits.told}")
         # If twins cannot be distinguished, one of them receives what the other made ambiguous; but
-        # one that comes later takes nothing from the first.
+        # one that comes later changes nothing of the first.
         is_certain = one.habits.name == "own" or one.habits.ids_are_certain
         is_first = one.habits.is_late and one.ahead is None
         is_stable = one.habits.only_appends and not one.habits.fails
@@ -713,7 +713,7 @@ class RandomWorld(World):
         )
 
     def _wants(self, said: Said) -> bool:
-        """Return whether an item comes with the id that it had behind reasoning."""
+        """Return whether an item comes with the id that it had after reasoning."""
         its = self._emitted[said.response]
         has_id = "id" in said.item and said.item["id"] == its[said.k].item["id"]
         return has_id and said.k > 0 and its[said.k - 1].kind == "R"
