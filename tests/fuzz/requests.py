@@ -1,5 +1,6 @@
 """Checks of any request of a client, and of the request that the proxy sends instead."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.emitted import phase_of
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, repair
@@ -33,7 +35,7 @@ __all__ = ["BOUND", "Played", "conversation", "cures", "drawn", "plain_read"]
 
 PROFILE_NAMES = sorted(PROFILES)
 # Members that a repaired item may lack.
-LEFT_OUT = ("id", "encrypted_content", "content", "status", "created_by", "summary")
+LEFT_OUT = ("id", "encrypted_content", "content", "status", "created_by", "summary", "phase")
 
 
 @dataclass
@@ -142,7 +144,9 @@ def judge_plan(turns: Collection[Turn], request: Request, decided: Plan, profile
     assert used.total() == decided.outcomes.get(Outcome.INJECTED, 0)
     starts = {place.item.start: place.item for place in request.places}
     assert all(starts[at].role is not Role.FRAME for at in put_in)
-    _judge_result(request, decided.edits, put_in, json_of(edited), ids)
+    emitted = [phase_of(item) for turn in turns for item in turn.items]
+    known = ids | {json.loads(phase) for phase in emitted if phase}
+    _judge_result(request, decided.edits, put_in, json_of(edited), known)
 
 
 def _judge_result(
@@ -150,9 +154,9 @@ def _judge_result(
     edits: Sequence[Edit],
     put_in: dict[int, list[bytes]],
     edited: Any,
-    ids: set[str],
+    known: set[str],
 ) -> None:
-    """Check that the result has the client's items, except for ids, and injected ones between."""
+    """Check that the result is the client's items but for ids and phases, and injected ones."""
     if not edits:
         return
     before = json_of(request.body)
@@ -165,8 +169,10 @@ def _judge_result(
             assert got[at] == meaning(raw)
             at += 1
         if got[at] != item:
-            assert less(got[at], ["id"]) == less(item, ["id"])
-            assert dict(got[at]).get("id") in {*ids, None}
+            added = dict(got[at]).keys() - dict(item).keys() - {"id"}
+            assert less(got[at], ["id", *added]) == less(item, ["id"])
+            assert dict(got[at]).get("id") in {*known, None}
+            assert all(name == "phase" and dict(got[at])[name] in known for name in added)
         at += 1
     assert at == len(got)
 

@@ -158,3 +158,20 @@ def test_another_cure_keeps_the_phases() -> None:
 
 def _json(text: str) -> bytes:
     return b'"' + text.replace('"', '\\"').encode() + b'"'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "added"),
+    [
+        pytest.param('"phase"', '"\\u0070hase"', 0, id="escaped"),
+        pytest.param('"phase"', '"status": "completed", "\\u0070hase"', 0, id="a-key-twice"),
+        pytest.param('"phase"', '"\\u0070hrase"', 1, id="another-member"),
+    ],
+)
+def test_a_message_never_has_two_phases(old: str, new: str, added: int) -> None:
+    """JSON allows escapes in keys."""
+    raw = body([ASK, LAST, MORE], store=False).replace(old.encode(), new.encode())
+    request = read_request(raw, {})
+    plan = plan_injection(request, match_items(request, world_of(LAST).recall(request)), GENERIC)
+
+    assert plan.outcomes.get(Outcome.PHASE, 0) == added

@@ -8,7 +8,7 @@ from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.json_spans import Unspliceable, members, without
 
-__all__ = ["PHASE", "blob_digest", "emitted_of", "is_open", "phase_of", "reasoning_of"]
+__all__ = ["PHASE", "blob_digest", "emitted_of", "has_phase", "is_open", "phase_of", "reasoning_of"]
 
 # Largest item that is stored with its JSON, in bytes; larger ones (a generated image, a long file)
 # are stored as digests.
@@ -39,6 +39,16 @@ def emitted_of(item: ResponsesItem) -> Emitted:
         with contextlib.suppress(Unspliceable):
             raw = _cut(item.raw, ("created_by",))
     return Emitted(item.type, item.id, item.call_id, item.name, item.content, raw=raw)
+
+
+def has_phase(raw: bytes) -> bool:
+    """Return whether a message has a `phase`, or cannot be read; its key may be escaped."""
+    if PHASE in raw or b"\\u" not in raw:
+        return PHASE in raw
+    try:
+        return "phase" in members(raw)
+    except Unspliceable:
+        return True
 
 
 def phase_of(item: Emitted) -> bytes:

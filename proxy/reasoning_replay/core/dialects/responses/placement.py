@@ -16,7 +16,7 @@ It follows the rules of the API (pairing by id both ways, order, no reasoning at
 
 from collections.abc import Mapping
 
-from reasoning_replay.core.dialects.responses.emitted import PHASE, phase_of
+from reasoning_replay.core.dialects.responses.emitted import PHASE, has_phase, phase_of
 from reasoning_replay.core.dialects.responses.id_policy import (
     FollowingItems,
     choose_form,
@@ -88,7 +88,11 @@ class _Planner:
         """Add to each message the `phase` that upstream emitted it with, as its last member."""
         for index, match in self._recognised.matches.items():
             item, emitted = self._request.places[index].item, match.emitted
-            if item.type != "message" or PHASE in item.raw or self._family not in match.turn.models:
+            if (
+                item.type != "message"
+                or has_phase(item.raw)
+                or self._family not in match.turn.models
+            ):
                 continue
             is_same = item.id == emitted.id != "" or item.content == emitted.content != b""
             if is_same and (phase := phase_of(emitted)):
