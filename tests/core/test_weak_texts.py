@@ -41,7 +41,7 @@ def test_a_refusal_of_another_conversation_is_not_injected(before: int) -> None:
     told += [user("How do I break into a house?"), said(REFUSAL), user("Why not?")]
     own = [f"gAAAA{n} ahead of {1 + 2 * n}" for n in range(before)]
 
-    assert answered(world, told, "late", "Because somebody would be harmed by it.") == own
+    assert answered(world, told, "late", "Because someone would be harmed by it.") == own
     at = len(told) - 1
     assert injected(world, [*told, user("I see.")]) == [*own, f"gAAAAlate ahead of {at}"]
 

@@ -53,7 +53,7 @@ async def test_a_refusal_of_another_conversation_is_not_injected(tenant: Tenant)
     await answered(tenant, [user("How do I set up wifi?")], "other", REFUSAL)
     told = [user("How do I break into a house?"), said(REFUSAL), user("Why not?")]
 
-    assert await answered(tenant, told, "1", "Somebody would be harmed by it.") == told[:3]
+    assert await answered(tenant, told, "1", "Someone would be harmed by it.") == told[:3]
     seen = await tenant.ask([*told, user("I see.")])
     assert seen == [*told[:3], injected("1"), told[3], user("I see.")]
 

@@ -155,8 +155,11 @@ class Evidence:
         """
         emitted = range(len(turn.items))
         pairs = self.in_order(block.places, turn, emitted)
-        if turn.context.whole != self.whole(block) and pairs != self.in_order(
-            block.places[::-1], turn, emitted[::-1]
+        is_one_to_one = len(pairs) == len(block.places) == len(emitted)  # then no other way fits
+        if (
+            not is_one_to_one
+            and turn.context.whole != self.whole(block)
+            and pairs != self.in_order(block.places[::-1], turn, emitted[::-1])
         ):
             return {}
         if len(pairs) == len(block.places):

@@ -210,15 +210,14 @@ def _option(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> _Option
 def _is_seconded(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     """Return whether other evidence than the message before a block agrees with its text."""
     request, theirs = found.request, turn.context
-    if block.depth and not found.evidence.says_much(pairs, block, 0):
+    if not block.depth:  # its history was cut off before it, or the application wrote it
+        return not _goes_on_elsewhere(found, block, turn)
+    if not found.evidence.says_much(pairs, block, 0):
         return False
-    if block.depth and found.kin(block, turn) is not None:
+    if found.kin(block, turn) is not None or _is_after_the_same(found, block, theirs):
         return True
-    if block.depth and _is_after_the_same(found, block, theirs):
-        return True
-    # Without a message before it, its history was cut off, or the application wrote it.
     is_named = (request.hint or None, block.depth) == (theirs.hint, theirs.depth)
-    return (is_named or not block.depth) and not _goes_on_elsewhere(found, block, turn)
+    return is_named and not _goes_on_elsewhere(found, block, turn)
 
 
 def _goes_on_elsewhere(found: Alignment, block: Block, turn: Turn) -> bool:
