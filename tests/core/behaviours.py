@@ -30,6 +30,7 @@ PAST = "The proxy never saw that response."
 STALE = "Without a lookup, a request goes out unchanged."
 BEGAN = "Seven other conversations have the same first response."
 TWIN = "Nothing distinguishes the two conversations."
+LATER = "Its requests are the same bytes, so upstream sees what it saw for the first one."
 
 
 def _says(text: str) -> Callable[[int], dict[str, str]]:
@@ -113,7 +114,7 @@ ROWS: Final[dict[str, tuple[Behaviour, str]]] = {
     ),
     "shares its key with an identical conversation, before": (
         Behaviour(others=1, are_twins=True),
-        TWIN,
+        LATER,
     ),
     "the same, each with its own `prompt_cache_key`": (
         Behaviour(others=1, are_twins=True, are_named=True),
@@ -150,7 +151,7 @@ SHORT_ROWS: Final = {
     "has an upstream that names the calls of each response `call_0`, `call_1`": "",
     "shares its key with seven conversations that began alike": BEGAN,
     "shares its key with an identical conversation, at the same time": TWIN,
-    "shares its key with an identical conversation, before": TWIN,
+    "shares its key with an identical conversation, before": LATER,
     "the same, each with its own `prompt_cache_key`": "",
     "meets failing lookups now and then": STALE,
 }

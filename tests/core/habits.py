@@ -255,10 +255,14 @@ NEW_HABITS: Mapping[str, Callable[[Habits, Random], Habits]] = {
 
 CLEAN = (
     "contradicts",
+    "example",
     "finals",
     "gathers",
     "messages",
     "renews",
+    "stamped",
+    "stepped",
+    "stock",
     "summary",
     "tail",
     "tells",

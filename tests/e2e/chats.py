@@ -4,6 +4,7 @@ Chats of one tenant through a running proxy.
 The clients drop reasoning, and the upstream is scripted.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.core.world import Item, drawn, dropped, message, nameless, reasoning
 from tests.web.wire import events, stream
 from tests.web.world import World
 
-__all__ = ["Chat", "Tenant", "injected", "said"]
+__all__ = ["Chat", "Replicas", "Tenant", "answered", "injected", "said"]
 
 
 class Tenant:
@@ -46,6 +47,19 @@ class Tenant:
         ids = [turn_id(f"resp_{drawn(n)}") for n in range(1, self._responses + 1)]
         begun.sort(key=lambda one: ids.index(one[1]))
         assert await store.forget(*begun[number])
+
+
+class Replicas(Tenant):
+    """The clients of one key, whose requests go to each proxy in turn."""
+
+    def __init__(self, *proxies: World) -> None:
+        super().__init__(proxies[0])
+        self._turn = itertools.cycle(proxies)
+
+    async def ask(self, sent: list[Item], *emitted: Item, **more: Any) -> list[Item]:
+        """Send a history to the next proxy, and return the input that upstream received."""
+        self._proxy = next(self._turn)
+        return await super().ask(sent, *emitted, **more)
 
 
 class Chat:
@@ -91,3 +105,10 @@ def injected(name: str) -> Item:
 def said(text: str) -> Item:
     """Return a message of the model as a client without ids sends it."""
     return nameless(message("", text))
+
+
+async def answered(tenant: Tenant, told: list[Item], name: str, text: str) -> list[Item]:
+    """Answer a history, add the answer to it, and return what upstream received."""
+    seen = await tenant.ask(told, reasoning(name), message(name, text))
+    told.append(said(text))
+    return seen

@@ -137,6 +137,21 @@ async def test_ids_that_follow_from_the_content_are_no_proof(tenant: Tenant) -> 
     assert await tenant.ask(mine) == mine
 
 
+async def test_of_names_that_recur_another_content_is_another_call(tenant: Tenant) -> None:
+    """The last output before it is the same short one, and the own call is unknown."""
+    one, two = call("1", call_id=RECURRING), call("2", call_id="call_Xk93bFq27LmZp0aD")
+    for start, name in ((ROME, "a"), (CLEAN, "b")):
+        first = call(f"{name}1", call_id=RECURRING, arguments=f'{{"of":"{name}"}}')
+        await tenant.ask([start], reasoning(f"{name}1"), first)
+        if name == "a":
+            told = [start, nameless(first), output(first, "ok")]
+            await tenant.ask(told, reasoning("a2"), two | {"arguments": '{"of":"a"}'})
+    mine = nameless(two | {"arguments": '{"of":"b, which is another one"}'})
+    told = [CLEAN, nameless(one), output(one, "ok"), mine, output(mine, "ok")]
+
+    assert injected("a2") not in await tenant.ask(told)
+
+
 ARGUMENTS = '{"path":"/tmp/of/another/client","force":null}'
 
 

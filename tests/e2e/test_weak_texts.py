@@ -1,51 +1,15 @@
 """Weak texts, through the running app: a text without certain ids needs a second evidence."""
 
-import itertools
-from collections.abc import AsyncIterator
-from typing import Any
-
 import pytest
 
 from tests.core.world import Item, call, message, nameless, output, reasoning, user
-from tests.e2e.chats import Tenant, injected, said
-from tests.web.world import World, world
+from tests.e2e.chats import Tenant, answered, injected, said
 
 REFUSAL = (
     "I'm sorry, but I can't help with that request. If there is anything else that you would like"
     " to know, please ask."
 )
 NOTE = {"role": "developer", "content": "Keep it short."}
-
-
-class Replicas(Tenant):
-    """The clients of one key, whose requests go to each proxy in turn."""
-
-    def __init__(self, *proxies: World) -> None:
-        super().__init__(proxies[0])
-        self._turn = itertools.cycle(proxies)
-
-    async def ask(self, sent: list[Item], *emitted: Item, **more: Any) -> list[Item]:
-        """Send a history to the next proxy, and return the input that upstream received."""
-        self._proxy = next(self._turn)
-        return await super().ask(sent, *emitted, **more)
-
-
-@pytest.fixture
-async def tenant(store: dict[str, Any]) -> AsyncIterator[Tenant]:
-    """A tenant of a running proxy, or of two on one Redis."""
-    async with world(**store) as one:
-        if store["store_url"].startswith("memory"):
-            yield Tenant(one)
-        else:
-            async with world(upstream_url=f"{one.upstream.url}/v1", **store) as other:
-                yield Replicas(one, World(other.app, one.upstream))
-
-
-async def answered(tenant: Tenant, told: list[Item], name: str, text: str) -> list[Item]:
-    """Answer a history, add the answer to it, and return what upstream received."""
-    seen = await tenant.ask(told, reasoning(name), message(name, text))
-    told.append(said(text))
-    return seen
 
 
 async def test_a_refusal_of_another_conversation_is_not_injected(tenant: Tenant) -> None:

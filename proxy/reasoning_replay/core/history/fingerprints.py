@@ -21,7 +21,9 @@ _COUNTER = re.compile(
     r"(?i:(?=[a-z]{4})(?:[^aeiouy\d]{0,3}+[aeiouy]++)++[^aeiouy\d]{0,3}+)"
     r"(?:[1-9]\d{0,2}|[1-9]\d{1,2}[A-Za-z]{1,2})"
 )
-_TIME = re.compile(r"(?=.*[g-zG-Z])[A-Za-z]{0,9}(?:1[5-9]|20)\d{6,}(?:T\d{4,9})?[A-Za-z]{0,2}")
+_TIME = re.compile(
+    r"(?=.*[g-zG-Z])[A-Za-z]{0,9}(?:1[5-9]|20)\d{6,}(?:T\d{4,9})?[A-Za-z]{0,2}\d{0,2}"
+)
 # A padded counter has few different characters; a run of digits alone may be a timestamp.
 LEAST_SYMBOLS = 6
 PADDING = "00000"

@@ -263,6 +263,7 @@ CALL_IDS = [
     ("call_1763819265123", "", False),
     ("call_73918264509182736455", "", True),
     ("call_20261123T031903Z", "", False),
+    ("call_20261123T031903Z1", "", False),
     ("call_run1763867983", "", False),
     ("call_websearch1", "", False),
     ("call_webSearch12", "", False),

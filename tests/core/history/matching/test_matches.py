@@ -265,13 +265,27 @@ def test_a_history_without_its_head_is_matched_by_its_newest_items() -> None:
     for n in range(12):
         said = message(str(n), f"Answer number {n % 2}.")
         world.learn(body(sent), [reasoning(str(n)), said])
-        sent = [*sent, *without_ids([said]), user(f"question {n}")]
+        sent = [*sent, *without_ids([said]), user(f"Please answer question {n}.")]
 
     for start in range(1, len(sent) - 2, 2):
         seen = world.seen(body(sent[start:], store=False))
         held = [item["encrypted_content"] for item in seen if "encrypted_content" in item]
         assert held[-1] == "gAAAA11"
         assert held == [f"gAAAA{n}" for n in range(12 - len(held), 12)]
+
+
+def test_a_window_of_short_messages_is_no_evidence() -> None:
+    """The turn stood deeper in its conversation, and "yes" may stand anywhere."""
+    world = World()
+    sent = [user("start"), *without_ids([message("a", "A first answer.")]), user("yes")]
+    said = message("b", "I have looked into this, and all is well.")
+    world.learn(body(sent), [reasoning("b"), said])
+
+    assert blobs(world.seen(body([*sent[2:], *without_ids([said]), user("Thanks.")]))) == ["gAAAAb"]
+    deep = [user("one"), user("two"), *sent]
+    world.learn(body(deep), [reasoning("c"), message("c", "It is another long answer to all.")])
+    window = [user("yes"), *without_ids([message("c", "It is another long answer to all.")])]
+    assert blobs(world.seen(body([*window, user("Thanks.")]))) == []
 
 
 def test_a_history_edited_at_its_start_is_matched_by_its_newest_items() -> None:

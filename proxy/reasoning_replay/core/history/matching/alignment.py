@@ -99,12 +99,10 @@ class Alignment:
         return turn.id in self._given
 
     def is_elsewhere(self, block: Block, turn: Turn) -> bool:
-        """Return whether another block stands where a turn was given, and says the same."""
+        """Return whether another block stands where a turn was given."""
         if not self._by_history:
             self._by_history = {self.evidence.whole(each): each for each in self.blocks}
-        home = self._by_history.get(turn.context.whole, block)
-        said = {item.content for item in turn.items}
-        return home is not block and not self.contents(home).isdisjoint(said)
+        return self._by_history.get(turn.context.whole, block) is not block
 
     def give(self, block: Block, turn: Turn, pairs: Pairs) -> None:
         """Assign a block to a turn, and neighbouring blocks that hold the rest of the turn."""
@@ -166,24 +164,31 @@ class Alignment:
             seen.add(parent.id)
             if not parent.context.is_known or parent.id in self._given:
                 return  # an assigned ancestor is searched from its own block
-            for other in reversed(self.blocks[max(0, before - NEIGHBOURS) : before]):
-                if other.turn is not None:
-                    break
-                # After an ancestor without a block, positions are no evidence.
-                at = None if unplaced else shift
-                pairs = self.evidence.pairs_in_place(other, parent, self.contexts(parent), at)
-                is_next = not unplaced and other.number == before - 1
-                if not pairs and is_next and self.evidence.is_next(*after, other, parent):
-                    pairs = self.evidence.pairs(other, parent)
-                if pairs:
-                    yield other, parent, pairs
-                    before, unplaced, after = other.number, -1, (other, parent)
-                    shift = other.depth - parent.context.depth
-                    break
+            # After an ancestor without a block, positions are no evidence.
+            fits = list(self._fitting(parent, before, after, None if unplaced else shift))
+            at = parent.context.depth + shift
+            for other, pairs in [one for one in fits if one[0].depth == at][:1] or fits[:1]:
+                yield other, parent, pairs
+                before, unplaced, after = other.number, -1, (other, parent)
+                shift = other.depth - parent.context.depth
             unplaced += 1
             if unplaced > ANCESTORS_WEIGHED:
                 return
             parent = self.turns.get(parent.parent)
+
+    def _fitting(
+        self, parent: Turn, before: int, after: tuple[Block, Turn], shift: int | None
+    ) -> Iterator[tuple[Block, Pairs]]:
+        """Yield the open blocks before one that fit the parent of its turn, newest first."""
+        for other in reversed(self.blocks[max(0, before - NEIGHBOURS) : before]):
+            if other.turn is not None:
+                return
+            pairs = self.evidence.pairs_in_place(other, parent, self.contexts(parent), shift)
+            is_next = shift is not None and other.number == before - 1
+            if not pairs and is_next and self.evidence.is_next(*after, other, parent):
+                pairs = self.evidence.pairs(other, parent)
+            if pairs:
+                yield other, pairs
 
     def shift(self, block: Block, turn: Turn) -> int:
         """

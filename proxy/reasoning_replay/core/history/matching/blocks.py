@@ -50,6 +50,6 @@ def blocks_of(request: RequestHistory[HistoryItem], emitted_types: AbstractSet[s
             else:
                 blocks.append(Block(len(blocks), [n], place.depth))
             is_open = True
-        elif role is not Role.REASONING:
+        elif role is Role.CLIENT:
             is_open = False
     return blocks

@@ -61,14 +61,20 @@ class Evidence:
 
         Any of these is enough: the whole history before both is the same; the number of messages
         before both is the same, and so is the last one; the last eight messages are the same; the
-        content, with these messages, is too long to recur in this lineage.
+        content, with these messages, is not short, and the last message or the position fits.
+        Nothing is enough if the model said something before the block, but not before the turn.
         """
         if theirs.whole == self.whole(block):
             return True
+        if self._places[block.places[0]].answered and not theirs.answered:
+            return False
         equal = self.equal_links(block, theirs)
+        if equal == TAIL_LINKS:
+            return True
         if shift == 0 and block.depth == theirs.depth and (equal or not block.depth):
             return True
-        return equal == TAIL_LINKS or self.says_much(pairs, block, equal)
+        is_there = equal > 0 or (shift is not None and block.depth == theirs.depth + shift)
+        return is_there and self.says_much(pairs, block, equal)
 
     def is_next(self, block: Block, turn: Turn, before: Block, parent: Turn) -> bool:
         """Return whether nothing is missing between two blocks, as of a turn and its parent."""
@@ -94,8 +100,8 @@ class Evidence:
         """
         Return how many client messages before a block and before a turn agree; 0: too few.
 
-        Older messages that only the turn has count as cut off by the client. If the block has older
-        ones as well, a short text with the message that it answers is too little.
+        Older messages that only the turn has count as cut off by the client. Then the messages that
+        agree must not be short. If the block has other older ones, its text must not be short.
         """
         request, depth = self._request, block.depth
         if theirs.depth == depth and theirs.chain == request.chains[depth]:
@@ -103,9 +109,12 @@ class Evidence:
                 return depth
             return int(bool(theirs.frame) and theirs.frame == self._places[block.places[0]].frame)
         equal = self.equal_links(block, theirs)
-        if equal == TAIL_LINKS or equal == depth < theirs.depth:
+        if equal == TAIL_LINKS:
             return equal
-        return equal if self.says_much(pairs, block, 0) and equal < theirs.depth else 0
+        is_near = abs(theirs.depth - depth) <= 1
+        if equal >= theirs.depth or not (is_near or self.says_much((), block, equal)):
+            return 0
+        return equal if equal == depth or self.says_much(pairs, block, 0) else 0
 
     def is_after_the_same(self, block: Block, theirs: Context) -> bool:
         """

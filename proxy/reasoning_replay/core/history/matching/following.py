@@ -1,8 +1,10 @@
 """Following: the pass that repeats earlier decisions, so that upstream sees the same prefix."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from reasoning_replay.core.history.fingerprints import is_distinctive
+from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.blocks import Block
@@ -12,6 +14,9 @@ from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["follow", "is_remembered", "to_remember"]
 
+# Number of turns that answered one request, and of items in a block, that are considered.
+ANSWERS_WEIGHED = 32
+
 
 def is_remembered(found: Alignment) -> bool:
     """Return whether the newest matched turn records decisions; it records none if ids decided."""
@@ -19,13 +24,64 @@ def is_remembered(found: Alignment) -> bool:
 
 
 def follow(found: Alignment) -> None:
-    """Repeat the decisions about the blocks before the newest turn with exactly their history."""
-    for block in reversed(found.blocks):
-        turns = _answers(found, block)
-        if turns:
-            found.is_appended = True
-            _follow_all(found, block, turns)
+    """Repeat the decisions about this request, or else about the longest known beginning of it."""
+    for seen in _sent_before(found):
+        _repeat(found, seen, len(found.places))
+        found.basis, found.since = seen.basis, seen.since
+        return
+    for part in _parts(found):
+        if turns := _answers(found, part):
+            _repeat_known(found, part, turns)
             return
+
+
+def _sent_before(found: Alignment) -> Iterator[Seen]:
+    """Yield the decisions about this request when it was sent before, the oldest first."""
+    request = found.request
+    turns = sorted(found.by_whole.get(request.whole(), ()), key=_age)
+    for turn in turns[:ANSWERS_WEIGHED]:
+        if turn.seen is None or turn.context.hint != request.hint:
+            continue
+        since, known = decided(turn.seen, partial(_seen_by, found))
+        if all(
+            _may_repeat(found, n, known.get(place.heard), turn)
+            for n, place in enumerate(found.places)
+            if place.item.role is Role.MODEL and place.heard >= since
+        ):
+            yield turn.seen
+
+
+def _may_repeat(found: Alignment, n: int, source: tuple[bytes, int] | None, by: Turn) -> bool:
+    """
+    Return whether an item allows what was decided about it in a request that looked the same.
+
+    Its ids may tell that it is another item. If the frame differs, so may a turn of another
+    conversation that said the same there.
+    """
+    match = found.matches.get(n)
+    turn = found.turns.get(source[0]) if source is not None else None
+    if source is None or turn is None:
+        return source is None and match is None
+    again, item = Match(turn, source[1]), found.places[n].item
+    if match is not None:
+        return match == again
+    if is_distinctive(item.call_id, item.name) and item.content != again.emitted.content:
+        return False
+    same = found.by_whole[turn.context.whole] if by.context.frame != found.request.frame else ()
+    others = (other for other in same if other.conversation != turn.conversation)
+    return found.evidence.may_be(n, again) and not any(
+        again.emitted.content == said.content for other in others for said in other.items
+    )
+
+
+def _parts(found: Alignment) -> Iterator[Block]:
+    """Yield what a turn may have answered with: the end of each block from one of its items on."""
+    for block in reversed(found.blocks):
+        last = len(block.places) - 1
+        for at in (*range(last, max(0, last - ANSWERS_WEIGHED), -1), 0):
+            whole = found.request.whole(found.places[block.places[at]])
+            if whole in found.by_whole:
+                yield Block(block.number, block.places[at:], block.depth, whole=whole)
 
 
 def to_remember(found: Alignment) -> Seen | None:
@@ -56,25 +112,34 @@ def _answers(found: Alignment, block: Block) -> list[Turn]:
     return [turn for turn in plain if found.tie(block, turn) == tie]
 
 
-def _follow_all(found: Alignment, block: Block, turns: Sequence[Turn]) -> None:
-    """Repeat the decisions of these turns. If they differ about an item, it stays unmatched."""
-    remembered = [
-        decided(turn.seen, partial(_seen_by, found)) for turn in turns if turn.seen is not None
-    ]
-    if len(remembered) < len(turns):
+def _repeat_known(found: Alignment, part: Block, turns: Sequence[Turn]) -> None:
+    """Repeat what these turns remember; if they differ, what upstream saw first."""
+    found.is_appended = True
+    seen = [turn.seen for turn in sorted(turns, key=_age) if turn.seen is not None]
+    if len(seen) < len(turns):
         return
-    since, known = remembered[0]
-    for first, theirs in remembered[1:]:
-        since, known = max(since, first), dict(known.items() & theirs.items())
-    for older in found.blocks[: block.number]:
-        older.places = [n for n in older.places if _may_be_matched(found, n, since, known)]
+    first = part.places[0]
+    known = _repeat(found, seen[0], first)
+    if len(turns) > 1:
+        return
+    turn = turns[0]
+    found.basis, found.since = turn.id, found.places[first].heard
+    if known:  # its ancestors are matched, so no other block can come from this turn
+        for n, k in found.evidence.pairs(part, turn).items():
+            if n not in found.matches:
+                found.match(n, turn, k)
+
+
+def _repeat(found: Alignment, seen: Seen, end: int) -> bool:
+    """Repeat the decisions about the items before index `end`; return whether any matched."""
+    found.is_appended = True
+    since, known = decided(seen, partial(_seen_by, found))
+    for block in found.blocks:
+        block.places = [
+            n for n in block.places if n >= end or _may_be_matched(found, n, since, known)
+        ]
     found.blocks = [one for one in found.blocks if one.places]
-    if len(turns) == 1:
-        found.basis, found.since = turns[0].id, found.places[block.places[0]].heard
-        if known:  # its ancestors are matched, so no other block can come from this turn
-            for n, k in found.evidence.pairs(block, turns[0]).items():
-                if n not in found.matches:
-                    found.match(n, turns[0], k)
+    return bool(known)
 
 
 def _may_be_matched(
@@ -96,3 +161,7 @@ def _may_be_matched(
 def _seen_by(found: Alignment, this: bytes) -> Seen | None:
     turn = found.turns.get(this)
     return turn.seen if turn is not None else None
+
+
+def _age(turn: Turn) -> tuple[int, bytes]:
+    return turn.created_ms, turn.id

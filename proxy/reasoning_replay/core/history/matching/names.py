@@ -42,19 +42,18 @@ def _is_doubted(found: Alignment, n: int, match: Match) -> bool:
     to it, other content, or an id of its own in upstream's form.
     """
     place, theirs = found.places[n], match.turn.context
-    last = found.request.said[place.depth - 1] if place.depth else b""
-    if last[:LINK_BYTES] == theirs.tail[-LINK_BYTES:]:
-        return False
     if found.request.is_stateful or not theirs.is_known:
         return False  # the history is unknown
-    if found.known.names_recur:
-        return True
     item, emitted = place.item, match.emitted
-    if item.id == emitted.id and is_distinctive(item.id, ""):
+    last = found.request.said[place.depth - 1] if place.depth else b""
+    is_after_the_same = last[:LINK_BYTES] == theirs.tail[-LINK_BYTES:]
+    is_other = bool(item.content and emitted.content and item.content != emitted.content)
+    if found.known.names_recur:
+        return is_other or not is_after_the_same
+    if is_after_the_same or (item.id == emitted.id and is_distinctive(item.id, "")):
         return False
     # If the history was cut right before it, no other message speaks against it.
-    is_other = place.depth and item.content and emitted.content and item.content != emitted.content
-    return bool(is_other) or are_two(item.id, emitted.id)
+    return (is_other and place.depth > 0) or are_two(item.id, emitted.id)
 
 
 def give_by_names(found: Alignment) -> None:

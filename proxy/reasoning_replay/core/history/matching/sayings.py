@@ -47,7 +47,11 @@ class _Explanation(NamedTuple):
             number between the two turns; True without one.
         reach: Number of items of the block that are paired; `Evidence.reach`; and whether the block
             has all of the turn.
-        tie: `Alignment.tie`, and whether the whole history before the block and the turn is equal.
+        has_hint: Whether the turn has the request's hint.
+        goes_on: Whether the next items of the model may be of a child of the turn.
+        is_exact: Whether the whole history before the block and the turn is equal.
+        has_frame: Whether the turn has the block's frame.
+        is_cut: Whether the turn had older messages, which the client has cut off.
         turn: Turn of the block.
         path: Block number -> its turn, and the pairs of their items.
     """
@@ -55,7 +59,11 @@ class _Explanation(NamedTuple):
     is_kin: bool
     is_in_step: bool
     reach: tuple[int, int, bool]
-    tie: tuple[bool, bool, bool]
+    has_hint: bool
+    goes_on: bool
+    is_exact: bool
+    has_frame: bool
+    is_cut: bool
     turn: Turn
     path: dict[int, tuple[Turn, Pairs]]
 
@@ -64,6 +72,11 @@ class _Explanation(NamedTuple):
         """Return the sort key of explanations, the most important criterion first."""
         items, heard, is_whole = self.reach
         return self.is_kin, items, self.is_in_step, len(self.path), heard, is_whole
+
+    @property
+    def tie(self) -> tuple[bool, bool, bool]:
+        """Return what decides between explanations of the same weight."""
+        return self.has_hint, self.is_exact, self.has_frame
 
     def may_be_as_good(self, best: "_Explanation") -> bool:
         """Return whether it may lose only because the turn's parent is unknown."""
@@ -107,11 +120,13 @@ def _explain(found: Alignment, block: Block) -> None:
     explained = [_explanation(found, block, option) for option in options]
     best = max(explained, key=lambda one: one.weight)
     left = [one for one in explained if one.weight == best.weight or one.may_be_as_good(best)]
+    if any(one.is_cut for one in left):  # then an equal beginning proves nothing
+        left = [one._replace(is_exact=False) for one in left]
     tie = max(one.tie for one in left)
     left = [one for one in left if one.tie == tie]
     if found.is_refused and _are_equal(left):
         left = [max(left, key=lambda one: one.turn.created_ms)]
-    if not any(
+    if not any(one.goes_on or not one.is_cut for one in left) or not any(
         (one.is_kin and one.is_in_step) or is_plain(found, block, *one.path[block.number])
         for one in left
     ):
@@ -137,7 +152,7 @@ def _are_equal(left: list[_Explanation]) -> bool:
     some reasoning there, and the newest of them fits as well as any other.
     """
     said = {tuple((item.type, item.name, item.content) for item in one.turn.items) for one in left}
-    return len(said) == 1 and all(is_same_history for *_, is_same_history in (o.tie for o in left))
+    return len(said) == 1 and all(one.is_exact for one in left)
 
 
 def _explanation(found: Alignment, block: Block, option: _Option) -> _Explanation:
@@ -148,11 +163,16 @@ def _explanation(found: Alignment, block: Block, option: _Option) -> _Explanatio
         path[other.number] = (ancestor, its)
     kin = found.kin(block, turn)
     shift = block.depth - theirs.depth
+    has_hint, has_frame = found.tie(block, turn)
     return _Explanation(
         is_kin=kin is not None,
         is_in_step=kin is None or found.shift(block, kin) == shift,
         reach=(len(pairs), heard, len(pairs) == len(turn.items) or _is_open(found, block)),
-        tie=(*found.tie(block, turn), theirs.whole == found.evidence.whole(block)),
+        has_hint=has_hint,
+        goes_on=_goes_on(found, block, turn),
+        is_exact=theirs.whole == found.evidence.whole(block),
+        has_frame=has_frame,
+        is_cut=0 < block.depth < turn.context.depth,
         turn=turn,
         path=path,
     )
@@ -223,11 +243,26 @@ def _is_seconded(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bo
 def _goes_on_elsewhere(found: Alignment, block: Block, turn: Turn) -> bool:
     """Return whether a turn was only followed by other messages of the client than a block is."""
     children = found.children.get(turn.id, ())
+    return bool(children) and not any(_is_followed(found, block, child) for child in children)
+
+
+def _goes_on(found: Alignment, block: Block, turn: Turn) -> bool:
+    """Return whether the model's items after a block, if there are any, may be a turn's child."""
+    if block.number + 1 == len(found.blocks):
+        return True
+    said = found.contents(found.blocks[block.number + 1])
+    return any(
+        _is_followed(found, block, child) or any(item.content in said for item in child.items)
+        for child in found.children.get(turn.id, ())
+    )
+
+
+def _is_followed(found: Alignment, block: Block, child: Turn) -> bool:
+    """Return whether the message after a block is one before a child, or the child has a block."""
     said = [each[:LINK_BYTES] for each in found.request.said[block.depth : block.depth + 1]]
-    return bool(children) and not any(
-        found.is_given(child) or said == [child.context.tail[at : at + LINK_BYTES]]
-        for child in children
-        for at in range(0, len(child.context.tail), LINK_BYTES)
+    tail = child.context.tail
+    return found.is_given(child) or any(
+        said == [tail[at : at + LINK_BYTES]] for at in range(0, len(tail), LINK_BYTES)
     )
 
 
@@ -275,9 +310,9 @@ def _is_verbatim(found: Alignment, block: Block) -> bool:
 
 
 def _differ(ours: bytes, theirs: bytes) -> bool:
-    """Return whether each of two runs has a trace that the other lacks."""
+    """Return whether the block's run has a trace that the turn's lacks, and vice versa if any."""
     one, two = (
         {run[at : at + TRACE_BYTES] for at in range(0, len(run), TRACE_BYTES)}
         for run in (ours, theirs)
     )
-    return bool(one - two) and bool(two - one)
+    return bool(one - two) and (bool(two - one) or not two)
