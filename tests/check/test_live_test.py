@@ -229,6 +229,21 @@ async def test_a_path_that_is_not_served_names_the_other_dialect(settings: Setti
     )
 
 
+async def test_a_model_that_needs_the_other_api_is_named(settings: Settings) -> None:
+    """OpenAI's reasoning models refuse tools in Chat Completions; the flag proves the other."""
+    message = (
+        f"Function tools with reasoning_effort are not supported for {MODEL} in "
+        "/v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort "
+        "to 'none'."
+    )
+    async with ChatStandIn("lenient") as standin:
+        standin.refuse_next(ApiRefusal(400, {"error": {"message": message}}))
+        (line,) = await proven(settings, standin)
+    assert line.endswith(
+        "It reasons with tools on /responses only: --dialect responses proves that"
+    )
+
+
 async def test_the_check_proves_the_dialect_that_is_asked_for(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:

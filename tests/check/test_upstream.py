@@ -67,11 +67,11 @@ async def test_says_what_the_upstream_answered(
 
 # (statuses of the three paths; 0: it closes the connection; what is said)
 PATHS = [
-    ((400, 422, 404), "ok: /responses is replayed (profile {one}); /chat/completions is replayed (profile {two}); /messages is not served (404)"),  # noqa: E501
-    ((404, 400, 400), "ok: /responses is not served (404); /chat/completions is replayed (profile {two}); /messages is replayed (profile {three})"),  # noqa: E501
-    ((401, 405, 405), "ok: /responses is replayed (profile {one}); /chat/completions is not served (405); /messages is not served (405)"),  # noqa: E501
-    ((404, 404, 404), "warning: /responses is not served (404); /chat/completions is not served (404); /messages is not served (404); is the path of upstream_url right?"),  # noqa: E501
-    ((0, 500, 401), "ok: /responses is not served (no response); /chat/completions is replayed (profile {two}); /messages is replayed (profile {three})"),  # noqa: E501
+    ((400, 422, 404), "ok: /responses is replayed (profile {one}); /chat/completions is replayed (profile {two}); /messages is not served (404){wall}"),  # noqa: E501
+    ((404, 400, 400), "ok: /responses is not served (404); /chat/completions is replayed (profile {two}); /messages is replayed (profile {three}){wall}"),  # noqa: E501
+    ((401, 405, 405), "ok: /responses is replayed (profile {one}); /chat/completions is not served (405); /messages is not served (405){wall}"),  # noqa: E501
+    ((404, 404, 404), "warning: /responses is not served (404); /chat/completions is not served (404); /messages is not served (404){wall}; is the path of upstream_url right?"),  # noqa: E501
+    ((0, 500, 401), "ok: /responses is not served (no response); /chat/completions is replayed (profile {two}); /messages is replayed (profile {three}){wall}"),  # noqa: E501
 ]  # fmt: skip
 
 
@@ -114,7 +114,9 @@ async def test_says_which_paths_are_replayed(
 
     profile = key.partition("_")[0].lower()
     found = await upstream(url, {key: KEY}, upstream_profile=profile)
-    assert found[-1] == want.format(one=names[0], two=names[1], three=names[2])
+    is_openai = names[0] == "openai"
+    wall = "; its newer models reason with tools on /responses only" if is_openai else ""
+    assert found[-1] == want.format(one=names[0], two=names[1], three=names[2], wall=wall)
     assert asked == [(path, f"Bearer {KEY}", b"{}") for path in asking]
 
 

@@ -6,7 +6,11 @@ from typing import get_args
 
 import pytest
 from reasoning_replay.adapters.telemetry.log import FIELD_NAMES
-from reasoning_replay.core.dialects.path_faults import PathFault, path_fault
+from reasoning_replay.core.dialects.path_faults import (
+    PathFault,
+    fault_in_refusal,
+    path_fault,
+)
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ErrorCause, RequestState, Route
@@ -95,6 +99,8 @@ def test_every_mistake_in_a_base_url_is_explained() -> None:
     }
 
     assert sorted(rows) == sorted(PathFault)
+    refused = rows.pop(PathFault.NEEDS_RESPONSES)[1].strip("`")
+    assert fault_in_refusal(refused.encode()) is PathFault.NEEDS_RESPONSES
     for word, row in rows.items():
         example = row[1].split("`")[1]
         assert path_fault(example, "" if "no path" in row[1] else "/v1") == word

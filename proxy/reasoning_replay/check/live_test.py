@@ -11,6 +11,7 @@ from reasoning_replay.check.conversations import CONVERSATIONS, Conversation, It
 from reasoning_replay.check.report import Finding
 from reasoning_replay.check.upstream import NOT_SERVED, ApiKey
 from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.path_faults import PathFault
 from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
@@ -139,7 +140,9 @@ def _went_on(reply: Reply) -> list[Item]:
 def _of_first(turn: TurnResult, model: str, wire: Conversation) -> Finding:
     if not turn.is_answer:
         words = f"the first turn {turn.refused()}: may this key use the model {model}?"
-        if turn.status in NOT_SERVED:
+        if f"wrong_path={PathFault.NEEDS_RESPONSES}" in turn.mark:
+            words += " It reasons with tools on /responses only: --dialect responses proves that"
+        elif turn.status in NOT_SERVED:
             others = [
                 f"--dialect {name} proves {other.path}"
                 for name, other in CONVERSATIONS.items()

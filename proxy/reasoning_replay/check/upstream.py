@@ -225,6 +225,8 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
             words.append(f"{path} is not served ({status or 'no response'})")
         else:
             words.append(f"{path} is replayed (profile {chosen.name})")
+    if not known.responses.has_chat_tools:
+        words.append("its newer models reason with tools on /responses only")
     is_any = any("replayed" in one for one in words)
     if not is_any:
         words.append("is the path of upstream_url right?")

@@ -219,7 +219,8 @@ class Exchange:
         error, error_detail: Why the upstream failed: an ErrorCause, and the place with the reason;
             "" for other outcomes.
         client: IP address of the peer; "" if unknown.
-        wrong_path: Likely mistake in a base URL, a PathFault; "" if the path is right.
+        wrong_path: Likely mistake in a base URL or in the choice of the API, a PathFault; "" if the
+            path is right.
         received_bytes, sent_bytes: Size of the bodies from the client and to it.
         upstream_request_id: The upstream's id of the request; "" if it sent none.
         trace_id: Id of its trace; "" without tracing.

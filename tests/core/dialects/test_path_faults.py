@@ -1,9 +1,15 @@
-"""Path faults: a path that was not found names the mistake in a base URL."""
+"""Path faults: a path that was not found, or a refusal, names the mistake in a base URL."""
+
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.path_faults import PathFault, path_fault
+from reasoning_replay.core.dialects.path_faults import (
+    PathFault,
+    fault_in_refusal,
+    path_fault,
+)
 
 PATH = st.lists(
     st.sampled_from(["v1", "responses", "chat", "completions", "models", "resp_1", "openai", ""]),
@@ -51,3 +57,34 @@ def test_a_right_base_url_is_never_blamed(path: str) -> None:
     endpoints = path.count("/responses") + path.count("/chat/completions")
 
     assert path_fault(path, "/v1") is None or not is_right or endpoints > 1
+
+
+# Texts of OpenAI: pipecat-ai/pipecat#4043, GoogleChromeLabs/webmcp-tools#417, n8n-io/n8n#18352.
+TOOLS = (
+    "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions."
+)
+WALLS = [
+    f"{TOOLS} Please use /v1/responses instead.",
+    f"{TOOLS} To use function tools, use /v1/responses or set reasoning_effort to 'none'.",
+    "This model is only supported in v1/responses and not in v1/chat/completions.",
+]
+
+
+@pytest.mark.parametrize("message", WALLS)
+def test_a_refusal_names_the_api_that_the_model_needs(message: str) -> None:
+    """Also through a gateway that puts words of its own around the text."""
+    error = {"message": f"400 {message} (tid: 1)", "param": "reasoning_effort"}
+    assert fault_in_refusal(json.dumps({"error": error}).encode()) is PathFault.NEEDS_RESPONSES
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This is not a chat model and thus not supported in the v1/chat/completions endpoint.",
+        "'temperature' is not supported for gpt-5.4 in /v1/chat/completions.",
+        "",
+    ],
+)
+def test_any_other_refusal_names_none(message: str) -> None:
+    """What another API would do is not guessed."""
+    assert fault_in_refusal(json.dumps({"error": {"message": message}}).encode()) is None

@@ -18,6 +18,7 @@ from tests.web.world import world
 
 Logged = pytest.CaptureFixture[str]
 KEY = "Authorization: Bearer sk-a"
+CHAT = b'{"model":"gpt-5.6","messages":[{"role":"user","content":"Hello"}]}'
 NOT_FOUND = b'{"error":{"message":"Invalid URL (POST /responses)"}}'
 
 
@@ -51,6 +52,39 @@ async def test_a_wrong_base_url_is_explained(
     assert "/v1" in warning["hint"]
     assert exchange["wrong_path"] == word
     assert warning["request_id"] == exchange["request_id"] == got.head.request_id
+
+
+TOOLS = (
+    b'{"error":{"message":"Function tools with reasoning_effort are not supported for gpt-5.6 in '
+    b"/v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to "
+    b'\'none\'.","type":"invalid_request_error","param":"reasoning_effort","code":null}}'
+)
+NO_CHAT = (
+    b'{"error":{"message":"This model is only supported in v1/responses and not in '
+    b'v1/chat/completions.","type":"invalid_request_error","param":"model","code":null}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"), [(TOOLS, "400 Bad Request"), (NO_CHAT, "404 Not Found")]
+)
+async def test_a_model_that_needs_the_other_api_is_explained(
+    refusal: bytes, status: str, capsys: Logged
+) -> None:
+    """The refusal goes to the client once; header, log line and one warning name the way out."""
+    async with world() as w:
+        w.upstream.otherwise = whole(refusal, status=status)
+        for _ in range(2):
+            got = await w.ask(request("POST", "/v1/chat/completions", KEY, body=CHAT))
+            assert (str(got.status), got.body) == (status[:3], refusal)
+            assert got.mark == "injected=0, wrong_path=needs_responses"
+        assert len(w.upstream.received) == 2
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (warning,) = [line for line in lines if line["event"] == "wrong_path"]
+    assert (warning["reason"], warning["status"]) == ("needs_responses", got.status)
+    assert "Responses API" in warning["hint"]
+    exchanges = [line for line in lines if line["event"] == "exchange"]
+    assert [line["wrong_path"] for line in exchanges] == ["needs_responses"] * 2
 
 
 @pytest.mark.parametrize(

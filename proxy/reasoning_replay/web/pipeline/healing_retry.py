@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
 from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.path_faults import fault_in_refusal
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
@@ -232,6 +233,7 @@ class Healer:
             with contextlib.suppress(Undecodable):
                 plain = decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read)
                 exchange.answer.refusal = self._replay.dialect.error_names(plain)
+                exchange.wrong_path = fault_in_refusal(plain) or ""
                 return self._understood(status, plain)
             return self._understood(status, b"")
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)

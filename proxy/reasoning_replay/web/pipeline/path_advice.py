@@ -1,5 +1,5 @@
 """
-Path advice: what the log says of requests that miss the proxy or the upstream by their path.
+Path advice: what the log says of requests that miss the proxy, the upstream or a model's own API.
 
 The response stays the upstream's own, so the log and the `x-reasoning-replay` header explain it.
 """
@@ -30,6 +30,8 @@ _HINTS = {
     "it in /v1, the client adds the rest",
     PathFault.UPSTREAM_LACKS_V1: "upstream_url has no path, and most APIs are at /v1: is /v1 "
     "missing?",
+    PathFault.NEEDS_RESPONSES: "this model reasons with tools on /responses only, and the proxy "
+    "does not translate: switch the client to the Responses API, with the same base URL",
 }
 
 
@@ -55,7 +57,14 @@ class PathAdvice:
         self._warned_s = -WARNING_EVERY_S
 
     def note(self, exchange: Exchange, path: str, status: int) -> None:
-        """Note a mistake in `exchange`, and log it; `status` is that of the upstream's response."""
+        """
+        Note a mistake in `exchange`, and log it.
+
+        Args:
+            exchange: Has the mistake already if the upstream's refusal named it.
+            path: Path of the client's request.
+            status: Status of the upstream's response.
+        """
         if exchange.route in self._untold:
             self._untold.remove(exchange.route)
             self._log.info(
@@ -65,12 +74,11 @@ class PathAdvice:
                 hint=f"requests on this route pass through; reasoning is injected on "
                 f"{', '.join(REPLAYED_PATHS)}",
             )
-        if status not in _NOT_FOUND:
+        fault = exchange.wrong_path  # as far as the refusal names one
+        if not fault and status in _NOT_FOUND:
+            fault = exchange.wrong_path = path_fault(path, self._upstream_path) or ""
+        if not fault:
             return
-        fault = path_fault(path, self._upstream_path)
-        if fault is None:
-            return
-        exchange.wrong_path = fault
         now_s = self._clock()
         if now_s - self._warned_s >= WARNING_EVERY_S:
             self._warned_s = now_s
@@ -80,5 +88,5 @@ class PathAdvice:
                 route=exchange.route,
                 status=status,
                 reason=fault,
-                hint=_HINTS[fault],
+                hint=_HINTS[PathFault(fault)],
             )

@@ -48,6 +48,7 @@ class Profile(Upstream):
         keeps_items: Whether it can store items at all. If not, a bare id means nothing to it,
             whatever the request's `store` is.
         takes_phase: Whether a message may get its `phase` back, if upstream emitted it with one.
+        has_chat_tools: Whether all its models may call tools in Chat Completions as well.
         blob: Shape of its `encrypted_content`.
     """
 
@@ -57,6 +58,7 @@ class Profile(Upstream):
     takes_include: bool = True
     keeps_items: bool = True
     takes_phase: bool = True
+    has_chat_tools: bool = True
     blob: re.Pattern[str] = _ANY
 
     @property
@@ -80,8 +82,10 @@ _ALL = (
         name="openai",
         provider="openai",
         source="pydantic-ai cassette test_openai_responses_thinking_with_modified_history (a pair "
-        "is checked by its ids); Vercel AI SDK packages/openai/src/responses; openai/codex#8128",
+        "is checked by its ids); Vercel AI SDK packages/openai/src/responses; openai/codex#8128; "
+        "litellm#34569 (reasoning models refuse tools in Chat Completions)",
         hosts=("api.openai.com", "*.api.openai.com"),
+        has_chat_tools=False,
         blob=_FERNET,
         base_path="/v1",
     ),

@@ -46,6 +46,7 @@ const WRONG_PATH = {
   double_v1: "the path begins with /v1 twice",
   endpoint: "the base URL of the client ends in an endpoint, such as /responses",
   upstream_lacks_v1: "upstream_url has no path, and most APIs are at /v1",
+  needs_responses: "this model reasons with tools on /responses only",
 };
 const ENDED = {
   refused: "refused by upstream", upstream_error: "upstream error", cut_off: "cut off",
