@@ -18,14 +18,15 @@ from tests.standin.chat.messages import CALL_MEMBERS, MESSAGE_MEMBERS
 
 __all__ = ["CHAT_TOOLS", "ChatAgent", "ChatKeeps"]
 
-ChatKeeps = Literal["everything", "declared", "respelled", "renamed", "emptied", "torn"]
+ChatKeeps = Literal["everything", "declared", "respelled", "renamed", "emptied", "torn", "turned"]
 """
 What the client sends again of an answer.
 
 All of it; the members that the SDK declares; or these in other words: "" for a null content,
 arguments serialised again, and ids of its own. Or all of it, but with the reasoning as text under
 another name, as LiteLLM, Cline and OpenAI Agents do it; or with empty values in its place; or with
-a piece of it, as libraries keep that do not join a member that they do not know.
+a piece of it, as libraries keep that do not join a member that they do not know. Or none of it,
+with parallel calls in another order, and a text where there was none.
 """
 
 CHAT_TOOLS: list[Message] = [
@@ -130,6 +131,15 @@ def _renamed(answer: Message) -> Message:
     return bare | ({"reasoning_content": text} if text else {})
 
 
+def _turned(answer: Message) -> Message:
+    """Return a message with its calls in another order, and a text of the client's own."""
+    bare = _without_reasoning(answer)
+    if "tool_calls" in bare:
+        bare["tool_calls"] = bare["tool_calls"][::-1]
+        bare["content"] = bare.get("content") or "(no content)"
+    return bare
+
+
 def _emptied(answer: Message) -> Message:
     """Return a message with an empty value in place of each member with reasoning."""
     bare = _without_reasoning(answer)
@@ -167,6 +177,7 @@ _CHANGES: dict[str, Callable[[Message], Message]] = {
     "renamed": _renamed,
     "emptied": _emptied,
     "torn": _torn,
+    "turned": _turned,
 }
 
 

@@ -149,6 +149,20 @@ async def test_a_client_may_keep_another_member_an_empty_one_or_a_piece(
     assert_all_there(standin, agent.steps)
 
 
+@in_pairs(family=["deepseek", "lenient", "groq"], loop=["one_call", "parallel", "chain"], way=WAYS)
+async def test_calls_may_have_another_order_and_a_text_beside_them(
+    family: FamilyName, loop: Any, way: Way
+) -> None:
+    """Random ids say which calls they are; upstream gets what led to them."""
+    standin = ChatStandIn(family, loop=loop)
+    async with (
+        reached(standin, "proxied") as base_url,
+        ChatAgent(base_url, standin.family.model, way, "turned") as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    assert_all_there(standin, agent.steps)
+
+
 async def test_reasoning_that_names_its_call_needs_the_id() -> None:
     """Encrypted details that name another id than the call's would be refused as well."""
     standin = ChatStandIn(BY_ID, loop="one_call")

@@ -166,6 +166,19 @@ async def inspected(w: World) -> list[dict[str, object]]:
     return [json.loads(one)["exchange"] for one in w.app.recorder.recent()]
 
 
+async def test_parallel_calls_may_be_split_and_re_ordered() -> None:
+    """The ids are random, so the order says nothing: the text goes to the first message, once."""
+    second = CALL | {"id": "call_Qw8nR4yU6cJm1TsX"}
+    last = RESULT | {"tool_call_id": second["id"]}
+    parts = [SAID | {"tool_calls": [one]} for one in (second, CALL)]
+    async with world() as w:
+        w.upstream.answers(answer(**THOUGHT, tool_calls=[CALL, second]), DONE)
+        await chat(w, ASK)
+        got = await chat(w, ASK, parts[0], last, parts[1], RESULT)
+        assert got.mark == "injected=1"
+        assert messages(w) == [ASK, parts[0] | THOUGHT, last, parts[1], RESULT]
+
+
 async def test_shadow_mode_changes_no_request() -> None:
     """The decision is counted, and the client's bytes go out."""
     async with world(mode="shadow") as w:

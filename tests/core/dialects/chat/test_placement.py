@@ -12,6 +12,7 @@ from tests.core.dialects.chat.streams import answer, call, details, stream
 ASK = user("What is the weather in Paris, and in Tokyo?")
 ONE, TWO = "call_8hJd02kQpZ71", "call_Zz81mQpr0s3t"
 SIGNED = {"google": {"thought_signature": "Eg=="}}
+HM = {"reasoning_content": "Hm"}
 TEXT = "I look both of them up, one after the other."
 
 
@@ -289,15 +290,15 @@ def test_what_cannot_be_compared_counts_as_present() -> None:
     chats.learn([user("Hi")], assistant("Hello there."))
     message = chats.learn([ASK], assistant(tool_calls=calls(), reasoning_content="Hm"))
     own = {"reasoning_content": "Mine."}
-    swapped = {"tool_calls": calls()[::-1]}
+    more = {"tool_calls": [*calls(), call("add")]}
 
     assert chats.outcomes([user("Hi"), assistant("Hello there.", **own)]) == {"present": 1}
     assert chats.outcomes([user("Else"), assistant("Never said.", **own)]) == {"present": 1}
-    assert chats.outcomes([ASK, message | swapped, *outputs()]) == {"present": 1}
+    assert chats.outcomes([ASK, message | more, *outputs()]) == {"present": 1}
 
 
 CHANGED = [
-    pytest.param({"tool_calls": calls()[::-1]}, {"guarded_form": 1}, id="re-ordered"),
+    pytest.param({"tool_calls": calls()[::-1]}, {"injected": 1}, id="re-ordered"),
     pytest.param({"content": "Else."}, {"injected": 1}, id="other-text-but-certain-calls"),
     pytest.param({"tool_calls": [*calls(), call("add")]}, {"guarded_form": 1}, id="call-added"),
     pytest.param({"content": None}, {"injected": 1}, id="text-left-out"),
@@ -310,24 +311,83 @@ CHANGED = [
 def test_a_message_must_be_that_of_one_turn(
     change: dict[str, Any], outcomes: dict[str, int]
 ) -> None:
-    """All its items come from the turn, in its order; some may be left out."""
+    """All its calls come from the turn; some may be left out, and random ids know no order."""
     chats = Chats()
     message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), reasoning_content="Hm"))
 
     assert chats.outcomes([ASK, stripped(message) | change, *outputs()]) == outcomes
 
 
-def test_a_turn_in_two_messages_gets_nothing() -> None:
-    """The member belongs to one message, and the client made two."""
-    chats = Chats()
-    message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), reasoning_content="Hm"))
-    made = stripped(message)["tool_calls"]
-    apart = [assistant(TEXT), assistant(tool_calls=made)]
-    split = [assistant(TEXT, tool_calls=made[:1]), outputs()[0], assistant(tool_calls=made[1:])]
+def halves(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a history in which the client made two messages of one, each with one call."""
+    first, second = (assistant(None, tool_calls=[each]) for each in stripped(message)["tool_calls"])
+    return [ASK, first | {"content": message["content"]}, outputs()[0], second, outputs()[1]]
 
-    for sent in ([ASK, *apart, *outputs()], [ASK, *split, outputs()[1]]):
-        assert chats.send(sent) == sent
-        assert chats.outcomes(sent) == {"guarded_form": 2}
+
+@pytest.mark.parametrize(("profile", "again"), [("generic", {}), ("deepseek", HM)])
+def test_a_turn_that_was_split_gets_its_text_in_the_first_message(
+    profile: str, again: dict[str, Any]
+) -> None:
+    """Or in each, where upstream demands it; the signature of a call goes with the call."""
+    chats = Chats(settings_of(PROFILES[profile]))
+    signed = [each | {"extra_content": SIGNED} for each in calls()]
+    message = chats.learn([ASK], assistant(TEXT, tool_calls=signed, **HM))
+    apart = [ASK, assistant(TEXT), assistant(None, tool_calls=calls()[::-1]), *outputs()]
+
+    (_, first, _, second, _) = chats.send(halves(message))
+    (_, alone, rest, *_) = chats.send(apart)
+
+    assert first == assistant(TEXT, tool_calls=signed[:1], **HM)
+    assert second == assistant(None, tool_calls=signed[1:], **again)
+    assert alone == assistant(TEXT, **HM)
+    assert rest == assistant(None, tool_calls=signed[::-1], **again)
+
+
+def test_a_text_that_the_client_kept_in_another_part_is_not_sent_twice() -> None:
+    """The client put it into the second message of a turn that it split."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), **HM))
+    sent = halves(message)
+    sent[3] |= HM
+
+    assert chats.send(sent) == sent
+    assert chats.outcomes(sent) == {"present": 1}
+
+
+@pytest.mark.parametrize(
+    ("ids", "members"),
+    [(("call_0", "call_1"), HM), ((ONE, TWO), {"reasoning_opaque": "Eg=="})],
+    ids=["counted-ids", "signed-message"],
+)
+def test_a_turn_that_was_split_or_re_ordered_gets_no_more(
+    ids: tuple[str, str], members: dict[str, Any]
+) -> None:
+    """Counted ids are not certain, and a signature of the whole message has one place only."""
+    chats = Chats()
+    made = [each | {"id": call_id} for each, call_id in zip(calls(), ids, strict=True)]
+    message = chats.learn([ASK], assistant(TEXT, tool_calls=made, **members))
+    results = [tool("sunny", ids[0]), tool("rainy", ids[1])]
+    first, second = (assistant(None, tool_calls=[each]) for each in made)
+    split = [ASK, first, results[0], second, results[1]]
+    turned = [ASK, stripped(message) | {"tool_calls": stripped(message)["tool_calls"][::-1]}]
+
+    assert chats.outcomes(split) == {"guarded_form": 2}
+    assert "injected" not in chats.outcomes([*turned, *results])
+
+
+PLACEHOLDER = "[System: Empty message content sanitised to satisfy protocol]"
+
+
+def test_a_placeholder_beside_all_calls_withholds_nothing() -> None:
+    """The client added a text to a message without any; the calls are certain."""
+    chats = Chats()
+    emitted = {"reasoning_content": "Hm", "reasoning_opaque": "Eg=="}
+    chats.learn([ASK], assistant(tool_calls=calls(), **emitted))
+    sent = [ASK, assistant(PLACEHOLDER, tool_calls=calls()), *outputs()]
+
+    assert chats.send(sent)[1] == sent[1] | emitted
+    sent[1] = assistant(PLACEHOLDER, tool_calls=calls()[1:])
+    assert chats.outcomes(sent) == {"guarded_form": 2}
 
 
 def test_two_turns_in_one_message_get_nothing() -> None:

@@ -5,6 +5,9 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 
 - A message gets the reasoning of a turn if all its items come from that turn, in its order, and no
   other message holds items of it. Members of a tool call go to that call only.
+- Calls that are known by random ids may have another order, or be split over messages: then the
+  first message gets what is plain text, or each of them where upstream demands it. A text that the
+  client adds to all calls of a turn changes nothing.
 - What the client replays is compared member by member: upstream wants back what it emitted, under
   the name that it emitted. Members of other names are the client's and stay.
 - A message with another value in a member than upstream emitted is left alone, unless upstream
@@ -14,12 +17,11 @@ Placement: decides which reasoning the messages of a request lack, and injects i
   one that is only a piece of what was emitted.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from reasoning_replay.core.dialects.chat.items import ChatItem
+from reasoning_replay.core.dialects.chat.items import CALL, ChatItem
 from reasoning_replay.core.dialects.chat.members import (
     DETAILS,
     EMPTY_TEXT,
@@ -33,6 +35,7 @@ from reasoning_replay.core.dialects.chat.members import (
 from reasoning_replay.core.dialects.chat.messages import ChatMessage
 from reasoning_replay.core.dialects.chat.profiles import Policy
 from reasoning_replay.core.dialects.chat.request import ChatRequest
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
@@ -69,21 +72,19 @@ class _Group(msgspec.Struct, gc=False):
 
     Attributes:
         places: Indices into `ChatRequest.places`, in ascending order.
-        matches: The captured items of the places that are matched.
+        matches: The captured items of the places that are matched, by place.
         turns: The turns that they come from, by id.
     """
 
     message: ChatMessage
     places: list[int]
-    matches: list[Match]
+    matches: dict[int, Match]
     turns: dict[bytes, Turn]
 
     @property
-    def is_of_one_turn(self) -> bool:
-        """Whether all its items come from one turn, in its order."""
-        if len(self.matches) < len(self.places) or len(self.turns) != 1:
-            return False
-        order = [match.k for match in self.matches]
+    def is_in_order(self) -> bool:
+        """Whether its matched items are in the order of their turn."""
+        order = [match.k for match in self.matches.values()]
         return order == sorted(order)
 
 
@@ -96,18 +97,21 @@ class _Planner:
         self._is_off = request.is_switched_off
         self._edits: list[Edit] = []
         self._notes: list[PlanNote] = []
+        self._holders: dict[bytes, list[_Group]] = {}  # the messages with items of each turn
         self._round_start = _start_of_round(request) if policy.is_current_only else 0
 
     def run(self) -> Plan:
         groups = self._groups()
-        holders = Counter(turn for group in groups for turn in group.turns)
+        for group in groups:
+            for turn in group.turns:
+                self._holders.setdefault(turn, []).append(group)
         is_run = False  # whether the last message was noted as a part of a run of unknown ones
         last = -2
         for group in groups:
             is_run = is_run and last == group.places[0] - 1
             last = group.places[-1]
             if group.turns:
-                self._decide(group, holders)
+                self._decide(group)
             elif not self._note_replayed(group):
                 is_run = self._note_unknown(group, is_run=is_run)
         return Plan(tuple(self._edits), outcomes_of(self._notes), tuple(self._notes))
@@ -121,11 +125,11 @@ class _Planner:
             message = self._item(index).message
             if message is not last:
                 last = message
-                groups.append(_Group(message, [], [], {}))
+                groups.append(_Group(message, [], {}, {}))
             group = groups[-1]
             group.places.append(index)
             if (match := matches.get(index)) is not None:
-                group.matches.append(match)
+                group.matches[index] = match
                 group.turns[match.turn.id] = match.turn
         return groups
 
@@ -144,11 +148,11 @@ class _Planner:
             self._notes.append(PlanNote(group.places[0], Outcome.MISSED))
         return True
 
-    def _decide(self, group: _Group, holders: Counter[bytes]) -> None:
+    def _decide(self, group: _Group) -> None:
         """Inject the reasoning of a turn into its message, or note why not."""
         first = group.places[0]
-        turn = group.matches[0].turn
-        if not group.is_of_one_turn or holders[turn.id] > 1:
+        turn = next(iter(group.turns.values()))
+        if not self._is_of_turn(group, turn):
             if self._note_replayed(group):
                 return
             count = sum(len(item.run) for turn in group.turns.values() for item in turn.items)
@@ -177,12 +181,48 @@ class _Planner:
             for part in run
         ]
 
+    def _is_of_turn(self, group: _Group, turn: Turn) -> bool:
+        """Return whether a message is one of a turn, as far as the place of its members goes."""
+        holders = self._holders[turn.id]
+        if any(len(each.turns) > 1 for each in holders):
+            return False
+        is_alone = len(holders) == 1 and group.is_in_order
+        if is_alone and len(group.matches) == len(group.places):
+            return True
+        others = [self._item(index) for index in group.places if index not in group.matches]
+        if others and not (all(map(self._is_own_text, others)) and _has_all_calls(group, turn)):
+            return False
+        is_plain = not any(part.has_blob and not is_of_call(part) for part in turn.items[0].run)
+        return (is_alone or is_plain) and all(map(self._has_certain_calls, holders))
+
+    def _is_own_text(self, item: ChatItem) -> bool:
+        """Return whether an item is a text that the client made, and not one of another turn."""
+        matches = self._matched.matches.values()
+        return item.type != CALL and all(item.content != each.emitted.content for each in matches)
+
+    def _has_certain_calls(self, group: _Group) -> bool:
+        """Return whether the calls of a message are known by random ids."""
+        both = ((self._item(index), match.emitted) for index, match in group.matches.items())
+        return all(
+            item.call_id == emitted.call_id and is_distinctive(item.call_id, item.name)
+            for item, emitted in both
+            if emitted.type == CALL
+        )
+
+    def _leads(self, group: _Group, turn: Turn) -> bool:
+        """Return whether a message gets the members of its turn that belong to no call."""
+        first, *others = self._holders[turn.id]
+        if self._policy.demands_all:
+            return True
+        return group is first and not any(other.message.replayed for other in others)
+
     def _due(self, group: _Group, turn: Turn) -> list[tuple[int, list[Reasoning]]]:
         """Return the members that are lacking, each run with the place of its message or call."""
         first, head = group.places[0], turn.items[0]
         withheld = int(head.withheld)
-        runs = [(first, [part for part in head.run if not is_of_call(part)])]
-        for index, match in zip(group.places, group.matches, strict=True):
+        leading = head.run if self._leads(group, turn) else ()
+        runs = [(first, [part for part in leading if not is_of_call(part)])]
+        for index, match in group.matches.items():
             withheld += match.k > 0 and match.emitted.withheld
             runs.append((index, [part for part in match.emitted.run if is_of_call(part)]))
         sent = {(index, part.id): self._sent(index, part) for index, run in runs for part in run}
@@ -285,6 +325,11 @@ class _Planner:
     def _note(self, index: int, outcome: Outcome, count: int) -> None:
         if count:
             self._notes.append(PlanNote(index, outcome, count))
+
+
+def _has_all_calls(group: _Group, turn: Turn) -> bool:
+    matched = [match.k for match in group.matches.values() if match.emitted.type == CALL]
+    return len(matched) == sum(item.type == CALL for item in turn.items) > 0
 
 
 def _edits(start: int, members: dict[str, Member], run: Iterable[Reasoning]) -> list[Edit]:
