@@ -124,6 +124,20 @@ async def test_another_text_before_the_calls(first: bytes, path: str, model: str
             assert messages(w)[1]["content"] == [THOUGHT, *blocks]
 
 
+@pytest.mark.parametrize("model", [MODEL, BOUND])
+async def test_reasoning_after_the_last_call(model: str) -> None:
+    """It led to nothing, so it is not kept; what led to the call goes before it, now and later."""
+    late = THOUGHT | {"thinking": "", "signature": "ErUBCkYIBx=="}
+    last, go = {"role": "assistant", "content": [TEXT]}, {"role": "user", "content": "And now?"}
+    async with world(upstream_profile="anthropic") as w:
+        w.upstream.answers(answer(*BLOCKS, late), answer(late, TEXT), DONE)
+        await send(w, ASK, model=model)
+        assert (await send(w, *LOST, model=model)).mark == "injected=1"
+        assert messages(w) == WHOLE
+        assert (await send(w, *LOST, last, go, model=model)).mark == "injected=2"
+        assert messages(w) == [*WHOLE, {"role": "assistant", "content": [late, TEXT]}, go]
+
+
 async def test_a_text_becomes_a_list_only_to_carry_a_block() -> None:
     """A string is the same as one block of text; without an injection it stays a string."""
     said = {"role": "assistant", "content": TEXT["text"]}

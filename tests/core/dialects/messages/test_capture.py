@@ -100,7 +100,6 @@ def test_the_reasoning_of_an_incomplete_response_is_withheld(reason: str) -> Non
 @pytest.mark.parametrize(
     "blocks",
     [
-        [THOUGHT, text("Hm"), thought("late", "El==")],
         [b'{"type":"thinking","thinking":"a","thinking":"b"}', text("Hm")],
         [b'{"type":"thinking","thinking":"\\ud83d","signature":"Eg=="}', text("Hm")],
         [b'{"type":"thinking","thinking":5,"signature":"Eg=="}', text("Hm")],
@@ -108,7 +107,7 @@ def test_the_reasoning_of_an_incomplete_response_is_withheld(reason: str) -> Non
     ],
 )
 def test_a_message_gets_all_its_reasoning_or_none(blocks: list[Any]) -> None:
-    """A block that cannot be injected, or that led to nothing, withholds the others as well."""
+    """A block that cannot be injected withholds the others as well."""
     raw = [b if isinstance(b, bytes) else json.dumps(b).encode() for b in blocks]
     body = b'{"content":[%b],"stop_reason":"end_turn"}' % b",".join(raw)
     assert shape(whole_turn_of(body)) == [("message", [], True)]
@@ -299,10 +298,21 @@ def test_the_models_are_known_as_they_are_named() -> None:
     assert whole_turn_of(answer(text("Hi"), model=None)).models == (MODEL,)
 
 
+LATE = thought("late", "El==")
+
+
+@pytest.mark.parametrize("blocks", [[call("a")], [text("Hm")], [text("Hm"), call("a")]])
+def test_reasoning_at_the_end_led_to_nothing(blocks: list[Block]) -> None:
+    """What is before it led to the blocks in between, and is kept."""
+    both, alone = (whole_turn_of(answer(THOUGHT, *blocks, *end)) for end in ([LATE], []))
+    assert shape(both) == shape(alone)
+    assert shape(whole_turn_of(answer(*blocks, LATE))) == shape(whole_turn_of(answer(*blocks)))
+
+
 def test_the_binding_names_the_blocks_before_the_last_run() -> None:
     """A run in the first place is bound to the prefix alone; without a prefix, nothing is bound."""
     prefix = b"p" * 16
-    first = whole_turn_of(answer(THOUGHT, text("Hm"), call("a")), binding=prefix)
+    first = whole_turn_of(answer(THOUGHT, text("Hm"), call("a"), LATE), binding=prefix)
     inner = [
         whole_turn_of(answer(THOUGHT, text(words), REDACTED, call("a")), binding=prefix)
         for words in ("Hm", "Hm ")

@@ -164,29 +164,31 @@ class _Emission:
     The blocks of one response, in order.
 
     Attributes:
-        before_last_run: The blocks that are not reasoning, before the last run of reasoning.
+        before_last_run: The blocks that are not reasoning, before the last run of reasoning that
+            led to something. A run at the end led to nothing: it is not kept, and not missed.
     """
 
     def __init__(self, blocks: Sequence[bytes]) -> None:
         self._items: list[tuple[MessagesItem, list[Reasoning | None]]] = []
         run: list[Reasoning | None] = []
         others: list[bytes] = []
-        before_last_run = 0
+        before_last_run = of_run = 0
         for raw in blocks:
             item = _readable(raw)
             if item.role is Role.REASONING:
                 if not _says_nothing(raw):
-                    before_last_run = len(others)
+                    of_run = len(others)
                     run.append(_reasoning_of(raw, item, len(others)))
                 continue
             others.append(raw)
             if item.type != MESSAGE or item.words:
                 self._items.append((item, run))
+                if run:
+                    before_last_run = of_run
                 run = []
         self.before_last_run = others[:before_last_run]
-        # After the last run, a block is needed that tells where the run belongs. A message of two
-        # models has a rule of its own for its reasoning.
-        self._is_whole = not run and all(item.type != _FALLBACK for item, _ in self._items)
+        # A message of two models has a rule of its own for its reasoning.
+        self._is_whole = all(item.type != _FALLBACK for item, _ in self._items)
 
     def items(self, *, is_cut_short: bool) -> list[Emitted]:
         """Return the items, each with its run: all of them can be injected later, or none."""
