@@ -1,6 +1,7 @@
 """Messages through the proxy: captured, injected, and kept apart from the other dialects."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -124,13 +125,70 @@ async def test_another_text_before_the_calls(first: bytes, path: str, model: str
             assert messages(w)[1]["content"] == [THOUGHT, *blocks]
 
 
+SERVED: dict[str, tuple[Json, Json]] = {
+    "mcp": (
+        {"type": "mcp_tool_use", "id": "mcptoolu_014Q35RayjACSWkSj4X2yov1", "name": "echo"}
+        | {"server_name": "s", "input": {"text": "x"}},
+        {"type": "mcp_tool_result", "is_error": False}
+        | {"content": [{"type": "text", "text": "x", "citations": None}]},
+    ),
+    "web_search": (
+        {"type": "server_tool_use", "id": "srvtoolu_01GUk7pHBFbRVEoNiViomUfx"}
+        | {"name": "web_search", "input": {"query": "x"}},
+        {"type": "web_search_tool_result"}
+        | {"content": [{"type": "web_search_result", "url": "u", "page_age": None}]},
+    ),
+    "web_fetch": (
+        {"type": "server_tool_use", "id": "srvtoolu_01GUk7pHBFbRVEoNiViomUfx"}
+        | {"name": "web_fetch", "input": {"url": "u"}},
+        {"type": "web_fetch_tool_result"}
+        | {"content": {"type": "web_fetch_result", "url": "u", "retrieved_at": None}},
+    ),
+}
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a value as a client sends it whose library leaves out null members."""
+    if isinstance(value, list):
+        return [without_nulls(each) for each in value]
+    if isinstance(value, dict):
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    return value
+
+
+@pytest.mark.parametrize("tool", SERVED)
+@pytest.mark.parametrize("model", [MODEL, BOUND])
+@pytest.mark.parametrize("change", [without_nulls, list], ids=["without-nulls", "as-it-was"])
+@pytest.mark.parametrize("make", [answer, streamed])
+async def test_tools_of_the_server(tool: str, model: str, change: Any, make: Any) -> None:
+    """Their calls and results are blocks of the model's message; a pause may end it there."""
+    call, found = SERVED[tool]
+    found = found | {"tool_use_id": call["id"]}
+    again = call | {"id": "srvtoolu_01Kc5RbMz8WqYt3NxPdLgHfJ"}
+    last = found | {"tool_use_id": again["id"]}
+    late = THOUGHT | {"thinking": "", "signature": "ErUBCkYIBx=="}
+    go = {"role": "user", "content": "And now?"}
+    async with world(upstream_profile="anthropic") as w:
+        paused = make(THOUGHT, call, found, late, TEXT, again, reason="pause_turn")
+        w.upstream.answers(paused, make(last, THOUGHT, TEXT).replace(b"msg_1", b"msg_2"), DONE)
+        await send(w, ASK, model=model)
+        first = {"role": "assistant", "content": change([call, found, TEXT, again])}
+        assert (await send(w, ASK, first, model=model)).mark == "injected=2"
+        said = change([THOUGHT, call, found, late, TEXT, again])
+        assert messages(w) == [ASK, {"role": "assistant", "content": said}]
+        second = {"role": "assistant", "content": change([last, TEXT])}
+        assert (await send(w, ASK, first, second, go, model=model)).mark == "injected=3"
+        assert messages(w)[1]["content"] == said
+        assert messages(w)[2]["content"] == change([last, THOUGHT, TEXT])
+
+
 @pytest.mark.parametrize("model", [MODEL, BOUND])
 async def test_reasoning_after_the_last_call(model: str) -> None:
     """It led to nothing, so it is not kept; what led to the call goes before it, now and later."""
     late = THOUGHT | {"thinking": "", "signature": "ErUBCkYIBx=="}
     last, go = {"role": "assistant", "content": [TEXT]}, {"role": "user", "content": "And now?"}
     async with world(upstream_profile="anthropic") as w:
-        w.upstream.answers(answer(*BLOCKS, late), answer(late, TEXT), DONE)
+        w.upstream.answers(answer(*BLOCKS, late), answer(late, TEXT, number=2), DONE)
         await send(w, ASK, model=model)
         assert (await send(w, *LOST, model=model)).mark == "injected=1"
         assert messages(w) == WHOLE

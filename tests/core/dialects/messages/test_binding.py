@@ -82,6 +82,19 @@ def test_what_is_a_part_of_the_prefix(change: dict[str, Any]) -> None:
     assert prefix(**change) != prefix()
 
 
+def test_a_null_inside_what_a_tool_of_the_server_returned() -> None:
+    """Libraries of clients leave out such members, or write them."""
+    fetched = {"type": "web_fetch_tool_result", "tool_use_id": "srvtoolu_a"}
+    page = {"type": "web_fetch_result", "content": {"type": "document", "source": {"data": None}}}
+    first, second = (
+        prefix(**edited(1, [fetched | {"content": page | null}]))
+        for null in ({}, {"retrieved_at": None})
+    )
+    assert first == second
+    other = page | {"content": {"type": "document", "source": {}}}
+    assert prefix(**edited(1, [fetched | {"content": other}])) != first
+
+
 def test_the_digest_grows_message_by_message() -> None:
     """It begins with what precedes the first message."""
     request = read_request(json.dumps(BODY).encode(), {})

@@ -19,6 +19,7 @@ TOOL_ID = "toolu_01QiEjkBaC9vDtcLcogRZGdj"
 CALL = {"type": "tool_use", "id": TOOL_ID, "name": "add", "input": {"a": 1, "b": "x"}}
 THOUGHT = {"type": "thinking", "thinking": "", "signature": "Eg=="}
 UPLOAD = {"type": "container_upload", "file_id": "f"}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1"}
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -35,7 +36,7 @@ def one(role: str, *blocks: Any) -> MessagesItem:
 
 def test_each_block_is_an_item() -> None:
     """The type, side, id and place of each block are known."""
-    result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    result: dict[str, Any] = FOUND | {"content": []}
     blocks = [THOUGHT, {"type": "text", "text": "Hm"}, CALL, result, {"type": "redacted_thinking"}]
     raw = b' {"content" : %b , "role":"assistant"}' % json.dumps(blocks).encode()
     items = read_message(raw[1:], 1, len(raw))
@@ -109,10 +110,22 @@ def test_empty_and_damaged_messages(raw: bytes, kinds: list[str]) -> None:
         ([CALL], [{"name": "add", **CALL, "input": {"b": "x", "a": 1.0}, **MARK}]),
         ([CALL | {"input": {"n": [0.5, 2.0]}}], [CALL | {"input": {"n": [0.5, 2]}}]),
         ([UPLOAD], [UPLOAD | MARK]),
+        (
+            [FOUND | {"content": "5"}],
+            [FOUND | {"content": [{"type": "text", "text": "5", "citations": None}]}],
+        ),
+        (
+            [FOUND | {"content": [{"url": "u", "page_age": None}]}],
+            [FOUND | {"content": [{"url": "u"}], "is_error": None}],
+        ),
+        (
+            [FOUND | {"content": {"a": {"n": 1.0, "x": None}}}],
+            [FOUND | {"content": {"a": {"n": 1}}}],
+        ),
     ],
 )
 def test_the_same_content_in_any_form(one_form: Any, other: Any) -> None:
-    """Spelling, cache marks and the form of `content` do not matter."""
+    """Spelling, cache marks, the form of `content` and null members of a result do not matter."""
     (first,), (second,) = read("assistant", one_form), read("assistant", other)
     assert first.content == second.content
     assert first.trace == second.trace
@@ -124,11 +137,14 @@ def test_the_same_content_in_any_form(one_form: Any, other: Any) -> None:
         ([CALL], [CALL | {"input": {}}]),
         ([CALL], [CALL | {"name": "sub"}]),
         ([CALL], [CALL | {"type": "server_tool_use"}]),
+        ([CALL | {"input": {"a": None}}], [CALL | {"input": {}}]),
+        ([FOUND | {"content": "5"}], [FOUND | {"content": "6"}]),
+        ([FOUND | {"content": []}], [FOUND | {"content": None}]),
         ("Yes", "No"),
     ],
 )
 def test_different_content(one_form: Any, other: Any) -> None:
-    """Type, name and input of a call count."""
+    """Type, name and input of a call count, and what a tool returned."""
     (first,), (second,) = read("assistant", one_form), read("assistant", other)
     assert first.content != second.content
 
@@ -198,8 +214,10 @@ def test_signatures_and_redacted_data_identify_reasoning() -> None:
     assert one("assistant", CALL).blob == b""
 
 
-def test_numbers_that_cannot_be_read_again_are_kept() -> None:
+def test_values_that_cannot_be_read_again_are_kept() -> None:
     """Damaged input never raises."""
+    deep = b"[" * 900 + b"null" + b"]" * 900
+    assert read_block(b'{"type":"mcp_tool_result","content":%b}' % deep).content
     assert read_block(b'{"type":"tool_use","input":1.0').content
     assert read_block(b'{"type":"tool_use","input":"1.5.0"}').content
 

@@ -111,4 +111,4 @@ def _block(value: object) -> object:
 def _blocks(value: object) -> object:
     if isinstance(value, str):
         return [{"text": value, "type": "text"}]
-    return [_block(each) for each in value] if isinstance(value, list) else value
+    return [_block(each) for each in value] if isinstance(value, list) else _block(value)

@@ -160,14 +160,16 @@ class MessagesItem(msgspec.Struct, gc=False, eq=False):
         """
         Digest of what a model's item says or does; it survives the changes that clients make.
 
-        It is equal for normalised text, and for differently spelled input of a call.
+        It is equal for normalised text, and for differently spelled input of a call. In what a tool
+        of the server returned, null members do not count, and a string is one text block.
         """
         if self._content is None:
             if self.type == MESSAGE:
                 self._content = digest(b"m", _utf8(self.words))
             else:
                 names = _utf8(self.type), _utf8(self.name)
-                self._content = digest(b"c", *names, _spelled(self.value))
+                spelled = _result if self.type.endswith(_RESULT) else _spelled
+                self._content = digest(b"c", *names, spelled(self.value))
         return self._content
 
     @property
@@ -309,6 +311,26 @@ def _spelled(value: Raw) -> bytes:
         return msgspec.json.encode(_whole_numbers(msgspec.json.decode(said)), order="sorted")
     except _ERRORS:
         return said
+
+
+def _result(value: Raw) -> bytes:
+    """Return the result of a tool, without what the libraries of clients add or leave out."""
+    raw = bytes(value)
+    said = _spelled(Raw(b'[{"text":%b,"type":"text"}]' % raw) if raw[:1] == b'"' else value)
+    if b"null" not in said:
+        return said
+    try:
+        return msgspec.json.encode(_without_nulls(msgspec.json.decode(said)), order="sorted")
+    except _ERRORS:
+        return said
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return value
 
 
 def _whole_numbers(value: object) -> object:
