@@ -56,9 +56,9 @@ WHOLE: list[Json] = [ASK, {"role": "assistant", "content": [THOUGHT, TEXT, CALL]
 _USAGE = {"input_tokens": 7, "cache_read_input_tokens": 4, "output_tokens": 1}
 
 
-def answer(*blocks: Json, reason: str = "tool_use", number: int = 1) -> bytes:
+def answer(*blocks: Json, reason: str = "tool_use", number: int = 1, model: str = MODEL) -> bytes:
     """Return a response with these blocks."""
-    top = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": MODEL}
+    top = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model}
     usage = _USAGE | {"output_tokens": 9}
     body = {"content": blocks, "stop_reason": reason, "stop_sequence": None, "usage": usage}
     return whole(as_json(top | body))

@@ -134,6 +134,33 @@ async def test_of_equal_turns_the_newest_is_injected_after_a_refusal_only() -> N
         assert messages(w)[1]["content"] == [newer, call]
 
 
+async def test_an_alias_of_the_model_gets_the_reasoning_after_a_refusal_and_from_then_on() -> None:
+    """A dated name came first. An alias may lead to another model, so it must be demanded."""
+    dated = f"{MODEL}-20250929"
+    async with world(upstream_profile="anthropic") as w:
+        w.upstream.answers(answer(*BLOCKS, model=dated), refusal(EXPECTED), *[DONE] * 3)
+        await send(w, ASK, model=dated)
+        got = await send(w, *LOST)
+        assert (got.status, got.mark) == (
+            200,
+            "injected=1, guarded_model=1, healed=lacks_reasoning",
+        )
+        assert (messages(w, 1), messages(w)) == (LOST, WHOLE)
+        assert (await send(w, *LOST)).mark == "injected=1"
+        assert (messages(w), len(w.upstream.received)) == (WHOLE, 4)
+        assert (await send(w, *LOST, model="claude-opus-4-6")).mark == "injected=0, guarded_model=1"
+
+
+async def test_another_model_gets_no_reasoning_after_a_refusal() -> None:
+    """Its signatures are of one model; the refusal goes to the client at the first attempt."""
+    async with world(upstream_profile="anthropic") as w:
+        w.upstream.answers(answer(*BLOCKS), refusal(EXPECTED))
+        await send(w, ASK)
+        got = await send(w, *LOST, model="claude-opus-4-6")
+        assert (got.status, got.mark) == (400, "injected=0, guarded_model=1")
+        assert len(w.upstream.received) == 2
+
+
 async def test_a_type_that_a_model_of_a_cloud_does_not_accept_is_remembered() -> None:
     """The path alone names the model; another model at this upstream is not affected."""
     async with world(base="") as w:

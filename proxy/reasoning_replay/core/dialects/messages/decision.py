@@ -75,11 +75,12 @@ class RequestPlanner:
         known = continuation_of(
             request, found, held, stores=False, switched_off=request.is_switched_off
         )
-        is_refused = self._refusals.is_refused(caller.scope, RefusalKind.FIELD, request.model)
-        if known.has_failed or is_refused:
+        of_model = caller.scope, request.model
+        if known.has_failed or self._has_refused(*of_model, RefusalKind.FIELD):
             plan, prefix = Plan(), self._prefix_of(request)
         else:
-            plan, prefix = plan_injection(request, known.matched, self.profile)
+            demands = self._has_refused(*of_model, RefusalKind.LACKS_REASONING)
+            plan, prefix = plan_injection(request, known.matched, self.profile, demands=demands)
         if self._is_shadow:
             prefix = self._prefix_of(request)
         base = body if request is given else request.body
@@ -100,6 +101,10 @@ class RequestPlanner:
             joined=known.joined,
             edits=plan.edits if base is body and not self._is_shadow else None,
         )
+
+    def _has_refused(self, scope: bytes, model: str, kind: RefusalKind) -> bool:
+        """Return whether a model has refused requests for this reason within the last hour."""
+        return self._refusals.is_refused(scope, kind, model)
 
     def _prefix_of(self, request: MessagesRequest) -> bytes:
         """Return the digest of a request that is sent without edits."""

@@ -145,7 +145,8 @@ class MessagesDialect:
 
         def planned() -> bytes:
             matched = match_items(given, held, anew=True)
-            return plan_injection(given, matched, self._planner.profile).plan.apply(given.body)
+            planned = plan_injection(given, matched, self._planner.profile, demands=True)
+            return planned.plan.apply(given.body)
 
         cured = cure(RefusedMessages(sent, given, refusal, planned, held.turns))
         if cured is None or not cured.withheld:
@@ -158,8 +159,8 @@ class MessagesDialect:
         """See `Dialect.learn`."""
         for blob in cure.lost:
             self._refusals.refuse(scope, BLOB, blob)
-        if refusal.kind is RefusalKind.FIELD:
-            self._refusals.refuse(scope, RefusalKind.FIELD, model)
+        if refusal.kind in (RefusalKind.FIELD, RefusalKind.LACKS_REASONING):
+            self._refusals.refuse(scope, refusal.kind, model)
 
     def note_issued(self, account: Account, reasoning: Iterable[Reasoning]) -> None:
         """See `Dialect.note_issued`; a block names no account that a request names as well."""

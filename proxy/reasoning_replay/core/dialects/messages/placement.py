@@ -27,6 +27,7 @@ from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.matching.matches import Matches
+from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 from reasoning_replay.core.wire.json_spans import Edit
@@ -50,7 +51,9 @@ class BoundPlan(NamedTuple):
     prefix: bytes
 
 
-def plan_injection(request: MessagesRequest, matched: Matches, profile: Profile) -> BoundPlan:
+def plan_injection(
+    request: MessagesRequest, matched: Matches, profile: Profile, *, demands: bool = False
+) -> BoundPlan:
     """
     Decide the edits of one request.
 
@@ -58,12 +61,14 @@ def plan_injection(request: MessagesRequest, matched: Matches, profile: Profile)
         request: Parsed request.
         matched: Origin of each matched item.
         profile: Profile of the upstream.
+        demands: Whether the model has refused messages without their reasoning. Then a dated name
+            of a model and its alias are one model: without it, the request is refused anyway.
 
     Returns:
         A plan with edits that do not overlap. They only insert blocks, and the syntax that turns a
         text into a list of blocks.
     """
-    return _Planner(request, matched, profile).run()
+    return _Planner(request, matched, profile, demands=demands).run()
 
 
 class _Planned(NamedTuple):
@@ -75,10 +80,13 @@ class _Planned(NamedTuple):
 
 
 class _Planner:
-    def __init__(self, request: MessagesRequest, matched: Matches, profile: Profile) -> None:
+    def __init__(
+        self, request: MessagesRequest, matched: Matches, profile: Profile, *, demands: bool
+    ) -> None:
         self._request = request
         self._matched = matched
         self._profile = profile
+        self._demands = demands
         self._is_off = request.is_switched_off
         self._notes: list[PlanNote] = []
 
@@ -187,12 +195,19 @@ class _Planner:
         """Return why a turn's reasoning may not be injected in this request; None if it may."""
         if self._is_off:
             return Outcome.SKIPPED
-        if self._request.model not in turn.models:
+        if not self._is_of_model(turn):
             return Outcome.GUARDED_MODEL
         parts = (part for item in turn.items for part in item.run)
         if self._profile.is_signed and not all(part.has_blob for part in parts):
             return Outcome.GUARDED_FORM
         return None
+
+    def _is_of_model(self, turn: Turn) -> bool:
+        """Return whether the requested model made a turn, by the names that are known for it."""
+        model = self._request.model
+        if model in turn.models:
+            return True
+        return self._demands and family(model) in map(family, turn.models)
 
     def _edits(
         self, group: MessageGroup, parts: Sequence[tuple[int, Reasoning]]
