@@ -262,6 +262,52 @@ async def test_an_edit_before_a_bound_block_keeps_it_away() -> None:
         assert messages(w) == WHOLE
 
 
+REMINDER: Json = {"role": "system", "content": "Hurry.", "clear_at": "next_user_message"}
+EFFORT: Json = {"role": "system", "content": [], "output_config": {"effort": "low"}}
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "mark"),
+    [
+        ([EFFORT], [], "injected=1"),
+        ([{"role": "system", "output_config": {"effort": "low"}}], [], "injected=1"),
+        ([], [EFFORT], "injected=1"),
+        ([REMINDER], [REMINDER], "injected=1"),
+        ([REMINDER, EFFORT], [REMINDER], "injected=1"),
+        ([REMINDER], [], "injected=0, guarded_prefix=1"),
+        ([REMINDER], [REMINDER | {"content": "Go on."}], "injected=0, guarded_prefix=1"),
+    ],
+)
+async def test_a_message_that_only_sets_the_effort_binds_nothing(
+    first: list[Json], later: list[Json], mark: str
+) -> None:
+    """It may come and go. A reminder stays, cleared or not: the API refuses a block without it."""
+    async with world(upstream_profile="anthropic") as w:
+        w.upstream.answers(answer(*BLOCKS), DONE)
+        await send(w, ASK, *first, model=BOUND)
+        assert (await send(w, ASK, *later, *LOST[1:], model=BOUND)).mark == mark
+
+
+@pytest.mark.parametrize(
+    ("model", "mark"), [(MODEL, "injected=2"), (BOUND, "injected=1, guarded_prefix=1")]
+)
+async def test_a_thread_that_ends_is_sent_as_a_whole(model: str, mark: str) -> None:
+    """Upstream has the history, so nothing is due; the bound rest was made after an unseen one."""
+    late = THOUGHT | {"thinking": "", "signature": "ErUBCkYIBx=="}
+    call = CALL | {"id": "toolu_01Qw8nR4yU6cJm1TsX"}
+    last = {"role": "assistant", "content": [call]}
+    result = {"type": "tool_result", "tool_use_id": call["id"], "content": "8 degrees"}
+    async with world(upstream_profile="anthropic") as w:
+        w.upstream.answers(answer(*BLOCKS), answer(late, call, number=2), DONE)
+        await send(w, ASK, model=model, thread={"type": "create"})
+        more = {"type": "continue", "previous_message_id": "msg_1"}
+        assert (await send(w, RESULT, model=model, thread=more)).mark == "injected=0"
+        assert messages(w) == [RESULT]
+        history = [*LOST, last, {"role": "user", "content": [result]}]
+        assert (await send(w, *history, model=model, thread={"type": "create"})).mark == mark
+        assert messages(w)[:3] == WHOLE
+
+
 async def test_what_the_client_replays_or_switches_off_is_left_alone() -> None:
     """Its own blocks are counted; without thinking nothing is injected."""
     async with world() as w:

@@ -21,6 +21,7 @@ from tests.core.dialects.messages.streams import THOUGHT, call, text
 MARK = {"cache_control": {"type": "ephemeral"}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_a", "content": "5"}
 TOOL = {"name": "a", "input_schema": {"type": "object", "content": "x", "cache_control": None}}
+CLEARED = {"role": "system", "content": "Hurry.", "clear_at": "next_user_message"}
 BODY: dict[str, Any] = {
     "model": "claude-fable-5-1",
     "system": "Be good.",
@@ -53,11 +54,17 @@ def edited(index: int, content: Any) -> dict[str, Any]:
         {"tools": [TOOL | MARK]},
         edited(0, [text("Hi", citations=None, **MARK)]),
         edited(2, [RESULT | {"content": [text("5", **MARK)]} | MARK]),
+        {"messages": [{"role": "system", "output_config": {"effort": "low"}}, *BODY["messages"]]},
+        {"messages": [*BODY["messages"], {"role": "system", "content": [], "output_config": {}}]},
         edited(1, [dict(reversed(THOUGHT.items())), text("Hm"), call("a", x=1, y=None) | MARK]),
     ],
 )
 def test_what_is_no_part_of_the_prefix(change: dict[str, Any]) -> None:
-    """Cache marks, null members, the order of members, and the form of text do not count."""
+    """
+    Cache marks, null members, the order of members, and the form of text do not count.
+
+    Neither does a message that only sets the effort.
+    """
     assert prefix(**change) == prefix()
 
 
@@ -74,6 +81,8 @@ def test_what_is_no_part_of_the_prefix(change: dict[str, Any]) -> None:
         edited(1, [THOUGHT, text("Hm"), call("a", y=None, x=1)]),
         edited(1, [THOUGHT, text("Hm"), call("a", x=1)]),
         edited(2, [RESULT | {"content": "6"}]),
+        {"messages": [*BODY["messages"], {"role": "system", "content": "Hurry."}]},
+        {"messages": [*BODY["messages"], CLEARED]},
         edited(2, [RESULT | {"content": 6}]),
     ],
 )
@@ -119,7 +128,7 @@ def test_adjacent_messages_are_one() -> None:
 
 def test_a_message_without_blocks() -> None:
     """Its content is missing, or of another type."""
-    assert blocks_of(b'{"role":"user","content":null}') == [b'{"role":"user"}']
+    assert blocks_of(b'{"role":"system","content":null}') == []
     assert blocks_of(b'{"role":"user","content":5}') == [b'{"content":5,"role":"user"}']
     assert blocks_of(b"[]") == [b"[]"]
 

@@ -4,7 +4,9 @@ Binding: digests of the history that reasoning is bound to.
 The newest models bind each reasoning block to everything before it: `system`, `tools`, all older
 messages, and the blocks before it in its own message (platform.claude.com, preserved thinking).
 Cache marks are no part of it, and a string is the same as one text block. Adjacent messages of one
-role are joined, so a digest grows block by block.
+role are joined, so a digest grows block by block. A message without content, which only sets the
+effort, is no part of it either; any other `system` message is, also one that is cleared later
+(`clear_at`): the API demands that it stays.
 A binding is the digest of the prefix of its message. If a run of reasoning is inside the message,
 the digest of the message's own blocks before that run follows.
 """
@@ -74,6 +76,8 @@ def blocks_of(message: bytes) -> list[bytes]:
     """Return the normal form of each block of a message, with the other members of the message."""
     try:
         form = _block(msgspec.json.decode(message))
+        if isinstance(form, dict) and _NESTED not in form:
+            return []
         if not isinstance(form, dict) or not isinstance(form.get(_NESTED), list):
             return [msgspec.json.encode(form)]
         return [msgspec.json.encode(form | {_NESTED: block}) for block in form[_NESTED]]
