@@ -61,7 +61,7 @@ function sectionsOf(e) {
     section("Reasoning", [
       ["Request", e.asked && (ASKED[e.asked] || "read and decided")],
       ["Injected", e.outcomes.injected && `${count(e.outcomes.injected)}${e.injected_bytes ? `, ${bytes(e.injected_bytes)}` : ""}${facts.mode === "shadow" ? ", in mode on" : ""}`],
-      ["By the client", e.outcomes.present && count(e.outcomes.present)],
+      ["Sent by the client", e.outcomes.present && count(e.outcomes.present)],
       ...misses(e).map(([what, n]) => [capital(plain(what)), `${count(n)}: ${WHY[what]}`]),
       ["Captured", e.captured && `${e.captured_items ? `${several(e.captured_items, "item")}, ` : ""}${CAPTURED[e.captured] || e.captured}`],
       ["Prefix", prefixOf(e)],

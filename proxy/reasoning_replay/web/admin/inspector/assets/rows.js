@@ -67,7 +67,7 @@ function wordsOf(e) {
     say(`${several(n, "reasoning item")} ${injected()}`, `${place}${size ? `, ${bytes(size)}` : ""}.`);
   }
   for (const [what, n] of misses(e)) say(`${count(n)} ${plain(what)}:`, ` ${WHY[what]}.`, "hmm");
-  if (e.outcomes.present) say("", `${count(e.outcomes.present)} replayed by the client.`);
+  if (e.outcomes.present) say("", `${count(e.outcomes.present)} sent by the client itself.`);
   if (path) say(e.wrong_path ? "Wrong path:" : "Passed through:", ` ${path}.`, e.wrong_path ? "hmm" : "");
   if (e.asked in ASKED) say("", ASKED[e.asked]);
   if (repaired) say("", `${several(repaired, "item")} repaired before the first attempt.`);

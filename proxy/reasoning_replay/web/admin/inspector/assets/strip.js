@@ -71,7 +71,7 @@ function blockOf(item, number, notes, hasWord) {
   for (const note of notes || []) {
     if (note[1] === "degraded") { block.classList.add("stripped"); told.push(`Degraded: ${WHY.degraded}`); }
     else if (note[1] === "phase") told.push(`Phase: ${WHY.phase}`);
-    else if (note[1] === "present") told.push("Known, and replayed by the client");
+    else if (note[1] === "present") told.push("The client sends reasoning of its own here");
   }
   return toldBy(block, told);
 }
