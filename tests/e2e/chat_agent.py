@@ -34,7 +34,13 @@ CHAT_TOOLS: list[Message] = [
         "type": "function",
         "function": {
             "name": name,
-            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+            "strict": True,  # demanded by the helper for streams
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}},
+                "required": ["city"],
+                "additionalProperties": False,
+            },
         },
     }
     for name in ("get_weather", "find_trains")
@@ -43,9 +49,16 @@ CHAT_TOOLS: list[Message] = [
 
 @dataclass
 class ChatAgent(SdkLoop):
-    """A client with one conversation; see `SdkLoop`."""
+    """
+    A client with one conversation; see `SdkLoop`.
+
+    Attributes:
+        helps: Whether it reads streams with the helper of the SDK, which joins members that it does
+            not know as it can.
+    """
 
     keeps: ChatKeeps = "declared"
+    helps: bool = False
 
     async def __aenter__(self) -> Self:
         """Open both clients, with their own connections and without TLS certificates."""
@@ -64,6 +77,9 @@ class ChatAgent(SdkLoop):
 
     def ask(self, request: Message, *, streams: bool) -> Message:
         """Send a request, and return the message of the answer."""
+        if streams and self.helps:
+            with self._sync.chat.completions.stream(**request) as events:
+                return _joined(events.get_final_completion())
         answer: Any = self._sync.chat.completions.create(**request, stream=streams)
         if streams:
             return join([chunk.to_dict(warnings=False) for chunk in answer])
@@ -71,6 +87,9 @@ class ChatAgent(SdkLoop):
 
     async def ask_async(self, request: Message, *, streams: bool) -> Message:
         """Send a request, and return the message of the answer."""
+        if streams and self.helps:
+            async with self._async.chat.completions.stream(**request) as events:
+                return _joined(await events.get_final_completion())
         answer: Any = await self._async.chat.completions.create(**request, stream=streams)
         if streams:
             return join([chunk.to_dict(warnings=False) async for chunk in answer])
@@ -120,6 +139,19 @@ def _message(answer: Any) -> Message:
     assert answer.choices, answer.to_dict()
     made: Message = answer.choices[0].message.to_dict(warnings=False)
     return made
+
+
+def _joined(answer: Any) -> Message:
+    """Return the message that the helper made, with the members that the API takes back."""
+    made = _message(answer) | {"role": "assistant"}
+    kept = {name: made[name] for name in made if name in ("role", "content", *MESSAGE_MEMBERS)}
+    calls = made.get("tool_calls") or ()
+    kept["tool_calls"] = [
+        {name: call[name] for name in ("id", "type", *CALL_MEMBERS) if name in call}
+        | {"function": {name: call["function"][name] for name in ("name", "arguments")}}
+        for call in calls
+    ]
+    return kept if calls else {name: kept[name] for name in kept if name != "tool_calls"}
 
 
 def _renamed(answer: Message) -> Message:

@@ -149,6 +149,41 @@ async def test_a_client_may_keep_another_member_an_empty_one_or_a_piece(
     assert_all_there(standin, agent.steps)
 
 
+HELPED: tuple[FamilyName, ...] = ("deepseek", "kimi", "openrouter", "lenient")
+STREAMED: tuple[Way, ...] = ("sync-stream", "async-stream")
+
+
+@pytest.mark.parametrize("way", STREAMED)
+async def test_a_client_with_the_stream_helper_is_refused(way: Way) -> None:
+    """Straight to OpenRouter: the helper repeats the ids and formats of reasoning details."""
+    standin = ChatStandIn("openrouter")
+    async with (
+        reached(standin, "straight") as base_url,
+        ChatAgent(base_url, standin.family.model, way, "everything", helps=True) as agent,
+    ):
+        with pytest.raises(BadRequestError):
+            await agent.converse(QUESTIONS)
+
+
+@in_pairs(
+    family=HELPED,
+    loop=["one_call", "parallel", "chain", "preamble"],
+    way=STREAMED,
+    keeps=["everything", "declared", "renamed", "torn"],
+)
+async def test_a_client_with_the_stream_helper_is_served_all_its_turns(
+    family: FamilyName, loop: Any, way: Way, keeps: ChatKeeps
+) -> None:
+    """Whatever the helper makes of members that it does not know, upstream gets what it emitted."""
+    standin = ChatStandIn(family, loop=loop)
+    async with (
+        reached(standin, "proxied") as base_url,
+        ChatAgent(base_url, standin.family.model, way, keeps, helps=True) as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    assert_all_there(standin, agent.steps)
+
+
 @in_pairs(family=["deepseek", "lenient", "groq"], loop=["one_call", "parallel", "chain"], way=WAYS)
 async def test_calls_may_have_another_order_and_a_text_beside_them(
     family: FamilyName, loop: Any, way: Way

@@ -146,6 +146,8 @@ TORN = [
     pytest.param({"reasoning_details": [{}]}, id="empty-entry"),
     pytest.param({"extra_content": {"google": {"thought_signature": "g=="}}}, id="signature"),
     pytest.param({"extra_content": {"google": {}}}, id="empty-object"),
+    pytest.param({"reasoning_content": "I look it up." * 2}, id="twice"),
+    pytest.param({"reasoning_details": [{**ENTRIES[0], **ENTRIES[1], "id": "rs_1rs_1"}]}, id="id"),
 ]
 EMITTED = {
     "reasoning_content": "I look it up.",
@@ -156,7 +158,7 @@ EMITTED = {
 
 @pytest.mark.parametrize("torn", TORN)
 def test_a_piece_of_what_was_emitted_is_replaced(torn: dict[str, Any]) -> None:
-    """A library that does not know a member keeps the last of its deltas, or a part of it."""
+    """A library that does not know a member keeps a part of it, or repeats a text."""
     chats = Chats()
     message = chats.learn([ASK], assistant(TEXT, **EMITTED))
     sent = [ASK, message | torn, user("Go")]
@@ -181,6 +183,8 @@ FRAGMENTS = [{"type": "reasoning.text", "text": one, "index": 0} for one in "I l
             {"reasoning_details": [*FRAGMENTS, {**ENTRIES[0], "text": ""}, ENTRIES[1]]}, id="whole"
         ),
         pytest.param({"extra_content": {"own": {"thought": True}}}, id="own-object"),
+        pytest.param({"reasoning_content": "I look it up." * 2 + "I"}, id="more-than-twice"),
+        pytest.param({"reasoning_details": [{**ENTRIES[0], "index": 11}]}, id="repeated-number"),
     ],
 )
 def test_what_is_no_piece_is_the_clients_own(own: dict[str, Any]) -> None:

@@ -56,6 +56,7 @@ _DEMANDED = "reasoning_content"
 # Most different strings in a piece: each is searched for in all that was emitted.
 _PIECES_MAX = 32
 _SPACE = b" \t\r\n"
+_STRING = " str"
 _ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError)
 
 
@@ -63,7 +64,7 @@ class Sent(Enum):
     """What a client sends in place of a member that upstream emitted."""
 
     NOTHING = auto()  # no such member, or an empty one
-    TORN = auto()  # a piece of what was emitted
+    TORN = auto()  # pieces of what was emitted, or repeats
     WHOLE = auto()  # what was emitted
     OWN = auto()  # another value
 
@@ -141,17 +142,30 @@ def sent_of(given: bytes, part: Reasoning) -> Sent:
 
 def _is_torn(name: str, mine: object, whole: object) -> bool:
     """
-    Return whether a value is shorter than another, and all of it is pieces of that.
+    Return whether a value is what a library made of another: pieces of it, or repeats.
 
-    Libraries that do not know a member keep the last of its deltas, or one part of an entry.
+    Libraries that do not know a member keep the last of its deltas, or one part of an entry, or
+    append texts that come whole with each delta.
     """
     given, emitted = _leaves(name, mine), _leaves(name, whole)
-    pieces = {(key, text) for key, texts in given.items() for text in texts}
-    return (
-        any(_size(given.get(key, ())) < _size(texts) for key, texts in emitted.items())
-        and len(pieces) <= _PIECES_MAX
-        and all(any(text in one for one in emitted.get(key, ())) for key, text in pieces)
-    )
+    texts = {(key, text) for key, texts in given.items() for text in texts}
+    if len(texts) > _PIECES_MAX:
+        return False
+    others = [(key, text) for key, text in texts if not _is_piece(text, emitted.get(key, ()))]
+    if others:
+        return all(
+            key.endswith(_STRING) and _is_repeat(text, emitted.get(key, ())) for key, text in others
+        )
+    return any(_size(given.get(key, ())) < _size(texts) for key, texts in emitted.items())
+
+
+def _is_piece(text: str, emitted: Iterable[str]) -> bool:
+    return any(text in one for one in emitted)
+
+
+def _is_repeat(text: str, emitted: Iterable[str]) -> bool:
+    """Return whether a text is an emitted one, written several times in a row."""
+    return any(one and one * (len(text) // len(one)) == text for one in emitted)
 
 
 def _size(texts: Iterable[str]) -> int:

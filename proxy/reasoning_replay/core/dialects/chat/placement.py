@@ -14,7 +14,7 @@ Placement: decides which reasoning the messages of a request lack, and injects i
   demands all: the client has its own text, or continues another turn.
 - A text that the message has in another form is not added, unless upstream demands all.
 - A member is added at the end of its object. An empty value of the same name is replaced, and so is
-  one that is only a piece of what was emitted.
+  one that is only a piece of what was emitted, or repeats it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
