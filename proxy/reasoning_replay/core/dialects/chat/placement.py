@@ -212,9 +212,8 @@ class _Planner:
     def _leads(self, group: _Group, turn: Turn) -> bool:
         """Return whether a message gets the members of its turn that belong to no call."""
         first, *others = self._holders[turn.id]
-        if self._policy.demands_all:
-            return True
-        return group is first and not any(other.message.replayed for other in others)
+        is_first = group is first and not any(other.message.replayed for other in others)
+        return is_first or self._policy.demands_all
 
     def _due(self, group: _Group, turn: Turn) -> list[tuple[int, list[Reasoning]]]:
         """Return the members that are lacking, each run with the place of its message or call."""
