@@ -67,7 +67,7 @@ async def test_a_window_that_begins_like_another_conversation_is_ambiguous(
 
 
 async def test_a_note_within_a_turn_does_not_part_it(tenant: Tenant) -> None:
-    """The client rewrites the text before a call, and puts a note behind it."""
+    """The client rewrites the text before a call, and adds a note after it."""
     deed = call("1", call_id="call_Xk93bFq27LmZp0aD")
     await tenant.ask([user("Port it.")], reasoning("1"), message("1", DONE), deed)
     told = [user("Port it."), said("Done!"), NOTE, nameless(deed), output(deed, "ok")]
