@@ -4,6 +4,7 @@ Messages agent: a tool loop on the SDK of Anthropic, as its users write them.
 The SDK keeps reasoning; the agent drops it, as frameworks and stores of histories do.
 """
 
+import base64
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -13,12 +14,25 @@ from tests.e2e.sdk_loop import Message, SdkLoop
 
 __all__ = ["MESSAGES_TOOLS", "MessagesAgent", "MessagesKeeps"]
 
-MessagesKeeps = Literal["everything", "visible", "respelled", "worded", "placeholder"]
+MessagesKeeps = Literal[
+    "everything",
+    "visible",
+    "respelled",
+    "worded",
+    "placeholder",
+    "unsigned",
+    "emptied",
+    "rewrapped",
+    "unredacted",
+    "first",
+]
 """
 What the client sends again of an answer.
 
 All of it; all except reasoning; the same in other words: a string for a text, and sorted members in
 the input of calls; all except reasoning without a text; or its calls, with another text ahead.
+Or reasoning that it has damaged: without its signature, with an empty one, or with one that is
+encoded twice; or only a part of it: without redacted blocks, or the first block alone.
 """
 PLACEHOLDER = {
     "type": "text",
@@ -100,6 +114,11 @@ class MessagesAgent(SdkLoop):
         calls = [block for block in blocks if block["type"] == "tool_use"]
         if self.keeps == "placeholder" and calls:
             kept["content"] = [PLACEHOLDER, *calls]
+        if self.keeps in {"unsigned", "emptied", "rewrapped"}:
+            kept["content"] = [_damaged(block, self.keeps) for block in blocks]
+        if self.keeps == "first":
+            thoughts = [block for block in blocks if block["type"] in REASONING]
+            kept["content"] = [block for block in blocks if block not in thoughts[1:]]
         if self.keeps == "respelled":
             blocks = [_respelled(block) for block in blocks]
             texts = [block["text"] for block in blocks if block["type"] == "text"]
@@ -107,9 +126,13 @@ class MessagesAgent(SdkLoop):
         return kept
 
     def _keeps(self, block: Message) -> bool:
-        if block["type"] not in REASONING or self.keeps == "everything":
+        if block["type"] not in REASONING:
             return True
-        return self.keeps == "worded" and bool(block.get("thinking"))
+        if self.keeps == "worded":
+            return bool(block.get("thinking"))
+        if self.keeps == "unredacted":
+            return bool(block["type"] == "thinking")
+        return self.keeps not in {"visible", "respelled", "placeholder"}
 
     def _marked(self, request: Message) -> Message:
         """Return a request with the mark of the cache at the end of its last message."""
@@ -128,6 +151,17 @@ class MessagesAgent(SdkLoop):
 def _message(answer: Any) -> Message:
     made: Message = answer.to_dict(warnings=False)
     return made
+
+
+def _damaged(block: Message, how: str) -> Message:
+    """Return a block without a good signature, as clients and gateways send it."""
+    signature = block.get("signature", "")
+    if not signature:
+        return block
+    if how == "unsigned":
+        return {name: value for name, value in block.items() if name != "signature"}
+    twice = base64.b64encode(signature.encode()).decode()
+    return {**block, "signature": twice if how == "rewrapped" else ""}
 
 
 def _respelled(block: Message) -> Message:

@@ -179,6 +179,46 @@ async def test_a_client_that_skips_empty_blocks_is_served(
     assert all(step.mark for step in agent.steps)
 
 
+DAMAGES: tuple[MessagesKeeps, ...] = ("unsigned", "emptied", "rewrapped", "unredacted", "first")
+
+
+@in_pairs(
+    mode=["manual", *TOLERANT],
+    loop=["chain", "interleaved", "redacted", "search"],
+    keeps=DAMAGES,
+    way=WAYS,
+)
+async def test_damaged_reasoning_is_completed(
+    mode: ModeName, loop: Any, keeps: MessagesKeeps, way: Way
+) -> None:
+    """One refusal at most; the retry and all later requests have the blocks as they were."""
+    standin = MessagesStandIn(mode, loop=loop)
+    async with (
+        reached(standin, "proxied") as base_url,
+        agent_of(standin, base_url, way, keeps) as agent,
+    ):
+        await agent.converse(QUESTIONS)
+    refused = [index for index, one in enumerate(standin.judged) if one.refusal]
+    assert len(refused) <= 1
+    first = refused[0] if refused else len(standin.judged)
+    states = {one.state for judged in standin.judged[first + 1 :] for one in judged.findings}
+    assert states <= {"equal"}
+    assert sum("healed=" in step.mark for step in agent.steps) == len(refused)
+
+
+@pytest.mark.parametrize("keeps", DAMAGES)
+async def test_damaged_reasoning_is_refused(keeps: MessagesKeeps) -> None:
+    """Straight to the upstream, which thus does check what it receives."""
+    loop: Any = "redacted" if keeps == "unredacted" else "interleaved"
+    standin = MessagesStandIn("manual", loop=loop)
+    async with (
+        reached(standin, "straight") as base_url,
+        agent_of(standin, base_url, "sync", keeps) as agent,
+    ):
+        with pytest.raises(BadRequestError):
+            await agent.converse(QUESTIONS)
+
+
 @in_pairs(mode=[*MODES], loop=["chain", "interleaved"], chunk=["1", "700"])
 async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk: str) -> None:
     """Writes of any size change nothing."""

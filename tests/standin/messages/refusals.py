@@ -37,6 +37,11 @@ def invalid_signature(message: int, block: int, kind: str) -> ApiRefusal:
     return _invalid(_of_signature(message, block, kind))
 
 
+def unsigned(message: int, block: int) -> ApiRefusal:
+    """Refuse a block without a signature."""
+    return _invalid(f"messages.{message}.content.{block}.thinking.signature: Field required")
+
+
 def bound_elsewhere(message: int, block: int, kind: str, flaws: Sequence[Flaw]) -> ApiRefusal:
     """Refuse a block after another history than its own."""
     differ = next(_BOUND_TO[flaw] for flaw in _BOUND_TO if flaw in flaws)

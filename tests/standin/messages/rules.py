@@ -129,6 +129,8 @@ def _signatures(case: Case, left_out: list[dict[str, Any]]) -> Iterator[ApiRefus
     mode = case.mode
     for index, at, block, prefix in case.reasoning():
         kind = str(block["type"])
+        if kind == "thinking" and "signature" not in block:
+            yield refusals.unsigned(index, at)
         if mode.name == "manual" and kind == "thinking" and not str(block["thinking"]).strip():
             yield refusals.blank(index, at)
         sealed = Sealed("", str(case.body.get("model")), case.caller, prefix)

@@ -92,6 +92,9 @@ async def test_a_signature_is_checked(start: Start, mode: str) -> None:
     ):
         said = await error(standin, *other(history, 3, block, call))
         assert said == "messages.3.content.0: Invalid `signature` in `thinking` block"
+    bare = {name: value for name, value in second.items() if name != "signature"}
+    said = await error(standin, *other(history, 3, bare, call))
+    assert said == "messages.3.content.0.thinking.signature: Field required"
 
 
 async def test_redacted_reasoning_is_checked(start: Start) -> None:

@@ -180,8 +180,10 @@ class Cure:
             not demand it.
         is_clients_own: Whether the body equals the client's, byte for byte.
         lost: Digests of the blobs that it leaves out. If it is accepted, they caused the refusal.
+        completed: Conversations in which captured reasoning replaces what the client made of it.
         withheld: Stored turns that hold a blob that upstream named. Their runs with lost blobs
             must never be injected again.
+        binding: As in `Origin`, of this request.
         sent: Digests of its items.
         changes: How its items differ from those of the refused request.
     """
@@ -193,7 +195,9 @@ class Cure:
     degraded: int = 0
     is_clients_own: bool = False
     lost: frozenset[bytes] = frozenset()
+    completed: frozenset[bytes] = frozenset()
     withheld: tuple[Turn, ...] = ()
+    binding: bytes = b""
     sent: SentItems = NOT_SENT
     changes: tuple[ItemChange, ...] = ()
 

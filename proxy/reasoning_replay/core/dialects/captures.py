@@ -205,8 +205,13 @@ class Capture(Protocol):
         """
         ...
 
-    def note_cure(self) -> None:
-        """Record that the request was healed: upstream did not see the original decisions."""
+    def note_cure(self, binding: bytes = b"") -> None:
+        """
+        Record that the request was healed: upstream did not see the original decisions.
+
+        Args:
+            binding: As in `Origin`, of the healed request.
+        """
         ...
 
     def successor(self) -> Origin:

@@ -5,15 +5,17 @@ from collections.abc import Callable, Hashable, Iterable
 from operator import is_ as is_same
 from typing import Generic, TypeVar
 
-from reasoning_replay.core.dialects.base import Caller
+from reasoning_replay.core.dialects.base import Caller, Cure
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.turns import Reasoning
+from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.tenancy.scope import Account
 
 __all__ = ["BLOB", "RefusalMemory"]
 
 # The kind under which refused blobs are recorded, in every dialect.
 BLOB = "blob"
+# The kind under which conversations are recorded in which the client damages its reasoning.
+_DAMAGED = "damaged"
 
 # How long a refusal is remembered before upstream is tried again, and how many are remembered.
 REMEMBERED_S = 3600.0
@@ -50,6 +52,17 @@ class RefusalMemory:
         """Return whether upstream refused it within the last hour."""
         until = self._until.get(scope, (kind, what))
         return until is not None and until > self._clock()
+
+    def learn(self, scope: bytes, cure: Cure) -> None:
+        """Record what an accepted cure left out, and the conversations that it completed."""
+        for blob in cure.lost:
+            self.refuse(scope, BLOB, blob)
+        for conversation in cure.completed:
+            self.refuse(scope, _DAMAGED, conversation)
+
+    def completes(self, scope: bytes, turn: Turn) -> bool:
+        """Return whether captured reasoning must replace what the client makes of a turn's."""
+        return self.is_refused(scope, _DAMAGED, turn.conversation)
 
     def knows_tenant(self, scope: bytes) -> bool:
         """Return whether anything is recorded for a tenant."""

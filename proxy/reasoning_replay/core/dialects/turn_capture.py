@@ -239,9 +239,9 @@ class TurnCapture(ABC):
         self.dirty = self._handed_out < len(turn.items)
         return CaptureSnapshot(self._status, part)
 
-    def note_cure(self) -> None:
+    def note_cure(self, binding: bytes = b"") -> None:
         """Drop what was recorded of the request as it was first sent: upstream saw another one."""
-        self._origin = structs.replace(self._origin, seen=None, binding=b"")
+        self._origin = structs.replace(self._origin, seen=None, binding=binding)
         if self._turn is not None:
             self._turn = structs.replace(self._turn, seen=None, binding=b"")
             self._has_new_head = True

@@ -170,7 +170,7 @@ class Healer:
         self._count(exchange, refusal, "cured")
         exchange.request.note_cure(refusal.kind.value, cure)
         if exchange.answer.capture is not None:
-            exchange.answer.capture.note_cure()
+            exchange.answer.capture.note_cure(cure.binding)
 
     def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:
         """Count a refused cure."""

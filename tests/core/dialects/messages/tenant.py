@@ -133,12 +133,19 @@ class Tenant:
         )
         return assistant(*blocks)
 
-    def keep(self, decided: Decision, response: bytes, *, is_cured: bool = False) -> Turn | None:
+    def keep(
+        self,
+        decided: Decision,
+        response: bytes,
+        *,
+        is_cured: bool = False,
+        cured: Cure | None = None,
+    ) -> Turn | None:
         """Store the turn of the response to a request that was decided on, and return it."""
         self.clock += 1
         captured = self.dialect.capture(decided.origin)
-        if is_cured:
-            captured.note_cure()
+        if is_cured or cured is not None:
+            captured.note_cure(cured.binding if cured is not None else b"")
         if b"data:" in response[:200] or response.startswith(b":"):
             captured.feed(response)
             captured.close()

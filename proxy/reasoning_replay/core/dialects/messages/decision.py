@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -20,9 +21,11 @@ from reasoning_replay.core.dialects.messages.placement import plan_injection
 from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest, read_request
 from reasoning_replay.core.dialects.refusal_memory import BLOB, RefusalMemory
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Plan
-from reasoning_replay.core.history.sent_items import sent_items
+from reasoning_replay.core.history.sent_items import SentItems, digests_of, sent_items
+from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["FOREIGN", "MessagesSettings", "RequestPlanner"]
 
@@ -71,18 +74,22 @@ class RequestPlanner:
             held = self._refusals.without_refused(caller.scope, held)
         request, repairs = given, _NO_REPAIRS
         if given.body is body and not self._is_shadow:  # no lone surrogate had to be replaced
-            request, repairs = self._repaired(caller, given)
+            request, repairs = self.repaired(caller.scope, given)
         known = continuation_of(
             request, found, held, stores=False, switched_off=request.is_switched_off
         )
         of_model = caller.scope, request.model
+        completed: Mapping[int, Turn] = {}
         if known.has_failed or self._has_refused(*of_model, RefusalKind.FIELD):
-            plan, prefix = Plan(), self._prefix_of(request)
+            plan, prefix = Plan(), self.prefix_of(request)
         else:
             demands = self._has_refused(*of_model, RefusalKind.LACKS_REASONING)
-            plan, prefix = plan_injection(request, known.matched, self.profile, demands=demands)
+            completes = partial(self._refusals.completes, caller.scope)
+            plan, prefix, completed = plan_injection(
+                request, known.matched, self.profile, completes, demands=demands
+            )
         if self._is_shadow:
-            prefix = self._prefix_of(request)
+            prefix = self.prefix_of(request)
         base = body if request is given else request.body
         return Decision(
             state=known.state,
@@ -94,9 +101,7 @@ class RequestPlanner:
             summary=maybe_summary(
                 request,
                 plan.notes,
-                lambda: sent_items(
-                    request.head, request.places, () if self._is_shadow else plan.edits
-                ),
+                lambda: _sent(request, plan if not self._is_shadow else Plan(), completed),
             ),
             joined=known.joined,
             edits=plan.edits if base is body and not self._is_shadow else None,
@@ -106,16 +111,16 @@ class RequestPlanner:
         """Return whether a model has refused requests for this reason within the last hour."""
         return self._refusals.is_refused(scope, kind, model)
 
-    def _prefix_of(self, request: MessagesRequest) -> bytes:
+    def prefix_of(self, request: MessagesRequest) -> bytes:
         """Return the digest of a request that is sent without edits."""
         return prefix_of(request) if self.profile.may_bind(request.model) else b""
 
-    def _repaired(
-        self, caller: Caller, request: MessagesRequest
+    def repaired(
+        self, scope: bytes, request: MessagesRequest
     ) -> tuple[MessagesRequest, Mapping[str, int]]:
         """Take out the client's blocks that upstream has refused, and parse the result again."""
-        refusals, scope = self._refusals, caller.scope
-        if not (self._takes_out_foreign and request.has_reasoning and refusals.knows(caller)):
+        refusals = self._refusals
+        if not (self._takes_out_foreign and request.has_reasoning and refusals.knows_tenant(scope)):
             return request, _NO_REPAIRS
         body, count = without_blocks(
             request, lambda _, item: refusals.is_refused(scope, BLOB, item.blob)
@@ -125,3 +130,14 @@ class RequestPlanner:
         again = read_request(body, {})
         again.model, again.hint = request.model, request.hint
         return again, {FOREIGN: count}
+
+
+def _sent(request: MessagesRequest, plan: Plan, completed: Collection[int]) -> SentItems:
+    """Return the digests of a request; `completed` are the messages of which blocks are removed."""
+    if not (plan.edits and completed):
+        return sent_items(request.head, request.places, plan.edits)
+    theirs = {place.item.raw for place in request.places}
+    now = read_request(plan.apply(request.body), {})
+    items = [place.item for place in now.places]
+    added = (item for item in items if item.role is Role.REASONING and item.raw not in theirs)
+    return sent_items(now.head, now.places)._replace(injected=digests_of(added))

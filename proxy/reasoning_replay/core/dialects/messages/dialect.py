@@ -9,7 +9,7 @@ from reasoning_replay.core.dialects.captures import ErrorNames, Origin
 from reasoning_replay.core.dialects.error_names import error_names
 from reasoning_replay.core.dialects.messages.capture import MessagesCapture
 from reasoning_replay.core.dialects.messages.decision import MessagesSettings, RequestPlanner
-from reasoning_replay.core.dialects.messages.heal.cure import RefusedMessages, cure
+from reasoning_replay.core.dialects.messages.heal.cure import Planned, RefusedMessages, cure
 from reasoning_replay.core.dialects.messages.heal.diagnosis import (
     Diagnosis,
     RefusalKind,
@@ -24,7 +24,7 @@ from reasoning_replay.core.dialects.messages.request import (
     ParsedMessages,
     read_request,
 )
-from reasoning_replay.core.dialects.refusal_memory import BLOB, RefusalMemory
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.prefix_cache import PrefixCache
@@ -143,22 +143,30 @@ class MessagesDialect:
         given = read_request(bodies.given, {}, path=bodies.path) if bodies.is_edited else sent
         held = self._refusals.without_refused(scope, found) if scope is not None else found
 
-        def planned() -> bytes:
-            matched = match_items(given, held, anew=True)
-            planned = plan_injection(given, matched, self._planner.profile, demands=True)
-            return planned.plan.apply(given.body)
+        def planned() -> Planned:
+            asked = given if scope is None else self._planner.repaired(scope, given)[0]
+            matched = match_items(asked, held, anew=True)
+            made = plan_injection(
+                asked, matched, self._planner.profile, lambda _: True, demands=True
+            )
+            starts = {start: index for index, (start, _) in enumerate(asked.messages)}
+            completed = {starts[start]: turn for start, turn in made.completed.items()}
+            return Planned(made.plan.apply(asked.body), completed)
 
         cured = cure(RefusedMessages(sent, given, refusal, planned, held.turns))
-        if cured is None or not cured.withheld:
-            return cured
+        if cured is None:
+            return None
         # Turns as stored: runs withheld for an hour only must not be withheld for good.
         named = {turn.id for turn in cured.withheld}
-        return replace(cured, withheld=tuple(t for t in found.turns if t.id in named))
+        return replace(
+            cured,
+            withheld=tuple(turn for turn in found.turns if turn.id in named),
+            binding=self._planner.prefix_of(read_request(cured.body, {}, path=bodies.path)),
+        )
 
     def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
         """See `Dialect.learn`."""
-        for blob in cure.lost:
-            self._refusals.refuse(scope, BLOB, blob)
+        self._refusals.learn(scope, cure)
         if refusal.kind in (RefusalKind.FIELD, RefusalKind.LACKS_REASONING):
             self._refusals.refuse(scope, refusal.kind, model)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from reasoning_replay.core.dialects.messages.items import AssistantMessage
+from reasoning_replay.core.dialects.messages.items import AssistantMessage, MessagesItem
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
@@ -49,14 +49,14 @@ class MessageGroup(msgspec.Struct, gc=False):
         first: Index of its first item in `MessagesRequest.places`.
         places: Indices of its items that are not reasoning, in ascending order.
         matches: The captured items of the places that are matched.
-        replayed: Number of reasoning blocks that the client sends.
+        theirs: The reasoning that the client sends.
     """
 
     messages: list[AssistantMessage]
     first: int
     places: list[int]
     matches: list[Match]
-    replayed: int = 0
+    theirs: list[MessagesItem]
 
     @property
     def start(self) -> int:
@@ -65,8 +65,15 @@ class MessageGroup(msgspec.Struct, gc=False):
 
     @property
     def blocks(self) -> list[Block]:
-        """The blocks of all its messages."""
-        return [block for message in self.messages for block in _blocks_of(message)]
+        """The blocks of all its messages, without the client's reasoning."""
+        theirs = {item.start for item in self.theirs}
+        all_ = (block for message in self.messages for block in _blocks_of(message))
+        return [block for block in all_ if block.start not in theirs]
+
+    @property
+    def replayed(self) -> int:
+        """Number of reasoning blocks that the client sends."""
+        return len(self.theirs)
 
     @property
     def turns(self) -> dict[bytes, Turn]:
@@ -82,7 +89,12 @@ class MessageGroup(msgspec.Struct, gc=False):
     @property
     def is_whole(self) -> bool:
         """Whether its items are those of one turn without its reasoning, all of them, in order."""
-        if self.replayed or not self.matches:
+        return not self.theirs and self.has_whole_turn
+
+    @property
+    def has_whole_turn(self) -> bool:
+        """Whether its items, reasoning aside, are those of one turn, all of them, in order."""
+        if not self.matches:
             return False
         turn = self.matches[0].turn
         if not len(self.places) == len(self.matches) == len(turn.items):
@@ -94,7 +106,7 @@ class MessageGroup(msgspec.Struct, gc=False):
         self.messages += later.messages
         self.places += later.places
         self.matches += later.matches
-        self.replayed += later.replayed
+        self.theirs += later.theirs
 
 
 def rows_of(request: MessagesRequest) -> Iterator[list[tuple[int, AssistantMessage]]]:
@@ -118,9 +130,10 @@ def groups_of(request: MessagesRequest, matched: Matches) -> list[MessageGroup]:
         each: list[MessageGroup] = []
         for index, message in row:
             if not each or each[-1].messages[0] is not message:
-                each.append(MessageGroup([message], index, [], []))
-            if request.places[index].item.role is Role.REASONING:
-                each[-1].replayed += 1
+                each.append(MessageGroup([message], index, [], [], []))
+            item = request.places[index].item
+            if item.role is Role.REASONING:
+                each[-1].theirs.append(item)
                 continue
             each[-1].places.append(index)
             if index in matched.matches:

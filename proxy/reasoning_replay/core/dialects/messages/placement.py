@@ -7,15 +7,19 @@ Placement: decides which reasoning the messages of a request lack, and injects i
   with the same content; it gets all of it or none. Adjacent assistant messages count as one.
 - If all reasoning leads the turn, and the message has all calls of the turn, in order, with random
   ids, it leads the message, whatever text the client has before the calls.
-- A message in which the client sends any reasoning itself is left alone.
+- A message in which the client sends any reasoning itself is left alone, unless upstream refused
+  what the client makes of it: then the captured reasoning goes in its place (*completed*).
 - Each block goes to the place where it was emitted. A `content` that is a string becomes a list.
 - If the model binds reasoning to the history before it, that history decides (`prefix_walk`).
 """
 
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from reasoning_replay.core.dialects.messages.binding import normal
 from reasoning_replay.core.dialects.messages.capture import place_of
+from reasoning_replay.core.dialects.messages.heal.block_editor import removals
 from reasoning_replay.core.dialects.messages.items import MESSAGE, MessagesItem
 from reasoning_replay.core.dialects.messages.message_groups import (
     Block,
@@ -45,14 +49,21 @@ class BoundPlan(NamedTuple):
     Attributes:
         prefix: Digest of the request with the plan's edits (`binding.prefix_of`); b"" if the model
             binds nothing.
+        completed: Offset of each message that is completed -> the turn.
     """
 
     plan: Plan
     prefix: bytes
+    completed: Mapping[int, Turn]
 
 
 def plan_injection(
-    request: MessagesRequest, matched: Matches, profile: Profile, *, demands: bool = False
+    request: MessagesRequest,
+    matched: Matches,
+    profile: Profile,
+    completes: Callable[[Turn], bool] = lambda _: False,
+    *,
+    demands: bool = False,
 ) -> BoundPlan:
     """
     Decide the edits of one request.
@@ -61,14 +72,15 @@ def plan_injection(
         request: Parsed request.
         matched: Origin of each matched item.
         profile: Profile of the upstream.
+        completes: Whether a turn's reasoning replaces what the client makes of it.
         demands: Whether the model has refused messages without their reasoning. Then a dated name
             of a model and its alias are one model: without it, the request is refused anyway.
 
     Returns:
-        A plan with edits that do not overlap. They only insert blocks, and the syntax that turns a
-        text into a list of blocks.
+        A plan with edits that do not overlap. They insert blocks, and the syntax that turns a text
+        into a list of blocks; and they remove the client's reasoning where it is completed.
     """
-    return _Planner(request, matched, profile, demands=demands).run()
+    return _Planner(request, matched, profile, completes, demands=demands).run()
 
 
 class _Planned(NamedTuple):
@@ -81,9 +93,16 @@ class _Planned(NamedTuple):
 
 class _Planner:
     def __init__(
-        self, request: MessagesRequest, matched: Matches, profile: Profile, *, demands: bool
+        self,
+        request: MessagesRequest,
+        matched: Matches,
+        profile: Profile,
+        completes: Callable[[Turn], bool],
+        *,
+        demands: bool,
     ) -> None:
         self._request = request
+        self._completes = completes
         self._matched = matched
         self._profile = profile
         self._demands = demands
@@ -99,11 +118,14 @@ class _Planner:
             bound = {start: made.bound for start, made in planned.items()}
             due, prefix = walk(self._request, groups, bound)
         edits: list[Edit] = []
+        completed: dict[int, Turn] = {}
         for start, (group, parts, bound_edits) in planned.items():
             if start not in due:
-                self._note(group, Outcome.GUARDED_PREFIX, len(parts))
+                self._guard(group, Outcome.GUARDED_PREFIX, len(parts))
                 continue
             edits += bound_edits.edits
+            if group.theirs:
+                completed |= {message.start: bound_edits.turn for message in group.messages}
             self._notes += [
                 PlanNote(index, Outcome.INJECTED, 1, len(part.raw), part.id)
                 for index, part in parts
@@ -112,7 +134,7 @@ class _Planner:
         for note in self._notes:
             outcomes[note.outcome] = outcomes.get(note.outcome, 0) + note.items
         notes = tuple(sorted(self._notes, key=lambda note: note.place))
-        return BoundPlan(Plan(tuple(edits), outcomes, notes), prefix)
+        return BoundPlan(Plan(tuple(edits), outcomes, notes), prefix, completed)
 
     def _needs_prefix(self, groups: Sequence[MessageGroup]) -> bool:
         """Return whether the request's history may be what reasoning is bound to."""
@@ -127,19 +149,29 @@ class _Planner:
 
     def _plan(self, group: MessageGroup) -> _Planned | None:
         """Return the reasoning of a turn for its message; None, with a note, if it must not go."""
-        if group.replayed:
-            self._note(group, Outcome.PRESENT, group.replayed)
-            return None
         turn = group.turn
+        if group.theirs and not (turn is not None and self._is_damaged(group, turn)):
+            self._guard(group, Outcome.PRESENT, 1)
+            return None
         parts = self._parts(group, turn) if turn is not None else None
         if turn is None or parts is None:
             known = (item for turn in group.turns.values() for item in turn.items)
-            self._note(group, Outcome.GUARDED_FORM, sum(len(item.run) for item in known))
+            self._guard(group, Outcome.GUARDED_FORM, sum(len(item.run) for item in known))
         elif withheld := sum(item.withheld for item in turn.items):
-            self._note(group, Outcome.GUARDED_UNFINISHED, withheld)
+            self._guard(group, Outcome.GUARDED_UNFINISHED, withheld)
         else:
             return self._plan_of(group, turn, parts)
         return None
+
+    def _is_damaged(self, group: MessageGroup, turn: Turn) -> bool:
+        """Return whether the client sends other reasoning than the turn's, which upstream wants."""
+        if not self._completes(turn):
+            return False
+        run = [part for item in turn.items for part in item.run]
+        emitted = [(place_of(part), normal(part.raw)) for part in run]
+        others = [block.start for block in group.blocks]
+        sent = [(bisect(others, item.start), normal(item.raw)) for item in group.theirs]
+        return bool(emitted) and emitted != sent
 
     def _plan_of(
         self, group: MessageGroup, turn: Turn, parts: Sequence[tuple[int, Reasoning]]
@@ -147,7 +179,7 @@ class _Planner:
         outcome = self._reason_not_to(turn)
         edits = self._edits(group, parts) if parts and outcome is None else None
         if edits is None:
-            self._note(group, outcome or Outcome.GUARDED_FORM, len(parts))
+            self._guard(group, outcome or Outcome.GUARDED_FORM, len(parts))
             return None
         bound = BoundEdits(turn, edits, place_of(parts[-1][1]), self._is_bound(turn))
         return _Planned(group, parts, bound)
@@ -187,7 +219,7 @@ class _Planner:
     def _is_verbatim(self, group: MessageGroup, turn: Turn) -> bool:
         """Return whether the blocks of a group are those of a turn, with the same content."""
         both = zip(group.places, turn.items, strict=False)
-        return group.is_whole and all(
+        return group.has_whole_turn and all(
             item.content == self._item(index).content for index, item in both
         )
 
@@ -215,8 +247,7 @@ class _Planner:
         """Return the edits that inject blocks; None if their place is not certain."""
         blocks = group.blocks
         number_of = {block.start: number for number, block in enumerate(blocks)}
-        texts: dict[Block, list[bytes]] = {}
-        edits: list[Edit] = []
+        runs: dict[Block, list[bytes]] = {}
         for index, part in parts:
             number = number_of[self._item(index).start]
             if len(blocks) > len(group.places):  # the client kept blank text
@@ -225,15 +256,18 @@ class _Planner:
                 if len(ahead) != group.places.index(index):
                     return None
                 number = place
-            block = blocks[number]
-            if block.is_content:
-                texts.setdefault(block, []).append(part.raw)
+            runs.setdefault(blocks[number], []).append(part.raw)
+        edits, emptied = _without_theirs(group)
+        for block, run in runs.items():
+            if block.start in emptied:
+                start, end = emptied.pop(block.start)
+                edits.append(Edit(start, end, b",".join(run)))
+            elif block.is_content:
+                edits.append(Edit(block.start, block.start, b"[" + b",".join(run) + _BEFORE_TEXT))
+                edits.append(Edit(block.end, block.end, _AFTER_TEXT))
             else:
-                edits.append(Edit(block.start, block.start, part.raw + b","))
-        for block, run in texts.items():
-            edits.append(Edit(block.start, block.start, b"[" + b",".join(run) + _BEFORE_TEXT))
-            edits.append(Edit(block.end, block.end, _AFTER_TEXT))
-        return edits
+                edits += [Edit(block.start, block.start, raw + b",") for raw in run]
+        return edits if not emptied else None
 
     def _note_unknown(self, groups: Sequence[MessageGroup]) -> None:
         """Note each ambiguous item, and each group of which nothing is known."""
@@ -249,6 +283,33 @@ class _Planner:
     def _item(self, index: int) -> MessagesItem:
         return self._request.places[index].item
 
+    def _guard(self, group: MessageGroup, outcome: Outcome, count: int) -> None:
+        """Note why a group gets nothing; if the client sends any, that is there."""
+        if group.theirs:
+            self._note(group, Outcome.PRESENT, group.replayed)
+        else:
+            self._note(group, outcome, count)
+
     def _note(self, group: MessageGroup, outcome: Outcome, count: int) -> None:
         if count:
             self._notes.append(PlanNote(group.first, outcome, count))
+
+
+def _without_theirs(group: MessageGroup) -> tuple[list[Edit], dict[int, tuple[int, int]]]:
+    """
+    Return the edits that take the client's reasoning out of a group.
+
+    A message that has nothing else is not emptied. The second result has the range of its blocks,
+    by the offset of the block after it.
+    """
+    edits: list[Edit] = []
+    emptied: dict[int, tuple[int, int]] = {}
+    others = group.blocks
+    for message in group.messages:
+        gone = {item.number for item in group.theirs if item.message is message}
+        if gone and len(gone) == len(message.blocks):
+            after = next((block.start for block in others if block.start > message.start), -1)
+            emptied[after] = message.blocks[0][0], message.blocks[-1][1]
+        elif gone:
+            edits += removals(message, gone)
+    return edits, emptied

@@ -226,7 +226,7 @@ class ResponsesCapture:
         """Whether upstream reports that the response failed or was cancelled."""
         return self._status in ("failed", "cancelled")
 
-    def note_cure(self) -> None:
+    def note_cure(self, binding: bytes = b"") -> None:  # noqa: ARG002 (this API binds nothing)
         """Drop the recorded decisions, so that the next request decides anew."""
         self._origin = structs.replace(self._origin, seen=None)
 

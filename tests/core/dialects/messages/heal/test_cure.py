@@ -132,19 +132,19 @@ def test_an_unsigned_block_that_upstream_does_not_accept_is_never_sent_again() -
     assert tenant.send(told) == told
 
 
-def test_the_clients_own_block_is_left_out_alone() -> None:
-    """It is taken out of later requests before the first attempt, for an hour."""
+def test_the_clients_own_block_is_left_out_with_its_message() -> None:
+    """They are taken out of later requests before the first attempt, for an hour."""
     tenant = Tenant()
     told = history(tenant)
     given = body_of(told)
     cured = tenant.cure(given, given, f"messages.3.content.0: {INVALID}")
     assert cured is not None
-    assert signatures(cured.body) == ["S0", "I1", "S2"]
+    assert signatures(cured.body) == ["S0", "S2"]
     assert (cured.injected, cured.injected_bytes) == (0, 0)
 
     decided = tenant.decide(given)
     assert decided.body == cured.body
-    assert decided.repairs == {"foreign": 1}
+    assert decided.repairs == {"foreign": 2}
     tenant.hours = 1.1
     assert tenant.decide(given).body is given
 
@@ -203,12 +203,12 @@ def test_reasoning_after_a_block_that_is_bound_elsewhere(
 
 
 def test_the_clients_reasoning_after_a_bound_block() -> None:
-    """Its blocks before the named one stay, also in the same message."""
+    """Its blocks in older messages stay."""
     tenant = Tenant()
     given = body_of(history(tenant, BOUND), BOUND)
     cured = tenant.cure(given, given, ELSEWHERE.format(3, 2))
     assert cured is not None
-    assert signatures(cured.body) == ["S0", "S1"]
+    assert signatures(cured.body) == ["S0"]
     assert tenant.decide(given).body == cured.body
 
 

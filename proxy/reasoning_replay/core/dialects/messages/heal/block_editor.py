@@ -1,16 +1,17 @@
 """Block editor: takes reasoning blocks out of the assistant messages of a request."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from reasoning_replay.core.dialects.messages.items import AssistantMessage, MessagesItem
+from reasoning_replay.core.dialects.messages.message_groups import rows_of
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["IsGone", "reasoning_in", "without_blocks"]
+__all__ = ["IsGone", "reasoning_in", "removals", "without_blocks"]
 
-# Whether a reasoning block must be left out, by the index of its message.
+# Whether a reasoning block must be left out, with all of its row, by the index of its message.
 IsGone = Callable[[int, MessagesItem], bool]
 
 
@@ -29,20 +30,27 @@ def without_blocks(request: MessagesRequest, is_gone: IsGone) -> tuple[bytes, in
     """
     Return the body of a request without some reasoning blocks, and their number.
 
-    A message of which nothing would be left stays as it is: the API accepts no empty message.
+    Adjacent assistant messages lose all their blocks or none: the API accepts no part of a turn. A
+    message of which nothing would be left stays as it is: the API accepts no empty message.
     """
+    held = reasoning_in(request)
+    index_of = {start: index for index, (start, _) in enumerate(request.messages)}
     edits: list[Edit] = []
     count = 0
-    for index, items in reasoning_in(request).items():
-        gone = {item.number for item in items if is_gone(index, item)}
-        message = items[0].message
-        if gone and message is not None and len(gone) < len(message.blocks):
-            edits += _removals(message, gone)
-            count += len(gone)
+    for row in rows_of(request):
+        indexes = {index_of[message.start] for _, message in row}
+        theirs = {index: held[index] for index in indexes if index in held}
+        if not any(is_gone(index, item) for index, items in theirs.items() for item in items):
+            continue
+        for items in theirs.values():
+            message = items[0].message
+            if message is not None and len(items) < len(message.blocks):
+                edits += removals(message, {item.number for item in items})
+                count += len(items)
     return json_spans.apply(request.body, edits), count
 
 
-def _removals(message: AssistantMessage, gone: set[int]) -> list[Edit]:
+def removals(message: AssistantMessage, gone: Collection[int]) -> list[Edit]:
     """Return the edits that remove blocks, each with one of the commas around it."""
     blocks = message.blocks
     last_kept = max(n for n in range(len(blocks)) if n not in gone)

@@ -4,9 +4,10 @@ Cure: the smallest edit that makes a refused request acceptable, without inventi
 `cure` is pure.
 
 - Reasoning is missing: all that is known is injected, also what an earlier request lacked.
-- A block is not accepted: it is left out. If the proxy injected it, so are the others that it
-  injected into that message. If the client sends it, so are those that are not known to be of this
-  model: upstream names the first one only.
+- The refusal concerns a message of a known turn, in which the client sends other reasoning than
+  upstream emitted: the captured reasoning goes in its place, and so in all such messages.
+- A block is not accepted: all reasoning of its message is left out. If the client sends it, so are
+  the blocks that are not known to be of this model: upstream names the first one only.
 - A block is bound to another history: it is left out, and so is all reasoning after it, which is
   bound to a history with that block.
 - The latest message was modified, or reasoning is switched off, or not accepted at all: what the
@@ -16,8 +17,9 @@ Adjacent assistant messages count as one. If upstream names a message without re
 one that has any is meant: it may count the messages as joined, or name the first of those.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.messages.heal.block_editor import (
@@ -34,9 +36,25 @@ from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["RefusedMessages", "cure"]
+__all__ = ["Planned", "RefusedMessages", "cure"]
 
+# Refusals that the client's own blocks may cause.
+_OF_BLOCKS = frozenset(
+    {RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED, RefusalKind.INPUT}
+)
 _Blocks = dict[int, list[MessagesItem]]
+
+
+class Planned(NamedTuple):
+    """
+    The client's request with all reasoning that is known for it.
+
+    Attributes:
+        completed: Index of each message in which it replaces the client's -> the turn.
+    """
+
+    body: bytes
+    completed: Mapping[int, Turn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,32 +65,36 @@ class RefusedMessages:
     Attributes:
         sent: Request as it was refused.
         given: Request as the client sent it; the same object if nothing was edited.
-        planned: Returns the body of `given` with all reasoning that is known for it.
+        planned: Returns the request with all reasoning that is known for it.
         turns: Stored turns of its conversation.
     """
 
     sent: MessagesRequest
     given: MessagesRequest
     diagnosis: Diagnosis
-    planned: Callable[[], bytes]
+    planned: Callable[[], Planned]
     turns: Sequence[Turn] = ()
 
 
 def cure(case: RefusedMessages) -> Cure | None:
     """Return the request to send instead of a refused one; None if nothing can be done."""
     if case.diagnosis.kind is RefusalKind.LACKS_REASONING:
-        body = case.planned()
-        return None if body == case.sent.body else _cure(case, body, frozenset())
-    theirs, ours = reasoning_in(case.given), reasoning_in(case.sent)
-    for index in theirs:
-        ours.pop(index, None)  # a message in which the client sends reasoning gets none
-    case = replace(case, diagnosis=_placed(case))
-    body = _without(case, _gone(case, ours), ours)
+        planned = case.planned()
+        if planned.body == case.sent.body:
+            return None
+        return _cure(case, planned.body, frozenset(), planned.completed)
+    case, ours = replace(case, diagnosis=_placed(case)), _added(case, case.sent)
+    completed: Mapping[int, Turn] = {}
+    body = case.sent.body
+    if case.diagnosis.kind in _OF_BLOCKS:
+        body, completed = case.planned()
+    if body == case.sent.body or not _is_concerned(case, completed):
+        body, completed = _without(case, _gone(case, ours), ours), {}
     if body == case.sent.body:
         return None
     now = read_request(body, {})
     lost = _blobs(reasoning_in(case.sent)) - _blobs(reasoning_in(now))
-    return _cure(case, body, _proven(case, ours, lost))
+    return _cure(case, body, _proven(case, ours, lost, completed), completed)
 
 
 _Gone = Callable[[int, MessagesItem], bool]
@@ -111,6 +133,14 @@ def _gone(case: RefusedMessages, ours: _Blocks) -> _Gone:
     return lambda index, _: index in ours
 
 
+def _is_concerned(case: RefusedMessages, completed: Collection[int]) -> bool:
+    """Return whether a refusal is about one of the messages that can be completed."""
+    kind, message = case.diagnosis.kind, case.diagnosis.message
+    if message < 0 or kind is RefusalKind.BINDING:  # bound to what an older message lacks
+        return any(message < 0 or index <= message for index in completed)
+    return not _row_of(case.sent, message).isdisjoint(completed)
+
+
 def _row_of(request: MessagesRequest, message: int) -> frozenset[int]:
     """Return the indices of the messages that the API joins with one of them, itself included."""
     index_of = {start: index for index, (start, _) in enumerate(request.messages)}
@@ -118,10 +148,14 @@ def _row_of(request: MessagesRequest, message: int) -> frozenset[int]:
     return next((row for row in rows if message in row), frozenset())
 
 
-def _proven(case: RefusedMessages, ours: _Blocks, lost: frozenset[bytes]) -> frozenset[bytes]:
+def _proven(
+    case: RefusedMessages, ours: _Blocks, lost: frozenset[bytes], completed: Collection[int]
+) -> frozenset[bytes]:
     """Return which of the lost blobs upstream is known to refuse."""
     kind, message, block = case.diagnosis.kind, case.diagnosis.message, case.diagnosis.block
     if kind not in (RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED):
+        return frozenset()
+    if completed:  # they may be good: others lacked
         return frozenset()
     if kind is RefusalKind.BLOB and block >= 0 and message not in ours:
         items = reasoning_in(case.sent).get(message, [])
@@ -153,17 +187,30 @@ def _without(case: RefusedMessages, gone: _Gone, ours: _Blocks) -> bytes:
     return json_spans.apply(body, edits)
 
 
-def _cure(case: RefusedMessages, body: bytes, lost: frozenset[bytes]) -> Cure:
-    theirs = reasoning_in(case.given)
+def _added(case: RefusedMessages, request: MessagesRequest) -> _Blocks:
+    """Return the reasoning that the client did not send, by the index of its message."""
+    theirs = {
+        index: {item.raw for item in items} for index, items in reasoning_in(case.given).items()
+    }
+    added = {
+        index: [item for item in items if item.raw not in theirs.get(index, ())]
+        for index, items in reasoning_in(request).items()
+    }
+    return {index: items for index, items in added.items() if items}
+
+
+def _cure(
+    case: RefusedMessages, body: bytes, lost: frozenset[bytes], completed: Mapping[int, Turn]
+) -> Cure:
     cured = read_request(body, {})
-    made = reasoning_in(cured)
-    added = [item for index, items in made.items() if index not in theirs for item in items]
+    added = [item for items in _added(case, cured).values() for item in items]
     return Cure(
         body,
         injected=len(added),
         injected_bytes=sum(item.end - item.start for item in added),
         is_clients_own=body == case.given.body,
         lost=lost,
+        completed=frozenset(turn.conversation for turn in completed.values()),
         withheld=tuple(
             turn for turn in case.turns if turn.without_reasoning(lost.__contains__) is not turn
         ),
