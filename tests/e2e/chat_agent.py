@@ -4,6 +4,7 @@ Chat agent: a tool loop on the official SDK that keeps its history as plain mess
 It keeps the members that the SDK declares, and so drops reasoning, which the SDK does not know.
 """
 
+import base64
 import json
 import secrets
 from collections.abc import Callable
@@ -18,15 +19,25 @@ from tests.standin.chat.messages import CALL_MEMBERS, MESSAGE_MEMBERS
 
 __all__ = ["CHAT_TOOLS", "ChatAgent", "ChatKeeps"]
 
-ChatKeeps = Literal["everything", "declared", "respelled", "renamed", "emptied", "torn", "turned"]
+ChatKeeps = Literal[
+    "everything",
+    "declared",
+    "respelled",
+    "renamed",
+    "emptied",
+    "torn",
+    "turned",
+    "rewrapped",
+]
 """
 What the client sends again of an answer.
 
 All of it; the members that the SDK declares; or these in other words: "" for a null content,
 arguments serialised again, and ids of its own. Or all of it, but with the reasoning as text under
 another name, as LiteLLM, Cline and OpenAI Agents do it; or with empty values in its place; or with
-a piece of it, as libraries keep that do not join a member that they do not know. Or none of it,
-with parallel calls in another order, and a text where there was none.
+a piece of it, as libraries keep that do not join a member that they do not know; or with signatures
+that are encoded twice. Or none of it, with parallel calls in another order, and a text where there
+was none.
 """
 
 CHAT_TOOLS: list[Message] = [
@@ -205,11 +216,26 @@ def _last(call: Message) -> str:
     return signature[-8:]
 
 
+def _rewrapped(value: Any) -> Any:
+    """Return a value with each signature in it encoded once more."""
+    if isinstance(value, list):
+        return [_rewrapped(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: base64.b64encode(one.encode()).decode() if name in _SIGNATURES else _rewrapped(one)
+        for name, one in value.items()
+    }
+
+
+_SIGNATURES = ("thought_signature", "signature", "data")
+
 _CHANGES: dict[str, Callable[[Message], Message]] = {
     "renamed": _renamed,
     "emptied": _emptied,
     "torn": _torn,
     "turned": _turned,
+    "rewrapped": _rewrapped,
 }
 
 

@@ -1,5 +1,6 @@
 """Chat Completions with the official SDK, and an upstream that checks the reasoning it receives."""
 
+import contextlib
 import json
 from typing import Any, get_args
 
@@ -196,6 +197,34 @@ async def test_calls_may_have_another_order_and_a_text_beside_them(
     ):
         await agent.converse(QUESTIONS)
     assert_all_there(standin, agent.steps)
+
+
+SIGNING: dict[str, tuple[FamilyName, str]] = {
+    "gemini": ("gemini", ""),
+    "openrouter": ("openrouter", "anthropic/claude-sonnet-4.5"),
+}
+
+
+@in_pairs(vendor=[*SIGNING], loop=["one_call", "parallel", "chain"], way=WAYS)
+@pytest.mark.parametrize("reach", get_args(Reach))
+async def test_damaged_signatures_are_completed(
+    vendor: str, loop: Any, way: Way, reach: Reach
+) -> None:
+    """Straight, they are refused for good; through the proxy once, and then they are as before."""
+    family, model = SIGNING[vendor]
+    standin = ChatStandIn(family, loop=loop)
+    is_straight = reach == "straight"
+    async with (
+        reached(standin, reach) as base_url,
+        ChatAgent(base_url, model or standin.family.model, way, "rewrapped") as agent,
+    ):
+        with pytest.raises(BadRequestError) if is_straight else contextlib.nullcontext():
+            await agent.converse(QUESTIONS)
+    refused = [index for index, one in enumerate(standin.judged) if one.refusal]
+    assert refused == [1]
+    if not is_straight:
+        states = {one.state for judged in standin.judged[2:] for one in judged.findings}
+        assert states == {"equal"}
 
 
 async def test_reasoning_that_names_its_call_needs_the_id() -> None:

@@ -72,11 +72,14 @@ class Plan:
     Attributes:
         outcomes: Number of items for each outcome; the sums of the notes.
         notes: The outcomes by place; a place may have several.
+        completed: Offset of each message in which captured reasoning replaces what the client makes
+            of it -> the conversation.
     """
 
     edits: tuple[Edit, ...] = ()
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
     notes: tuple[PlanNote, ...] = ()
+    completed: Mapping[int, bytes] = field(default_factory=dict)
 
     @property
     def injected_bytes(self) -> int:

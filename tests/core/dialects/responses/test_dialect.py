@@ -311,6 +311,24 @@ def test_a_blob_that_was_refused_is_not_injected_again() -> None:
     assert Outcome.INJECTED in one.decide(other, given, asked, held, is_created=True).outcomes
 
 
+def test_a_client_that_damages_blobs_is_refused_once() -> None:
+    """From then on, the captured ones go in their place, also those of later turns."""
+    one = dialect()
+    held = found(one)
+    bad = R1 | {"encrypted_content": "gAAAAbad"}
+    given = body([ASK, bad, C1, output(C1)])
+    bodies = RefusedBodies(given, given)
+    refusal = one.diagnose(400, refusal_body(UNVERIFIED))
+    cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, held)
+
+    assert cured is not None
+    assert R1 in input_of(cured.body)
+    one.learn(SCOPE, refusal, cured, "gpt-5.6-sol")
+    worse = body([ASK, R1 | {"encrypted_content": "gAAAAworse"}, C1, output(C1)])
+    again = decided(one, worse, held)
+    assert (again.body, again.repairs) == (cured.body, {Repair.FOREIGN: 1})
+
+
 @pytest.mark.parametrize("scope", [SCOPE, None])
 def test_a_request_is_cured_with_or_without_a_scope(scope: bytes | None) -> None:
     """Without a scope, earlier refusals are not looked up."""

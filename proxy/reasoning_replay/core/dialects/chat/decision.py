@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from reasoning_replay.core.dialects.base import Caller, Decision, Question
 from reasoning_replay.core.dialects.chat.heal.fillers import with_known_fillers
@@ -69,7 +70,10 @@ class RequestPlanner:
         policy = self.policy
         if any(learnt):
             policy = replace(policy, refused=learnt.refused, demands=learnt.demands)
-        plan = Plan() if known.has_failed else plan_injection(request, known.matched, policy)
+        plan = Plan()
+        if not known.has_failed:
+            completes = partial(self._refusals.completes, caller.scope)
+            plan = plan_injection(request, known.matched, policy, completes)
         is_sent = not self._is_shadow
         outcomes, sent = plan.outcomes, plan.apply(body) if is_sent else body
         may_fill = is_sent and request.body is body and not request.is_switched_off

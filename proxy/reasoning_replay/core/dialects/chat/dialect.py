@@ -11,6 +11,7 @@ from reasoning_replay.core.dialects.chat.decision import ChatSettings, RequestPl
 from reasoning_replay.core.dialects.chat.heal.cure import RefusedChat, cure
 from reasoning_replay.core.dialects.chat.heal.diagnosis import (
     Diagnosis,
+    RefusalKind,
     diagnose,
     is_failing,
     is_refusal,
@@ -149,11 +150,15 @@ class ChatDialect:
         held, policy = found, self._planner.policy
         if scope is not None:
             held = self._refusals.without_refused(scope, found)
-            policy = replace(policy, refused=self._refusals.learnt(scope, given.model).refused)
+            learnt = self._refusals.learnt(scope, given.model)
+            policy = replace(policy, refused=learnt.refused, demands=learnt.demands)
+        if refusal.kind is RefusalKind.LACKS_REASONING:
+            policy = replace(policy, demands=True)
         matched = match_items(given, held, anew=True)
-        plan = plan_injection(given, matched, replace(policy, demands=True))
+        plan = plan_injection(given, matched, policy, lambda _: True)
         planned = plan.apply(given.body)
-        return cure(RefusedChat(sent, given, refusal, planned, found.turns, self._fills))
+        case = RefusedChat(sent, given, refusal, planned, found.turns, self._fills, plan.completed)
+        return cure(case)
 
     def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
         """See `Dialect.learn`."""

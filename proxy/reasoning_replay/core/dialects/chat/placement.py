@@ -11,13 +11,14 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 - What the client replays is compared member by member: upstream wants back what it emitted, under
   the name that it emitted. Members of other names are the client's and stay.
 - A message with another value in a member than upstream emitted is left alone, unless upstream
-  demands all: the client has its own text, or continues another turn.
+  demands all: the client has its own text, or continues another turn. If upstream refused what the
+  client makes of a signature, the message gets all that was emitted (*completed*).
 - A text that the message has in another form is not added, unless upstream demands all.
 - A member is added at the end of its object. An empty value of the same name is replaced, and so is
   one that is only a piece of what was emitted, or repeats it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -51,7 +52,12 @@ _REPLAYED = (Sent.WHOLE, Sent.OWN)
 _ENCRYPTED = b'"reasoning.encrypted"'
 
 
-def plan_injection(request: ChatRequest, matched: Matches, policy: Policy) -> Plan:
+def plan_injection(
+    request: ChatRequest,
+    matched: Matches,
+    policy: Policy,
+    completes: Callable[[Turn], bool] = lambda _: False,
+) -> Plan:
     """
     Decide the edits of one request.
 
@@ -59,11 +65,12 @@ def plan_injection(request: ChatRequest, matched: Matches, policy: Policy) -> Pl
         request: Parsed request.
         matched: Origin of each matched item.
         policy: See Policy.
+        completes: Whether a turn's reasoning replaces what the client makes of it.
 
     Returns:
         A plan with edits that do not overlap. They insert members, or replace values that say less.
     """
-    return _Planner(request, matched, policy).run() if request.run else _NO_PLAN
+    return _Planner(request, matched, policy, completes).run() if request.run else _NO_PLAN
 
 
 class _Group(msgspec.Struct, gc=False):
@@ -89,8 +96,16 @@ class _Group(msgspec.Struct, gc=False):
 
 
 class _Planner:
-    def __init__(self, request: ChatRequest, matched: Matches, policy: Policy) -> None:
+    def __init__(
+        self,
+        request: ChatRequest,
+        matched: Matches,
+        policy: Policy,
+        completes: Callable[[Turn], bool],
+    ) -> None:
         self._request = request
+        self._completes = completes
+        self._completed: dict[int, bytes] = {}
         self._matched = matched
         self._policy = policy
         self._family = family(request.model)
@@ -114,7 +129,8 @@ class _Planner:
                 self._decide(group)
             elif not self._note_replayed(group):
                 is_run = self._note_unknown(group, is_run=is_run)
-        return Plan(tuple(self._edits), outcomes_of(self._notes), tuple(self._notes))
+        notes = tuple(self._notes)
+        return Plan(tuple(self._edits), outcomes_of(notes), notes, self._completed)
 
     def _groups(self) -> list[_Group]:
         """Return the assistant messages that hold items, in order."""
@@ -175,6 +191,8 @@ class _Planner:
             self._note(first, Outcome.GUARDED_FORM, count)
             return
         self._edits += edits
+        if self._is_damaged(turn, due):
+            self._completed[group.message.start] = turn.conversation
         self._notes += [
             PlanNote(index, Outcome.INJECTED, 1, len(part.raw), name_of(part))
             for index, run in due
@@ -225,6 +243,9 @@ class _Planner:
             withheld += match.k > 0 and match.emitted.withheld
             runs.append((index, [part for part in match.emitted.run if is_of_call(part)]))
         sent = {(index, part.id): self._sent(index, part) for index, run in runs for part in run}
+        if is_damaged := self._is_damaged(turn, runs):
+            own = {each for each, state in sent.items() if state is Sent.OWN}
+            sent |= dict.fromkeys(own, Sent.TORN)
         replayed = sum(each in _REPLAYED for each in sent.values())
         if not sent:  # upstream emitted none that is known, so the client's is its own
             replayed = group.message.replayed
@@ -235,7 +256,7 @@ class _Planner:
         if Sent.OWN in sent.values() and not self._policy.demands_all:
             return []
         has_details = sent.get((first, DETAILS), Sent.NOTHING) is not Sent.NOTHING
-        said = self._said(group.message, has_details=has_details)
+        said = () if is_damaged else self._said(group.message, has_details=has_details)
         due = []
         for index, run in runs:
             chosen = [part for part in self._chosen(run) if part.id not in said]
@@ -247,6 +268,14 @@ class _Planner:
             ]
             due.append((index, lacking))
         return [(index, run) for index, run in due if run]
+
+    def _is_damaged(self, turn: Turn, runs: Iterable[tuple[int, Sequence[Reasoning]]]) -> bool:
+        """Return whether the client sends another signature in place of one that upstream wants."""
+        return self._completes(turn) and any(
+            part.has_blob and self._is_taken(part) and self._sent(index, part) is Sent.OWN
+            for index, run in runs
+            for part in run
+        )
 
     def _sent(self, index: int, part: Reasoning) -> Sent:
         """Return what the client sends in place of a member."""

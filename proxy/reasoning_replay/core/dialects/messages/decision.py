@@ -25,7 +25,6 @@ from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.sent_items import SentItems, digests_of, sent_items
-from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["FOREIGN", "MessagesSettings", "RequestPlanner"]
 
@@ -79,13 +78,12 @@ class RequestPlanner:
             request, found, held, stores=False, switched_off=request.is_switched_off
         )
         of_model = caller.scope, request.model
-        completed: Mapping[int, Turn] = {}
         if known.has_failed or self._has_refused(*of_model, RefusalKind.FIELD):
             plan, prefix = Plan(), self.prefix_of(request)
         else:
             demands = self._has_refused(*of_model, RefusalKind.LACKS_REASONING)
             completes = partial(self._refusals.completes, caller.scope)
-            plan, prefix, completed = plan_injection(
+            plan, prefix = plan_injection(
                 request, known.matched, self.profile, completes, demands=demands
             )
         if self._is_shadow:
@@ -101,7 +99,7 @@ class RequestPlanner:
             summary=maybe_summary(
                 request,
                 plan.notes,
-                lambda: _sent(request, plan if not self._is_shadow else Plan(), completed),
+                lambda: _sent(request, plan if not self._is_shadow else Plan()),
             ),
             joined=known.joined,
             edits=plan.edits if base is body and not self._is_shadow else None,
@@ -132,9 +130,9 @@ class RequestPlanner:
         return again, {FOREIGN: count}
 
 
-def _sent(request: MessagesRequest, plan: Plan, completed: Collection[int]) -> SentItems:
-    """Return the digests of a request; `completed` are the messages of which blocks are removed."""
-    if not (plan.edits and completed):
+def _sent(request: MessagesRequest, plan: Plan) -> SentItems:
+    """Return the digests of a request as it is sent."""
+    if not plan.completed:  # no block is removed
         return sent_items(request.head, request.places, plan.edits)
     theirs = {place.item.raw for place in request.places}
     now = read_request(plan.apply(request.body), {})

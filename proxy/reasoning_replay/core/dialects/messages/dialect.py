@@ -146,12 +146,12 @@ class MessagesDialect:
         def planned() -> Planned:
             asked = given if scope is None else self._planner.repaired(scope, given)[0]
             matched = match_items(asked, held, anew=True)
-            made = plan_injection(
+            plan, _ = plan_injection(
                 asked, matched, self._planner.profile, lambda _: True, demands=True
             )
             starts = {start: index for index, (start, _) in enumerate(asked.messages)}
-            completed = {starts[start]: turn for start, turn in made.completed.items()}
-            return Planned(made.plan.apply(asked.body), completed)
+            completed = {starts[start]: of for start, of in plan.completed.items()}
+            return Planned(plan.apply(asked.body), completed)
 
         cured = cure(RefusedMessages(sent, given, refusal, planned, held.turns))
         if cured is None:

@@ -14,7 +14,7 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 """
 
 from bisect import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.messages.binding import normal
@@ -49,12 +49,10 @@ class BoundPlan(NamedTuple):
     Attributes:
         prefix: Digest of the request with the plan's edits (`binding.prefix_of`); b"" if the model
             binds nothing.
-        completed: Offset of each message that is completed -> the turn.
     """
 
     plan: Plan
     prefix: bytes
-    completed: Mapping[int, Turn]
 
 
 def plan_injection(
@@ -118,14 +116,15 @@ class _Planner:
             bound = {start: made.bound for start, made in planned.items()}
             due, prefix = walk(self._request, groups, bound)
         edits: list[Edit] = []
-        completed: dict[int, Turn] = {}
+        completed: dict[int, bytes] = {}
         for start, (group, parts, bound_edits) in planned.items():
             if start not in due:
                 self._guard(group, Outcome.GUARDED_PREFIX, len(parts))
                 continue
             edits += bound_edits.edits
             if group.theirs:
-                completed |= {message.start: bound_edits.turn for message in group.messages}
+                conversation = bound_edits.turn.conversation
+                completed |= {message.start: conversation for message in group.messages}
             self._notes += [
                 PlanNote(index, Outcome.INJECTED, 1, len(part.raw), part.id)
                 for index, part in parts
@@ -134,7 +133,7 @@ class _Planner:
         for note in self._notes:
             outcomes[note.outcome] = outcomes.get(note.outcome, 0) + note.items
         notes = tuple(sorted(self._notes, key=lambda note: note.place))
-        return BoundPlan(Plan(tuple(edits), outcomes, notes), prefix, completed)
+        return BoundPlan(Plan(tuple(edits), outcomes, notes, completed), prefix)
 
     def _needs_prefix(self, groups: Sequence[MessageGroup]) -> bool:
         """Return whether the request's history may be what reasoning is bound to."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -145,6 +146,7 @@ class RequestPlanner:
                 refusals.is_refused(scope, RefusalKind.BLOB, blob)
                 or refusals.is_of_another_account(caller.account, blob)
             ),
+            completes=partial(refusals.completes, scope),
             takes_reasoning=not refusals.is_refused(
                 scope, RefusalKind.NO_REASONING_MODEL, family(request.model)
             ),

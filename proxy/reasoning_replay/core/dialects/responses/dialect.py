@@ -168,8 +168,7 @@ class ResponsesDialect:
 
     def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
         """See `Dialect.learn`."""
-        for blob in cure.lost:
-            self._refusals.refuse(scope, RefusalKind.BLOB, blob)
+        self._refusals.learn(scope, cure)
         if refusal.kind in _OF_MODEL or refusal.member == "phase":
             self._refusals.refuse(scope, refusal.kind, family(model))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from reasoning_replay.core.dialects.base import Caller, Cure, Decision, RefusedBodies
 from reasoning_replay.core.dialects.chat.decision import ChatSettings
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
@@ -220,3 +221,94 @@ def test_errors_are_found_in_statuses_events_and_successes() -> None:
     assert one.is_failing_event(error)
     assert one.is_refusing_event(error)
     assert one.diagnose(400, error) == LACKS
+
+
+# --- what the client makes of a signature ---
+
+ENTRIES = [{"type": "reasoning.text", "text": "I look.", "signature": "EpMDsig", "index": 0}]
+WHOLE = message(CALL | {"extra_content": SIGNED}, reasoning="I look.", reasoning_details=ENTRIES)
+TWICE = {"google": {"thought_signature": "RXM0RENzc0RBYjQ="}}
+CORRUPTED = Diagnosis(RefusalKind.BLOB)
+
+
+def damaged(**more: object) -> list[Json]:
+    """Return a history whose client has damaged signatures, and a text of its own."""
+    entries = [ENTRIES[0] | {"signature": "RXBNRHNpZw=="}]
+    ours = {"reasoning": "My own words.", "reasoning_details": entries} | more
+    return [ASK, message(CALL | {"extra_content": TWICE}, **ours), OUTPUT]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        CORRUPTED,
+        Diagnosis(RefusalKind.BLOB, quoted=frozenset({"RXM0RENz"})),
+        Diagnosis(RefusalKind.LACKS_REASONING, "extra_content"),
+    ],
+)
+def test_damaged_signatures_are_completed(refusal: Diagnosis) -> None:
+    """All members of the message are sent as they were emitted, from the next request on."""
+    one = dialect()
+    found = captured(one, WHOLE)
+    given = decided(one, found, *damaged())
+    assert given.body == body(*damaged())
+    cured = healed(one, found, refusal, *damaged())
+    assert cured is not None
+    assert json.loads(cured.body)["messages"] == [ASK, json.loads(json.dumps(WHOLE)), OUTPUT]
+    assert (cured.injected, cured.lost, cured.withheld) == (3, frozenset(), ())
+    again = decided(one, found, *damaged())
+    assert again.body == cured.body
+    assert again.outcomes == {Outcome.INJECTED: 3}
+
+
+def test_another_conversation_is_not_completed() -> None:
+    """Its client was not refused."""
+    one = dialect()
+    found = captured(one, WHOLE)
+    assert healed(one, found, CORRUPTED, *damaged()) is not None
+    (turn,) = found.turns
+    other = found._replace(turns=[structs.replace(turn, conversation=b"other")])
+    assert decided(one, other, *damaged()).body == body(*damaged())
+
+
+def test_a_refusal_that_quotes_another_signature() -> None:
+    """It is not about the message of the known turn, which stays as it is."""
+    one = dialect()
+    found = captured(one, WHOLE)
+    odd = call(2) | {"extra_content": {"google": {"thought_signature": "QWxpZW4="}}}
+    history = [*damaged(), ASK, message(odd), RESULT | {"tool_call_id": odd["id"]}]
+    alien = Diagnosis(RefusalKind.BLOB, quoted=frozenset({"QWxpZW4"}))
+    cured = healed(one, found, alien, *history)
+    assert cured is not None
+    received = json.loads(cured.body)["messages"]
+    assert received[1] == json.loads(json.dumps(history[1]))
+    assert "extra_content" not in received[4]["tool_calls"][0]
+
+
+def test_a_completion_that_is_refused_is_taken_back() -> None:
+    """The client's own message is sent."""
+    one = dialect()
+    found = captured(one, WHOLE)
+    assert healed(one, found, CORRUPTED, *damaged()) is not None
+    cured = healed(one, found, CORRUPTED, *damaged())
+    assert cured is not None
+    received = json.loads(cured.body)["messages"][1]
+    assert received["tool_calls"][0]["extra_content"] == TWICE
+    assert received["reasoning_details"] == damaged()[1]["reasoning_details"]
+
+
+def test_a_text_alone_is_not_replaced_for_a_signature() -> None:
+    """No signature of the message is damaged, so the refusal is about another one."""
+    one = dialect()
+    found = captured(one, message(CALL, reasoning="I look."))
+    given = [ASK, message(CALL, reasoning="My own words."), OUTPUT]
+    assert healed(one, found, CORRUPTED, *given) is None
+
+
+def test_a_member_that_the_model_refused_is_not_completed() -> None:
+    """It is taken out of what is sent."""
+    one = dialect()
+    found = captured(one, message(CALL | {"extra_content": SIGNED}))
+    given = [ASK, message(CALL | {"extra_content": TWICE}), OUTPUT]
+    assert healed(one, found, NO_CALL, *given) is not None
+    assert healed(one, found, CORRUPTED, *given) is None

@@ -85,6 +85,8 @@ BLOBS: list[Any] = [
     ),
     pytest.param([[R1, C1]], OTHER_MODEL, [R1, C1, O1], ANY, [nameless(C1), O1], id="model"),
     pytest.param([[R1, C1]], {}, [DAMAGED, C1, O1], refused(R1), [R1, C1, O1], id="damaged"),
+    pytest.param([[R1, C1]], {}, [DAMAGED, C1, O1, R2, C2], ANY, [R1, C1, O1, R2, C2], id="any"),
+    pytest.param([[R1, C1]], {}, [DAMAGED, C1], FOREIGN, [nameless(C1)], id="damaged-foreign"),
     pytest.param([], {}, [DAMAGED, C1, O1], refused(R1), [nameless(C1), O1], id="damaged-unknown"),
     pytest.param(
         [[R1, C1]],
@@ -191,6 +193,15 @@ def test_a_damaged_copy_does_not_evict_the_original() -> None:
 
     assert found.lost == {digest_of(DAMAGED)}
     assert found.withheld == ()
+    assert len(found.completed) == 1
+
+
+def test_only_a_conversation_whose_blobs_come_back_is_completed() -> None:
+    """Not one that loses them, or had them all along."""
+    for turns in ([[R1, C1], [R2, C2]], [[R2, C2]]):
+        found = cure_of(world_of(*turns), [ASK, *PAIRS], refused(R1))
+        assert found is not None
+        assert found.completed == frozenset()
 
 
 def test_a_bound_blob_is_good() -> None:

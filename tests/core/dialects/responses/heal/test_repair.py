@@ -185,6 +185,20 @@ def test_a_damaged_copy_is_replaced_by_the_captured_original() -> None:
     assert done.counts == {F: 1}
 
 
+@pytest.mark.parametrize("blob", ["gAAAAx", ""])
+def test_blobs_of_a_client_that_damages_them_are_replaced(blob: str) -> None:
+    """All of the conversation, before upstream refuses each of them; good ones stay."""
+    world = world_of([R1, C1], [R2, C2])
+    damaged = R1 | {"encrypted_content": blob}
+    sent = [ASK, damaged, C1, O1, R2, C2, O2]
+    done = repaired(world, sent, every(completes=lambda _: True))
+
+    assert input_of(done.body) == [ASK, R1, C1, O1, R2, C2, O2]
+    assert done.counts == {F: 1}
+    other = repaired(world, sent, every(completes=lambda _: True), model="grok-4")
+    assert R1 not in input_of(other.body)
+
+
 def test_a_refused_blob_before_a_hosted_item_is_removed_alone() -> None:
     """The reasoning keeps its id; if upstream stores nothing, its whole group is removed."""
     refused = every([digest_of(R1)])

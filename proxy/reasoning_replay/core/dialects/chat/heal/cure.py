@@ -6,7 +6,8 @@ first one:
 
 - Reasoning is missing: all that is known is injected, also what the profile leaves out.
 - A member is not accepted: it is taken out of every message.
-- A signature is not accepted: those that the refusal quotes are taken out, else all that the proxy
+- A signature is not accepted: if the client's differ from those of a known turn, that gets all that
+  was captured. Otherwise those that the refusal quotes are taken out, else all that the proxy
   injected.
 - Anything else about messages: the client's own request is sent.
 
@@ -14,7 +15,7 @@ If the operator allows it, places that still lack reasoning get a filler (`fille
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from reasoning_replay.core.dialects.base import Cure
@@ -46,7 +47,9 @@ class RefusedChat:
     Attributes:
         sent: Request as it was refused.
         given: Request as the client sent it; the same object if nothing was edited.
-        planned: Body of `given` with all reasoning that is known for it, of any round.
+        planned: Body of `given` with the reasoning that is known for it.
+        completed: Offset of each message of `given` in which that replaces the client's -> the
+            conversation.
         turns: Stored turns of its conversation.
         fills: Whether the operator allows fillers.
     """
@@ -57,15 +60,19 @@ class RefusedChat:
     planned: bytes
     turns: Sequence[Turn] = ()
     fills: bool = False
+    completed: Mapping[int, bytes] = field(default_factory=dict)
 
 
 def cure(case: RefusedChat) -> Cure | None:
     """Return the request to send instead of a refused one; None if nothing can be done."""
     diagnosis, given = case.diagnosis, case.given
     theirs, ours = _parts_of(given), _parts_of(case.sent)
+    completed: Mapping[int, bytes] = {}
     match diagnosis.kind:
         case RefusalKind.LACKS_REASONING:
-            body, filler = case.planned, FILLERS.get(diagnosis.wanted)
+            body, filler, completed = case.planned, FILLERS.get(diagnosis.wanted), case.completed
+        case RefusalKind.BLOB if _is_concerned(case, ours):
+            body, filler, completed = case.planned, None, case.completed
         case RefusalKind.FIELD:
             body, filler = _without(case, lambda _, part: part.name in diagnosis.refused), None
         case RefusalKind.BLOB:
@@ -86,7 +93,8 @@ def cure(case: RefusedChat) -> Cure | None:
     added = _left_out(now, theirs)
     if degraded and filler is not None:
         added = [part for part in added if part.value != filler.value]
-    left = _left_out(ours, now) if diagnosis.kind is RefusalKind.BLOB else []
+    is_about_blobs = diagnosis.kind is RefusalKind.BLOB and not completed
+    left = _left_out(ours, now) if is_about_blobs else []
     quoted = {blob for part in left if _is_quoted(part, diagnosis) for blob in _blobs(part)}
     return Cure(
         body,
@@ -95,6 +103,7 @@ def cure(case: RefusedChat) -> Cure | None:
         degraded=degraded,
         is_clients_own=body == given.body,
         lost=frozenset(blob for part in left for blob in _blobs(part)),
+        completed=frozenset(completed.values()),
         withheld=tuple(
             turn for turn in case.turns if turn.without_reasoning(quoted.__contains__) is not turn
         ),
@@ -103,6 +112,19 @@ def cure(case: RefusedChat) -> Cure | None:
             [ItemChange(how, part.name, number=len(part.value)) for how, part in changes]
         ),
     )
+
+
+def _is_concerned(case: RefusedChat, ours: _Parts) -> bool:
+    """Return whether a refusal of signatures is about messages that can be completed."""
+    if case.planned == case.sent.body:
+        return False
+    starts = {index: message.start for index, message in messages_of(case.given).items()}
+    quoted = {
+        starts.get(index)
+        for index, parts in ours.items()
+        if any(_is_quoted(part, case.diagnosis) for part in parts)
+    }
+    return bool(case.completed) and (not quoted or not quoted.isdisjoint(case.completed))
 
 
 def _parts_of(request: ChatRequest) -> _Parts:

@@ -7,9 +7,10 @@ from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.chat.heal.fillers import FILLERS
 from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS
-from reasoning_replay.core.dialects.refusal_memory import BLOB, RefusalMemory
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.model_names import family
+from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["ChatRefusals", "Learnt"]
 
@@ -45,8 +46,7 @@ class ChatRefusals:
     def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
         """Record an accepted cure."""
         of = family(model)
-        for blob in cure.lost:
-            self._memory.refuse(scope, BLOB, blob)
+        self._memory.learn(scope, cure)
         for name in refusal.refused:
             self._memory.refuse(scope, RefusalKind.FIELD, f"{name} {of}")
         if refusal.kind is RefusalKind.LACKS_REASONING:
@@ -65,6 +65,10 @@ class ChatRefusals:
             is_refused(scope, RefusalKind.LACKS_REASONING, of),
             tuple(n for n in FILLERS if is_refused(scope, _FILLER, f"{n} {of}")),
         )
+
+    def completes(self, scope: bytes, turn: Turn) -> bool:
+        """Return whether captured reasoning must replace what the client makes of a turn's."""
+        return self._memory.completes(scope, turn)
 
     def without_refused(self, scope: bytes, looked_up: LookupResult) -> LookupResult:
         """Withhold the reasoning whose signature upstream refused within the last hour."""

@@ -50,11 +50,11 @@ class Planned(NamedTuple):
     The client's request with all reasoning that is known for it.
 
     Attributes:
-        completed: Index of each message in which it replaces the client's -> the turn.
+        completed: Index of each message in which it replaces the client's -> the conversation.
     """
 
     body: bytes
-    completed: Mapping[int, Turn]
+    completed: Mapping[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def cure(case: RefusedMessages) -> Cure | None:
             return None
         return _cure(case, planned.body, frozenset(), planned.completed)
     case, ours = replace(case, diagnosis=_placed(case)), _added(case, case.sent)
-    completed: Mapping[int, Turn] = {}
+    completed: Mapping[int, bytes] = {}
     body = case.sent.body
     if case.diagnosis.kind in _OF_BLOCKS:
         body, completed = case.planned()
@@ -200,7 +200,7 @@ def _added(case: RefusedMessages, request: MessagesRequest) -> _Blocks:
 
 
 def _cure(
-    case: RefusedMessages, body: bytes, lost: frozenset[bytes], completed: Mapping[int, Turn]
+    case: RefusedMessages, body: bytes, lost: frozenset[bytes], completed: Mapping[int, bytes]
 ) -> Cure:
     cured = read_request(body, {})
     added = [item for items in _added(case, cured).values() for item in items]
@@ -210,7 +210,7 @@ def _cure(
         injected_bytes=sum(item.end - item.start for item in added),
         is_clients_own=body == case.given.body,
         lost=lost,
-        completed=frozenset(turn.conversation for turn in completed.values()),
+        completed=frozenset(completed.values()),
         withheld=tuple(
             turn for turn in case.turns if turn.without_reasoning(lost.__contains__) is not turn
         ),

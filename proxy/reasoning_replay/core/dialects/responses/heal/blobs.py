@@ -34,7 +34,8 @@ def without_blobs(case: RefusedRequest) -> bytes | None:
     """
     Remove refused blobs: injected ones first, then the client's.
 
-    A blob that only fails to match its id stays, without the id. Of the client's blobs, the named
+    A blob that upstream never issued for its item is replaced by the captured one. One that only
+    fails to match its id stays, without the id. Of the client's blobs, the named
     ones and those not known to be of this upstream and model are removed. If upstream names none,
     those of a foreign shape are removed first.
     """
@@ -45,7 +46,8 @@ def without_blobs(case: RefusedRequest) -> bytes | None:
     says_which = bool(case.diagnosis.subject or case.diagnosis.ends)
     if says_which and not named and not case.added():
         return None  # the refusal is not about any reasoning in the request
-    damaged = {piece for piece in named if _is_damaged(case, piece)}
+    suspects = named if says_which or case.diagnosis.is_foreign else sealed
+    damaged = {piece for piece in suspects if _is_damaged(case, piece)}
     if damaged:
         for piece in damaged:
             piece.raw = case.captured(piece)  # `item` stays the one that upstream named

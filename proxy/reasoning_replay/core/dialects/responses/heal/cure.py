@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.dialects.responses.emitted import PHASE
+from reasoning_replay.core.dialects.responses.emitted import PHASE, blob_digest
 from reasoning_replay.core.dialects.responses.heal.blobs import (
     lost_blobs,
     named_blobs,
@@ -21,6 +21,7 @@ from reasoning_replay.core.dialects.responses.heal.blobs import (
 )
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
+from reasoning_replay.core.dialects.responses.heal.input_editor import pieces_of
 from reasoning_replay.core.dialects.responses.heal.pairing import (
     with_calls,
     with_follower,
@@ -119,8 +120,21 @@ def cure(
         is_clients_own=body == given.body,
         lost=frozenset(lost_blobs(case, body)) if is_about_blobs else frozenset(),
         withheld=tuple(after for before, after in left if after is not before),
+        completed=_completed(case, cured),
         sent=sent_items(cured.head, cured.places)._replace(injected=digests_of(ours)),
         changes=item_changes(_items(sent), _items(cured)),
+    )
+
+
+def _completed(case: RefusedRequest, cured: Request) -> frozenset[bytes]:
+    """Return the conversations in which captured blobs replace what the client made of them."""
+    now = {blob_digest(place.item) for place in cured.places if place.item.blob}
+    before = {blob_digest(place.item) for place in case.sent.places if place.item.blob}
+    known = filter(None, map(case.thought, pieces_of(case.sent)))
+    return frozenset(
+        thought.turn.conversation
+        for thought in known
+        if before.isdisjoint(thought.part.blobs) and not now.isdisjoint(thought.part.blobs)
     )
 
 

@@ -51,12 +51,14 @@ class Repairs:
     Attributes:
         allowed: Repairs that the operator allows.
         is_refused: Predicate for the digest of a blob that upstream will refuse.
+        completes: Whether captured reasoning must replace what the client makes of a turn's.
         takes_reasoning: False if the model has refused all reasoning.
         profile: Profile of the upstream; only errors that it checks for are repaired.
     """
 
     allowed: Collection[Repair]
     is_refused: Callable[[bytes], bool]
+    completes: Callable[[Turn], bool] = lambda _: False
     takes_reasoning: bool = True
     profile: Profile = GENERIC
 
@@ -184,6 +186,10 @@ def _foreign(
                 foreign.add(piece)
                 continue
             thought = thoughts.of(piece.item)
+            if thought is not None and repairs.completes(thought.turn):
+                if _can_replace(thought, piece, model, repairs):
+                    foreign.add(piece)
+                continue
             if thought is None or not blob or _is_hosting(run):
                 continue
             if are_known_to_differ(model, thought.turn.models):
@@ -202,15 +208,16 @@ def _replaced(
     replaced: set[InputPiece] = set()
     for piece in foreign:
         thought = thoughts.of(piece.item)
-        is_known = thought is not None and family(model) in thought.turn.models
-        if repairs.takes_reasoning and thought and is_known and _is_good(thought, piece, repairs):
+        if thought is not None and _can_replace(thought, piece, model, repairs):
             piece.become(in_form(thought.part, repairs.profile))
             replaced.add(piece)
     return replaced
 
 
-def _is_good(thought: KnownReasoning, piece: InputPiece, repairs: Repairs) -> bool:
-    """Return whether the captured blobs differ from the refused one and are not refused."""
+def _can_replace(thought: KnownReasoning, piece: InputPiece, model: str, repairs: Repairs) -> bool:
+    """Return whether the captured blobs differ from the client's, and upstream accepts them."""
     blobs = thought.part.blobs
     is_copy = blob_digest(piece.item) not in blobs
-    return is_copy and thought.part.has_blob and not any(map(repairs.is_refused, blobs))
+    is_known = family(model) in thought.turn.models and thought.part.has_blob
+    is_good = is_copy and is_known and not any(map(repairs.is_refused, blobs))
+    return is_good and repairs.takes_reasoning
