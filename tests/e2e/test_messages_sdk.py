@@ -15,6 +15,7 @@ from tests.e2e.sdk_loop import Message
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.standin.common.judging import State
 from tests.standin.messages import LOOPS, MODES, MessagesStandIn, ModeName
+from tests.standin.messages.blocks import is_reasoning
 
 WAYS: tuple[Way, ...] = get_args(Way)
 QUESTIONS = ("Where does it rain today?", "And tomorrow?")
@@ -317,6 +318,38 @@ def assert_is_never_refused(standin: MessagesStandIn, agent: MessagesAgent) -> N
     """Assert that each request of an agent was accepted at the first attempt."""
     assert [one.refusal for one in standin.judged] == [None] * len(agent.steps)
     assert standin.found("wrong", "other_model", "foreign", "filler") == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_hole_that_a_client_makes_is_filled(way: Way) -> None:
+    """Straight, a block that is missing between others is refused; the oldest may be missing."""
+    for reach in get_args(Reach):
+        standin = MessagesStandIn("bound", loop="chain")
+        async with (
+            reached(standin, reach) as base_url,
+            agent_of(standin, base_url, way, "everything") as agent,
+        ):
+            await agent.converse(QUESTIONS[:1])
+            whole = list(agent.history)
+            agent.history[1] = bare(whole[1])
+            await agent.converse(QUESTIONS[1:])
+            agent.history = [*whole[:3], bare(whole[3]), *whole[4:]]
+            is_straight = reach == "straight"
+            with (
+                pytest.raises(BadRequestError, match="is bound to a different conversation")
+                if is_straight
+                else contextlib.nullcontext()
+            ):
+                await agent.converse(["And next week?"])
+        if not is_straight:
+            assert_is_never_refused(standin, agent)
+            assert {one.state for one in standin.judged[-1].findings} == {"equal"}
+
+
+def bare(message: Message) -> Message:
+    """Return a message without its reasoning."""
+    blocks = [block for block in message["content"] if not is_reasoning(block)]
+    return {**message, "content": blocks}
 
 
 # (mode, what changes, a text of the refusal): a client that keeps what no longer fits.

@@ -37,11 +37,18 @@ _RESULT = "tool_result"
 
 
 class Prefix(Struct, frozen=True):
-    """What precedes a block: a digest of each part that a signature is bound to."""
+    """
+    What precedes a block: a digest of each part that a signature is bound to.
+
+    Attributes:
+        messages: The messages, without their reasoning.
+        thinking: The last block of reasoning; "" without any.
+    """
 
     system: str
     tools: str
     messages: str
+    thinking: str
 
 
 def blocks_of(message: Message) -> list[Block]:
@@ -87,14 +94,17 @@ def prefixes(body: Message) -> Iterator[list[Prefix]]:
     """Yield, for each message, what precedes each of its blocks; and that of a next message."""
     system = _digest(_normal_list(body.get("system")))
     tools = _digest(_normal_list(body.get("tools")))
-    history = ""
+    history = thinking = ""
     for message in joined(body["messages"]):
-        before = [Prefix(system, tools, history)]
+        before = [Prefix(system, tools, history, thinking)]
         for block in blocks_of(message):
-            history = _digest([history, message.get("role"), normal(block)])
-            before.append(Prefix(system, tools, history))
+            if message.get("role") == "assistant" and is_reasoning(block):
+                thinking = _digest(normal(block))
+            else:
+                history = _digest([history, message.get("role"), normal(block)])
+            before.append(Prefix(system, tools, history, thinking))
         yield before
-    yield [Prefix(system, tools, history)]
+    yield [Prefix(system, tools, history, thinking)]
 
 
 def asks(message: Message) -> bool:

@@ -14,11 +14,12 @@ __all__ = ["OVERLOADED"]
 
 # An error inside a stream whose status was 200.
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-# The words for `tools` and `messages` are not confirmed.
+# The words for all but `system` are not confirmed.
 _BOUND_TO = {
     "system": "The `system` prompt differs from the one this block was created with.",
     "tools": "The `tools` differ from the ones this block was created with.",
     "messages": "The `messages` before it differ from the ones this block was created with.",
+    "thinking": "A `thinking` block before it was left out or moved.",
 }
 
 

@@ -28,7 +28,7 @@ __all__ = ["DROPS_BLOCKS", "Case", "judged"]
 
 DROPS_BLOCKS = "thinking-binding-controls-2026-08-01"
 """The value of `anthropic-beta` that allows a request to have such blocks left out."""
-_BOUND: frozenset[Flaw] = frozenset({"system", "tools", "messages"})
+_BOUND: frozenset[Flaw] = frozenset({"system", "tools", "messages", "thinking"})
 _UNREADABLE: frozenset[Flaw] = frozenset({"model", "account"})
 _NOT_ITS_OWN = frozenset({"wrong", "missing", "foreign"})
 

@@ -16,7 +16,7 @@ from tests.standin.messages.blocks import Block, Prefix
 
 __all__ = ["Flaw", "Sealed", "Sealer"]
 
-Flaw = Literal["damaged", "model", "account", "system", "tools", "messages"]
+Flaw = Literal["damaged", "model", "account", "system", "tools", "messages", "thinking"]
 _TAG_BYTES = 16
 _VERSION = b"\x12\x03"
 
@@ -38,7 +38,7 @@ class Sealed(Struct, frozen=True):
     def facts(self) -> tuple[str, ...]:
         """Return the facts, in the order of Flaw."""
         prefix = self.prefix
-        parts = (prefix.system, prefix.tools, prefix.messages)
+        parts = (prefix.system, prefix.tools, prefix.messages, prefix.thinking)
         return (self.content, self.model, self.caller, *parts)
 
 
@@ -73,7 +73,9 @@ class Sealer:
         nonce, *tags = tags
         facts = structs.replace(sealed, content=content).facts()
         both = zip(_FLAWS, tags, facts, strict=True)
-        return [flaw for flaw, tag, fact in both if tag != self._tag(nonce, fact)]
+        flaws = [flaw for flaw, tag, fact in both if tag != self._tag(nonce, fact)]
+        # Reasoning may be missing from the start of a history.
+        return [flaw for flaw in flaws if flaw != "thinking" or sealed.prefix.thinking]
 
     def _tag(self, salt: bytes, fact: str) -> bytes:
         fact_bytes = fact.encode("utf-8", "surrogatepass")

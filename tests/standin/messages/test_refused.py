@@ -215,11 +215,16 @@ async def test_a_bound_block_needs_its_history(
 
 
 async def test_a_bound_block_is_bound_to_the_blocks_before_it(start: Start) -> None:
-    """Also to those of older turns: one that is missing unbinds all that follow."""
+    """Of older turns, the oldest may be missing; one between others unbinds all that follow."""
     standin = await start("bound", loop="chain")
-    history = await step(standin, *(await step(standin, RAIN)))
-    partly = [*without(history[:2]), *history[2:]]
-    assert "`messages` before it differ" in await error(standin, *partly)
+    history = await step(standin, *(await step(standin, *(await step(standin, RAIN)))))
+    assert (await ask(standin, *without(history[:2]), *history[2:], SNOW))[0] == 200
+    assert (await ask(standin, *without(history[:4]), *history[4:], SNOW))[0] == 200
+    assert (await ask(standin, *history[:4], *without(history[4:]), SNOW))[0] == 200
+    hole = [*history[:2], *without(history[2:4]), *history[4:], SNOW]
+    said = await error(standin, *hole)
+    assert said.startswith("messages.5.content.0: Invalid `signature` in `thinking` block. ")
+    assert "was left out or moved" in said
 
 
 async def test_what_a_block_is_not_bound_to(start: Start) -> None:

@@ -5,18 +5,22 @@ from typing import Any
 
 import pytest
 from reasoning_replay.core.dialects.messages.binding import (
+    NO_BLOCK,
+    Binding,
     after,
     binding_of,
     blocks_of,
-    is_of_prefix,
+    last_of,
     normal,
     own_of,
     prefix_of,
+    read_binding,
     start_of,
 )
+from reasoning_replay.core.dialects.messages.items import blob_digest
 from reasoning_replay.core.dialects.messages.request import read_request
 
-from tests.core.dialects.messages.streams import THOUGHT, call, text
+from tests.core.dialects.messages.streams import THOUGHT, call, text, thought
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_a", "content": "5"}
@@ -108,10 +112,21 @@ def test_the_digest_grows_message_by_message() -> None:
     """It begins with what precedes the first message."""
     request = read_request(json.dumps(BODY).encode(), {})
     digest = start_of(request)
-    assert digest == prefix(messages=[]) == prefix(messages=None)
+    assert digest + NO_BLOCK == prefix(messages=[]) == prefix(messages=None)
     for message in BODY["messages"]:
         digest = after(digest, blocks_of(json.dumps(message).encode()))
-    assert digest == prefix()
+    assert prefix() == digest + last_of([blob_digest(json.dumps(THOUGHT["signature"]).encode())])
+
+
+def test_reasoning_counts_by_its_last_block() -> None:
+    """That one records those before it, so some may be missing from the start of a history."""
+    first, last = thought("a", "S0"), thought("b", "S1")
+    said = [[first, text("Hm"), last, text("So")], [text("Hm"), last, text("So")], []]
+    said[2] = [last, text("Hm"), text("So")]
+    assert len({prefix(**edited(1, blocks)) for blocks in said}) == 1
+    assert prefix(**edited(1, [last, text("Hm"), first, text("So")])) != prefix(
+        **edited(1, said[0])
+    )
 
 
 def test_adjacent_messages_are_one() -> None:
@@ -119,7 +134,7 @@ def test_adjacent_messages_are_one() -> None:
     asked, said, told = BODY["messages"]
     first, *others = ({"role": "assistant", "content": [block]} for block in said["content"])
     assert prefix(messages=[asked, first, *others, told]) == prefix()
-    assert prefix(messages=[asked, *others, first, told]) != prefix()
+    assert prefix(messages=[asked, first, *reversed(others), told]) != prefix()
     more = {"role": "user", "content": "And?"}
     both = {"role": "user", "content": [text("Hi"), text("And?")]}
     assert prefix(messages=[asked, more]) == prefix(messages=[both])
@@ -146,5 +161,6 @@ def test_a_binding_has_its_prefix_first() -> None:
     assert own_of([b'{"type":"text"}']) == own_of([b'{ "type" : "text" }']) != b""
     assert binding_of(b"p" * 16, b"o") == b"p" * 16 + b"o"
     assert binding_of(b"", b"o") == b""
-    assert is_of_prefix(b"p" * 16 + b"o", b"p" * 16)
-    assert not is_of_prefix(b"", b"p" * 16)
+    parts = b"h" * 16, b"l" * 16, b"o" * 16
+    assert read_binding(b"".join(parts)) == Binding(*parts)
+    assert read_binding(b"") is None

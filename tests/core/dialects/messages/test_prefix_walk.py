@@ -222,14 +222,51 @@ def test_what_was_missed_is_injected_if_no_later_turn_is_bound_to_its_absence() 
 
 
 def test_reasoning_after_a_turn_that_the_store_has_evicted() -> None:
-    """It is bound to a history with what was evicted, so a new one begins, and stays as it is."""
+    """The newest contiguous blocks go back: a head may be missing, a hole may not be made."""
     mine = client()
     turns = mine.tenant.store.turns
     del turns[next(iter(turns))]
-    assert mine.received() == []
+    assert mine.received() == ["S3", "S5"]
     mine.turn()
     mine.turn()
+    assert mine.received() == ["S3", "S5", "S7", "S9"]
+    del turns[list(turns)[1]]
     assert mine.received() == ["S7", "S9"]
+    mine.turn()
+    assert mine.received() == ["S7", "S9", "S11"]
+
+
+def test_a_hole_that_the_client_makes_is_filled() -> None:
+    """It keeps its newer blocks, which record the one that it dropped."""
+    mine = client()
+    sent = [*mine.history[:2], *dropped(mine.history[2:4]), *mine.history[4:]]
+    assert mine.received(sent) == ["S1", "S3", "S5"]
+
+
+def test_no_hole_is_made_after_a_block_of_the_client() -> None:
+    """What was made after a block that is lost stays away; the client's own blocks stay."""
+    mine = client(4)
+    turns = mine.tenant.store.turns
+    del turns[list(turns)[1]]
+    sent = [*mine.history[:2], *dropped(mine.history[2:])]
+    assert mine.received(sent) == ["S1"]
+    outcomes = mine.tenant.decide(body_of(sent, **mine.top)).outcomes
+    assert outcomes.get("guarded_prefix") == 2  # type: ignore[call-overload]
+    sent[5] = mine.history[5]  # its predecessor is lost, so nothing older is injected
+    assert mine.received(sent) == ["S1", "S5", "S7"]
+    assert mine.received([*dropped(sent[:2]), *sent[2:]]) == ["S5", "S7"]
+
+
+def test_a_part_of_a_turn_that_the_client_sends_tells_nothing() -> None:
+    """Its first block does not record the history before the turn."""
+    mine = client(1)
+    mine.turn(inner=True)
+    sent = dropped(mine.history)
+    thought_, said, inner, called = mine.history[3]["content"]
+    sent[3] = assistant(said, inner, called)
+    assert mine.received(sent) == ["I3"]
+    sent[3] = assistant(thought_, said, inner, called)
+    assert mine.received(sent) == ["S1", "S3", "I3"]
 
 
 def test_unknown_turns_tell_nothing() -> None:

@@ -11,7 +11,7 @@ that upstream receives is compared with the history that it was made under.
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -52,7 +52,8 @@ class MessagesWorld(RandomWorld):
         self._body = b""
         self._prefix = b""
         self._received: list[Any] = []  # what upstream received last, in one form
-        self._made: dict[str, list[Any]] = {}  # what each block was made under, in the same form
+        # What was visible before each block, and the block before it.
+        self._made: dict[str, tuple[list[Any], str | None]] = {}
         self._holders: list[list[int]] = []  # for each message the items of the request in it
 
     def _habits(self) -> Habits:
@@ -126,15 +127,13 @@ class MessagesWorld(RandomWorld):
         return injected
 
     def _judge_prefixes(self) -> None:
-        """Compare the history before each block with the one that it was made under."""
-        before = self._received[:1]
-        for message in self._received[1:]:
-            own: list[Any] = []
-            for block in message["content"]:
-                if block["type"] == "thinking" and self._made[block["signature"]] != [*before, own]:
-                    self.faults.append(f"bound elsewhere: {block['signature']}")
-                own = [*own, block]
-            before = [*before, message]
+        """Compare what is visible before each block, and the block before it, with what was."""
+        last: str | None = None
+        for signature, visible, _ in _blocks_in(self._received):
+            made, before = self._made[signature]
+            if made != visible or last not in (None, before):
+                self.faults.append(f"bound elsewhere: {signature}")
+            last = signature
 
     def response_of(self, said: Sequence[Said]) -> bytes:
         """Return the JSON response that emits these items as one message."""
@@ -142,13 +141,10 @@ class MessagesWorld(RandomWorld):
         for each in said:
             if each.kind == "R":
                 blob = each.item["encrypted_content"]
-                own = [_cleaned(block) for block in blocks]
-                *before, last = self._received
-                if isinstance(last, dict) and last["role"] == "assistant":
-                    self._made[blob] = [*before, [*last["content"], *own]]
-                else:
-                    self._made[blob] = [*self._received, own]
                 blocks.append({"type": "thinking", "thinking": "", "signature": blob})
+                now = [*self._received, {"role": "assistant", "content": list(blocks)}]
+                *_, (_, visible, before) = _blocks_in(now)
+                self._made[blob] = visible, before
                 if self._style.startswith("blank"):
                     blocks.append(BLANK)
             else:
@@ -200,6 +196,19 @@ def _form(body: bytes) -> list[Any]:
         else:
             joined.append({"role": message["role"], "content": blocks})
     return joined
+
+
+def _blocks_in(received: Sequence[Any]) -> Iterator[tuple[str, list[Any], str | None]]:
+    """Yield each signature, with what is visible before it, and the signature before it."""
+    visible: list[Any] = [received[0]]
+    last: str | None = None
+    for message in received[1:]:
+        for block in map(_cleaned, message["content"]):
+            if block["type"] == "thinking":
+                yield block["signature"], list(visible), last
+                last = block["signature"]
+            else:
+                visible.append((message["role"], block))
 
 
 def _as_blocks(content: Any) -> list[Any]:

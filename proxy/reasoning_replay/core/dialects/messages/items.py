@@ -22,6 +22,7 @@ from reasoning_replay.core.wire.text_folding import folded
 
 __all__ = [
     "MESSAGE",
+    "REASONING",
     "AssistantMessage",
     "BlockPlace",
     "MessagesItem",
@@ -33,7 +34,7 @@ __all__ = [
 MESSAGE = "message"  # type of the text of either side
 _TEXT = "text"
 _RESULT = "tool_result"
-_REASONING = frozenset({"thinking", "redacted_thinking"})
+REASONING = frozenset({"thinking", "redacted_thinking"})
 
 
 class _BlockFields(msgspec.Struct, gc=False):
@@ -247,7 +248,7 @@ def read_block(raw: bytes, place: BlockPlace = ALONE) -> MessagesItem:
     start, end, role, message, number = place
     if kind == _TEXT:
         return _text_item(fields.text, place, _unmarked(raw))
-    if kind in _REASONING and role is Role.MODEL:
+    if kind in REASONING and role is Role.MODEL:
         value = fields.signature if fields.signature is not NONE else fields.data
         return MessagesItem(
             kind, Role.REASONING, start, end, value, message=message, number=number, raw=raw

@@ -180,7 +180,8 @@ class _Planner:
         if edits is None:
             self._guard(group, outcome or Outcome.GUARDED_FORM, len(parts))
             return None
-        bound = BoundEdits(turn, edits, place_of(parts[-1][1]), self._is_bound(turn))
+        last = parts[-1][1]
+        bound = BoundEdits(turn, edits, place_of(last), last.blobs[0], self._is_bound(turn))
         return _Planned(group, parts, bound)
 
     def _parts(self, group: MessageGroup, turn: Turn) -> list[tuple[int, Reasoning]] | None:

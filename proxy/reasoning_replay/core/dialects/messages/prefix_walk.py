@@ -1,30 +1,32 @@
 """
 Prefix walk: which messages may get reasoning that is bound to the history before it.
 
-Reasoning is due in a message only if the history before the message, as it is sent, is the one
-under which it was made. If so, the binding of the next known turn tells what upstream saw of that
-message: with its reasoning, or without. It stays that way, or the reasoning of later turns would
-become invalid.
+Reasoning fits its message if the visible history before it is the one under which it was made. Of
+what fits, the newest contiguous run is due: each block records the one before it, so it goes back
+only if that one is there, or if no older one is there at all. That also keeps what upstream saw: a
+block that it did not see before another one is not the one that this records.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.messages.binding import (
+    NO_BLOCK,
     after,
-    binding_of,
     blocks_of,
-    is_of_prefix,
+    last_of,
     own_of,
+    read_binding,
     start_of,
 )
 from reasoning_replay.core.dialects.messages.message_groups import MessageGroup
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.history.turns import Turn
-from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = ["BoundEdits", "PrefixWalk", "walk"]
+
+_UNKNOWN = b""  # no block has this digest
 
 
 class BoundEdits(NamedTuple):
@@ -33,12 +35,14 @@ class BoundEdits(NamedTuple):
 
     Attributes:
         blocks_before: Number of blocks of the group before its last run of reasoning.
+        last: Digest of its last block of reasoning.
         is_bound: Whether the reasoning is bound to the history before it.
     """
 
     turn: Turn
     edits: Sequence[Edit]
     blocks_before: int
+    last: bytes
     is_bound: bool
 
 
@@ -48,7 +52,7 @@ class PrefixWalk(NamedTuple):
 
     Attributes:
         due: Offsets of the groups in which the edits are due.
-        prefix: Digest of the request with those edits.
+        prefix: Digests of the request with those edits, as `binding.prefix_of`.
     """
 
     due: set[int]
@@ -66,93 +70,88 @@ def walk(
         groups: Its groups of assistant messages.
         planned: Offset of a group -> the edits for it.
 
-    Cost: each message is decoded and encoded once, and hashed up to three times.
+    Cost: each message is decoded, encoded and hashed once.
     """
-    steps = _steps(request, groups)
-    due: set[int] = set()
-    prefix = start_of(request)
-    for n, (group, spans, blocks) in enumerate(steps):
-        made = planned.get(group.start) if group is not None else None
-        if group is not None and made is not None and _fits(request, group, made, prefix):
-            changed = _edited(request, spans, made.edits)
-            given, lacking = after(prefix, changed), after(prefix, blocks)
-            if not made.is_bound or _was_seen(given, lacking, steps[n + 1 :]):
-                due.add(group.start)
-                prefix = given
-                continue
-        prefix = after(prefix, blocks)
-    return PrefixWalk(due, prefix)
+    histories: dict[int, bytes] = {}
+    history = start_of(request)
+    for start, end in request.messages:
+        histories[start] = history
+        history = after(history, blocks_of(request.body[start:end]))
+    links = [
+        _link(request, group, planned.get(group.start), histories[group.start]) for group in groups
+    ]
+    due = set(_due(links))
+    there = (link.last for link in reversed(links) if link.is_theirs or link.start in due)
+    return PrefixWalk(due, history + last_of(there))
 
 
-class _Step(NamedTuple):
+class _Link(NamedTuple):
     """
-    The messages of a group, or one other message.
+    The reasoning of one group, as a part of the chain.
 
     Attributes:
-        spans: Byte range of each message.
-        blocks: Normal form of their blocks.
+        before: Digest of the block that its first one, or its response, was made after; None: not
+            known.
+        last: Digest of its last block; NO_BLOCK if it gets none, and the client sends none.
+        may_go: Whether it has edits that fit the visible history.
+        is_bound: Whether the reasoning that may go is bound.
+        is_theirs: Whether the client sends it, and it stays.
     """
 
-    group: MessageGroup | None
-    spans: list[tuple[int, int]]
-    blocks: list[bytes]
+    start: int
+    before: bytes | None
+    last: bytes = NO_BLOCK
+    may_go: bool = False
+    is_bound: bool = True
+    is_theirs: bool = False
 
 
-def _steps(request: MessagesRequest, groups: Sequence[MessageGroup]) -> list[_Step]:
-    """Return the messages of a request, those of a group together."""
-    by_start = {group.start: group for group in groups}
-    steps: list[_Step] = []
-    end = 0  # of the last step
-    for span in request.messages:
-        blocks = blocks_of(request.body[slice(*span)])
-        if span[0] < end:
-            steps[-1].spans.append(span)
-            steps[-1].blocks.extend(blocks)
+def _link(
+    request: MessagesRequest,
+    group: MessageGroup,
+    made: BoundEdits | None,
+    history: bytes,
+) -> _Link:
+    turn = group.turn
+    bound = read_binding(turn.binding) if turn is not None else None
+    if bound is not None and bound.history != history:
+        bound = None
+    link = _Link(group.start, bound.last if bound is not None else None)
+    if made is not None:
+        own = own_of(block.raw(request.body) for block in group.blocks[: made.blocks_before])
+        if not made.is_bound or (bound is not None and bound.own == own):
+            return link._replace(last=made.last, may_go=True, is_bound=made.is_bound)
+    if not group.theirs:
+        return link
+    theirs = [item.blob for item in group.theirs]
+    items = turn.items if turn is not None else ()
+    is_whole = theirs == [part.blobs[0] for item in items for part in item.run]
+    before = link.before if is_whole else None
+    return link._replace(before=before, last=theirs[-1], is_theirs=True)
+
+
+def _due(links: Sequence[_Link]) -> Iterator[int]:
+    """
+    Yield the offsets of the groups whose edits are due, newest first.
+
+    A response that was made without any reasoning, after a failed lookup, begins a run of its own.
+    The longest of these runs is due; what was made after it keeps it the longest.
+    """
+    wanted: bytes | None = None  # the block that must come next; None: there is no newer one
+    runs: list[list[int]] = [[]]  # due, unless an older block of the client is not the one wanted
+    is_free = True  # whether the client sends no newer block
+    for link in reversed(links):
+        if link.may_go and not link.is_bound:
+            yield link.start
+        elif link.may_go and wanted in (None, link.last):
+            runs[-1].append(link.start)
+        elif link.may_go and wanted == NO_BLOCK and is_free:
+            runs.append([link.start])
+        elif link.is_theirs:
+            if wanted in (None, link.last):
+                yield from runs[-1]
+            runs, is_free = [[]], False
+        else:
             continue
-        group = by_start.get(span[0])
-        end = group.messages[-1].end if group is not None else span[1]
-        steps.append(_Step(group, [span], blocks))
-    return steps
-
-
-def _edited(
-    request: MessagesRequest, spans: Iterable[tuple[int, int]], edits: Sequence[Edit]
-) -> list[bytes]:
-    """Return the normal form of the blocks of edited messages."""
-    made: list[bytes] = []
-    for start, end in spans:
-        inside = (Edit(a - start, b - start, new) for a, b, new in edits if start <= a < end)
-        made += blocks_of(json_spans.apply(request.body[start:end], inside))
-    return made
-
-
-def _fits(request: MessagesRequest, group: MessageGroup, made: BoundEdits, prefix: bytes) -> bool:
-    """Return whether the history before a group's last run is the one that it is bound to."""
-    if not made.is_bound:
-        return True
-    before = group.blocks[: made.blocks_before]
-    own = own_of(block.raw(request.body) for block in before)
-    return made.turn.binding == binding_of(prefix, own)
-
-
-def _was_seen(given: bytes, lacking: bytes, rest: Iterable[_Step]) -> bool:
-    """
-    Return whether upstream has seen a group with its reasoning, as far as later turns tell.
-
-    Args:
-        given: Digest of the history up to the group, with its reasoning.
-        lacking: The same without its reasoning.
-        rest: The later messages.
-    """
-    is_replayed = False
-    for group, _, blocks in rest:
-        if group is not None:
-            turn = group.turn
-            if turn is not None and is_of_prefix(turn.binding, given):
-                return True
-            if turn is not None and is_of_prefix(turn.binding, lacking):
-                return False
-            is_replayed = is_replayed or group.replayed > 0
-        given, lacking = after(given, blocks), after(lacking, blocks)
-    # Nothing tells. What the client sends itself must not be damaged.
-    return not is_replayed
+        wanted = _UNKNOWN if link.before is None else link.before
+    yield from max(runs, key=len)
