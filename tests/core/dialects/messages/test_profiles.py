@@ -56,6 +56,8 @@ def test_only_those_who_sign_refuse_unsigned_blocks(profile: object) -> None:
         ("claude-opus-5-0", False),
         ("claude-fable-5-1", True),
         ("claude-fable-5-2-20261001", True),
+        ("claude-mythos-5-1", True),
+        ("claude-mythos-5-2", True),
         ("anthropic.claude-opus-5-5", True),
         ("anthropic/claude-haiku-5.5", True),
         ("Claude-Sonnet-5-5", True),

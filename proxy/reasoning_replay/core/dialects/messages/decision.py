@@ -1,7 +1,7 @@
 """Request planner: decides how a request is changed, once the store lookup is done."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -58,7 +58,7 @@ class RequestPlanner:
         self._is_shadow = settings.is_shadow
         self._takes_out_foreign = FOREIGN in settings.repairs
         self._refusals = refusals
-        self.profile = settings.profile
+        self._profile = settings.profile
 
     def decide(
         self,
@@ -79,15 +79,16 @@ class RequestPlanner:
         )
         of_model = caller.scope, request.model
         if known.has_failed or self._has_refused(*of_model, RefusalKind.FIELD):
-            plan, prefix = Plan(), self.prefix_of(request)
+            plan, prefix = Plan(), self._prefix_of(caller.scope, request)
         else:
             demands = self._has_refused(*of_model, RefusalKind.LACKS_REASONING)
             completes = partial(self._refusals.completes, caller.scope)
+            profile = self.profile_for(*of_model)
             plan, prefix = plan_injection(
-                request, known.matched, self.profile, completes, demands=demands
+                request, known.matched, profile, completes, demands=demands
             )
         if self._is_shadow:
-            prefix = self.prefix_of(request)
+            prefix = self._prefix_of(caller.scope, request)
         base = body if request is given else request.body
         return Decision(
             state=known.state,
@@ -109,9 +110,15 @@ class RequestPlanner:
         """Return whether a model has refused requests for this reason within the last hour."""
         return self._refusals.is_refused(scope, kind, model)
 
-    def prefix_of(self, request: MessagesRequest) -> bytes:
-        """Return the digest of a request that is sent without edits."""
-        return prefix_of(request) if self.profile.may_bind(request.model) else b""
+    def profile_for(self, scope: bytes, model: str) -> Profile:
+        """Return the profile of the upstream, with what a model taught within the last hour."""
+        binds = self._has_refused(scope, model, RefusalKind.BINDING)
+        return replace(self._profile, binds=True) if binds else self._profile
+
+    def _prefix_of(self, scope: bytes, request: MessagesRequest) -> bytes:
+        """Return the digests of a request that is sent without edits."""
+        may_bind = self.profile_for(scope, request.model).may_bind(request.model)
+        return prefix_of(request) if may_bind else b""
 
     def repaired(
         self, scope: bytes, request: MessagesRequest

@@ -7,6 +7,7 @@ from dataclasses import replace
 from reasoning_replay.core.dialects.base import Caller, Cure, Decision, Question, RefusedBodies
 from reasoning_replay.core.dialects.captures import ErrorNames, Origin
 from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.messages.binding import prefix_of
 from reasoning_replay.core.dialects.messages.capture import MessagesCapture
 from reasoning_replay.core.dialects.messages.decision import MessagesSettings, RequestPlanner
 from reasoning_replay.core.dialects.messages.heal.cure import Planned, RefusedMessages, cure
@@ -36,6 +37,8 @@ __all__ = ["MessagesDialect"]
 # Enough for the parsed messages of about twenty long conversations in flight.
 PREFIXES_MAX_BYTES = 24 << 20
 _UNKNOWN = Origin(context=Context(), model="")
+# Refusals that hold for all requests of a model.
+_OF_MODELS = (RefusalKind.FIELD, RefusalKind.BINDING, RefusalKind.LACKS_REASONING)
 
 
 class MessagesDialect:
@@ -142,13 +145,14 @@ class MessagesDialect:
             return Cure(bodies.given, is_clients_own=True) if bodies.is_edited else None
         given = read_request(bodies.given, {}, path=bodies.path) if bodies.is_edited else sent
         held = self._refusals.without_refused(scope, found) if scope is not None else found
+        profile = self._planner.profile_for(scope or b"", sent.model)
+        if refusal.kind is RefusalKind.BINDING:
+            profile = replace(profile, binds=True)
 
         def planned() -> Planned:
             asked = given if scope is None else self._planner.repaired(scope, given)[0]
             matched = match_items(asked, held, anew=True)
-            plan, _ = plan_injection(
-                asked, matched, self._planner.profile, lambda _: True, demands=True
-            )
+            plan, _ = plan_injection(asked, matched, profile, lambda _: True, demands=True)
             starts = {start: index for index, (start, _) in enumerate(asked.messages)}
             completed = {starts[start]: of for start, of in plan.completed.items()}
             return Planned(plan.apply(asked.body), completed)
@@ -161,13 +165,15 @@ class MessagesDialect:
         return replace(
             cured,
             withheld=tuple(turn for turn in found.turns if turn.id in named),
-            binding=self._planner.prefix_of(read_request(cured.body, {}, path=bodies.path)),
+            binding=prefix_of(read_request(cured.body, {}))
+            if profile.may_bind(sent.model)
+            else b"",
         )
 
     def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
         """See `Dialect.learn`."""
         self._refusals.learn(scope, cure)
-        if refusal.kind in (RefusalKind.FIELD, RefusalKind.LACKS_REASONING):
+        if refusal.kind in _OF_MODELS:
             self._refusals.refuse(scope, refusal.kind, model)
 
     def note_issued(self, account: Account, reasoning: Iterable[Reasoning]) -> None:

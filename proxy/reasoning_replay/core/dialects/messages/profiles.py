@@ -15,8 +15,9 @@ from reasoning_replay.core.dialects.upstreams import AUTO, Upstream, upstream_at
 __all__ = ["GENERIC", "PROFILES", "Profile", "profile_of"]
 
 # Models of this series up to 5.0, by all names that they have: they bind no block to a prefix. The
-# check is documented for 5.1 and later (platform.claude.com, prefix checks on thinking blocks), so
-# a name that is not known yet counts as bound.
+# check is documented for Fable and Mythos 5.1 and 5.2, and Opus, Sonnet and Haiku 5.5
+# (platform.claude.com, prefix checks on thinking blocks), so a name that is not known yet counts as
+# bound. A refusal may teach otherwise: `binds`.
 _SERIES = "claude"
 _UNBOUND = re.compile(
     r"claude-(?:instant|v?[123](?!\d)|[a-z]+-(?:[1-4](?!\d)|5(?![-.][1-9]\d?(?!\d))))"
@@ -30,13 +31,17 @@ class Profile(Upstream):
 
     Attributes:
         is_signed: Whether it signs every block, and refuses one without a signature.
+        binds: Whether a refusal has shown that the requested model binds its reasoning.
     """
 
     is_signed: bool = False
+    binds: bool = False
 
     def is_bound(self, model: str) -> bool:
         """Return whether a model binds its reasoning to the history before it."""
         name = model.lower()
+        if self.binds:
+            return True
         if _SERIES in name:
             return _UNBOUND.search(name) is None
         return self.is_signed  # a name that only the account knows

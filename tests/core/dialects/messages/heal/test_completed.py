@@ -11,6 +11,7 @@ from tests.core.dialects.messages.heal.test_cure import (
     ALL,
     DISABLED,
     ELSEWHERE,
+    LONG,
     MISSING,
     MODIFIED,
     OTHER,
@@ -19,7 +20,7 @@ from tests.core.dialects.messages.heal.test_cure import (
     signatures,
 )
 from tests.core.dialects.messages.heal.test_diagnosis import INVALID
-from tests.core.dialects.messages.streams import Block, call, text, thought
+from tests.core.dialects.messages.streams import MODEL, Block, call, text, thought
 from tests.core.dialects.messages.tenant import (
     BOUND,
     Message,
@@ -75,7 +76,6 @@ FIELD = "messages.3.content.0.thinking.signature: Field required"
         (partial, NAMED.format(MODIFIED)),
         (partial, MISSING),
         (emptied, NAMED.format(OTHER)),
-        (partial, ELSEWHERE.format(5, 0)),
     ],
 )
 def test_the_captured_reasoning_is_sent_instead(damage: Damage, refusal: str) -> None:
@@ -246,3 +246,23 @@ def test_a_response_is_bound_to_the_completed_request() -> None:
     tenant.keep(decided, response, cured=cured)
     told += [assistant(*made), user("And then?")]
     assert tenant.send(damaged(dropped(told), partial), BOUND) == told
+
+
+def test_a_refusal_teaches_that_a_model_binds() -> None:
+    """For an hour, its reasoning comes back after its own history alone."""
+    tenant = Tenant()
+    told = history(tenant, turns=1)
+    sent = tenant.decide(body_of(dropped(told)))
+    cured = tenant.cure(body_of(dropped(told)), sent.body, ELSEWHERE.format(1, 0))
+    assert cured is not None
+    made = [thought("", "N"), text("This is said after the cure.")]
+    response = json.dumps({"content": made, "model": MODEL, "id": "msg_1"}).encode()
+    tenant.keep(sent, response, cured=cured)
+    told = [*dropped(told), assistant(*made), user("And then?")]
+    told += [tenant.learn(dropped(told), thought("", "O"), text(LONG)), user("Go on.")]
+    assert tenant.send(dropped(told)) == told
+    edited = [user("I said something else."), *dropped(told[1:])]
+    assert tenant.send(edited) == edited
+    assert tenant.outcomes(edited)["guarded_prefix"] == 2
+    tenant.hours = 1.1
+    assert signatures(tenant.decide(body_of(edited)).body) == ["S0", "N", "O"]

@@ -51,6 +51,14 @@ TEXTS = [
         Diagnosis(K.BINDING, 3, 0),
     ),
     (
+        "messages.5.content.1: remove the block, or set `prefix_mismatch_behavior` to `drop_block`",
+        Diagnosis(K.BINDING, 5, 1),
+    ),
+    (
+        "thinking.block_binding.prefix_mismatch_behavior: Extra inputs are not permitted",
+        Diagnosis(K.OTHER),
+    ),
+    (
         (
             "messages.135.content.13: `thinking` or `redacted_thinking` blocks in the latest "
             "assistant message cannot be modified. These blocks must remain as they were in the "

@@ -62,6 +62,7 @@ _TABLE = tuple(
     (re.compile(text, re.IGNORECASE), kind)
     for text, kind in (
         (r"is bound to a different conversation", RefusalKind.BINDING),
+        (r"\bset [`'\"]?(?:\w+\.)*prefix_mismatch_behavior", RefusalKind.BINDING),
         (rf"Invalid `?(?:signature|data)`? in {_ANY_BLOCK} block", RefusalKind.BLOB),
         (rf"\.{_ANY_BLOCK}\.(?:signature|data): Field required", RefusalKind.BLOB),
         (r"each thinking block must contain non-whitespace thinking", RefusalKind.BLOB),
