@@ -66,6 +66,7 @@ OTHER = {
     "phase": "off",
     "chat_rounds": "current",
     "chat_fill": "on",
+    "messages_drop_block": "on",
     "encryption_keys": "a:" + base64.b64encode(bytes(32)).decode(),
     "scope_from": "header:x-tenant-id",
     "reuse_port": "true",

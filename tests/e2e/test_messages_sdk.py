@@ -388,6 +388,27 @@ async def test_a_client_that_keeps_blocks_that_no_longer_fit_is_healed(what: str
         assert (True, True) not in itertools.pairwise(refused)
 
 
+@in_pairs(what=["question", "result", "system"], way=WAYS)
+async def test_the_api_may_be_asked_to_drop_blocks(what: str, way: Way) -> None:
+    """By setting, the retry asks for it, with the betas of the client; then nothing is refused."""
+    standin = MessagesStandIn("bound", loop="chain")
+    betas = {"extra_headers": {"anthropic-beta": "context-management-2025-06-27"}}
+    async with (
+        reached(standin, "proxied", messages_drop_block="on") as base_url,
+        agent_of(standin, base_url, way, "everything", **betas) as agent,
+    ):
+        await agent.converse(QUESTIONS[:1])
+        known = len(standin.judged)
+        edit(agent, what)
+        await agent.converse(["And next week?", "Next month?"])
+    refused = [one.refusal is not None for one in standin.judged]
+    assert refused == [index == known for index in range(len(refused))]
+    heads = [dict(one.received.headers)["anthropic-beta"] for one in standin.judged]
+    asked = f"{heads[0]},thinking-binding-controls-2026-08-01"
+    assert [head for head in heads if head != heads[0]] == [asked]
+    assert heads[known + 1] == asked
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_switch_of_the_model_gets_no_reasoning_of_another(way: Way) -> None:
     """Blocks of the first model are not injected for the second one, nor is anything refused."""

@@ -45,7 +45,16 @@ GROUPS: Final = (
     Group(
         "Replay",
         "Injection, repairs and healing.",
-        ("mode", "include", "heal", "repairs", "phase", "chat_rounds", "chat_fill"),
+        (
+            "mode",
+            "include",
+            "heal",
+            "repairs",
+            "phase",
+            "chat_rounds",
+            "chat_fill",
+            "messages_drop_block",
+        ),
     ),
     Group(
         "Store",

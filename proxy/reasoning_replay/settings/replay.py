@@ -44,9 +44,14 @@ class ReplayPolicySettings(BaseModel, defer_build=True):
     chat_fill: Literal["off", "on"] = Field(
         default="off",
         description="Chat Completions: what happens if the upstream demands reasoning that is not "
-        "known, because the history began elsewhere. `off`: its refusal reaches the client. `on`: "
-        "the retry has an empty `reasoning_content`, or Google's `skip_thought_signature_validator`"
-        ". The model then works without that reasoning. See docs/healing.md.",
+        "known. `off`: its refusal reaches the client. `on`: the retry has an empty "
+        "`reasoning_content`, or Google's `skip_thought_signature_validator`. The model then works "
+        "without that reasoning. See docs/healing.md.",
+    )
+    messages_drop_block: Literal["off", "on"] = Field(
+        default="off",
+        description="Messages: whether the retry after a refusal of reasoning of another history "
+        "leaves it out (`off`) or asks the API to (`on`, by `drop_block`).",
     )
     repairs: RepairNames = Field(
         default="duplicates,hollow,foreign,unpaired,dangling",

@@ -182,6 +182,7 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
         profile=profiles(settings).messages,
         repairs=repairs,
         capture_max_bytes=settings.inspect_max_bytes,
+        drops=settings.messages_drop_block == "on",
     )
     plain = ReplaySettings(
         scoping=scoping(settings),

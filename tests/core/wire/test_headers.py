@@ -11,6 +11,7 @@ from reasoning_replay.core.wire.headers import (
     asking_for_identity,
     for_downstream,
     for_upstream,
+    with_value,
     without,
 )
 
@@ -159,3 +160,16 @@ def test_every_header_of_a_name_is_removed() -> None:
     """The case of the name does not matter, and the order of the rest is kept."""
     assert without(KEPT, b"accept") == [header for header in KEPT if header[0].lower() != b"accept"]
     assert without(KEPT, b"x-none") == KEPT
+
+
+@pytest.mark.parametrize(
+    ("fields", "want"),
+    [
+        ([], [(b"x-list", b"new")]),
+        ([(b"X-List", b"a, b"), (b"Other", b"c")], [(b"Other", b"c"), (b"x-list", b"a, b,new")]),
+        ([(b"x-list", b"a"), (b"X-LIST", b"b")], [(b"x-list", b"a,b,new")]),
+    ],
+)
+def test_a_list_gets_one_more_value(fields: Headers, want: Headers) -> None:
+    """Several fields of one name are one list."""
+    assert with_value(fields, b"x-list", b"new") == want

@@ -18,7 +18,7 @@ from tests.standin.common.script import Source
 from tests.standin.common.server import BYTES_PER_TOKEN, ApiRefusal, JudgingServer, Ruling
 from tests.standin.exchange import Exchange
 from tests.standin.messages.behaviour import Behaviour, Options
-from tests.standin.messages.blocks import MESSAGES, Block, is_reasoning, joined, prefixes
+from tests.standin.messages.blocks import MESSAGES, Block, blocks_of, is_reasoning, joined, prefixes
 from tests.standin.messages.caching import PromptCache, Read
 from tests.standin.messages.events import stream
 from tests.standin.messages.model import cue, perform
@@ -117,7 +117,8 @@ class MessagesStandIn(JudgingServer):
         behaviour = self.behaviour
         *_, place = MESSAGES.places(caller, body["messages"])
         source = Source(self._seed, place, self.ledger.attempt(place))
-        blocks = self._blocks(body, caller, source)
+        read_body = _without({one["path"] for one in ruling.left_out}, body)
+        blocks = self._blocks(read_body, caller, source)
         if behaviour.end == "length":
             blocks = _cut_short(blocks)
         said = {"role": "assistant", "content": blocks}
@@ -208,6 +209,22 @@ class MessagesStandIn(JudgingServer):
                 "output_tokens": len(_written(blocks)) // BYTES_PER_TOKEN,
             },
         }
+
+
+def _without(paths: set[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a request without the blocks at these paths, which the model does not see."""
+    messages = [
+        {
+            **message,
+            "content": [
+                block
+                for at, block in enumerate(blocks_of(message))
+                if f"messages.{index}.content.{at}" not in paths
+            ],
+        }
+        for index, message in enumerate(body["messages"])
+    ]
+    return {**body, "messages": messages} if paths else body
 
 
 def _cut_short(blocks: list[Block]) -> list[Block]:

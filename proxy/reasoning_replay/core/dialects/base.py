@@ -173,6 +173,7 @@ class Cure:
 
     Attributes:
         body: Body to send; it always differs from the refused one.
+        header: Name of a header with a list, and a value that it gets in addition.
         injected: Number of its reasoning items that the client did not send.
         injected_bytes: Total size of those items.
         phases: Number of its messages with a `phase` that the client did not send.
@@ -189,6 +190,7 @@ class Cure:
     """
 
     body: bytes
+    header: tuple[bytes, bytes] | None = None
     injected: int = 0
     injected_bytes: int = 0
     phases: int = 0

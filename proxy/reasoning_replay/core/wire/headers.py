@@ -20,6 +20,7 @@ __all__ = [
     "for_downstream",
     "for_upstream",
     "is_of_one_hop",
+    "with_value",
     "without",
 ]
 
@@ -65,6 +66,12 @@ def for_downstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 def without(headers: Headers, name: bytes) -> Headers:
     """Return headers without any of this name; `name` in lower case."""
     return [field for field in headers if field[0].lower() != name]
+
+
+def with_value(headers: Headers, name: bytes, value: bytes) -> Headers:
+    """Return headers with one more value in the list of this name; `name` in lower case."""
+    found = [field[1] for field in headers if field[0].lower() == name]
+    return [*without(headers, name), (name, b",".join([*found, value]))]
 
 
 def asking_for_identity(headers: Headers) -> Headers:

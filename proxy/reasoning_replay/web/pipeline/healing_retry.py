@@ -39,7 +39,7 @@ LOOK_MAX_BYTES = 64 * 1024
 LOOK_MAX_S = 0.3
 _OK = range(200, 300)
 
-Send = Callable[[bytes], Awaitable[UpstreamResponse]]
+Send = Callable[[Cure], Awaitable[UpstreamResponse]]
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class Healer:
             exchange: Its outcomes are corrected.
             response: The first response; its body is neither read nor forwarded yet.
             bodies: The request's body, as received and as sent.
-            send: Sends another body with the same method, target and headers; raises ProxyError.
+            send: Sends a cure with the same method, target and other headers; raises ProxyError.
         """
         first = await self._look(exchange, response)
         refusal = first.refusal
@@ -183,7 +183,7 @@ class Healer:
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
         """Send the cured request; return None if there is no response."""
         try:
-            response = await send(cure.body)
+            response = await send(cure)
         except ProxyError:
             return None
         try:

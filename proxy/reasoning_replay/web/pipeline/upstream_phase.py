@@ -63,7 +63,7 @@ class UpstreamPhase:
                     exchange,
                     response,
                     request.bodies,
-                    lambda body: self._send(client, request.with_body(body)),
+                    lambda cure: self._send(client, request.with_cure(cure)),
                 )
             except BaseException:  # the client has left
                 response.close()

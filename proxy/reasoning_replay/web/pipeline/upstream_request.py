@@ -5,9 +5,15 @@ from dataclasses import dataclass, replace
 from aiohttp import hdrs
 
 from reasoning_replay.adapters.upstream.client import Body
-from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.base import Cure, RefusedBodies
 from reasoning_replay.core.dialects.states import Route
-from reasoning_replay.core.wire.headers import Headers, asking_for_identity, for_upstream, without
+from reasoning_replay.core.wire.headers import (
+    Headers,
+    asking_for_identity,
+    for_upstream,
+    with_value,
+    without,
+)
 from reasoning_replay.web.http.upgrade import for_handshake
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 
@@ -32,6 +38,13 @@ class UpstreamRequest:
     def with_body(self, body: bytes | list[bytes | memoryview]) -> "UpstreamRequest":
         """Return a copy with another body and without Content-Encoding."""
         return replace(self, headers=without(self.headers, b"content-encoding"), body=body)
+
+    def with_cure(self, cure: Cure) -> "UpstreamRequest":
+        """Return a copy with the body of a cure, and its header."""
+        cured = self.with_body(cure.body)
+        if cure.header is None:
+            return cured
+        return replace(cured, headers=with_value(cured.headers, *cure.header))
 
 
 class UpstreamAddress:

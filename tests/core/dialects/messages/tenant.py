@@ -74,9 +74,10 @@ def settings_of(
     *,
     is_shadow: bool = False,
     repairs: tuple[str, ...] = (FOREIGN,),
+    drops: bool = False,
 ) -> MessagesSettings:
     """Return the settings of a dialect."""
-    return MessagesSettings(is_shadow, profile, repairs, 1 << 20)
+    return MessagesSettings(is_shadow, profile, repairs, 1 << 20, drops)
 
 
 @dataclass

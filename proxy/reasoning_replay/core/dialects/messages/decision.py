@@ -42,12 +42,14 @@ class MessagesSettings:
         profile: Profile of the upstream.
         repairs: Repairs that are allowed before the first attempt.
         capture_max_bytes: Largest event, and most that is kept of one response, in bytes.
+        drops: Whether a cure may ask the API to leave out what is bound to another history.
     """
 
     is_shadow: bool
     profile: Profile
     repairs: Collection[str]
     capture_max_bytes: int
+    drops: bool = False
 
 
 class RequestPlanner:

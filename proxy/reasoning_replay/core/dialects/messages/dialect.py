@@ -10,6 +10,7 @@ from reasoning_replay.core.dialects.error_names import error_names
 from reasoning_replay.core.dialects.messages.binding import prefix_of
 from reasoning_replay.core.dialects.messages.capture import MessagesCapture
 from reasoning_replay.core.dialects.messages.decision import MessagesSettings, RequestPlanner
+from reasoning_replay.core.dialects.messages.heal.block_dropping import BETA, asking_to_drop
 from reasoning_replay.core.dialects.messages.heal.cure import Planned, RefusedMessages, cure
 from reasoning_replay.core.dialects.messages.heal.diagnosis import (
     Diagnosis,
@@ -61,6 +62,7 @@ class MessagesDialect:
             lock: Lock of the prefix cache, which several threads use.
         """
         self._capture_max_bytes = settings.capture_max_bytes
+        self._drops = settings.drops
         self._refusals = RefusalMemory(clock)
         self._planner = RequestPlanner(settings, self._refusals)
         self._prefixes: PrefixCache[ParsedMessages] = PrefixCache(PREFIXES_MAX_BYTES, lock)
@@ -146,7 +148,8 @@ class MessagesDialect:
         given = read_request(bodies.given, {}, path=bodies.path) if bodies.is_edited else sent
         held = self._refusals.without_refused(scope, found) if scope is not None else found
         profile = self._planner.profile_for(scope or b"", sent.model)
-        if refusal.kind is RefusalKind.BINDING:
+        is_about_binding = refusal.kind is RefusalKind.BINDING
+        if is_about_binding:
             profile = replace(profile, binds=True)
 
         def planned() -> Planned:
@@ -158,17 +161,22 @@ class MessagesDialect:
             return Planned(plan.apply(asked.body), completed)
 
         cured = cure(RefusedMessages(sent, given, refusal, planned, held.turns))
+        asking = asking_to_drop(sent) if self._drops and is_about_binding else None
         if cured is None:
-            return None
+            return Cure(asking, header=BETA) if asking is not None else None
         # Turns as stored: runs withheld for an hour only must not be withheld for good.
         named = {turn.id for turn in cured.withheld}
-        return replace(
+        cured = replace(
             cured,
             withheld=tuple(turn for turn in found.turns if turn.id in named),
             binding=prefix_of(read_request(cured.body, {}))
             if profile.may_bind(sent.model)
             else b"",
         )
+        if asking is None or cured.completed:
+            return cured
+        # Upstream leaves out what the cure leaves out, or less; the next request is cured anyway.
+        return replace(cured, body=asking, header=BETA, is_clients_own=False)
 
     def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
         """See `Dialect.learn`."""
