@@ -60,7 +60,7 @@ def _may_repeat(found: Alignment, n: int, source: tuple[bytes, int] | None, by: 
     """
     match = found.matches.get(n)
     turn = found.turns.get(source[0]) if source is not None else None
-    if source is None or turn is None:
+    if source is None or turn is None or source[1] >= len(turn.items):
         return source is None and match is None
     again, item = Match(turn, source[1]), found.places[n].item
     if match is not None:

@@ -48,10 +48,10 @@ class _Explanation(NamedTuple):
         reach: Number of items of the block that are paired; `Evidence.reach`; and whether the block
             has all of the turn.
         has_hint: Whether the turn has the request's hint.
-        goes_on: Whether the next items of the model may be of a child of the turn.
         is_exact: Whether the whole history before the block and the turn is equal.
         has_frame: Whether the turn has the block's frame.
         is_cut: Whether the turn had older messages, which the client has cut off.
+        goes_on: If so, whether the next items of the model may be of a child of the turn.
         turn: Turn of the block.
         path: Block number -> its turn, and the pairs of their items.
     """
@@ -60,10 +60,10 @@ class _Explanation(NamedTuple):
     is_in_step: bool
     reach: tuple[int, int, bool]
     has_hint: bool
-    goes_on: bool
     is_exact: bool
     has_frame: bool
     is_cut: bool
+    goes_on: bool
     turn: Turn
     path: dict[int, tuple[Turn, Pairs]]
 
@@ -126,7 +126,7 @@ def _explain(found: Alignment, block: Block) -> None:
     left = [one for one in left if one.tie == tie]
     if found.is_refused and _are_equal(left):
         left = [max(left, key=lambda one: one.turn.created_ms)]
-    if not any(one.goes_on or not one.is_cut for one in left) or not any(
+    if not any(one.goes_on for one in left) or not any(
         (one.is_kin and one.is_in_step) or is_plain(found, block, *one.path[block.number])
         for one in left
     ):
@@ -164,15 +164,16 @@ def _explanation(found: Alignment, block: Block, option: _Option) -> _Explanatio
     kin = found.kin(block, turn)
     shift = block.depth - theirs.depth
     has_hint, has_frame = found.tie(block, turn)
+    is_cut = 0 < block.depth < turn.context.depth
     return _Explanation(
         is_kin=kin is not None,
         is_in_step=kin is None or found.shift(block, kin) == shift,
         reach=(len(pairs), heard, len(pairs) == len(turn.items) or _is_open(found, block)),
         has_hint=has_hint,
-        goes_on=_goes_on(found, block, turn),
         is_exact=theirs.whole == found.evidence.whole(block),
         has_frame=has_frame,
-        is_cut=0 < block.depth < turn.context.depth,
+        is_cut=is_cut,
+        goes_on=not is_cut or _goes_on(found, block, turn),
         turn=turn,
         path=path,
     )
@@ -242,7 +243,7 @@ def _is_seconded(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bo
 
 def _goes_on_elsewhere(found: Alignment, block: Block, turn: Turn) -> bool:
     """Return whether a turn was only followed by other messages of the client than a block is."""
-    children = found.children.get(turn.id, ())
+    children = found.children.get(turn.id, [])[-CANDIDATES_WEIGHED:]
     return bool(children) and not any(_is_followed(found, block, child) for child in children)
 
 
@@ -251,9 +252,10 @@ def _goes_on(found: Alignment, block: Block, turn: Turn) -> bool:
     if block.number + 1 == len(found.blocks):
         return True
     said = found.contents(found.blocks[block.number + 1])
+    children = found.children.get(turn.id, [])[-CANDIDATES_WEIGHED:]
     return any(
         _is_followed(found, block, child) or any(item.content in said for item in child.items)
-        for child in found.children.get(turn.id, ())
+        for child in children
     )
 
 
