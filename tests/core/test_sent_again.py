@@ -165,3 +165,44 @@ def test_a_failed_lookup_does_not_move_the_input_of_later_requests() -> None:
         seen = client.go_on(world, {})
 
     assert seen == ["a1", "lost", "a3", "a4"]
+
+
+def test_a_branch_with_the_ids_of_another_one_keeps_its_own_reasoning() -> None:
+    """Ids of calls follow from the place, and the second calls have the same content."""
+    world, hi = World(), user("ok")
+    told = [hi, nameless(message("", "ok")), hi]
+    world.learn(body([hi]), [reasoning("0"), message("0", "ok")])
+    for name, arguments in (("1", "{}"), ("4", '{"q":"ok"}')):
+        first = call(name, call_id=f"call_{drawn('first')}", arguments=arguments)
+        world.learn(body(told), [reasoning(name), first])
+        after = [*told, nameless(first), output(first, "ok")]
+        second = call(f"{name}+", call_id=f"call_{drawn('second')}", arguments="{}")
+        world.learn(body(after), [reasoning(f"{name}+"), second])
+        end = [*after, nameless(second), output(second, "ok")]
+
+    assert reasons(world.seen(body(end))) == ["0", "4", "4+"]
+
+
+def test_the_frame_does_not_decide_between_a_beginning_and_a_window() -> None:
+    """The client edited its second message after the instructions had changed."""
+    world, ask, done = World(), user(LONG[0]), nameless(message("", LONG[1]))
+    world.learn(body([ask], instructions="Mon"), [reasoning("1"), message("1", LONG[1])])
+    told = [ask, done, ask]
+    world.learn(body(told, instructions="Tue"), [reasoning("2"), message("2", LONG[1])])
+
+    sent = body([ask, done, user("Now deploy it.")], instructions="Tue")
+    assert reasons(world.seen(sent)) == []
+
+
+def test_a_window_that_goes_on_keeps_its_own_answer() -> None:
+    """An answer to the whole history, which the client dropped, said the same."""
+    world, ask = World(), user("It is done, I think, so go on please.")
+    words, deed = nameless(message("", LONG[0])), call("3", arguments="{}")
+    world.learn(body([ask]), [reasoning("1"), message("1", LONG[1])])
+    whole = [ask, nameless(message("", LONG[1])), ask]
+    world.learn(body(whole), [reasoning("3"), message("3", LONG[0]), deed])
+    window = [ask, words, nameless(deed), output(deed, "ok")]
+    world.learn(body([*whole, *window[1:]]), [reasoning("4"), message("4", LONG[0])])
+    world.learn(body(window), [reasoning("5"), message("5", LONG[0])])
+
+    assert reasons(world.seen(body([*window, words, ask]))) in (["3"], ["3", "5"])

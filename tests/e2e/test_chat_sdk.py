@@ -221,9 +221,12 @@ async def test_damaged_signatures_are_completed(
         with pytest.raises(BadRequestError) if is_straight else contextlib.nullcontext():
             await agent.converse(QUESTIONS)
     refused = [index for index, one in enumerate(standin.judged) if one.refusal]
-    assert refused == [1]
+    # The SDK goes on at `[DONE]`: the next request may come before the cure is known to hold.
+    assert refused == [1] or (refused == [1, 3] and way.endswith("stream"))
     if not is_straight:
-        states = {one.state for judged in standin.judged[2:] for one in judged.findings}
+        states = {
+            one.state for judged in standin.judged[refused[-1] + 1 :] for one in judged.findings
+        }
         assert states == {"equal"}
 
 

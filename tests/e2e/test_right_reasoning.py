@@ -344,20 +344,17 @@ async def test_an_ambiguous_turn_stays_without_reasoning(tenant: Tenant) -> None
     assert again == [*seen, injected("3"), said(HELLO), LATE]
 
 
-async def test_an_ambiguous_turn_stays_so_when_another_conversation_repeats_it(
+async def test_a_conversation_that_repeats_every_word_gets_what_the_first_one_got(
     tenant: Tenant,
 ) -> None:
-    """
-    An ambiguous turn stays without reasoning when another conversation repeats every word.
-
-    Only the turns of that conversation know their parent.
-    """
+    """Its requests are the same, so upstream sees the same, and the first one's prefix stays."""
     told = [HI, said(HELLO), WEATHER]
+    seen = [HI, injected("1"), said(HELLO), WEATHER]
     await tenant.ask([HI], reasoning("1"), message("1", HELLO))
-    await tenant.ask(told, reasoning("2"), message("2", "Rain."))
+    assert await tenant.ask(told, reasoning("2"), message("2", "Rain.")) == seen
     await tenant.ask([HI], reasoning("x"), message("x", HELLO))
-    assert await tenant.ask(told, reasoning("y"), message("y", "Rain.")) == told
-    assert await tenant.ask([*told, said("Rain."), LATE]) == [*told, said("Rain."), LATE]
+    assert await tenant.ask(told, reasoning("y"), message("y", "Rain.")) == seen
+    assert await tenant.ask([*told, said("Rain."), LATE]) == [*seen, said("Rain."), LATE]
 
 
 async def test_an_ambiguous_turn_stays_so_when_the_other_conversation_is_deleted(

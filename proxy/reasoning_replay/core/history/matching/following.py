@@ -5,7 +5,7 @@ from functools import partial
 
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
-from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.blocks import Block
 from reasoning_replay.core.history.matching.sayings import is_plain
@@ -65,7 +65,7 @@ def _may_repeat(found: Alignment, n: int, source: tuple[bytes, int] | None, by: 
     again, item = Match(turn, source[1]), found.places[n].item
     if match is not None:
         return match == again
-    if is_distinctive(item.call_id, item.name) and item.content != again.emitted.content:
+    if _is_another(item, again):
         return False
     same = found.by_whole[turn.context.whole] if by.context.frame != found.request.frame else ()
     others = (other for other in same if other.conversation != turn.conversation)
@@ -115,19 +115,39 @@ def _answers(found: Alignment, block: Block) -> list[Turn]:
 def _repeat_known(found: Alignment, part: Block, turns: Sequence[Turn]) -> None:
     """Repeat what these turns remember; if they differ, what upstream saw first."""
     found.is_appended = True
-    seen = [turn.seen for turn in sorted(turns, key=_age) if turn.seen is not None]
-    if len(seen) < len(turns):
-        return
     first = part.places[0]
-    known = _repeat(found, seen[0], first)
-    if len(turns) > 1:
+    memories = [(turn, turn.seen) for turn in sorted(turns, key=_age) if turn.seen is not None]
+    if len(memories) < len(turns):
         return
-    turn = turns[0]
-    found.basis, found.since = turn.id, found.places[first].heard
-    if known:  # its ancestors are matched, so no other block can come from this turn
-        for n, k in found.evidence.pairs(part, turn).items():
-            if n not in found.matches:
-                found.match(n, turn, k)
+    if len(memories) > 1:
+        memories = [one for one in memories if not _is_contradicted(found, one[1])]
+    for turn, seen in memories[:1]:
+        known = _repeat(found, seen, first)
+        if len(memories) > 1:
+            return
+        found.basis, found.since = turn.id, found.places[first].heard
+        if known:  # its ancestors are matched, so no other block can come from this turn
+            for n, k in found.evidence.pairs(part, turn).items():
+                if n not in found.matches:
+                    found.match(n, turn, k)
+
+
+def _is_contradicted(found: Alignment, seen: Seen) -> bool:
+    """Return whether a remembered call, by an id that recurs, has other content here."""
+    _, known = decided(seen, partial(_seen_by, found))
+    sources = ((place.item, known.get(place.heard)) for place in found.places)
+    both = ((item, found.turns.get(source[0]), source[1]) for item, source in sources if source)
+    return any(
+        turn is not None and k < len(turn.items) and _is_another(item, Match(turn, k))
+        for item, turn, k in both
+        if item.role is Role.MODEL
+    )
+
+
+def _is_another(item: HistoryItem, match: Match) -> bool:
+    """Return whether a call with the random id of a captured one has other content."""
+    is_named = is_distinctive(item.call_id, item.name)
+    return is_named and item.content != match.emitted.content
 
 
 def _repeat(found: Alignment, seen: Seen, end: int) -> bool:

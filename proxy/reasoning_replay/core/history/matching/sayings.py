@@ -120,8 +120,9 @@ def _explain(found: Alignment, block: Block) -> None:
     explained = [_explanation(found, block, option) for option in options]
     best = max(explained, key=lambda one: one.weight)
     left = [one for one in explained if one.weight == best.weight or one.may_be_as_good(best)]
-    if any(one.is_cut for one in left):  # then an equal beginning proves nothing
-        left = [one._replace(is_exact=False) for one in left]
+    if any(one.is_cut for one in left) and any(one.is_exact for one in left):
+        # The client may have cut its history, so neither the beginning nor the frame tells.
+        left = [one._replace(is_exact=False, has_frame=False) for one in left]
     tie = max(one.tie for one in left)
     left = [one for one in left if one.tie == tie]
     if found.is_refused and _are_equal(left):
@@ -165,12 +166,13 @@ def _explanation(found: Alignment, block: Block, option: _Option) -> _Explanatio
     shift = block.depth - theirs.depth
     has_hint, has_frame = found.tie(block, turn)
     is_cut = 0 < block.depth < turn.context.depth
+    is_exact = theirs.whole == found.evidence.whole(block)
     return _Explanation(
         is_kin=kin is not None,
-        is_in_step=kin is None or found.shift(block, kin) == shift,
+        is_in_step=is_exact or kin is None or found.shift(block, kin) == shift,
         reach=(len(pairs), heard, len(pairs) == len(turn.items) or _is_open(found, block)),
         has_hint=has_hint,
-        is_exact=theirs.whole == found.evidence.whole(block),
+        is_exact=is_exact,
         has_frame=has_frame,
         is_cut=is_cut,
         goes_on=not is_cut or _goes_on(found, block, turn),
