@@ -278,6 +278,15 @@ def test_text_before_calls_that_are_not_certain(blocks: list[Any], sent: list[An
     assert tenant.send(told) == told
 
 
+def test_calls_after_a_system_message_do_not_begin_their_response() -> None:
+    """The text before them is in a message of its own, and the reasoning led to that."""
+    tenant = Tenant()
+    tenant.learn([ASK], THOUGHT, LONG, CALL)
+    note = {"role": "system", "content": "Keep it short."}
+    told = [ASK, assistant(LONG), note, assistant(CALL), result(CALL_ID), GO]
+    assert tenant.send(told) == told
+
+
 def test_merged_messages_get_nothing() -> None:
     """Blocks of two turns in one message are not those of either."""
     tenant, history = after(THOUGHT, CALL)

@@ -30,6 +30,7 @@ from reasoning_replay.core.dialects.messages.prefix_walk import BoundEdits, walk
 from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.history.fingerprints import is_distinctive
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
@@ -189,9 +190,14 @@ class _Planner:
         if self._is_verbatim(group, turn):
             both = zip(group.places, turn.items, strict=True)
             return [(index, part) for index, item in both for part in item.run]
-        if self._has_calls(group, turn):
+        if self._has_calls(group, turn) and self._begins_run(group):
             return [(group.places[0], part) for part in turn.items[0].run]
         return None
+
+    def _begins_run(self, group: MessageGroup) -> bool:
+        """Return whether no item of the model is before a group, with a system message between."""
+        roles = (self._item(index).role for index in reversed(range(group.places[0])))
+        return next((role for role in roles if role is not Role.FRAME), None) is not Role.MODEL
 
     def _has_calls(self, group: MessageGroup, turn: Turn) -> bool:
         """Return whether a turn's only run leads it, and a group is its calls after any text."""
