@@ -181,6 +181,9 @@ def test_a_branch_with_the_ids_of_another_one_keeps_its_own_reasoning() -> None:
         end = [*after, nameless(second), output(second, "ok")]
 
     assert reasons(world.seen(body(end))) == ["0", "4", "4+"]
+    lost = nameless(call("5", call_id=f"call_{drawn('first')}", arguments='{"q":"no"}'))
+    third = [*told, lost, output(lost, "ok"), *end[len(after) :]]
+    assert reasons(world.seen(body(third))) == ["0"]
 
 
 def test_the_frame_does_not_decide_between_a_beginning_and_a_window() -> None:

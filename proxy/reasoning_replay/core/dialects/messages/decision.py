@@ -79,13 +79,13 @@ class RequestPlanner:
         known = continuation_of(
             request, found, held, stores=False, switched_off=request.is_switched_off
         )
-        of_model = caller.scope, request.model
-        if known.has_failed or self._has_refused(*of_model, RefusalKind.FIELD):
-            plan, prefix = Plan(), self._prefix_of(caller.scope, request)
+        scope, model, is_refused = caller.scope, request.model, self._refusals.is_refused
+        if known.has_failed or is_refused(scope, RefusalKind.FIELD, model):
+            plan, prefix = Plan(), self._prefix_of(scope, request)
         else:
-            demands = self._has_refused(*of_model, RefusalKind.LACKS_REASONING)
-            completes = partial(self._refusals.completes, caller.scope)
-            profile = self.profile_for(*of_model)
+            demands = is_refused(scope, RefusalKind.LACKS_REASONING, model)
+            completes = partial(self._refusals.completes, scope)
+            profile = self.profile_for(scope, model)
             plan, prefix = plan_injection(
                 request, known.matched, profile, completes, demands=demands
             )
@@ -108,13 +108,9 @@ class RequestPlanner:
             edits=plan.edits if base is body and not self._is_shadow else None,
         )
 
-    def _has_refused(self, scope: bytes, model: str, kind: RefusalKind) -> bool:
-        """Return whether a model has refused requests for this reason within the last hour."""
-        return self._refusals.is_refused(scope, kind, model)
-
     def profile_for(self, scope: bytes, model: str) -> Profile:
         """Return the profile of the upstream, with what a model taught within the last hour."""
-        binds = self._has_refused(scope, model, RefusalKind.BINDING)
+        binds = self._refusals.is_refused(scope, RefusalKind.BINDING, model)
         return replace(self._profile, binds=True) if binds else self._profile
 
     def _prefix_of(self, scope: bytes, request: MessagesRequest) -> bytes:

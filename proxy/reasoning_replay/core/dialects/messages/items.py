@@ -7,6 +7,7 @@ A message of unknown shape must never fail a request, so parsing is lenient: a v
 unexpected type counts as absent, and a message that cannot be read is one item.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -306,22 +307,20 @@ def _unmarked(raw: bytes) -> bytes:
 def _spelled(value: Raw) -> bytes:
     """Return a value in one canonical spelling; clients in JavaScript write 1.0 as 1."""
     said = canonical(bytes(value))
-    if b"." not in said:
-        return said
-    try:
-        return msgspec.json.encode(_whole_numbers(msgspec.json.decode(said)), order="sorted")
-    except _ERRORS:
-        return said
+    return _changed(said, _whole_numbers) if b"." in said else said
 
 
 def _result(value: Raw) -> bytes:
     """Return the result of a tool, without what the libraries of clients add or leave out."""
     raw = bytes(value)
     said = _spelled(Raw(b'[{"text":%b,"type":"text"}]' % raw) if raw[:1] == b'"' else value)
-    if b"null" not in said:
-        return said
+    return _changed(said, _without_nulls) if b"null" in said else said
+
+
+def _changed(said: bytes, change: Callable[[object], object]) -> bytes:
+    """Return a value after a change, in the same spelling; one that cannot be read stays."""
     try:
-        return msgspec.json.encode(_without_nulls(msgspec.json.decode(said)), order="sorted")
+        return msgspec.json.encode(change(msgspec.json.decode(said)), order="sorted")
     except _ERRORS:
         return said
 

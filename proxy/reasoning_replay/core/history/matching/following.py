@@ -14,6 +14,8 @@ from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["follow", "is_remembered", "to_remember"]
 
+_Source = tuple[bytes, int]  # id of a turn, and index of an item in it
+
 # Number of turns that answered one request, and of items in a block, that are considered.
 ANSWERS_WEIGHED = 32
 
@@ -25,50 +27,53 @@ def is_remembered(found: Alignment) -> bool:
 
 def follow(found: Alignment) -> None:
     """Repeat the decisions about this request, or else about the longest known beginning of it."""
-    for seen in _sent_before(found):
+    seen = _sent_before(found)
+    if seen is not None:
+        found.is_appended = True
         _repeat(found, seen, len(found.places))
         found.basis, found.since = seen.basis, seen.since
         return
     for part in _parts(found):
         if turns := _answers(found, part):
+            found.is_appended = True
             _repeat_known(found, part, turns)
             return
 
 
-def _sent_before(found: Alignment) -> Iterator[Seen]:
-    """Yield the decisions about this request when it was sent before, the oldest first."""
+def _sent_before(found: Alignment) -> Seen | None:
+    """Return the oldest decisions about this request; None if it was not sent before."""
     request = found.request
     turns = sorted(found.by_whole.get(request.whole(), ()), key=_age)
     for turn in turns[:ANSWERS_WEIGHED]:
         if turn.seen is None or turn.context.hint != request.hint:
             continue
-        since, known = decided(turn.seen, partial(_seen_by, found))
+        since, known = _decided(found, turn.seen)
         if all(
             _may_repeat(found, n, known.get(place.heard), turn)
             for n, place in enumerate(found.places)
             if place.item.role is Role.MODEL and place.heard >= since
         ):
-            yield turn.seen
+            return turn.seen
+    return None
 
 
-def _may_repeat(found: Alignment, n: int, source: tuple[bytes, int] | None, by: Turn) -> bool:
+def _may_repeat(found: Alignment, n: int, source: _Source | None, by: Turn) -> bool:
     """
     Return whether an item allows what was decided about it in a request that looked the same.
 
     Its ids may tell that it is another item. If the frame differs, so may a turn of another
     conversation that said the same there.
     """
-    match = found.matches.get(n)
-    turn = found.turns.get(source[0]) if source is not None else None
-    if source is None or turn is None or source[1] >= len(turn.items):
+    match, again, item = found.matches.get(n), _captured(found, source), found.places[n].item
+    if again is None:
         return source is None and match is None
-    again, item = Match(turn, source[1]), found.places[n].item
     if match is not None:
         return match == again
     if _is_another(item, again):
         return False
-    same = found.by_whole[turn.context.whole] if by.context.frame != found.request.frame else ()
-    others = (other for other in same if other.conversation != turn.conversation)
+    is_framed = by.context.frame != found.request.frame
+    same = found.by_whole[again.turn.context.whole] if is_framed else ()
+    others = (other for other in same if other.conversation != again.turn.conversation)
     return found.evidence.may_be(n, again) and not any(
         again.emitted.content == said.content for other in others for said in other.items
     )
@@ -114,34 +119,31 @@ def _answers(found: Alignment, block: Block) -> list[Turn]:
 
 def _repeat_known(found: Alignment, part: Block, turns: Sequence[Turn]) -> None:
     """Repeat what these turns remember; if they differ, what upstream saw first."""
-    found.is_appended = True
-    first = part.places[0]
     memories = [(turn, turn.seen) for turn in sorted(turns, key=_age) if turn.seen is not None]
     if len(memories) < len(turns):
         return
     if len(memories) > 1:
         memories = [one for one in memories if not _is_contradicted(found, one[1])]
-    for turn, seen in memories[:1]:
-        known = _repeat(found, seen, first)
-        if len(memories) > 1:
-            return
-        found.basis, found.since = turn.id, found.places[first].heard
-        if known:  # its ancestors are matched, so no other block can come from this turn
-            for n, k in found.evidence.pairs(part, turn).items():
-                if n not in found.matches:
-                    found.match(n, turn, k)
+    if not memories:
+        return
+    turn, seen = memories[0]
+    first = part.places[0]
+    known = _repeat(found, seen, first)
+    if len(memories) > 1:
+        return
+    found.basis, found.since = turn.id, found.places[first].heard
+    if known:  # its ancestors are matched, so no other block can come from this turn
+        for n, k in found.evidence.pairs(part, turn).items():
+            if n not in found.matches:
+                found.match(n, turn, k)
 
 
 def _is_contradicted(found: Alignment, seen: Seen) -> bool:
     """Return whether a remembered call, by an id that recurs, has other content here."""
-    _, known = decided(seen, partial(_seen_by, found))
-    sources = ((place.item, known.get(place.heard)) for place in found.places)
-    both = ((item, found.turns.get(source[0]), source[1]) for item, source in sources if source)
-    return any(
-        turn is not None and k < len(turn.items) and _is_another(item, Match(turn, k))
-        for item, turn, k in both
-        if item.role is Role.MODEL
-    )
+    _, known = _decided(found, seen)
+    items = (place for place in found.places if place.item.role is Role.MODEL)
+    both = ((place.item, _captured(found, known.get(place.heard))) for place in items)
+    return any(again is not None and _is_another(item, again) for item, again in both)
 
 
 def _is_another(item: HistoryItem, match: Match) -> bool:
@@ -152,8 +154,7 @@ def _is_another(item: HistoryItem, match: Match) -> bool:
 
 def _repeat(found: Alignment, seen: Seen, end: int) -> bool:
     """Repeat the decisions about the items before index `end`; return whether any matched."""
-    found.is_appended = True
-    since, known = decided(seen, partial(_seen_by, found))
+    since, known = _decided(found, seen)
     for block in found.blocks:
         block.places = [
             n for n in block.places if n >= end or _may_be_matched(found, n, since, known)
@@ -162,20 +163,29 @@ def _repeat(found: Alignment, seen: Seen, end: int) -> bool:
     return bool(known)
 
 
-def _may_be_matched(
-    found: Alignment, n: int, since: int, known: Mapping[int, tuple[bytes, int]]
-) -> bool:
+def _may_be_matched(found: Alignment, n: int, since: int, known: Mapping[int, _Source]) -> bool:
     """Match an item as before; return False if it must stay unmatched."""
     place = found.places[n]
     if place.heard < since or place.item.role is Role.REFERENCE:
         return True
     found.matches.pop(n, None)
-    this, k = known.get(place.heard, (b"", 0))
-    turn = found.turns.get(this)
-    if turn is None or k >= len(turn.items):
+    again = _captured(found, known.get(place.heard))
+    if again is None:
         return False
-    found.match(n, turn, k)
+    found.match(n, again.turn, again.k)
     return True
+
+
+def _captured(found: Alignment, source: _Source | None) -> Match | None:
+    """Return the captured item of a decision; None if there is none any more."""
+    turn = found.turns.get(source[0]) if source is not None else None
+    if source is None or turn is None or source[1] >= len(turn.items):
+        return None
+    return Match(turn, source[1])
+
+
+def _decided(found: Alignment, seen: Seen) -> tuple[int, dict[int, _Source]]:
+    return decided(seen, partial(_seen_by, found))
 
 
 def _seen_by(found: Alignment, this: bytes) -> Seen | None:
