@@ -8,9 +8,9 @@ from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.item_index import IndexedTurns, ItemIndex, Match
 from reasoning_replay.core.history.matching.candidates import (
-    MINTED_CHARS,
+    RANDOM_ID_CHARS,
     Candidates,
-    _hand_of,
+    _origin_of,
     may_be_called,
     says_the_same,
 )
@@ -161,13 +161,13 @@ def test_items_without_content_are_equal_by_type() -> None:
 
 def test_only_short_names_are_cached() -> None:
     """Long names are compared, but names invented by a client must not fill the cache."""
-    before = _hand_of.cache_info().currsize
-    long = ["msg_" + letter * MINTED_CHARS.stop for letter in "ab"]
+    before = _origin_of.cache_info().currsize
+    long = ["msg_" + letter * RANDOM_ID_CHARS.stop for letter in "ab"]
 
     assert may_be_called(
         read_of(message("1", "hi", id=long[0])), emitted(message("1", "hi", id=long[1]))
     )
-    assert _hand_of.cache_info().currsize == before
+    assert _origin_of.cache_info().currsize == before
 
 
 def test_a_used_item_and_a_contradictory_item_are_not_matched() -> None:

@@ -1,8 +1,8 @@
 """
 Alignment: the assignment of a request's blocks to captured turns, shared by all passes.
 
-Each pass (`following`, `names`, `lineage`, `sayings`) assigns the blocks that it is sure of. An
-assignment is final. It includes neighbouring blocks that hold the rest of the turn.
+Each pass (`remembered`, `by_id`, `ancestry`, `by_content`) assigns the blocks that it is sure of.
+An assignment is final. It includes neighbouring blocks that hold the rest of the turn.
 """
 
 from collections import defaultdict
@@ -68,11 +68,11 @@ class Alignment:
         self.by_content: dict[bytes, list[Turn]] = defaultdict(list)
         self.by_whole: dict[bytes, list[Turn]] = defaultdict(list)
         self.parentless: list[Turn] = []
-        self._given: dict[bytes, int] = {}  # id of an assigned turn -> number of its first block
+        self._assigned: dict[bytes, int] = {}  # id of an assigned turn -> number of its first block
         self._by_history: dict[bytes, Block] = {}  # digest of a block's history -> the block
         self._openings: dict[bytes, Turn] = {}  # id of a turn -> the first turn of its round
 
-    def settle(self) -> bool:
+    def match_certain(self) -> bool:
         """Match items by certain ids; return whether no other item can be matched."""
         self.matches, is_all = self.known.settle(self.places, self.crowded)
         return is_all
@@ -94,22 +94,22 @@ class Alignment:
 
     # Assigning blocks.
 
-    def is_given(self, turn: Turn) -> bool:
+    def is_assigned(self, turn: Turn) -> bool:
         """Return whether a block is assigned to a turn."""
-        return turn.id in self._given
+        return turn.id in self._assigned
 
-    def is_elsewhere(self, block: Block, turn: Turn) -> bool:
+    def has_other_place(self, block: Block, turn: Turn) -> bool:
         """Return whether another block stands where a turn was given."""
         if not self._by_history:
             self._by_history = {self.evidence.whole(each): each for each in self.blocks}
         return self._by_history.get(turn.context.whole, block) is not block
 
-    def give(self, block: Block, turn: Turn, pairs: Pairs) -> None:
+    def assign(self, block: Block, turn: Turn, pairs: Pairs) -> None:
         """Assign a block to a turn, and neighbouring blocks that hold the rest of the turn."""
-        self.note(block, turn, pairs)
-        self.extend(block, turn, pairs)
+        self.assign_alone(block, turn, pairs)
+        self.assign_neighbours(block, turn, pairs)
 
-    def extend(self, block: Block, turn: Turn, pairs: Pairs) -> None:
+    def assign_neighbours(self, block: Block, turn: Turn, pairs: Pairs) -> None:
         """Assign the neighbours of an assigned block that hold the rest of its turn."""
         first, last = min(pairs.values(), default=0), max(pairs.values(), default=0)
         for step, rest in ((-1, range(first)), (1, range(last + 1, len(turn.items)))):
@@ -118,21 +118,21 @@ class Alignment:
                 more = self.evidence.in_order(after.places, turn, left)
                 if len(more) < len(after.places):
                     break
-                self.note(after, turn, more)
+                self.assign_alone(after, turn, more)
                 ends = min(more.values()), max(more.values())
                 left = range(left.start, ends[0]) if step < 0 else range(ends[1] + 1, left.stop)
                 at = after
 
-    def note(self, block: Block, turn: Turn, pairs: Pairs) -> None:
+    def assign_alone(self, block: Block, turn: Turn, pairs: Pairs) -> None:
         """Assign a block to a turn, without its neighbours."""
         block.turn = turn
-        self._given[turn.id] = min(block.number, self._given.get(turn.id, block.number))
+        self._assigned[turn.id] = min(block.number, self._assigned.get(turn.id, block.number))
         for n, k in pairs.items():
             if n not in self.matches:
-                self.match(n, turn, k)
+                self.record(n, turn, k)
             self.ambiguous.discard(n)
 
-    def match(self, n: int, turn: Turn, k: int) -> None:
+    def record(self, n: int, turn: Turn, k: int) -> None:
         """Match an item with item `k` of a turn; each captured item is used once."""
         self.matches[n] = match = Match(turn, k)
         self.known.use(match)
@@ -156,57 +156,57 @@ class Alignment:
 
     def ancestry(self, block: Block, turn: Turn) -> Iterator[tuple[Block, Turn, Pairs]]:
         """Yield the blocks before one that fit ancestors of its turn, newest first."""
-        shift, before, after = self.shift(block, turn), block.number, (block, turn)
+        offset, before, after = self.offset(block, turn), block.number, (block, turn)
         seen = {turn.id}
         unplaced = 0
         parent = self.turns.get(turn.parent)
         while parent is not None and parent.id not in seen and before:
             seen.add(parent.id)
-            if not parent.context.is_known or parent.id in self._given:
+            if not parent.context.is_known or parent.id in self._assigned:
                 return  # an assigned ancestor is searched from its own block
             # After an ancestor without a block, positions are no evidence.
-            fits = list(self._fitting(parent, before, after, None if unplaced else shift))
-            at = parent.context.depth + shift
+            fits = list(self._fitting(parent, before, after, None if unplaced else offset))
+            at = parent.context.depth + offset
             for other, pairs in [one for one in fits if one[0].depth == at][:1] or fits[:1]:
                 yield other, parent, pairs
                 before, unplaced, after = other.number, -1, (other, parent)
-                shift = other.depth - parent.context.depth
+                offset = other.depth - parent.context.depth
             unplaced += 1
             if unplaced > ANCESTORS_WEIGHED:
                 return
             parent = self.turns.get(parent.parent)
 
     def _fitting(
-        self, parent: Turn, before: int, after: tuple[Block, Turn], shift: int | None
+        self, parent: Turn, before: int, after: tuple[Block, Turn], offset: int | None
     ) -> Iterator[tuple[Block, Pairs]]:
         """Yield the open blocks before one that fit the parent of its turn, newest first."""
         for other in reversed(self.blocks[max(0, before - NEIGHBOURS) : before]):
             if other.turn is not None:
                 return
-            pairs = self.evidence.pairs_in_place(other, parent, self.contexts(parent), shift)
-            is_next = shift is not None and other.number == before - 1
+            pairs = self.evidence.pairs_in_place(other, parent, self.contexts(parent), offset)
+            is_next = offset is not None and other.number == before - 1
             if not pairs and is_next and self.evidence.is_next(*after, other, parent):
                 pairs = self.evidence.pairs(other, parent)
             if pairs:
                 yield other, pairs
 
-    def shift(self, block: Block, turn: Turn) -> int:
+    def offset(self, block: Block, turn: Turn) -> int:
         """
         Return how far a turn has moved: its block's depth minus the depth of its context.
 
         The block is the first one assigned to the turn, or this one if there is no other.
         """
-        first = self.blocks[self._given.get(turn.id, block.number)]
+        first = self.blocks[self._assigned.get(turn.id, block.number)]
         return first.depth - turn.context.depth
 
-    def kin(self, block: Block, turn: Turn) -> Turn | None:
+    def nearest_ancestor(self, block: Block, turn: Turn) -> Turn | None:
         """Return the nearest ancestor of a turn that a block before this one is assigned to."""
-        for one in self.line(turn):
-            if self._given.get(one, block.number) < block.number:
+        for one in self.ancestors(turn):
+            if self._assigned.get(one, block.number) < block.number:
                 return self.turns[one]
         return None
 
-    def line(self, turn: Turn) -> Iterator[bytes]:
+    def ancestors(self, turn: Turn) -> Iterator[bytes]:
         """Yield the ids of a turn's ancestors, newest first, up to ANCESTORS_WEIGHED."""
         at: Turn | None = turn
         for _ in range(ANCESTORS_WEIGHED):
@@ -231,7 +231,7 @@ class Alignment:
             line.append(before)
         opening = self._openings.get(line[-1].id, line[-1])
         self._openings.update((one.id, opening) for one in line)
-        is_whole = opening is turn or self.is_given(opening)
+        is_whole = opening is turn or self.is_assigned(opening)
         return [turn.context] if is_whole else [turn.context, opening.context]
 
     def _before(self, turn: Turn) -> Turn | None:
@@ -248,7 +248,7 @@ class Alignment:
         """Return the digest of the frame before a block."""
         return self.places[block.places[0]].frame
 
-    def tie(self, block: Block, turn: Turn) -> tuple[bool, bool]:
+    def preference(self, block: Block, turn: Turn) -> tuple[bool, bool]:
         """Return whether a turn has the request's hint, and whether it has the block's frame."""
         hint, theirs = self.request.hint, turn.context
         return bool(hint) and theirs.hint == hint, theirs.frame == self.frame_of(block)

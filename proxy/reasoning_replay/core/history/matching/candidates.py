@@ -18,8 +18,8 @@ _MODEL, _REFERENCE = Role.MODEL, Role.REFERENCE
 
 # Length of a random upstream id, prefix included; Copilot's are the longest. A counter
 # (`msg_0000…1`) has few different characters, regardless of its length.
-MINTED_CHARS = range(16, 1025)
-MINTED_SYMBOLS = 6
+RANDOM_ID_CHARS = range(16, 1025)
+RANDOM_ID_SYMBOLS = 6
 _DIGITS = "0123456789"
 
 
@@ -223,18 +223,18 @@ def are_two(one: str, other: str) -> bool:
     nothing. But a different id in upstream's format is from upstream. It then names another item
     with the same content, and that item was not captured.
     """
-    return one != other and _hand(one) is not None and _hand(one) == _hand(other)
+    return one != other and _origin(one) is not None and _origin(one) == _origin(other)
 
 
-def _hand(name: str) -> tuple[str, int, bool] | None:
+def _origin(name: str) -> tuple[str, int, bool] | None:
     """Return the format that ids of one origin share; None for an id that is not random."""
-    return _hand_of(name) if len(name) in MINTED_CHARS else None
+    return _origin_of(name) if len(name) in RANDOM_ID_CHARS else None
 
 
 @lru_cache(maxsize=4096)
-def _hand_of(name: str) -> tuple[str, int, bool] | None:
+def _origin_of(name: str) -> tuple[str, int, bool] | None:
     kind, _, rest = name.rpartition("_")
-    if len(set(rest)) < MINTED_SYMBOLS:
+    if len(set(rest)) < RANDOM_ID_SYMBOLS:
         return None
     return kind, len(rest), not rest.strip("0123456789abcdef")
 

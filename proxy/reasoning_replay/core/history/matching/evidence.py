@@ -34,7 +34,7 @@ class Evidence:
         self._renamed: bool | None = None  # computed on first use
 
     def pairs_in_place(
-        self, block: Block, turn: Turn, theirs: Sequence[Context], shift: int | None
+        self, block: Block, turn: Turn, theirs: Sequence[Context], offset: int | None
     ) -> Pairs:
         """
         Pair a whole block with an ancestor or child of another block's turn, if its position fits.
@@ -43,7 +43,7 @@ class Evidence:
             block: A block that is not assigned yet.
             turn: An ancestor or a child of the other block's turn.
             theirs: Contexts in which the turn may stand (`Alignment.contexts`).
-            shift: Number of client messages before the other block, minus the number before its
+            offset: Number of client messages before the other block, minus the number before its
                 turn; None if positions are no evidence.
 
         Returns:
@@ -51,11 +51,13 @@ class Evidence:
         """
         pairs = self.pairs(block, turn)
         is_there = len(pairs) == len(block.places) and any(
-            self._fits(block, each, pairs, shift) for each in theirs
+            self._fits(block, each, pairs, offset) for each in theirs
         )
         return pairs if is_there else {}
 
-    def _fits(self, block: Block, theirs: Context, pairs: Iterable[int], shift: int | None) -> bool:
+    def _fits(
+        self, block: Block, theirs: Context, pairs: Iterable[int], offset: int | None
+    ) -> bool:
         """
         Return whether a block is in the position of a turn.
 
@@ -71,9 +73,9 @@ class Evidence:
         equal = self.equal_links(block, theirs)
         if equal == TAIL_LINKS:
             return True
-        if shift == 0 and block.depth == theirs.depth and (equal or not block.depth):
+        if offset == 0 and block.depth == theirs.depth and (equal or not block.depth):
             return True
-        is_there = equal > 0 or (shift is not None and block.depth == theirs.depth + shift)
+        is_there = equal > 0 or (offset is not None and block.depth == theirs.depth + offset)
         return is_there and self.says_much(pairs, block, equal)
 
     def is_next(self, block: Block, turn: Turn, before: Block, parent: Turn) -> bool:

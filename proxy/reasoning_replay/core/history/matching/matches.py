@@ -5,15 +5,15 @@ A block is the items of a model between two messages of the client's side. They 
 response, in its order. Five passes assign blocks to turns. An assignment is final: a later pass
 never changes it.
 
-1. following: repeats earlier decisions about the older part of the request, because upstream has
+1. remembered: repeats earlier decisions about the older part of the request, because upstream has
    seen them;
-2. names: a random id or `call_id` assigns a block to its turn, if nothing contradicts it;
+2. by id: a random id or `call_id` assigns a block to its turn, if nothing contradicts it;
 3. ancestry: each turn records its parent and the length of its history, so the ancestors of an
    assigned turn get the blocks before it;
-4. sayings: a block is compared with turns by content and by the history before it. The explanation
-   that covers most of the history wins; different ones that cover as much leave the block
-   ambiguous;
-5. descent: a turn after an assigned one gets the next block if it is the only child that fits.
+4. by content: a block is compared with turns by what it says and by the history before it. The
+   explanation that covers most of the history wins; different ones that cover as much leave the
+   block ambiguous;
+5. descendants: a turn after an assigned one gets the next block if it is the only child that fits.
 
 Items that no pass assigns are missed or ambiguous; nothing is injected for them. Cost grows with
 the history and with the number of turns that have the same content; the latter is bounded.
@@ -26,10 +26,14 @@ from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import RESPONSE, LookupResult
 from reasoning_replay.core.history.matching.alignment import Alignment
-from reasoning_replay.core.history.matching.following import follow, is_remembered, to_remember
-from reasoning_replay.core.history.matching.lineage import give_to_ancestors, give_to_descendants
-from reasoning_replay.core.history.matching.names import drop_contradicted, give_by_names
-from reasoning_replay.core.history.matching.sayings import give_by_sayings
+from reasoning_replay.core.history.matching.ancestry import assign_ancestors, assign_descendants
+from reasoning_replay.core.history.matching.by_content import assign_by_content
+from reasoning_replay.core.history.matching.by_id import assign_by_id, drop_contradicted
+from reasoning_replay.core.history.matching.remembered import (
+    is_remembered,
+    repeat_decisions,
+    to_remember,
+)
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn, turn_id
@@ -82,16 +86,16 @@ def match_items(
         return Matches(ambiguous=set(crowded - {RESPONSE}), seen=seen)
     found = Alignment(request, looked_up, is_refused=anew)
     seen = None
-    is_all = found.settle()
+    is_all = found.match_certain()
     is_all = not drop_contradicted(found) and is_all
     if not is_all or (is_remembered(found) and not anew):
         found.begin()
         if not anew:
-            follow(found)
-        give_by_names(found)
-        give_to_ancestors(found)
-        give_by_sayings(found)
-        give_to_descendants(found)
+            repeat_decisions(found)
+        assign_by_id(found)
+        assign_ancestors(found)
+        assign_by_content(found)
+        assign_descendants(found)
         seen = to_remember(found)
     if request.is_stateful:
         return Matches(_after(request.continues, found.matches, looked_up))

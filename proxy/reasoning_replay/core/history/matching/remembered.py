@@ -1,4 +1,4 @@
-"""Following: the pass that repeats earlier decisions, so that upstream sees the same prefix."""
+"""Remembered decisions: the pass that repeats them, so that upstream sees the same prefix."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -8,11 +8,11 @@ from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.blocks import Block
-from reasoning_replay.core.history.matching.sayings import is_plain
+from reasoning_replay.core.history.matching.by_content import is_enough
 from reasoning_replay.core.history.seen import Seen, decided, seen_of
 from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["follow", "is_remembered", "to_remember"]
+__all__ = ["is_remembered", "repeat_decisions", "to_remember"]
 
 _Source = tuple[bytes, int]  # id of a turn, and index of an item in it
 
@@ -25,7 +25,7 @@ def is_remembered(found: Alignment) -> bool:
     return bool(found.matches) and found.matches[max(found.matches)].turn.seen is not None
 
 
-def follow(found: Alignment) -> None:
+def repeat_decisions(found: Alignment) -> None:
     """Repeat the decisions about this request, or else about the longest known beginning of it."""
     seen = _sent_before(found)
     if seen is not None:
@@ -112,9 +112,9 @@ def _answers(found: Alignment, block: Block) -> list[Turn]:
     if named:
         return [turn for turn in turns if {turn.id} == named]
     options = [(turn, found.evidence.pairs(block, turn)) for turn in turns]
-    plain = [turn for turn, pairs in options if pairs and is_plain(found, block, turn, pairs)]
-    tie = max((found.tie(block, turn) for turn in plain), default=None)
-    return [turn for turn in plain if found.tie(block, turn) == tie]
+    plain = [turn for turn, pairs in options if pairs and is_enough(found, block, turn, pairs)]
+    best = max((found.preference(block, turn) for turn in plain), default=None)
+    return [turn for turn in plain if found.preference(block, turn) == best]
 
 
 def _repeat_known(found: Alignment, part: Block, turns: Sequence[Turn]) -> None:
@@ -135,7 +135,7 @@ def _repeat_known(found: Alignment, part: Block, turns: Sequence[Turn]) -> None:
     if known:  # its ancestors are matched, so no other block can come from this turn
         for n, k in found.evidence.pairs(part, turn).items():
             if n not in found.matches:
-                found.match(n, turn, k)
+                found.record(n, turn, k)
 
 
 def _is_contradicted(found: Alignment, seen: Seen) -> bool:
@@ -172,7 +172,7 @@ def _may_be_matched(found: Alignment, n: int, since: int, known: Mapping[int, _S
     again = _captured(found, known.get(place.heard))
     if again is None:
         return False
-    found.match(n, again.turn, again.k)
+    found.record(n, again.turn, again.k)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Names: the pass that assigns blocks to turns by random ids and `call_id`s."""
+"""Ids: the pass that assigns blocks to turns by random ids and `call_id`s."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from reasoning_replay.core.history.matching.candidates import are_two
 from reasoning_replay.core.history.matching.evidence import Pairs
 from reasoning_replay.core.history.turns import LINK_BYTES, Turn
 
-__all__ = ["drop_contradicted", "give_by_names"]
+__all__ = ["assign_by_id", "drop_contradicted"]
 
 
 def drop_contradicted(found: Alignment) -> bool:
@@ -56,7 +56,7 @@ def _is_doubted(found: Alignment, n: int, match: Match) -> bool:
     return (is_other and place.depth > 0) or are_two(item.id, emitted.id)
 
 
-def give_by_names(found: Alignment) -> None:
+def assign_by_id(found: Alignment) -> None:
     """
     Assign blocks to the turns that the ids of their items name.
 
@@ -76,9 +76,9 @@ def give_by_names(found: Alignment) -> None:
                     if turn is not None and some[0] in pairs:
                         named.append((found.blocks[-1], turn, pairs))
     for block, turn, pairs in named:
-        found.note(block, turn, pairs)
+        found.assign_alone(block, turn, pairs)
     for block, turn, pairs in named:
-        found.extend(block, turn, pairs)
+        found.assign_neighbours(block, turn, pairs)
 
 
 def _by_turn(found: Alignment, places: Sequence[int]) -> Iterator[tuple[list[int], Turn | None]]:

@@ -1,5 +1,5 @@
 """
-Sayings: the pass that assigns blocks to turns by content and by the history before it.
+Content: the pass that assigns blocks to turns by content and by the history before it.
 
 An explanation covers a block and blocks before it. The one that covers most of the history wins.
 Different explanations that cover as much leave the block ambiguous.
@@ -13,12 +13,12 @@ from reasoning_replay.core.history.matching.blocks import Block
 from reasoning_replay.core.history.matching.evidence import LINKS_WEIGHED, Pairs
 from reasoning_replay.core.history.turns import LINK_BYTES, Context, Turn
 
-__all__ = ["give_by_sayings", "is_plain"]
+__all__ = ["assign_by_content", "is_enough"]
 
 # Content that more turns share is no evidence, and comparing all of them would not be linear.
 CANDIDATES_WEIGHED = 32
 # Number of later blocks that are searched for an assigned one, which may rule out a turn.
-BLOCKS_AHEAD = 8
+LATER_BLOCKS = 8
 
 
 class _Option(NamedTuple):
@@ -42,7 +42,7 @@ class _Explanation(NamedTuple):
     One possible assignment of a block, and of blocks before it, to turns.
 
     Attributes:
-        is_kin: Whether a block before it is assigned to an ancestor of the turn.
+        has_ancestor: Whether a block before it is assigned to an ancestor of the turn.
         is_in_step: Whether the number of messages since the nearest of these blocks equals the
             number between the two turns; True without one.
         reach: Number of items of the block that are paired; `Evidence.reach`; and whether the block
@@ -56,7 +56,7 @@ class _Explanation(NamedTuple):
         path: Block number -> its turn, and the pairs of their items.
     """
 
-    is_kin: bool
+    has_ancestor: bool
     is_in_step: bool
     reach: tuple[int, int, bool]
     has_hint: bool
@@ -71,10 +71,10 @@ class _Explanation(NamedTuple):
     def weight(self) -> tuple[bool, int, bool, int, int, bool]:
         """Return the sort key of explanations, the most important criterion first."""
         items, heard, is_whole = self.reach
-        return self.is_kin, items, self.is_in_step, len(self.path), heard, is_whole
+        return self.has_ancestor, items, self.is_in_step, len(self.path), heard, is_whole
 
     @property
-    def tie(self) -> tuple[bool, bool, bool]:
+    def preference(self) -> tuple[bool, bool, bool]:
         """Return what decides between explanations of the same weight."""
         return self.has_hint, self.is_exact, self.has_frame
 
@@ -83,7 +83,7 @@ class _Explanation(NamedTuple):
         return self.turn.lacks_parent and self.reach >= best.reach
 
 
-def give_by_sayings(found: Alignment) -> None:
+def assign_by_content(found: Alignment) -> None:
     """Assign the remaining blocks, newest first, each together with blocks before it."""
     for _ in range(2):  # a block assigned in the first round is evidence for later open blocks
         for block in reversed(found.blocks):
@@ -91,7 +91,7 @@ def give_by_sayings(found: Alignment) -> None:
                 _explain(found, block)
 
 
-def is_plain(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
+def is_enough(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     """
     Return whether a block's content is enough evidence for a turn without competitors.
 
@@ -123,12 +123,12 @@ def _explain(found: Alignment, block: Block) -> None:
     if any(one.is_cut for one in left) and any(one.is_exact for one in left):
         # The client may have cut its history, so neither the beginning nor the frame tells.
         left = [one._replace(is_exact=False, has_frame=False) for one in left]
-    tie = max(one.tie for one in left)
-    left = [one for one in left if one.tie == tie]
+    preferred = max(one.preference for one in left)
+    left = [one for one in left if one.preference == preferred]
     if found.is_refused and _are_equal(left):
         left = [max(left, key=lambda one: one.turn.created_ms)]
     if not any(one.goes_on for one in left) or not any(
-        (one.is_kin and one.is_in_step) or is_plain(found, block, *one.path[block.number])
+        (one.has_ancestor and one.is_in_step) or is_enough(found, block, *one.path[block.number])
         for one in left
     ):
         found.ambiguous.add(block.places[0])
@@ -142,7 +142,7 @@ def _explain(found: Alignment, block: Block) -> None:
         found.blocks[number].is_tied = True
         found.ambiguous.add(found.blocks[number].places[0])
     for number, (turn, pairs) in common.items():
-        found.give(found.blocks[number], turn, pairs)
+        found.assign(found.blocks[number], turn, pairs)
 
 
 def _are_equal(left: list[_Explanation]) -> bool:
@@ -162,14 +162,14 @@ def _explanation(found: Alignment, block: Block, option: _Option) -> _Explanatio
     path = {block.number: (turn, pairs)}
     for other, ancestor, its in found.ancestry(block, turn):
         path[other.number] = (ancestor, its)
-    kin = found.kin(block, turn)
-    shift = block.depth - theirs.depth
-    has_hint, has_frame = found.tie(block, turn)
+    nearest = found.nearest_ancestor(block, turn)
+    offset = block.depth - theirs.depth
+    has_hint, has_frame = found.preference(block, turn)
     is_cut = 0 < block.depth < turn.context.depth
     is_exact = theirs.whole == found.evidence.whole(block)
     return _Explanation(
-        is_kin=kin is not None,
-        is_in_step=is_exact or kin is None or found.shift(block, kin) == shift,
+        has_ancestor=nearest is not None,
+        is_in_step=is_exact or nearest is None or found.offset(block, nearest) == offset,
         reach=(len(pairs), heard, len(pairs) == len(turn.items) or _is_open(found, block)),
         has_hint=has_hint,
         is_exact=is_exact,
@@ -202,15 +202,15 @@ def _options(found: Alignment, block: Block) -> list[_Option] | None:
             return None
     is_crowded = not found.crowded.isdisjoint(block.places)
     options: list[_Option] = []
-    line = _line_behind(found, block)
+    line = _line_after(found, block)
     is_contradicted = False
     for turn in turns.values():
-        if found.is_given(turn) or not turn.context.is_known:
+        if found.is_assigned(turn) or not turn.context.is_known:
             continue
-        if is_crowded and found.kin(block, turn) is None:
+        if is_crowded and found.nearest_ancestor(block, turn) is None:
             continue
         pairs = found.evidence.pairs(block, turn)
-        if not pairs or found.is_elsewhere(block, turn):
+        if not pairs or found.has_other_place(block, turn):
             continue
         option = _option(found, block, turn, pairs)
         if not option.heard or _contradicts(found, block, turn, option.theirs):
@@ -237,7 +237,7 @@ def _is_seconded(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bo
         return not _goes_on_elsewhere(found, block, turn)
     if not found.evidence.says_much(pairs, block, 0):
         return False
-    if found.kin(block, turn) is not None or _is_after_the_same(found, block, theirs):
+    if found.nearest_ancestor(block, turn) is not None or _is_after_the_same(found, block, theirs):
         return True
     is_named = (request.hint or None, block.depth) == (theirs.hint, theirs.depth)
     return is_named and not _goes_on_elsewhere(found, block, turn)
@@ -265,7 +265,7 @@ def _is_followed(found: Alignment, block: Block, child: Turn) -> bool:
     """Return whether the message after a block is one before a child, or the child has a block."""
     said = [each[:LINK_BYTES] for each in found.request.said[block.depth : block.depth + 1]]
     tail = child.context.tail
-    return found.is_given(child) or any(
+    return found.is_assigned(child) or any(
         said == [tail[at : at + LINK_BYTES]] for at in range(0, len(tail), LINK_BYTES)
     )
 
@@ -288,20 +288,20 @@ def _contradicts(found: Alignment, block: Block, turn: Turn, theirs: Context) ->
             # between the two. Then the model's last items differ, unless the client changed them.
             if not _is_verbatim(found, before):
                 return False
-        elif turn.id in found.line(before.turn) or (
-            turn.parent in found.turns and before.turn.id not in found.line(turn)
+        elif turn.id in found.ancestors(before.turn) or (
+            turn.parent in found.turns and before.turn.id not in found.ancestors(turn)
         ):
             return True
     return _differ(found.places[block.places[0]].answered, theirs.answered)
 
 
-def _line_behind(found: Alignment, block: Block) -> list[bytes]:
+def _line_after(found: Alignment, block: Block) -> list[bytes]:
     """Return the next assigned turn after a block and all its ancestors; [] if not all known."""
-    later = found.blocks[block.number + 1 : block.number + 1 + BLOCKS_AHEAD]
+    later = found.blocks[block.number + 1 : block.number + 1 + LATER_BLOCKS]
     after = next((one.turn for one in later if one.turn is not None), None)
     if after is None:
         return []
-    line = [after.id, *found.line(after)]
+    line = [after.id, *found.ancestors(after)]
     root = found.turns.get(line[-1])
     is_whole = root is not None and not (root.parent or root.lacks_parent)
     return line if is_whole else []
