@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from reasoning_replay import cli
 from reasoning_replay.check import check, live_test
-from reasoning_replay.check.conversations import CONVERSATIONS, Reply
 from reasoning_replay.check.live_test import of_proof
 from reasoning_replay.check.upstream import NO_KEY, ApiKey
 from reasoning_replay.core.dialects.registry import CHAT, DIALECTS, MESSAGES
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.wires import WIRES, Reply, Wire
 
 from tests.check.reports import KEY, found, report
 from tests.standin import Quirks, Refusal, StandIn
@@ -84,9 +84,9 @@ async def test_a_second_turn_that_is_refused_is_a_problem(
     async with StandIn() as standin:
         went_on = live_test._went_on
 
-        def moved(reply: Reply) -> list[dict[str, Any]]:
+        def moved(wire: Wire, reply: Reply) -> list[dict[str, Any]]:
             standin.behaviour.quirks = Quirks(account="b")
-            return went_on(reply)
+            return went_on(wire, reply)
 
         monkeypatch.setattr(live_test, "_went_on", moved)
         _, line = await proven(settings, standin, heal="off")
@@ -152,7 +152,7 @@ EMITTED: dict[FamilyName, tuple[int, int]] = {
 
 def test_each_dialect_can_be_proven() -> None:
     """Each dialect of the proxy has its conversation, and its word for the flag."""
-    assert [*CONVERSATIONS] == [entry.name for entry in DIALECTS] == [*cli.DIALECTS]
+    assert [*WIRES] == [entry.name for entry in DIALECTS] == [*cli.DIALECTS]
 
 
 @pytest.mark.parametrize("family", EMITTED)

@@ -13,9 +13,9 @@ from typing import Final
 
 from reasoning_replay.demo.chat_model import CHAT_API
 from reasoning_replay.demo.messages_model import MESSAGES_API
+from reasoning_replay.demo.responses_model import responses_api
 from reasoning_replay.demo.scripted_api import ScriptedApi
 from reasoning_replay.demo.traffic import keep_talking
-from reasoning_replay.demo.upstream import ScriptedUpstream
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
@@ -115,8 +115,8 @@ async def playground(
     Raises:
         OSError: A port cannot be opened.
     """
-    others = [ScriptedApi(api, word_s) for api in (CHAT_API, MESSAGES_API)]
-    async with ScriptedUpstream(word_s, others) as upstream:
+    apis = (responses_api(), CHAT_API, MESSAGES_API)
+    async with ScriptedApi(*apis, word_s=word_s) as upstream:
         settings = Settings(
             upstream_url=upstream.base_url,
             listen=listen,

@@ -8,8 +8,8 @@ from http import HTTPStatus
 from typing import Final
 
 from reasoning_replay.demo.agent_loop import Loop, LoopTurn
-from reasoning_replay.demo.upstream import Item
 from reasoning_replay.web.errors import MARK
+from reasoning_replay.wires import Item
 
 __all__ = ["Ink", "side_by_side"]
 
@@ -70,7 +70,7 @@ def _block(number: int, turn: LoopTurn | None, ink: Ink) -> Iterator[str]:
 
 def _described(item: Item) -> str:
     """Return an item's type and the end of its id, or of its `call_id` if it has no id."""
-    kind = str(item.get("type", f"message ({item.get('role')})"))
+    kind = str(item["type"])
     prefix, _, rest = str(item.get("id") or item.get("call_id") or "").partition("_")
     return f"{kind:<21} {prefix}_..{rest[-TAIL:]}" if rest else kind
 

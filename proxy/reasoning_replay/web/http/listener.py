@@ -108,8 +108,8 @@ def why_refused(error: OSError, address: str) -> str:
     if error.errno == errno.EADDRINUSE:
         _, port = host_and_port(address)
         return (
-            f"another program uses this port, and `lsof -i :{port}` shows which; stop it, or choose "
-            "another port"
+            f"another program uses this port, and `lsof -i :{port}` shows which; stop it, or "
+            "choose another port"
         )
     if error.errno in {errno.EACCES, errno.EPERM}:
         return "this user may not use this port; choose one above 1023"
