@@ -145,24 +145,6 @@ def test_a_malformed_line_is_told_in_one_line(
     assert want in line
 
 
-@pytest.mark.parametrize("command", ["serve", "check"])
-def test_a_secret_may_be_in_a_file(
-    command: str, served: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`serve` and `check` read secrets from files, as Docker and Kubernetes provide them."""
-
-    async def check(settings: Settings, *_: object) -> int:
-        served.append(settings)
-        return 0
-
-    monkeypatch.setattr("reasoning_replay.check.check", check)
-    (tmp_path / "secret").write_text(SECRET + "\n")
-    monkeypatch.setenv("REPLAY_SCOPE_SECRET_FILE", str(tmp_path / "secret"))
-
-    assert cli.main([command]) == 0
-    assert served[0].scope_secret.get_secret_value() == SECRET
-
-
 def test_a_switch_needs_no_value(served: list[Settings]) -> None:
     """`--reuse-port` means true; a value is optional."""
     shared = ["serve", "--store-url", "redis://localhost"]
@@ -218,19 +200,14 @@ def test_config_prints_the_settings_in_effect(
 
 
 def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`demo` returns its exit code and ignores invalid settings."""
+    """`demo` returns its exit code and ignores invalid settings; `--serve` is the playground."""
+    monkeypatch.setattr(demo, "serve", lambda: 8)
     monkeypatch.setattr(demo, "run", {"responses": 7, "chat": 9, "messages": 11}.get)
     monkeypatch.setenv("REPLAY_MODE", "maybe")
 
     assert cli.main(["demo"]) == 7
     assert cli.main(["demo", "--dialect", "chat"]) == 9
     assert cli.main(["demo", "--dialect", "messages"]) == 11
-
-
-def test_demo_serves_the_playground(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`demo --serve` returns the exit code of the playground."""
-    monkeypatch.setattr(demo, "serve", lambda: 8)
-
     assert cli.main(["demo", "--serve"]) == 8
 
 

@@ -66,12 +66,17 @@ NEEDS_RESPONSES = (
     "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
 )
 # (dialect, status and body of the first answer, what is told of it); a message may quote the key
-FAULTS = [
+FAULTS: list[tuple[str, int, Any, str]] = [
     (CHAT, 401, {"error": {"code": "invalid_api_key", "message": f"Wrong key: {KEY}"}}, "was refused with 401, invalid_api_key: may"),  # noqa: E501
     (CHAT, 200, {"error": {"code": 502, "message": f"Provider returned error {KEY}"}}, "had the status 200, 502, but no answer of "),  # noqa: E501
     (CHAT, 400, {"error": {"message": NEEDS_RESPONSES}}, "It reasons with tools on /responses only: --dialect responses proves that"),  # noqa: E501
-    *((CHAT, 200, body, ANOTHER_FORM) for body in ({"choices": []}, {"choices": [{}]}, [1], {"choices": "none"})),  # noqa: E501
-    *((MESSAGES, 200, body, ANOTHER_FORM) for body in ({"content": []}, {"content": [{}]}, {"content": "none"})),  # noqa: E501
+    (CHAT, 200, {"choices": []}, ANOTHER_FORM),
+    (CHAT, 200, {"choices": [{}]}, ANOTHER_FORM),
+    (CHAT, 200, {"choices": "none"}, ANOTHER_FORM),
+    (CHAT, 200, [1], ANOTHER_FORM),
+    (MESSAGES, 200, {"content": []}, ANOTHER_FORM),
+    (MESSAGES, 200, {"content": [{}]}, ANOTHER_FORM),
+    (MESSAGES, 200, {"content": "none"}, ANOTHER_FORM),
 ]  # fmt: skip
 
 

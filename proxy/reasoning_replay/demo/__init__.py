@@ -20,7 +20,7 @@ from reasoning_replay.demo.messages_model import MESSAGES_API
 from reasoning_replay.demo.playground import serve
 from reasoning_replay.demo.responses_model import responses_api
 from reasoning_replay.demo.scripted_api import Api, ScriptedApi
-from reasoning_replay.demo.side_by_side import Ink, side_by_side
+from reasoning_replay.demo.side_by_side import RED, Ink, side_by_side
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 from reasoning_replay.wires import WIRES
@@ -157,7 +157,7 @@ def run(dialect: Dialect = "responses") -> int:
         print(line)
     faults = _faults(show, straight, proxied)
     for fault in faults:
-        print(ink.red(f"Not as expected: {fault}"))
+        print(ink.paint(RED, f"Not as expected: {fault}"))
     if not faults:
         print(show.closing)
     return int(bool(faults))

@@ -8,8 +8,7 @@ proxy. Everything listens on loopback and is kept in memory.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from reasoning_replay.demo.chat_model import CHAT_API
 from reasoning_replay.demo.messages_model import MESSAGES_API
@@ -44,8 +43,7 @@ The examples in the folder examples/ run against it unchanged. The API's answers
 Ctrl-C ends the playground."""
 
 
-@dataclass(frozen=True, slots=True)
-class Playground:
+class Playground(NamedTuple):
     """
     A running playground.
 
@@ -58,15 +56,6 @@ class Playground:
     base_url: str
     upstream_url: str
     inspector: str
-
-    def welcome(self) -> str:
-        """Return what the reader needs to know."""
-        return WELCOME.format(
-            base_url=self.base_url,
-            root=self.base_url.removesuffix("/v1"),
-            upstream_url=self.upstream_url,
-            inspector=self.inspector,
-        )
 
 
 def serve() -> int:
@@ -96,8 +85,13 @@ async def _serve() -> None:
             place = await stack.enter_async_context(playground(ANY, ANY))
             print(f"{listen} or {admin_listen} is in use, so free ports were chosen instead.")
         # Flushed, because a pipe would show it only at the end.
-        print(place.welcome(), flush=True)
+        print(_welcome(place), flush=True)
         await asyncio.Event().wait()
+
+
+def _welcome(place: Playground) -> str:
+    """Return what the reader needs to know."""
+    return WELCOME.format(**place._asdict(), root=place.base_url.removesuffix("/v1"))
 
 
 @contextlib.asynccontextmanager

@@ -110,23 +110,15 @@ async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
         group.create_task(_stray(session, base_url, word_s))
 
 
+@dataclass(frozen=True, slots=True)
 class _Agent:
     """One agent: a conversation of a few questions, and then the next one."""
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        base_url: str,
-        upstream_url: str,
-        word_s: float,
-        habit: Habit,
-    ) -> None:
-        self._session = session
-        self._base_url = base_url
-        self._upstream_url = upstream_url
-        self._word_s = word_s
-        self._habit = habit
-        self._wire = WIRES[habit.dialect]
+    session: aiohttp.ClientSession
+    base_url: str
+    upstream_url: str
+    word_s: float
+    habit: Habit
 
     async def run(self, questions: Iterator[str]) -> None:
         """Hold one conversation after another."""
@@ -134,10 +126,10 @@ class _Agent:
             # The proxy may be about to stop.
             with contextlib.suppress(aiohttp.ClientError):
                 await self._converse(questions)
-            await asyncio.sleep(READING_WORDS * self._word_s)
+            await asyncio.sleep(READING_WORDS * self.word_s)
 
     async def _converse(self, questions: Iterator[str]) -> None:
-        habit = self._habit
+        habit = self.habit
         history = [] if habit.dialect == MESSAGES else [INSTRUCTIONS]
         for number, question in enumerate(itertools.islice(questions, ROUNDS)):
             if number == 1 and habit.changes_account:
@@ -148,7 +140,7 @@ class _Agent:
             is_direct = habit.begins_elsewhere and number == 0
             if not await self._answered(history, is_direct=is_direct):
                 return
-            await asyncio.sleep(READING_WORDS * self._word_s)
+            await asyncio.sleep(READING_WORDS * self.word_s)
 
     async def _answered(self, history: list[Item], *, is_direct: bool) -> bool:
         """Run the tools that the model calls; return whether it answered in the end."""
@@ -156,24 +148,24 @@ class _Agent:
             reply = await self._ask(history, is_direct=is_direct)
             if reply is None:
                 return False
-            said = reply.said if self._habit.keeps_reasoning else reply.kept
-            dropped = () if self._habit.keeps_ids else ("id",)
+            said = reply.said if self.habit.keeps_reasoning else reply.kept
+            dropped = () if self.habit.keeps_ids else ("id",)
             history += [{name: one[name] for name in one if name not in dropped} for one in said]
             if not reply.calls:
                 return True
-            await asyncio.sleep(TOOL_WORDS * self._word_s)
-            history += self._wire.results(reply.calls, RESULT)
+            await asyncio.sleep(TOOL_WORDS * self.word_s)
+            history += WIRES[self.habit.dialect].results(reply.calls, RESULT)
         return False
 
     async def _ask(self, history: list[Item], *, is_direct: bool) -> Reply | None:
         """Send the history; return None if it was refused."""
-        habit, wire = self._habit, self._wire
+        habit, wire = self.habit, WIRES[self.habit.dialect]
         body: Item = {"model": habit.model, wire.history: history, "stream": habit.streams}
         body |= {**wire.demanded(habit.model), **habit.more}
         body["tools"] = [] if is_direct else [wire.tool(WEATHER), wire.tool(TRAINS)]
-        url = (self._upstream_url if is_direct else self._base_url) + wire.path
+        url = (self.upstream_url if is_direct else self.base_url) + wire.path
         headers = {"Authorization": f"Bearer {habit.key}"}
-        async with self._session.post(url, json=body, headers=headers) as response:
+        async with self.session.post(url, json=body, headers=headers) as response:
             text = await response.text()
         if response.status != HTTPStatus.OK:
             return None
