@@ -1,6 +1,5 @@
 """The command line runs one command; each error is one line."""
 
-import base64
 import gc
 import os
 import re
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 import reasoning_replay
 from reasoning_replay import cli, demo
-from reasoning_replay.settings.loader import flag_of, load
+from reasoning_replay.settings.loader import Loaded, flag_of, load
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.reference import COMMON
 from reasoning_replay.web import serve
@@ -51,61 +50,20 @@ def test_serve_runs_with_the_defaults(served: list[Settings]) -> None:
     assert served == [Settings()]
 
 
-# Another value for each setting that is not a number, and the settings that it requires.
-OTHER = {
-    "upstream_url": "http://localhost:1",
-    "upstream_profile": "azure",
-    "upstream_proxy": "http://localhost:3128",
-    "listen": "127.0.0.1:0",
-    "admin_listen": "127.0.0.1:0",
-    "store_url": "redis://localhost",
-    "mode": "off",
-    "include": "never",
-    "heal": "off",
-    "repairs": "none",
-    "phase": "off",
-    "chat_rounds": "current",
-    "chat_fill": "on",
-    "messages_drop_block": "on",
-    "encryption_keys": "a:" + base64.b64encode(bytes(32)).decode(),
-    "scope_from": "header:x-tenant-id",
-    "reuse_port": "true",
-    "log_format": "json",
-    "log_fields": "gcp",
-    "log_level": "error",
-    "tracing": "otlp",
-    **dict.fromkeys(["upstream_ca_file", "tls_cert_file", "tls_key_file"], __file__),
-    "store_password_file": __file__,
-}
-NEEDED = {
-    "reuse_port": ["store_url"],
-    "tls_cert_file": ["tls_key_file"],
-    "tls_key_file": ["tls_cert_file"],
-}
-
-
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_every_setting_has_a_flag(served: list[Settings], name: str) -> None:
+def test_every_setting_has_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     """The flags come from Settings: one for each, in kebab-case."""
-    given = [name, *NEEDED.get(name, [])]
-    flags = [word for each in given for word in (flag_of(each), OTHER.get(each, "17"))]
+    given = {name: f"text of {name}" for name in Settings.model_fields}
+    read: list[Mapping[str, str]] = []
 
-    assert cli.main(["serve", *flags]) == 0
-    assert served[0].model_fields_set == set(given)
-    assert getattr(served[0], name) != getattr(Settings(), name)
+    def load_with_sources(flags: Mapping[str, str], *_: object) -> Loaded:
+        read.append(flags)
+        return Loaded(Settings(), {})
 
+    monkeypatch.setattr(cli, "load_with_sources", load_with_sources)
+    monkeypatch.setattr(serve, "run", lambda *_: 0)
 
-def test_flags_win_over_environment_over_file(
-    served: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A flag overrides the environment, which overrides the file."""
-    path = tmp_path / "replay.yaml"
-    path.write_text("ttl_s: 1\ndrain_s: 1\nread_timeout_s: 1")
-    monkeypatch.setenv("REPLAY_TTL_S", "2")
-    monkeypatch.setenv("REPLAY_DRAIN_S", "2")
-
-    assert cli.main(["serve", f"--config={path}", "--ttl-s=3"]) == 0
-    assert (served[0].ttl_s, served[0].drain_s, served[0].read_timeout_s) == (3, 2, 1)
+    assert cli.main(["serve", *(f"{flag_of(name)}={text}" for name, text in given.items())]) == 0
+    assert read == [given]
 
 
 @pytest.mark.parametrize("command", ["serve", "check"])
@@ -187,39 +145,6 @@ def test_a_malformed_line_is_told_in_one_line(
     assert want in line
 
 
-def test_a_faulty_environment_stops_the_start(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], served: list[Settings]
-) -> None:
-    """An invalid variable stops the start."""
-    monkeypatch.setenv("REPLAY_STORE_URL", "foo://x")
-
-    assert cli.main(["serve"]) == 2
-    assert capsys.readouterr().err == (
-        'REPLAY_STORE_URL: "foo://x": unknown scheme "foo"; '
-        "use memory://, sqlite:///path, redis://, rediss://, unix:///path, redis+sentinel:// or "
-        "redis+cluster://\n"
-    )
-    assert served == []
-
-
-@pytest.mark.parametrize("command", ["serve", "check"])
-def test_a_secret_may_be_in_a_file(
-    command: str, served: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`serve` and `check` read secrets from files, as Docker and Kubernetes provide them."""
-
-    async def check(settings: Settings, *_: object) -> int:
-        served.append(settings)
-        return 0
-
-    monkeypatch.setattr("reasoning_replay.check.check", check)
-    (tmp_path / "secret").write_text(SECRET + "\n")
-    monkeypatch.setenv("REPLAY_SCOPE_SECRET_FILE", str(tmp_path / "secret"))
-
-    assert cli.main([command]) == 0
-    assert served[0].scope_secret.get_secret_value() == SECRET
-
-
 def test_a_switch_needs_no_value(served: list[Settings]) -> None:
     """`--reuse-port` means true; a value is optional."""
     shared = ["serve", "--store-url", "redis://localhost"]
@@ -227,15 +152,6 @@ def test_a_switch_needs_no_value(served: list[Settings]) -> None:
     assert cli.main([*shared, "--reuse-port", "--mode", "off"]) == 0
     assert cli.main([*shared, "--reuse-port=false"]) == 0
     assert [settings.reuse_port for settings in served] == [True, True, False]
-
-
-def test_a_shared_port_needs_a_shared_store(capsys: pytest.CaptureFixture[str]) -> None:
-    """reuse_port with memory:// is refused, with the ways out."""
-    assert cli.main(["serve", "--reuse-port"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("reuse_port: processes that share a port cannot share memory://")
-    assert "sqlite://" in line
-    assert "redis://" in line
 
 
 def test_check_gets_the_environment_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,19 +200,14 @@ def test_config_prints_the_settings_in_effect(
 
 
 def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`demo` returns its exit code and ignores invalid settings."""
+    """`demo` returns its exit code and ignores invalid settings; `--serve` is the playground."""
+    monkeypatch.setattr(demo, "serve", lambda: 8)
     monkeypatch.setattr(demo, "run", {"responses": 7, "chat": 9, "messages": 11}.get)
     monkeypatch.setenv("REPLAY_MODE", "maybe")
 
     assert cli.main(["demo"]) == 7
     assert cli.main(["demo", "--dialect", "chat"]) == 9
     assert cli.main(["demo", "--dialect", "messages"]) == 11
-
-
-def test_demo_serves_the_playground(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`demo --serve` returns the exit code of the playground."""
-    monkeypatch.setattr(demo, "serve", lambda: 8)
-
     assert cli.main(["demo", "--serve"]) == 8
 
 

@@ -169,9 +169,9 @@ def _add_settings(command: argparse.ArgumentParser, shown: Collection[str]) -> N
     text_of = short_help_of if is_short else help_of
     for group in GROUPS:
         # A group without a shown setting must have no text, or its title is printed.
-        about = None if is_short else group.about
-        section = command.add_argument_group(group.title, about)
-        for name in group.names:
+        about = None if is_short else group.__doc__
+        section = command.add_argument_group(group.heading, about)
+        for name in group.model_fields:
             # A switch without a value means true.
             is_switch = isinstance(Settings.model_fields[name].default, bool)
             section.add_argument(

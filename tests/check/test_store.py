@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,74 +47,84 @@ async def checked(settings: Settings, **changed: object) -> int:
     return await check(settings.model_copy(update=changed), {})
 
 
-FOUND = re.compile(r"ok: a test turn was saved, and found in \d+\.\d ms")
+FOUND = r"^ok: a test turn was saved, and found in \d+\.\d ms$"
 
 
-async def test_tries_a_redis(
-    patient: Settings, shared_redis: RedisServer, capsys: pytest.CaptureFixture[str]
+# (address, whether the check is passed, what the last line of the store has)
+PLACES = [
+    ("sqlite://{tmp_path}/replay.db", 0, FOUND),
+    ("redis://default:hunter2@127.0.0.1:{redis}", 0, FOUND),
+    ("sqlite://{tmp_path}/missing/replay.db", 1, "there is no folder {tmp_path}/missing; create it, with write access for the proxy's user$"),  # noqa: E501
+    ("sqlite://{tmp_path}/notes.txt", 1, "cannot be used: sqlite: file is not a database; use another file, or a path that does not exist yet$"),  # noqa: E501
+    ("sqlite://{tmp_path}/folder", 1, "store_url must name a file, not a folder; this user needs write access$"),  # noqa: E501
+    ("redis://:hunter2@127.0.0.1:{closed}/0", 1, "it cannot be reached.*is it running"),
+    ("redis://:hunter2@redis.invalid", 1, "it cannot be reached.*spelt right\\?"),
+    ("redis+cluster://:hunter2@127.0.0.1:{closed},127.0.0.1:{closed}", 1, "it cannot be reached"),
+    ("redis+sentinel://:hunter2@127.0.0.1:{closed}/name", 1, "it cannot be reached.*are these Sentinels"),  # noqa: E501
+    ("unix:///nowhere/redis.sock?password=hunter2", 1, "it cannot be reached.*is the path"),
+    ("redis://127.0.0.1:{redis}/99", 1, "is there a database with that number\\?"),
+    ("redis+cluster://127.0.0.1:{redis}", 1, "is it a Cluster\\?"),
+    ("redis://127.0.0.1:{guarded}", 1, "set REPLAY_STORE_PASSWORD"),
+    ("redis://:hunter2@127.0.0.1:{guarded}", 1, "it refuses the user or the password"),
+    ("rediss://127.0.0.1:{guarded}", 1, "write redis:// and not rediss://"),
+    ("redis://127.0.0.1:{full}", 1, "saving failed: .*it is full, and its eviction policy makes no room.*set its maxmemory-policy to volatile-ttl$"),  # noqa: E501
+    ("redis://127.0.0.1:{replica}", 1, "it is a replica, which accepts no writes.*set store_url to its master, or to its Sentinels$"),  # noqa: E501
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ports(shared_redis: RedisServer) -> Iterator[dict[str, int]]:
+    """Ports of a Redis, and of some that refuse what `serve` does."""
+    with (
+        redis_server("requirepass right") as guarded,
+        redis_server("maxmemory 1mb", "maxmemory-policy noeviction") as full,
+        redis_server() as replica,
+    ):
+        full.do("CONFIG", "SET", "maxmemory", "1")
+        replica.do("REPLICAOF", "127.0.0.1", replica.port)
+        servers = {"guarded": guarded, "full": full, "replica": replica, "redis": shared_redis}
+        yield {name: server.port for name, server in servers.items()}
+
+
+@pytest.mark.parametrize(("url", "code", "words"), PLACES)
+async def test_a_store_is_tried_and_a_fault_has_a_way_out(  # noqa: PLR0917 - fixtures, and a row
+    patient: Settings,
+    tmp_path: Path,
+    closed_port: int,
+    ports: dict[str, int],
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    code: int,
+    words: str,
 ) -> None:
-    """A Redis is tested with a turn that is deleted again; its password is not shown."""
-    shared_redis.do("FLUSHALL")
-    url = shared_redis.url.replace("redis://", "redis://default:hunter2@")
+    """A store that cannot be used is exit code 1, although `serve` works without it."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("not a database at all\n" * 100)
+    places = {"tmp_path": tmp_path, "closed": closed_port, **ports}
+    budget_ms = 500 if url.startswith("rediss:") else patient.store_budget_ms
 
-    assert await checked(patient, store_url=url) == 0
-    reached, found = report(capsys, "store")
-    place = shared_redis.url.replace("redis://", "redis://***@")
-    assert reached == f"ok: {place} can be reached"
-    assert FOUND.fullmatch(found)
-    assert shared_redis.do("DBSIZE") == 0
-
-
-async def test_tries_a_file(
-    patient: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A SQLite file is created if it is missing, as `serve` does."""
-    assert await checked(patient, store_url=f"sqlite://{tmp_path}/replay.db") == 0
-    reached, found = report(capsys, "store")
-    assert reached == f"ok: sqlite://{tmp_path}/replay.db can be reached"
-    assert FOUND.fullmatch(found)
+    got = await checked(patient, store_url=url.format(**places), store_budget_ms=budget_ms)
+    *before, last = report(capsys, "store")
+    assert got == code
+    assert last.startswith("problem: " if code else "ok: ")
+    assert re.search(words.format(tmp_path=tmp_path), last)
+    assert [line for line in before if not line.endswith(" can be reached")] == []
 
 
-async def test_a_file_without_a_folder_is_a_problem(
-    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A missing folder is a problem: operators create folders, not the proxy."""
-    folder = tmp_path / "missing"
-
-    assert await checked(settings, store_url=f"sqlite://{folder}/replay.db") == 1
-    (line,) = report(capsys, "store")
-    assert line.endswith(
-        f"there is no folder {folder}; create it, with write access for the proxy's user"
-    )
+async def test_a_test_turn_is_deleted_again(patient: Settings, own_redis: RedisServer) -> None:
+    """The store is as it was before the check."""
+    assert await checked(patient, store_url=own_redis.url) == 0
+    assert own_redis.do("DBSIZE") == 0
 
 
 async def test_a_folder_that_cannot_be_written_is_a_problem(
-    settings: Settings,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A read-only folder is a problem (simulated, since tests may run as root)."""
     monkeypatch.setattr(os, "access", lambda *_: False)
-
-    assert await checked(settings, store_url=f"sqlite://{tmp_path}/replay.db") == 1
-    (line,) = report(capsys, "store")
+    here = settings.model_copy(update={"store_url": f"sqlite://{tmp_path}/replay.db"})
+    (line,) = await found(of_store(here, {}))
     assert f"this user has no write access to {tmp_path}" in line
-
-
-async def test_another_programs_file_is_a_problem(
-    patient: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A file that is not a database is a problem."""
-    path = tmp_path / "notes.txt"
-    path.write_text("not a database at all\n" * 100)
-
-    assert await checked(patient, store_url=f"sqlite://{path}") == 1
-    (line,) = report(capsys, "store")
-    assert line.endswith(
-        "cannot be used: sqlite: file is not a database; "
-        "use another file, or a path that does not exist yet"
-    )
 
 
 async def test_warns_of_a_redis_slower_than_the_budget(
@@ -155,31 +166,6 @@ async def test_says_what_a_user_may_not_do(
     assert denied.removeprefix("-") in line
 
 
-async def test_says_that_a_redis_is_full(
-    patient: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A full Redis that does not evict is a problem."""
-    with redis_server("maxmemory 1mb", "maxmemory-policy noeviction") as full:
-        full.do("CONFIG", "SET", "maxmemory", "1")
-        assert await checked(patient, store_url=full.url) == 1
-    line = report(capsys, "store")[-1]
-    assert line.startswith("problem: saving failed: ")
-    assert "it is full, and its eviction policy makes no room" in line
-    assert line.endswith("set its maxmemory-policy to volatile-ttl")
-
-
-async def test_says_that_a_redis_is_a_replica(
-    patient: Settings, own_redis: RedisServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A replica is a problem, since it is read-only."""
-    own_redis.do("REPLICAOF", "127.0.0.1", own_redis.port)
-
-    assert await checked(patient, store_url=own_redis.url) == 1
-    line = report(capsys, "store")[-1]
-    assert "it is a replica, which accepts no writes" in line
-    assert line.endswith("set store_url to its master, or to its Sentinels")
-
-
 async def test_a_silent_redis_is_given_up(
     settings: Settings,
     silent_port: int,
@@ -196,89 +182,3 @@ async def test_a_silent_redis_is_given_up(
     (line,) = report(capsys, "store")
     assert line.startswith(want)
     assert line.endswith("If TLS is the difference, write rediss://")
-
-
-@pytest.mark.parametrize(
-    ("url", "way_out"),
-    [
-        pytest.param("redis://:hunter2@127.0.0.1:{port}/0", "is it running", id="no-server"),
-        pytest.param("redis://:hunter2@redis.invalid", "spelt right?", id="no-name"),
-        pytest.param(
-            "redis+cluster://:hunter2@127.0.0.1:{port},127.0.0.1:{port}", "", id="cluster"
-        ),
-        pytest.param(
-            "redis+sentinel://:hunter2@127.0.0.1:{port}/name", "are these Sentinels", id="sentinel"
-        ),
-        pytest.param("unix:///nowhere/redis.sock?password=hunter2", "is the path", id="no-socket"),
-    ],
-)
-async def test_a_redis_that_is_not_there_is_a_problem(
-    settings: Settings, closed_port: int, capsys: pytest.CaptureFixture[str], url: str, way_out: str
-) -> None:
-    """An unreachable store is exit code 1 with a way out, although `serve` works without it."""
-    assert await checked(settings, store_url=url.format(port=closed_port)) == 1
-    (line,) = report(capsys, "store")
-    assert line.startswith("problem: ")
-    assert "it cannot be reached" in line
-    assert way_out in line
-
-
-@pytest.mark.parametrize(
-    ("scheme", "way_out"),
-    [
-        pytest.param("redis", "set REPLAY_STORE_PASSWORD", id="no-password"),
-        pytest.param("rediss", "write redis:// and not rediss://", id="no-tls"),
-    ],
-)
-async def test_a_redis_that_is_spoken_to_in_the_wrong_way_is_a_problem(
-    settings: Settings, capsys: pytest.CaptureFixture[str], scheme: str, way_out: str
-) -> None:
-    """A missing password and a wrong scheme each name the setting to change."""
-    with redis_server("requirepass right") as guarded:
-        url = guarded.url.replace("redis://", f"{scheme}://")
-        budget_ms = 20_000 if scheme == "redis" else 500
-        assert await checked(settings, store_url=url, store_budget_ms=budget_ms) == 1
-    (line,) = report(capsys, "store")
-    assert way_out in line
-
-
-@pytest.mark.parametrize(
-    ("path", "way_out"),
-    [
-        pytest.param("99", "is there a database with that number?", id="database"),
-        pytest.param("", "is it a Cluster?", id="no-cluster"),
-    ],
-)
-async def test_a_redis_of_another_kind_is_a_problem(
-    patient: Settings,
-    shared_redis: RedisServer,
-    capsys: pytest.CaptureFixture[str],
-    path: str,
-    way_out: str,
-) -> None:
-    """A wrong database number or a missing Cluster gets a plain way out."""
-    kind, port = ("redis" if path else "redis+cluster"), shared_redis.port
-    assert await checked(patient, store_url=f"{kind}://127.0.0.1:{port}/{path}".rstrip("/")) == 1
-    assert way_out in report(capsys, "store")[-1]
-
-
-async def test_a_folder_in_place_of_a_file_is_a_problem(
-    patient: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A folder in place of the SQLite file is a problem."""
-    (tmp_path / "replay").mkdir()
-
-    assert await checked(patient, store_url=f"sqlite://{tmp_path}/replay") == 1
-    (line,) = report(capsys, "store")
-    assert line.endswith("store_url must name a file, not a folder; this user needs write access")
-
-
-async def test_a_password_that_is_refused_is_a_problem(
-    settings: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A refused password in the URL is a problem, and is not shown."""
-    with redis_server("requirepass right") as guarded:
-        url = guarded.url.replace("://", "://:hunter2@")
-        assert await checked(settings, store_url=url, store_budget_ms=20_000) == 1
-    (line,) = report(capsys, "store")
-    assert "it refuses the user or the password" in line

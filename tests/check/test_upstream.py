@@ -4,7 +4,6 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.pytest_plugin import AiohttpServer
@@ -31,6 +30,26 @@ async def upstream(url: str, environ: dict[str, str] | None = None, **more: Any)
     return await found(of_upstream(Settings(upstream_url=url, **more), environ or {}))
 
 
+async def answering(
+    make: AiohttpServer, asked: list[web.Request] | None = None, **statuses: int
+) -> str:
+    """Return the base URL of a server that answers each path with a status, 200 unless told."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if asked is not None:
+            asked.append(request)
+        await request.read()
+        status = statuses.get(request.path.rpartition("/")[2], 200)
+        if not status:
+            assert request.transport is not None
+            request.transport.abort()
+        return web.Response(status=status or 500, headers={"Location": "/elsewhere"})
+
+    application = web.Application()
+    application.router.add_route("*", "/v1/{path:.*}", answer)
+    return str((await make(application)).make_url("/v1"))
+
+
 @pytest.mark.parametrize(
     ("status", "want"),
     [
@@ -46,23 +65,13 @@ async def test_says_what_the_upstream_answered(
     aiohttp_server: AiohttpServer, status: int, want: str
 ) -> None:
     """GET /models is sent with the caller's key; every status means that the upstream is up."""
-    keys: list[str] = []
+    asked: list[web.Request] = []
+    url = await answering(aiohttp_server, asked, models=status)
 
-    async def models(request: web.Request) -> web.Response:
-        keys.append(request.headers["Authorization"])
-        return web.Response(status=status, headers={"Location": "/elsewhere"})
-
-    application = web.Application()
-    application.router.add_get("/v1/models", models)
-    server = await aiohttp_server(application)
-    url = str(server.make_url("/v1"))
-
-    found = await upstream(url, {"OPENAI_API_KEY": KEY}, mode="off")
-    assert found == [
-        f"ok: 127.0.0.1 port {server.port} can be reached",
-        want.format(said=f"GET {url}/models with OPENAI_API_KEY returned"),
-    ]
-    assert keys == [f"Bearer {KEY}"]
+    _, line = await upstream(url, {"OPENAI_API_KEY": KEY}, mode="off")
+    assert line == want.format(said=f"GET {url}/models with OPENAI_API_KEY returned")
+    (request,) = asked
+    assert request.headers["Authorization"] == f"Bearer {KEY}"
 
 
 # (statuses of the three paths; 0: it closes the connection; what is said)
@@ -92,48 +101,30 @@ async def test_says_which_paths_are_replayed(
     names: tuple[str, str, str],
 ) -> None:
     """Each path gets an empty request, which costs nothing, with the key of the upstream."""
-    asked: list[tuple[str, str, bytes]] = []
-    asking = ("/v1/responses", "/v1/chat/completions", "/v1/messages")
-
-    async def models(_: web.Request) -> web.Response:
-        return web.json_response({})
-
-    async def posted(request: web.Request) -> web.Response:
-        status = dict(zip(asking, statuses, strict=True))[request.path]
-        asked.append((request.path, request.headers["Authorization"], await request.read()))
-        if not status:
-            assert request.transport is not None
-            request.transport.abort()
-        return web.Response(status=status or 500)
-
-    application = web.Application()
-    application.router.add_get("/v1/models", models)
-    application.router.add_post("/v1/{path:.*}", posted)
-    server = await aiohttp_server(application)
-    url = str(server.make_url("/v1"))
+    asked: list[web.Request] = []
+    paths = ("responses", "completions", "messages")
+    told = dict(zip(paths, statuses, strict=True))
+    url = await answering(aiohttp_server, asked, **told)
 
     profile = key.partition("_")[0].lower()
     found = await upstream(url, {key: KEY}, upstream_profile=profile)
     is_openai = names[0] == "openai"
     wall = "; its newer models reason with tools on /responses only" if is_openai else ""
     assert found[-1] == want.format(one=names[0], two=names[1], three=names[2], wall=wall)
-    assert asked == [(path, f"Bearer {KEY}", b"{}") for path in asking]
+    _, *posted = asked
+    assert [one.path.rpartition("/")[2] for one in posted] == [*paths]
+    assert {one.headers["Authorization"] for one in posted} == {f"Bearer {KEY}"}
+    assert {await one.read() for one in posted} == {b"{}"}
 
 
 async def test_an_upstream_gets_the_headers_that_it_requires(aiohttp_server: AiohttpServer) -> None:
     """Anthropic's API reads the key from a header of its own, and demands a version."""
-    asked: dict[str, tuple[str, str | None]] = {}
-
-    async def any_path(request: web.Request) -> web.Response:
-        headers = request.headers
-        asked[request.path] = (headers["x-api-key"], headers.get("anthropic-version"))
-        return web.json_response({})
-
-    application = web.Application()
-    application.router.add_route("*", "/v1/{path:.*}", any_path)
-    url = str((await aiohttp_server(application)).make_url("/v1"))
+    asked: list[web.Request] = []
+    url = await answering(aiohttp_server, asked)
     await upstream(url, {"ANTHROPIC_API_KEY": KEY}, upstream_profile="anthropic")
-    assert asked["/v1/models"] == asked["/v1/messages"] == (KEY, "2023-06-01")
+    for request in (asked[0], asked[-1]):
+        assert request.headers["x-api-key"] == KEY
+        assert request.headers["anthropic-version"] == "2023-06-01"
 
 
 JWT = "eyJhbGciOiJub25lIn0.eyJ0aWQiOiJodW50ZXIyIn0.hunter2"
@@ -160,15 +151,7 @@ async def test_each_vendor_gets_its_own_key_as_it_wants_it(
 ) -> None:
     """Each vendor gets only its own key, in its own header; local servers usually need none."""
     asked: list[web.Request] = []
-
-    async def models(request: web.Request) -> web.Response:
-        asked.append(request)
-        return web.json_response({})
-
-    application = web.Application()
-    application.router.add_get("/v1/models", models)
-    server = await aiohttp_server(application)
-    url = str(server.make_url("/v1"))
+    url = await answering(aiohttp_server, asked)
     lines = await upstream(url, environ, upstream_profile=profile, mode="off")
 
     (request,) = asked
@@ -199,14 +182,7 @@ async def test_without_its_key_it_only_connects(
 
 async def test_a_server_of_ones_own_that_wants_a_key_is_told(aiohttp_server: AiohttpServer) -> None:
     """A local server that needs a key gives a warning with the variable to set."""
-
-    async def models(_: web.Request) -> web.Response:
-        return web.Response(status=401)
-
-    application = web.Application()
-    application.router.add_get("/v1/models", models)
-    server = await aiohttp_server(application)
-    lines = await upstream(str(server.make_url("/v1")), upstream_profile="vllm")
+    lines = await upstream(await answering(aiohttp_server, models=401), upstream_profile="vllm")
     assert lines[-1].startswith("warning: ")
     assert "it needs a key; set VLLM_API_KEY" in lines[-1]
 
@@ -331,9 +307,3 @@ async def test_a_key_that_is_no_header_value_is_told(silent_port: int) -> None:
 async def test_an_issuer_that_cannot_be_told_is_left_out(closed_port: int) -> None:
     """The issuer is "" if the certificate cannot be fetched; the hint works without it."""
     assert await module._issuer("127.0.0.1", closed_port) == ""
-
-
-def test_what_aiohttp_says_of_names_and_certificates_is_as_expected() -> None:
-    """The ways out rely on this hierarchy of aiohttp's errors."""
-    assert issubclass(aiohttp.ClientConnectorDNSError, aiohttp.ClientConnectorError)
-    assert issubclass(aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError)

@@ -2,16 +2,41 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from reasoning_replay import demo
-from reasoning_replay.demo import wires
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web import app
 
 ROOT = Path(__file__).parents[2]
-RESTORED = 4  # one in turns 2 and 3, two in turn 4
+RESTORED = 3  # one in turn 2, two in turn 3
+
+# (dialect, the error, type of the injected items, the variable to set)
+SHOWN = [
+    pytest.param(
+        "responses",
+        "Item 'fc_",
+        "reasoning",
+        "OPENAI_BASE_URL=http://127.0.0.1:8080/v1",
+        id="responses",
+    ),
+    pytest.param(
+        "chat",
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",
+        "reasoning_content",
+        "OPENAI_BASE_URL=http://127.0.0.1:8080/v1",
+        id="chat",
+    ),
+    pytest.param(
+        "messages",
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found",
+        "thinking",
+        "ANTHROPIC_BASE_URL=http://127.0.0.1:8080",
+        id="messages",
+    ),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -23,28 +48,48 @@ def _a_place_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPLAY_MODE", "off")
 
 
-def test_shows_the_fault_and_the_cure(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("dialect", "error", "kind", "variable"), SHOWN)
+def test_shows_the_fault_and_the_cure(
+    capsys: pytest.CaptureFixture[str], dialect: demo.Dialect, error: str, kind: str, variable: str
+) -> None:
     """Exit 0: the direct loop gets the real error, the other one all dropped reasoning."""
-    assert demo.run() == 0
+    assert demo.run(dialect) == 0
 
     out = capsys.readouterr().out
     said = " ".join(out.split())
-    assert "failed in turn 2 with 400: Item 'fc_" in said
-    assert "was provided without its required 'reasoning' item: 'rs_" in said
-    assert "finished in turn 4, with 2 of 2 dropped reasoning items injected" in said
+    assert f"failed in turn 2 with 400: {error}" in said
+    assert "finished in turn 3, with 2 of 2 dropped reasoning items injected" in said
     assert "x-reasoning-replay: injected=2" in out
-    assert "OPENAI_BASE_URL=http://127.0.0.1:8080/v1" in out
+    assert variable in out
     marked = [line.split("| ")[1].split() for line in out.splitlines() if "|   + " in line]
-    assert [(sign, kind) for sign, kind, _ in marked] == [("+", "reasoning")] * RESTORED
-
-
-def test_fits_a_plain_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """The output is ASCII, at most 100 columns, and has no colour without a terminal."""
-    demo.run()
-    out = capsys.readouterr().out
+    assert [(sign, name) for sign, name, _ in marked] == [("+", kind)] * RESTORED
+    # A plain terminal shows it.
     assert max(map(len, out.splitlines())) <= 100
     assert out.isascii()
     assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(("dialect", "error", "kind", "variable"), SHOWN)
+def test_says_when_the_proxy_does_not_help(  # noqa: PLR0917 - two fixtures, and a row
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    dialect: demo.Dialect,
+    error: str,
+    kind: str,
+    variable: str,
+) -> None:
+    """If the proxy injects nothing, the demo prints the API's error and exits with 1."""
+
+    def switched_off(settings: Settings) -> object:
+        return app.running(settings.model_copy(update={"mode": "off"}))
+
+    monkeypatch.setattr(demo, "running", switched_off)
+
+    assert demo.run(dialect) == 1
+    out = capsys.readouterr().out
+    assert f"Not as expected: the loop through the proxy did not finish. {error}" in out
+    assert variable not in out
+    assert f"+ {kind}" not in out
 
 
 @pytest.mark.parametrize(
@@ -71,27 +116,12 @@ def test_colours_only_a_terminal_that_wants_it(
     assert ("\x1b[32m" in capsys.readouterr().out) is coloured
 
 
-def test_says_when_the_proxy_does_not_help(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the proxy injects nothing, the demo prints the API's error and exits with 1."""
-
-    def switched_off(settings: Settings) -> object:
-        return app.running(settings.model_copy(update={"mode": "off"}))
-
-    monkeypatch.setattr(demo, "running", switched_off)
-
-    assert demo.run() == 1
-    out = capsys.readouterr().out
-    assert "Not as expected: the loop through the proxy did not finish. Item 'fc_" in out
-    assert "OPENAI_BASE_URL" not in out
-
-
 def test_says_when_nothing_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the direct loop does not fail, the demo exits with 1."""
-    monkeypatch.setattr(wires, "MODEL", "gpt-4o")  # does not reason
+    show = demo.SHOWS["responses"]
+    monkeypatch.setitem(demo.SHOWS, "responses", replace(show, model="gpt-4o"))  # no reasoning
 
     assert demo.run() == 1
     out = capsys.readouterr().out

@@ -50,9 +50,9 @@ def example() -> str:
     """Return config/replay.yaml: each setting with its text as a comment."""
     parts = [HEAD]
     for group in GROUPS:
-        parts.append(f"\n# --- {group.title} {'-' * (WIDTH - len(group.title) - 7)}\n")
-        parts.append(f"# {group.about}\n")
-        for name in group.names:
+        parts.append(f"\n# --- {group.heading} {'-' * (WIDTH - len(group.heading) - 7)}\n")
+        parts.append(f"# {group.__doc__}\n")
+        for name in group.model_fields:
             lines = textwrap.wrap(_text(name).replace("`", ""), WIDTH - 2)
             parts.append("\n" + "".join(f"# {line}\n" for line in lines))
             parts.append(f"{_line(name)}\n")
@@ -62,8 +62,8 @@ def example() -> str:
 def _sections(*, is_expert: bool) -> Iterator[str]:
     for group in GROUPS:
         if group.is_expert is is_expert:
-            yield f"\n### {group.title}\n\n{_linked(group.about)}\n\n{TABLE}"
-            yield from (f"{_row(name)}\n" for name in group.names)
+            yield f"\n### {group.heading}\n\n{_linked(group.__doc__ or '')}\n\n{TABLE}"
+            yield from (f"{_row(name)}\n" for name in group.model_fields)
 
 
 def _row(name: str) -> str:

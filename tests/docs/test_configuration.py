@@ -1,12 +1,10 @@
 """The configuration page, the example file and `--help` show every setting, from one source."""
 
-import re
-
 import pytest
 import yaml
-from reasoning_replay.settings.loader import default_of, env_of, load
+from reasoning_replay.settings.loader import default_of, load
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.settings.reference import GROUPS, help_of, metavar_of
+from reasoning_replay.settings.reference import help_of, metavar_of
 
 from tests.docs.configuration import EXAMPLE, PAGE, example, page
 
@@ -28,32 +26,6 @@ def test_the_page_is_up_to_date() -> None:
 def test_the_example_file_is_up_to_date() -> None:
     """The file is the output of `python -m tests.docs.configuration`, which writes it."""
     assert example() == EXAMPLE.read_text()
-
-
-def test_every_setting_is_in_one_group() -> None:
-    """Each setting is in exactly one group of `settings/reference.py`."""
-    names = [name for group in GROUPS for name in group.names]
-
-    assert sorted(names) == sorted(Settings.model_fields)
-
-
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_every_setting_is_in_the_page(name: str) -> None:
-    """The row of a setting has its variable, its default and its text."""
-    (row,) = [line for line in TEXT.splitlines() if line.startswith(f"| `{name}` |")]
-    default = default_of(name)
-    _, variable, value, text = row.removeprefix("| ").removesuffix(" |").split(" | ")
-
-    assert variable == f"`{env_of(name)}`"
-    assert value == ("empty" if default == "empty" else f"`{default}`")
-    assert text.endswith(".")
-
-
-def test_the_page_has_no_other_setting() -> None:
-    """The page has no setting that was removed."""
-    rows = re.findall(r"^\| `(\w+)` \| `REPLAY_", TEXT, re.MULTILINE)
-
-    assert sorted(rows) == sorted(Settings.model_fields)
 
 
 def test_the_example_file_has_every_setting_with_its_default() -> None:

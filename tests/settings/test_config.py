@@ -120,12 +120,6 @@ def reasoning(items: list[dict[str, Any]]) -> int:
     return sum(item.get("type") == "reasoning" for item in items)
 
 
-@pytest.mark.parametrize("path", SETTINGS, ids=lambda path: path.name)
-def test_every_example_loads(path: Path) -> None:
-    """Every example file loads."""
-    assert isinstance(load({}, {}, path), Settings)
-
-
 @pytest.mark.parametrize("path", sorted(CONFIG.glob("*.*")), ids=lambda path: path.name)
 def test_every_example_says_what_it_is_for_and_how_to_use_it(path: Path) -> None:
     """The first two lines of an example give its purpose and the command to use it."""
@@ -218,50 +212,15 @@ def test_every_example_is_served_by_a_test() -> None:
     assert {path.stem for path in EXAMPLES} == {row.values[0] for row in rows}
 
 
-def test_the_annotated_file_changes_nothing() -> None:
-    """Loading replay.yaml equals the defaults."""
-    assert load({}, {}, CONFIG / "replay.yaml") == Settings()
-
-
-def test_the_annotated_file_names_every_setting() -> None:
-    """A setting without its lines there is not documented."""
-    named = yaml.safe_load((CONFIG / "replay.yaml").read_text())
-
-    assert sorted(named) == sorted(Settings.model_fields)
-
-
-def test_the_annotated_file_explains_every_setting() -> None:
-    """Directly above each setting, or above the group it stands in, is a comment."""
-    for block in (CONFIG / "replay.yaml").read_text().split("\n\n"):
-        assert block.startswith("#"), block
-
-
-@pytest.mark.parametrize(
-    ("name", "want"),
-    [
-        pytest.param("openai", set(), id="openai"),
-        pytest.param("azure", {"upstream_url"}, id="azure"),
-        pytest.param("azure-entra", {"upstream_url", "scope_from"}, id="azure-entra"),
-        pytest.param("openrouter", {"upstream_url"}, id="openrouter"),
-        pytest.param("xai", {"upstream_url"}, id="xai"),
-        pytest.param("deepseek", {"upstream_url"}, id="deepseek"),
-        pytest.param("moonshot", {"upstream_url"}, id="moonshot"),
-        pytest.param("gemini", {"upstream_url"}, id="gemini"),
-        pytest.param("vllm", {"upstream_url", "upstream_profile"}, id="vllm"),
-        pytest.param("llamacpp", {"upstream_url", "upstream_profile"}, id="llamacpp"),
-        pytest.param("ollama", {"upstream_url"}, id="ollama"),
-        pytest.param("chatgpt", {"upstream_url", "scope_from"}, id="chatgpt"),
-        pytest.param("anthropic", {"upstream_url"}, id="anthropic"),
-        pytest.param("bedrock", {"upstream_url", "upstream_profile"}, id="bedrock"),
-        pytest.param("vertex", {"upstream_url", "upstream_profile"}, id="vertex"),
-        pytest.param("redis", {"store_url", "listen", "admin_listen"}, id="redis"),
-    ],
-)
-def test_an_example_is_about_one_thing(name: str, want: set[str]) -> None:
-    """An example sets only what differs from the defaults."""
-    got = load({}, {}, CONFIG / f"{name}.yaml").model_dump().items()
-
-    assert {key for key, value in got if value != Settings().model_dump()[key]} == want
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_about_one_thing(path: Path) -> None:
+    """An example sets a few settings, and only what differs from the defaults, or its upstream."""
+    got, default = load({}, {}, path), Settings()
+    written = {name for name, value in yaml.safe_load(path.read_text()).items() if value}
+    assert len(written) <= 3
+    assert {name for name in written if getattr(got, name) == getattr(default, name)} <= {
+        "upstream_url"
+    }
 
 
 # --- systemd ---

@@ -1,14 +1,11 @@
 """Secrets can come from files, and are never shown."""
 
 import asyncio
-import io
 import traceback
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr, ValidationError
-from reasoning_replay import cli
 from reasoning_replay.settings.loader import SECRET_NAMES, SettingsError, env_of, load
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
@@ -187,18 +184,6 @@ def test_no_setting_shows_its_secret(name: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Settings(**given, mode="maybe")
     assert HIDDEN[name] not in "".join(traceback.format_exception(caught.value))
-
-
-@pytest.mark.parametrize("name", sorted(HOLDING))
-def test_no_line_of_help_shows_a_secret(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The help shows defaults, not current values."""
-    monkeypatch.setenv(env_of(name), HOLDING[name])
-    printed = io.StringIO()
-    with redirect_stdout(printed), redirect_stderr(printed), pytest.raises(SystemExit):
-        cli.main(["serve", "--help-all"])
-
-    assert env_of(name) in printed.getvalue()
-    assert HIDDEN[name] not in printed.getvalue()
 
 
 @pytest.mark.parametrize("name", sorted(HOLDING))

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 import aiohttp
 
-from reasoning_replay.check.conversations import CONVERSATIONS, Conversation, Item, Reply
 from reasoning_replay.check.report import Finding
 from reasoning_replay.check.upstream import NOT_SERVED, ApiKey
 from reasoning_replay.core.dialects.error_names import error_names
@@ -17,13 +16,25 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 from reasoning_replay.web.errors import MARK
 from reasoning_replay.web.wiring import profile
+from reasoning_replay.wires import WIRES, Item, Reply, Wire
 
 __all__ = ["of_proof"]
 
 TURN_TIMEOUT_S: Final = 120.0
 ANY_PORT: Final = "127.0.0.1:0"
-NO_REPLY: Final = Reply([], [], [])
+NO_REPLY: Final = Reply([], [], [], [])
 
+RESULT: Final = "a gold ring"
+FUNCTION: Final[Item] = {
+    "name": "look_into",
+    "description": "Tells what is in a box.",
+    "parameters": {
+        "type": "object",
+        "properties": {"box": {"type": "string"}},
+        "required": ["box"],
+        "additionalProperties": False,
+    },
+}
 QUESTION: Final[Item] = {
     "role": "user",
     "content": "I have a red, a green and a blue box. The key is neither in the first by alphabet "
@@ -70,7 +81,7 @@ async def of_proof(
         settings: The settings of `serve`.
         key: The caller's key.
         model: A model of the upstream.
-        dialect: A name of CONVERSATIONS.
+        dialect: A name of WIRES.
 
     Cost: two requests upstream, a few hundred tokens. Captures stay in this process.
     """
@@ -79,7 +90,7 @@ async def of_proof(
         way_out = f": set {known.key_names[0]}" if known.key_names else ""
         yield Finding("problem", "proof", f"no key, so no turn was run{way_out}")
         return
-    wire = CONVERSATIONS[dialect]
+    wire = WIRES[dialect]
     # Without a credential nothing is captured, even if the upstream needs none.
     header = key.header if key.name else ("Authorization", "Bearer none")
     changed: dict[str, object] = {
@@ -103,7 +114,7 @@ async def of_proof(
             first = await _turn(session, url, wire, model, [QUESTION])
             yield _of_first(first, model, wire)
             if first.is_answer:
-                second = await _turn(session, url, wire, model, _went_on(first.reply))
+                second = await _turn(session, url, wire, model, _went_on(wire, first.reply))
                 yield _of_second(second, first.reply)
     except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
         reason = f"no response within {TURN_TIMEOUT_S:g} s"
@@ -112,9 +123,10 @@ async def of_proof(
 
 
 async def _turn(
-    session: aiohttp.ClientSession, url: str, wire: Conversation, model: str, history: list[Item]
+    session: aiohttp.ClientSession, url: str, wire: Wire, model: str, history: list[Item]
 ) -> TurnResult:
-    body = {"model": model, wire.history: history, "tools": [wire.tool], **wire.more(model)}
+    body = {"model": model, wire.history: history, "tools": [wire.tool(FUNCTION)]}
+    body |= {**wire.stateless, **wire.demanded(model)}
     async with session.post(
         url, json=body, headers=wire.headers, allow_redirects=False
     ) as response:
@@ -124,7 +136,7 @@ async def _turn(
     return TurnResult(response.status, _reply(wire, raw), mark, names.code or names.type)
 
 
-def _reply(wire: Conversation, raw: bytes) -> Reply:
+def _reply(wire: Wire, raw: bytes) -> Reply:
     try:
         read: Any = json.loads(raw)
         return wire.read(read)
@@ -132,12 +144,12 @@ def _reply(wire: Conversation, raw: bytes) -> Reply:
         return NO_REPLY
 
 
-def _went_on(reply: Reply) -> list[Item]:
+def _went_on(wire: Wire, reply: Reply) -> list[Item]:
     """Return the history of a client that keeps all of an answer except reasoning."""
-    return [QUESTION, *reply.kept, *(reply.results or [THANKS])]
+    return [QUESTION, *reply.kept, *(wire.results(reply.calls, RESULT) or [THANKS])]
 
 
-def _of_first(turn: TurnResult, model: str, wire: Conversation) -> Finding:
+def _of_first(turn: TurnResult, model: str, wire: Wire) -> Finding:
     if not turn.is_answer:
         words = f"the first turn {turn.refused()}: may this key use the model {model}?"
         if f"wrong_path={PathFault.NEEDS_RESPONSES}" in turn.mark:
@@ -145,7 +157,7 @@ def _of_first(turn: TurnResult, model: str, wire: Conversation) -> Finding:
         elif turn.status in NOT_SERVED:
             others = [
                 f"--dialect {name} proves {other.path}"
-                for name, other in CONVERSATIONS.items()
+                for name, other in WIRES.items()
                 if other is not wire
             ]
             words += f" Is {wire.path} served there? {', '.join(others)}"

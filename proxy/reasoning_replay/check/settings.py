@@ -11,8 +11,7 @@ from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.upstreams import AUTO
 from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.settings import units
-from reasoning_replay.settings.access import SECRET_MIN
-from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.model import SECRET_MIN, Settings
 from reasoning_replay.settings.urls import authority, dialled, host_and_port
 from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import certificate, connection_limits, profile, profiles

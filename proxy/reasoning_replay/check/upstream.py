@@ -22,6 +22,7 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import profile, profiles, upstream
+from reasoning_replay.wires import WIRES
 
 __all__ = ["ApiKey", "key_of", "of_upstream"]
 
@@ -188,16 +189,13 @@ async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: A
     headers = [(name.encode(), value.encode())] if name else []
     headers += _required(chosen)
     try:
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            response = await way.send("GET", url, headers, None)
+        status = await _status(way, "GET", url, headers)
     except (UpstreamError, TimeoutError) as error:
         reason = str(error) or f"no response within {ANSWER_TIMEOUT_S:g} s"
         words = f"GET {url} failed: {reason}"
         if url.startswith("http:") and not isinstance(error, TimeoutError):
             words += "; if it uses TLS, write https://"
         return Finding("problem", "upstream", words)
-    status = response.status
-    response.close()
     return _judged(status, f"GET {url} with {key.name or 'no key'} returned {status}", chosen, key)
 
 
@@ -208,19 +206,11 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
     headers += [(name.encode(), value.encode())] if name else []
     known = profiles(settings)
     words: list[str] = []
-    for path, chosen in (
-        ("/responses", known.responses),
-        ("/chat/completions", known.chat),
-        ("/messages", known.messages),
-    ):
-        status = 0
+    for wire, chosen in zip(WIRES.values(), known, strict=True):
+        path, status = wire.path, 0
         with contextlib.suppress(UpstreamError, TimeoutError):
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                response = await way.send(
-                    "POST", settings.upstream_url + path, headers + _required(chosen), b"{}"
-                )
-            status = response.status
-            response.close()
+            url, demanded = settings.upstream_url + path, _required(chosen)
+            status = await _status(way, "POST", url, headers + demanded, b"{}")
         if status in NOT_SERVED:
             words.append(f"{path} is not served ({status or 'no response'})")
         else:
@@ -231,6 +221,21 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
     if not is_any:
         words.append("is the path of upstream_url right?")
     return Finding("ok" if is_any else "warning", "upstream", "; ".join(words))
+
+
+async def _status(
+    way: UpstreamPool, method: str, url: str, headers: list[tuple[bytes, bytes]], body: bytes = b""
+) -> int:
+    """
+    Return the status of a response.
+
+    Raises:
+        UpstreamError, TimeoutError: There was none.
+    """
+    async with asyncio.timeout(ANSWER_TIMEOUT_S):
+        response = await way.send(method, url, headers, body or None)
+    response.close()
+    return response.status
 
 
 def _required(chosen: Upstream) -> list[tuple[bytes, bytes]]:

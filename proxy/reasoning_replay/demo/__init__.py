@@ -14,16 +14,16 @@ from typing import Final, Literal
 
 import aiohttp
 
-from reasoning_replay.demo.agent_loop import Loop, Wire, run_loop
+from reasoning_replay.demo.agent_loop import Loop, run_loop
 from reasoning_replay.demo.chat_model import CHAT_API
 from reasoning_replay.demo.messages_model import MESSAGES_API
 from reasoning_replay.demo.playground import serve
-from reasoning_replay.demo.scripted_api import ScriptedApi
-from reasoning_replay.demo.side_by_side import Ink, side_by_side
-from reasoning_replay.demo.upstream import ScriptedUpstream
-from reasoning_replay.demo.wires import CHAT, MESSAGES, RESPONSES
+from reasoning_replay.demo.responses_model import responses_api
+from reasoning_replay.demo.scripted_api import Api, ScriptedApi
+from reasoning_replay.demo.side_by_side import RED, Ink, side_by_side
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
+from reasoning_replay.wires import WIRES
 
 __all__ = ["Dialect", "run", "serve"]
 
@@ -32,14 +32,9 @@ Dialect = Literal["responses", "chat", "messages"]
 DEADLINE_S: Final = 20.0  # the demo takes a fraction of a second, unless the machine hangs
 
 OPENING: Final = """\
-One agent loop, run twice against a built-in API that is as strict about reasoning as OpenAI's.
-The client keeps its calls and messages with their ids, and drops the reasoning, as many apps do.
-Each turn shows the input that upstream received; + marks items that the proxy injected.
-"""
-CHAT_OPENING: Final = """\
-One agent loop, run twice against a built-in API that is as strict about reasoning as DeepSeek's.
-The client speaks Chat Completions and drops reasoning_content, which the OpenAI SDK does not know.
-Each turn shows the messages that upstream received; + marks reasoning that the proxy injected.
+One agent loop, run twice against a built-in API that is as strict about reasoning as {vendor}'s.
+{client}
+Each turn shows the {parts} that upstream received; + marks {marked} that the proxy injected.
 """
 CLOSING: Final = """\
 What to do next:
@@ -52,11 +47,6 @@ For either, set one variable in your app and change nothing else:
 
     OPENAI_BASE_URL=http://127.0.0.1:8080/v1
 """
-MESSAGES_OPENING: Final = """\
-One agent loop, run twice against a built-in API that is as strict about reasoning as Anthropic's.
-The client speaks Messages and drops thinking blocks, as many frameworks and stored chats do.
-Each turn shows the blocks that upstream received; + marks reasoning that the proxy injected.
-"""
 KEY_CLOSING: Final = """\
 What to do next, with a key of {vendor}:
 
@@ -68,7 +58,7 @@ Set one variable in your app and change nothing else:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Show:
     """
     The demo of one dialect.
@@ -78,29 +68,41 @@ class _Show:
         closing: The text after the page, if all is as expected.
         wanted_error: What the direct loop must fail with.
         profile: The setting `upstream_profile` of the proxy.
-        upstream: Makes the upstream.
-        wire: What the client sends and reads.
+        api: Makes the API.
+        model: Model that the client asks.
     """
 
     opening: str
     closing: str
     wanted_error: str
     profile: Literal["generic", "deepseek", "anthropic"]
-    upstream: Callable[[], ScriptedUpstream | ScriptedApi]
-    wire: Wire
+    api: Callable[[], Api]
+    model: str
 
 
 SHOWS: Final[dict[Dialect, _Show]] = {
     "responses": _Show(
-        opening=OPENING,
+        opening=OPENING.format(
+            vendor="OpenAI",
+            client="The client keeps its calls and messages with their ids, and drops the "
+            "reasoning, as many apps do.",
+            parts="input",
+            marked="items",
+        ),
         closing=CLOSING,
         wanted_error="was provided without its required 'reasoning' item",
         profile="generic",
-        upstream=ScriptedUpstream,
-        wire=RESPONSES,
+        api=responses_api,
+        model="gpt-5.4",
     ),
     "chat": _Show(
-        opening=CHAT_OPENING,
+        opening=OPENING.format(
+            vendor="DeepSeek",
+            client="The client speaks Chat Completions and drops reasoning_content, which the "
+            "OpenAI SDK does not know.",
+            parts="messages",
+            marked="reasoning",
+        ),
         closing=KEY_CLOSING.format(
             vendor="DeepSeek",
             url="https://api.deepseek.com/v1",
@@ -108,11 +110,17 @@ SHOWS: Final[dict[Dialect, _Show]] = {
         ),
         wanted_error="must be passed back to the API",
         profile="deepseek",
-        upstream=lambda: ScriptedApi(CHAT_API),
-        wire=CHAT,
+        api=lambda: CHAT_API,
+        model="deepseek-v4-flash",
     ),
     "messages": _Show(
-        opening=MESSAGES_OPENING,
+        opening=OPENING.format(
+            vendor="Anthropic",
+            client="The client speaks Messages and drops thinking blocks, as many frameworks and "
+            "stored chats do.",
+            parts="blocks",
+            marked="reasoning",
+        ),
         closing=KEY_CLOSING.format(
             vendor="Anthropic",
             url="https://api.anthropic.com/v1",
@@ -120,8 +128,8 @@ SHOWS: Final[dict[Dialect, _Show]] = {
         ),
         wanted_error="Expected `thinking` or `redacted_thinking`",
         profile="anthropic",
-        upstream=lambda: ScriptedApi(MESSAGES_API),
-        wire=MESSAGES,
+        api=lambda: MESSAGES_API,
+        model="claude-sonnet-4-6",
     ),
 }
 
@@ -139,7 +147,7 @@ def run(dialect: Dialect = "responses") -> int:
     """
     show = SHOWS[dialect]
     try:
-        straight, proxied = asyncio.run(_both(show))
+        straight, proxied = asyncio.run(_both(dialect, show))
     except (OSError, aiohttp.ClientError, TimeoutError) as error:
         print(f"The demo failed on loopback: {str(error) or type(error).__name__}")
         return 1
@@ -149,14 +157,14 @@ def run(dialect: Dialect = "responses") -> int:
         print(line)
     faults = _faults(show, straight, proxied)
     for fault in faults:
-        print(ink.red(f"Not as expected: {fault}"))
+        print(ink.paint(RED, f"Not as expected: {fault}"))
     if not faults:
         print(show.closing)
     return int(bool(faults))
 
 
-async def _both(show: _Show) -> tuple[Loop, Loop]:
-    async with asyncio.timeout(DEADLINE_S), show.upstream() as upstream:
+async def _both(dialect: Dialect, show: _Show) -> tuple[Loop, Loop]:
+    async with asyncio.timeout(DEADLINE_S), ScriptedApi(show.api()) as upstream:
         settings = Settings(
             upstream_url=upstream.base_url,
             upstream_profile=show.profile,
@@ -165,8 +173,9 @@ async def _both(show: _Show) -> tuple[Loop, Loop]:
             log_level="error",
         )
         async with running(settings) as app:
-            straight = await run_loop(upstream.base_url, upstream, show.wire)
-            return straight, await run_loop(f"{app.url}/v1", upstream, show.wire)
+            wire = WIRES[dialect]
+            straight = await run_loop(upstream.base_url, upstream, wire, show.model)
+            return straight, await run_loop(f"{app.url}/v1", upstream, wire, show.model)
 
 
 def _faults(show: _Show, straight: Loop, proxied: Loop) -> list[str]:

@@ -1,54 +1,32 @@
 """
 Agent loop: a client that runs the tools that the model calls, and drops all reasoning.
 
-It keeps everything else, as many apps do, and sends its whole history each time. What a request, an
-answer and a result look like is in `wires`.
+It keeps everything else, as many apps do, and sends its whole history each time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Final
 
 import aiohttp
 
+from reasoning_replay.demo.scripted_api import ScriptedApi
 from reasoning_replay.web.errors import MARK
+from reasoning_replay.wires import Item, Wire
 
-__all__ = ["Item", "Loop", "LoopTurn", "Recorder", "Wire", "run_loop"]
-
-Item = dict[str, Any]
+__all__ = ["TURNS_MAX", "WEATHER", "Loop", "LoopTurn", "run_loop"]
 
 TURNS_MAX: Final = 8
 ASK: Final[Item] = {"role": "user", "content": "Which of my trips will be rainy?"}
+WEATHER: Final[Item] = {
+    "name": "get_weather",
+    "description": "Tells the weather of a city.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+RESULT: Final = "7 degrees, rain"
 REASONING: Final = ("reasoning", "reasoning_content", "thinking")
-
-
-class Recorder(Protocol):
-    """An upstream that keeps the histories that it received, refused ones included."""
-
-    received: list[list[Item]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
-    """
-    One dialect, as a client sees it.
-
-    Attributes:
-        path: Path of a request, after the base URL.
-        request: Returns the body of a request with a history.
-        said: Returns what an answer adds to the history.
-        kept: Returns the same without its reasoning.
-        results: Returns the results of its calls.
-        shown: Returns a history as items for the page: each has a type, and an id if it can.
-    """
-
-    path: str
-    request: Callable[[list[Item]], Item]
-    said: Callable[[Item], list[Item]]
-    kept: Callable[[list[Item]], list[Item]]
-    results: Callable[[list[Item]], list[Item]]
-    shown: Callable[[Sequence[Item]], list[Item]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +35,8 @@ class LoopTurn:
     One request of a loop.
 
     Attributes:
-        sent: The items that the client sent.
-        received: The items that the upstream received.
+        sent: The parts of the history that the client sent.
+        received: The parts of the history that the upstream received.
         status: The status of the response.
         mark: The proxy's header on the response; "" if it is missing.
     """
@@ -69,12 +47,12 @@ class LoopTurn:
     mark: str
 
     def lines(self) -> Iterator[tuple[Item, bool]]:
-        """Yield each received item, and whether the proxy injected it."""
+        """Yield each received part, and whether the proxy injected it."""
         at = 0
-        for item in self.received:
-            is_sent = at < len(self.sent) and item == self.sent[at]
+        for part in self.received:
+            is_sent = at < len(self.sent) and part == self.sent[at]
             at += is_sent
-            yield item, not is_sent
+            yield part, not is_sent
 
 
 @dataclass(slots=True)
@@ -96,35 +74,66 @@ class Loop:
     @property
     def injected(self) -> list[str]:
         """Ids of the reasoning that was injected into the last request, in input order."""
-        return _reasoning(item for item, is_added in self.turns[-1].lines() if is_added)
+        return _reasoning(part for part, is_added in self.turns[-1].lines() if is_added)
 
 
-async def run_loop(base_url: str, upstream: Recorder, wire: Wire) -> Loop:
-    """Run the loop to its end; `upstream` has recorded each request as it arrived."""
+async def run_loop(base_url: str, upstream: ScriptedApi, wire: Wire, model: str) -> Loop:
+    """Run the loop to its end; `upstream` records each request as it arrives."""
     loop = Loop()
     history = [ASK]
+    body = {"model": model, "tools": [wire.tool(WEATHER)], **wire.demanded(model)}
     headers = {"Authorization": "Bearer sk-demo"}
     async with aiohttp.ClientSession(headers=headers) as session:
         for _ in range(TURNS_MAX):
-            before = len(upstream.received)
-            async with session.post(base_url + wire.path, json=wire.request(history)) as response:
+            upstream.received.clear()
+            sent = body | {wire.history: history}
+            async with session.post(base_url + wire.path, json=sent) as response:
                 answer = await response.json()
-            arrived = upstream.received[before:][-1:]  # empty if the request never arrived
-            received = wire.shown(arrived[0]) if arrived else []
+            arrived = upstream.received[-1] if upstream.received else []
             mark = response.headers.get(MARK, "")
-            loop.turns.append(LoopTurn(wire.shown(history), received, response.status, mark))
+            turn = LoopTurn(_parts(history), _parts(arrived), response.status, mark)
+            loop.turns.append(turn)
             if response.status != HTTPStatus.OK:
                 loop.error = answer["error"]["message"]
                 break
-            said = wire.said(answer)
-            results = wire.results(said)
-            loop.finished = not results
+            reply = wire.read(answer)
+            loop.finished = not reply.calls
             if loop.finished:
                 break
-            loop.dropped += _reasoning(wire.shown(said))
-            history += [*wire.kept(said), *results]
+            loop.dropped += _reasoning(_parts(reply.said))
+            history += [*reply.kept, *wire.results(reply.calls, RESULT)]
     return loop
 
 
-def _reasoning(items: Iterable[Item]) -> list[str]:
-    return [item["id"] for item in items if item["type"] in REASONING]
+def _reasoning(parts: Iterable[Item]) -> list[str]:
+    return [part["id"] for part in parts if part["type"] in REASONING]
+
+
+def _parts(history: Iterable[Item]) -> list[Item]:
+    return [part for item in history for part in _parts_of(item)]
+
+
+def _parts_of(item: Item) -> Iterator[Item]:
+    """Yield what an item or a message is made of; each part has a type, and an id if it can."""
+    if "type" in item:  # an item of Responses
+        yield item
+        return
+    if text := item.get("reasoning_content"):
+        yield {"type": "reasoning_content", "id": f"text_{_digest(text)}"}
+    content = item.get("content") or []
+    for block in content if isinstance(content, list) else [{"type": "text"}]:
+        match block["type"]:
+            case "text" if item["role"] == "tool":
+                yield {"type": "tool", "call_id": item["tool_call_id"]}
+            case "text":
+                yield {"type": f"message ({item['role']})"}
+            case "thinking":
+                yield {"type": "thinking", "id": f"signature_{_digest(block['signature'])}"}
+            case kind:
+                yield {"type": kind, "id": block.get("id") or block.get("tool_use_id")}
+    for call in item.get("tool_calls") or ():
+        yield {"type": "tool_call", "id": call["id"]}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

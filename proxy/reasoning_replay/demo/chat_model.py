@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from reasoning_replay.demo.example_values import example
-from reasoning_replay.demo.scripted_api import Api, Message
-from reasoning_replay.demo.scripted_steps import ANSWER, BYTES_PER_TOKEN, next_step, pieces_of
+from reasoning_replay.demo.scripted_api import Api, Item, Refused, sse
+from reasoning_replay.demo.scripted_steps import ANSWER, next_step, pieces_of, tokens_of
 
 __all__ = ["CHAT_API", "NO_REASONING"]
 
@@ -23,49 +23,19 @@ REASONING: Final = "reasoning_content"
 NO_REASONING: Final = "The `reasoning_content` in the thinking mode must be passed back to the API."
 
 
-def _thinks(body: Message) -> bool:
-    """Return whether thinking is on, which is the default."""
-    return (body.get("thinking") or {}).get("type") != "disabled"
-
-
-def _refusal(body: Message) -> str:
-    """Refuse a message of the current round that lacks its reasoning; null is absent."""
-    lacks = any(
-        message.get("role") == "assistant" and message.get(REASONING) is None
-        for message in _since_asked(body["messages"])
-    )
-    return NO_REASONING if lacks and _thinks(body) and body.get("tools") else ""
-
-
-def _message_for(body: Message) -> Message:
-    """Return the assistant message that answers a request."""
-    since = _since_asked(body["messages"])
-    tools = [tool["function"] for tool in body.get("tools") or () if "function" in tool]
-    step = next_step(
-        sum(message.get("role") == "assistant" for message in since),
-        sum(message.get("role") == "tool" for message in since),
-        may_call=bool(tools) and body.get("tool_choice") != "none",
-    )
-    message: Message = {"role": "assistant", "content": "" if step.cities else ANSWER}
-    if _thinks(body):
-        is_brief = step.cities and body.get("reasoning_effort") == "low"
-        message[REASONING] = "" if is_brief else step.thought
-    if step.cities:
-        tool = tools[step.number % len(tools)]
-        message["tool_calls"] = [_call(tool, at, city) for at, city in enumerate(step.cities)]
-    return message
-
-
-def _since_asked(messages: list[Message]) -> list[Message]:
-    """Return the messages after the last one of the user: the current round."""
-    asked_at = max((at for at, one in enumerate(messages) if one.get("role") == "user"), default=-1)
-    return messages[asked_at + 1 :]
-
-
-def _completion_for(body: Message) -> Message:
+def _answer(body: Item) -> Item:
     """Return a complete answer; its tokens are estimated from bytes."""
-    message = _message_for(body)
-    read, wrote = (len(json.dumps(each)) // BYTES_PER_TOKEN for each in (body, message))
+    messages: list[Item] = body["messages"]
+    asked_at = max((at for at, one in enumerate(messages) if one.get("role") == "user"), default=-1)
+    since = messages[asked_at + 1 :]  # the current round
+    thinks = (body.get("thinking") or {}).get("type") != "disabled"
+    lacks = any(one.get("role") == "assistant" and one.get(REASONING) is None for one in since)
+    if lacks and thinks and body.get("tools"):
+        raise Refused(NO_REASONING)
+    message = _message_for(body, sum(one.get("role") == "tool" for one in since))
+    if not thinks:
+        del message[REASONING]
+    read, wrote = tokens_of(body), tokens_of(message)
     reason = "tool_calls" if "tool_calls" in message else "stop"
     return {
         "id": secrets.token_hex(16),
@@ -81,31 +51,40 @@ def _completion_for(body: Message) -> Message:
     }
 
 
-def _frames(completion: Message) -> Iterator[bytes]:
-    """Yield an answer as stream chunks: reasoning, text, calls, and then reason and usage."""
-    (choice,) = completion["choices"]
-    head = {name: completion[name] for name in ("id", "created", "model")}
-    head["object"] = "chat.completion.chunk"
-    for delta in _deltas(choice["message"]):
-        unfinished = {"index": 0, "delta": delta, "finish_reason": None}
-        yield _frame({**head, "choices": [unfinished], "usage": None})
-    last = {"index": 0, "delta": {"content": ""}, "finish_reason": choice["finish_reason"]}
-    yield _frame({**head, "choices": [last], "usage": completion["usage"]})
-    yield b"data: [DONE]\n\n"
+def _message_for(body: Item, answered: int) -> Item:
+    """Return the assistant message after as many results in this round."""
+    tools = [tool["function"] for tool in body.get("tools") or () if "function" in tool]
+    may_call = bool(tools) and body.get("tool_choice") != "none"
+    step = next_step(answered, may_call=may_call)
+    if not step.cities:
+        return {"role": "assistant", "content": ANSWER, REASONING: step.thought}
+    thought = "" if body.get("reasoning_effort") == "low" else step.thought
+    tool = tools[answered % len(tools)]
+    calls = [_call(tool, at, city) for at, city in enumerate(step.cities)]
+    return {"role": "assistant", "content": "", REASONING: thought, "tool_calls": calls}
 
 
-def _frame(chunk: Message) -> bytes:
-    return f"data: {json.dumps(chunk)}\n\n".encode()
-
-
-def _call(tool: Message, at: int, city: str) -> Message:
+def _call(tool: Item, at: int, city: str) -> Item:
     arguments = json.dumps(example(tool.get("parameters") or {}, city))
     function = {"name": tool.get("name", ""), "arguments": arguments}
     call_id = f"call_{at:02}_{secrets.token_hex(11)}"
     return {"index": at, "id": call_id, "type": "function", "function": function}
 
 
-def _deltas(message: Message) -> Iterator[Message]:
+def _events(completion: Item) -> Iterator[bytes]:
+    """Yield an answer as stream chunks: reasoning, text, calls, and then reason and usage."""
+    (choice,) = completion["choices"]
+    head = {name: completion[name] for name in ("id", "created", "model")}
+    head["object"] = "chat.completion.chunk"
+    for delta in _deltas(choice["message"]):
+        unfinished = {"index": 0, "delta": delta, "finish_reason": None}
+        yield sse({**head, "choices": [unfinished], "usage": None})
+    last = {"index": 0, "delta": {"content": ""}, "finish_reason": choice["finish_reason"]}
+    yield sse({**head, "choices": [last], "usage": completion["usage"]})
+    yield b"data: [DONE]\n\n"
+
+
+def _deltas(message: Item) -> Iterator[Item]:
     yield {"role": "assistant", "content": "", **({REASONING: ""} if REASONING in message else {})}
     for name in (REASONING, "content"):
         for word in pieces_of(message.get(name) or ""):
@@ -118,15 +97,15 @@ def _deltas(message: Message) -> Iterator[Message]:
             yield {"tool_calls": [rest]}
 
 
-def _error(message: str) -> Message:
+def _error(refused: Refused) -> Item:
     kind = "invalid_request_error"
-    return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
+    return {"error": {"message": refused.message, "type": kind, "param": None, "code": kind}}
 
 
 CHAT_API: Final = Api(
     path="/chat/completions",
-    refusal=_refusal,
-    answer=_completion_for,
-    frames=_frames,
+    history="messages",
+    answer=_answer,
+    events=_events,
     error=_error,
 )

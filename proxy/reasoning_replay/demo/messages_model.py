@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from reasoning_replay.demo.example_values import example
-from reasoning_replay.demo.scripted_api import Api, Message
-from reasoning_replay.demo.scripted_steps import ANSWER, BYTES_PER_TOKEN, next_step, pieces_of
+from reasoning_replay.demo.scripted_api import Api, Item, Refused, sse
+from reasoning_replay.demo.scripted_steps import ANSWER, next_step, pieces_of, tokens_of
 
 __all__ = ["MESSAGES_API"]
 
@@ -29,44 +29,34 @@ BAD_SIGNATURE: Final = "messages.{}.content.{}: Invalid `signature` in `thinking
 _KEY: Final = secrets.token_bytes(16)
 
 
-def _refusal(body: Message) -> str:
-    """Refuse a message of the current loop that lacks its reasoning, and a forged block."""
-    if not _thinks(body):
-        return ""
-    messages = _joined(body["messages"])
-    asked_at = _asked_at(messages)
-    for index, message in enumerate(messages):
-        blocks = _blocks(message) if message.get("role") == "assistant" else []
-        for at, block in enumerate(blocks):
-            forged = block.get("signature") != _signature(str(block.get(THINKING)))
-            if block.get("type") == THINKING and forged:
-                return BAD_SIGNATURE.format(index, at)
-        if blocks and index > asked_at and blocks[0].get("type") != THINKING:
-            return NO_REASONING.format(index, blocks[0].get("type"))
-    return ""
-
-
-def _answer(body: Message) -> Message:
+def _answer(body: Item) -> Item:
     """Return a complete answer; its tokens are estimated from bytes."""
     messages = _joined(body["messages"])
-    since = messages[_asked_at(messages) + 1 :]
+    # Results of tools are no questions.
+    asked_at = max(
+        (
+            at
+            for at, message in enumerate(messages)
+            if message.get("role") == "user" and not any(map(_is_result, _blocks(message)))
+        ),
+        default=-1,
+    )
+    thinks = (body.get("thinking") or {}).get("type") in {"enabled", "adaptive"}
+    if thinks:
+        _judge(messages, asked_at)
+    since = messages[asked_at + 1 :]
+    answered = sum(_is_result(block) for message in since for block in _blocks(message))
     tools = body.get("tools") or []
     choice = (body.get("tool_choice") or {}).get("type")
-    step = next_step(
-        sum(message.get("role") == "assistant" for message in since),
-        sum(_is_result(block) for message in since for block in _blocks(message)),
-        may_call=bool(tools) and choice != "none",
-    )
-    content: list[Message] = []
-    if _thinks(body):
+    step = next_step(answered, may_call=bool(tools) and choice != "none")
+    content: list[Item] = []
+    if thinks:
         signature = _signature(step.thought)
         content.append({"type": THINKING, THINKING: step.thought, "signature": signature})
     if step.cities:
-        tool = tools[step.number % len(tools)]
-        content += [_call(tool, city) for city in step.cities]
+        content += [_call(tools[answered % len(tools)], city) for city in step.cities]
     else:
         content.append({"type": "text", "text": ANSWER})
-    read, wrote = (len(json.dumps(each)) // BYTES_PER_TOKEN for each in (body, content))
     return {
         "id": f"msg_01{secrets.token_hex(11)}",
         "type": "message",
@@ -75,32 +65,40 @@ def _answer(body: Message) -> Message:
         "content": content,
         "stop_reason": "tool_use" if step.cities else "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": read, "output_tokens": wrote},
+        "usage": {"input_tokens": tokens_of(body), "output_tokens": tokens_of(content)},
     }
 
 
-def _frames(answer: Message) -> Iterator[bytes]:
+def _judge(messages: list[Item], asked_at: int) -> None:
+    """Refuse a message of the current loop that lacks its reasoning, and a forged block."""
+    for index, message in enumerate(messages):
+        blocks = _blocks(message) if message.get("role") == "assistant" else []
+        for at, block in enumerate(blocks):
+            forged = block.get("signature") != _signature(str(block.get(THINKING)))
+            if block.get("type") == THINKING and forged:
+                raise Refused(BAD_SIGNATURE.format(index, at))
+        if blocks and index > asked_at and blocks[0].get("type") != THINKING:
+            raise Refused(NO_REASONING.format(index, blocks[0].get("type")))
+
+
+def _events(answer: Item) -> Iterator[bytes]:
     """Yield an answer as stream events, block by block."""
-    empty: Message = {"content": [], "stop_reason": None}
-    yield _frame("message_start", message=answer | empty)
+    empty: Item = {"content": [], "stop_reason": None}
+    yield sse({"type": "message_start", "message": answer | empty})
     for index, block in enumerate(answer["content"]):
-        is_call = "input" in block
-        start: Message = {name: "" for name in (THINKING, "signature", "text") if name in block}
-        start |= {"input": {}} if is_call else {}
-        yield _frame("content_block_start", index=index, content_block=block | start)
+        start: Item = {name: "" for name in (THINKING, "signature", "text") if name in block}
+        start |= {"input": {}} if "input" in block else {}
+        place = {"index": index}
+        yield sse({"type": "content_block_start", **place, "content_block": block | start})
         for delta in _deltas(block):
-            yield _frame("content_block_delta", index=index, delta=delta)
-        yield _frame("content_block_stop", index=index)
+            yield sse({"type": "content_block_delta", **place, "delta": delta})
+        yield sse({"type": "content_block_stop", **place})
     end = {"stop_reason": answer["stop_reason"], "stop_sequence": None}
-    yield _frame("message_delta", delta=end, usage=answer["usage"])
-    yield _frame("message_stop")
+    yield sse({"type": "message_delta", "delta": end, "usage": answer["usage"]})
+    yield sse({"type": "message_stop"})
 
 
-def _frame(kind: str, **members: object) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **members})}\n\n".encode()
-
-
-def _deltas(block: Message) -> Iterator[Message]:
+def _deltas(block: Item) -> Iterator[Item]:
     for name in (THINKING, "text"):
         for word in pieces_of(block.get(name, "")):
             yield {"type": f"{name}_delta", name: word}
@@ -111,25 +109,9 @@ def _deltas(block: Message) -> Iterator[Message]:
             yield {"type": "input_json_delta", "partial_json": word}
 
 
-def _thinks(body: Message) -> bool:
-    return (body.get("thinking") or {}).get("type") in {"enabled", "adaptive"}
-
-
-def _asked_at(messages: list[Message]) -> int:
-    """Return the index of the last question: results of tools are no questions."""
-    return max(
-        (
-            at
-            for at, message in enumerate(messages)
-            if message.get("role") == "user" and not any(map(_is_result, _blocks(message)))
-        ),
-        default=-1,
-    )
-
-
-def _joined(messages: list[Message]) -> list[Message]:
+def _joined(messages: list[Item]) -> list[Item]:
     """Return messages with adjacent ones of the assistant as one."""
-    made: list[Message] = []
+    made: list[Item] = []
     for message in messages:
         if made and made[-1].get("role") == message.get("role") == "assistant":
             made[-1] = {**message, "content": _blocks(made[-1]) + _blocks(message)}
@@ -138,11 +120,11 @@ def _joined(messages: list[Message]) -> list[Message]:
     return made
 
 
-def _is_result(block: Message) -> bool:
+def _is_result(block: Item) -> bool:
     return block.get("type") == "tool_result"
 
 
-def _blocks(message: Message) -> list[Message]:
+def _blocks(message: Item) -> list[Item]:
     """Return the blocks of a message; a string is one text."""
     content = message.get("content")
     if isinstance(content, list):
@@ -150,7 +132,7 @@ def _blocks(message: Message) -> list[Message]:
     return [{"type": "text", "text": content}]
 
 
-def _call(tool: Message, city: str) -> Message:
+def _call(tool: Item, city: str) -> Item:
     given = example(tool.get("input_schema") or {}, city)
     call_id = f"toolu_01{secrets.token_hex(11)}"
     return {"type": "tool_use", "id": call_id, "name": tool.get("name", ""), "input": given}
@@ -160,15 +142,15 @@ def _signature(text: str) -> str:
     return base64.b64encode(hmac.digest(_KEY, text.encode(), "sha512")).decode()
 
 
-def _error(message: str) -> Message:
-    error = {"type": "invalid_request_error", "message": message}
+def _error(refused: Refused) -> Item:
+    error = {"type": "invalid_request_error", "message": refused.message}
     return {"type": "error", "error": error}
 
 
 MESSAGES_API: Final = Api(
     path="/messages",
-    refusal=_refusal,
+    history="messages",
     answer=_answer,
-    frames=_frames,
+    events=_events,
     error=_error,
 )

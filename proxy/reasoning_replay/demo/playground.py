@@ -8,14 +8,13 @@ proxy. Everything listens on loopback and is kept in memory.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from reasoning_replay.demo.chat_model import CHAT_API
 from reasoning_replay.demo.messages_model import MESSAGES_API
+from reasoning_replay.demo.responses_model import responses_api
 from reasoning_replay.demo.scripted_api import ScriptedApi
 from reasoning_replay.demo.traffic import keep_talking
-from reasoning_replay.demo.upstream import ScriptedUpstream
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
@@ -44,8 +43,7 @@ The examples in the folder examples/ run against it unchanged. The API's answers
 Ctrl-C ends the playground."""
 
 
-@dataclass(frozen=True, slots=True)
-class Playground:
+class Playground(NamedTuple):
     """
     A running playground.
 
@@ -58,15 +56,6 @@ class Playground:
     base_url: str
     upstream_url: str
     inspector: str
-
-    def welcome(self) -> str:
-        """Return what the reader needs to know."""
-        return WELCOME.format(
-            base_url=self.base_url,
-            root=self.base_url.removesuffix("/v1"),
-            upstream_url=self.upstream_url,
-            inspector=self.inspector,
-        )
 
 
 def serve() -> int:
@@ -96,8 +85,13 @@ async def _serve() -> None:
             place = await stack.enter_async_context(playground(ANY, ANY))
             print(f"{listen} or {admin_listen} is in use, so free ports were chosen instead.")
         # Flushed, because a pipe would show it only at the end.
-        print(place.welcome(), flush=True)
+        print(_welcome(place), flush=True)
         await asyncio.Event().wait()
+
+
+def _welcome(place: Playground) -> str:
+    """Return what the reader needs to know."""
+    return WELCOME.format(**place._asdict(), root=place.base_url.removesuffix("/v1"))
 
 
 @contextlib.asynccontextmanager
@@ -115,8 +109,8 @@ async def playground(
     Raises:
         OSError: A port cannot be opened.
     """
-    others = [ScriptedApi(api, word_s) for api in (CHAT_API, MESSAGES_API)]
-    async with ScriptedUpstream(word_s, others) as upstream:
+    apis = (responses_api(), CHAT_API, MESSAGES_API)
+    async with ScriptedApi(*apis, word_s=word_s) as upstream:
         settings = Settings(
             upstream_url=upstream.base_url,
             listen=listen,

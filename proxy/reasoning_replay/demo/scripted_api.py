@@ -1,13 +1,15 @@
 """
-Scripted API: a tiny API with messages, as strict about reasoning as the vendor that it stands for.
+Scripted API: a server of tiny APIs, each as strict about reasoning as the vendor's.
 
-`chat_model` and `messages_model` say what it refuses and answers. It listens on one free loopback
-port and accepts any key, or none. Answers are JSON or, with `stream`, SSE.
+`responses_model`, `chat_model` and `messages_model` say what each refuses and answers. It listens
+on one free loopback port and accepts any key, or none. Answers are JSON or, with `stream`, SSE.
 """
 
 import asyncio
 import contextlib
 import json
+import secrets
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -15,14 +17,30 @@ from typing import Any, Final, Self
 
 from aiohttp import web
 
-__all__ = ["HOST", "Api", "Message", "ScriptedApi"]
+from reasoning_replay.web.http.server import silent
 
-Message = dict[str, Any]
+__all__ = ["Api", "Item", "Refused", "ScriptedApi", "sse"]
+
+Item = dict[str, Any]
 
 HOST: Final = "127.0.0.1"
 BODY_MAX_BYTES: Final = 8 << 20
 RECEIVED_MAX: Final = 100
-NO_MESSAGES: Final = "Missing or invalid parameter: 'messages' must be an array of messages."
+THINKING_WORDS: Final = 25  # the model thinks as long as it would write so many words
+
+
+class Refused(Exception):
+    """A refused request: the message of the API, and the rest of its error."""
+
+    def __init__(
+        self,
+        message: str,
+        status: int = HTTPStatus.BAD_REQUEST,
+        code: str | None = None,
+        param: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.status, self.code, self.param = message, status, code, param
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,39 +50,46 @@ class Api:
 
     Attributes:
         path: Path of a request, after the base URL.
-        refusal: Returns the error message for a request; "" if it is accepted.
-        answer: Returns the response to a request.
-        frames: Yields the events of a response, as a stream has them.
-        error: Returns the body of a refusal with this message.
+        history: Member of a request that has the history, a list of objects.
+        answer: Returns the response to a request; raises Refused.
+        events: Yields the events of a response, as a stream has them.
+        error: Returns the body of a refusal.
     """
 
     path: str
-    refusal: Callable[[Message], str]
-    answer: Callable[[Message], Message]
-    frames: Callable[[Message], Iterator[bytes]]
-    error: Callable[[str], Message]
+    history: str
+    answer: Callable[[Item], Item]
+    events: Callable[[Item], Iterator[bytes]]
+    error: Callable[[Refused], Item]
 
 
 class ScriptedApi:
     """
-    An API that listens while its context is open.
+    A server that listens while its context is open.
 
     Attributes:
-        path: Path of its requests, after the base URL.
         base_url: The base URL for clients, `/v1` included.
-        received: The messages of the newest requests, refused ones included.
+        received: The histories of the newest requests, refused ones included.
     """
 
-    def __init__(self, api: Api, word_s: float = 0.0) -> None:
-        """Start; the model writes one word of reasoning, text or arguments in `word_s` seconds."""
-        self._word_s = word_s
-        self.path = api.path
+    def __init__(self, *apis: Api, word_s: float = 0.0) -> None:
+        """
+        Start with nothing received.
+
+        Args:
+            apis: The APIs; the errors of unknown paths are those of the first one.
+            word_s: Time in which the model writes one word, in seconds.
+        """
         self.base_url = ""
-        self.received: list[list[Message]] = []
-        self._api = api
+        self.received: deque[list[Item]] = deque(maxlen=RECEIVED_MAX)
+        self._word_s = word_s
+        self._apis = {f"/v1{api.path}": api for api in apis}
+        self._first = apis[0]
         app = web.Application(client_max_size=BODY_MAX_BYTES)
-        app.router.add_post(f"/v1{api.path}", self.respond)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        app.router.add_route("*", "/{path:.*}", self._respond)
+        app.on_response_prepare.append(_add_request_id)
+        # A client may leave at any time, which aiohttp would log with a traceback.
+        self._runner = web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=0.1)
 
     async def __aenter__(self) -> Self:
         """
@@ -82,38 +107,65 @@ class ScriptedApi:
         """Stop listening, and cut off running requests."""
         await self._runner.cleanup()
 
-    async def respond(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request, or refuse it; may be a route of another server."""
-        body = _maybe_body(await request.read())
-        if body is None:
-            return self._refusal(NO_MESSAGES)
-        self.received.append(body["messages"])
-        del self.received[:-RECEIVED_MAX]
-        if fault := self._api.refusal(body):
-            return self._refusal(fault)
-        answer = self._api.answer(body)
-        if not body.get("stream"):
-            await asyncio.sleep(self._word_s * sum(1 for _ in self._api.frames(answer)))
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
+        api = self._apis.get(request.path)
+        if api is None or request.method != "POST":
+            words = f"Invalid URL ({request.method} {request.path})"
+            return _refusal(self._first, Refused(words, HTTPStatus.NOT_FOUND))
+        try:
+            body = _body(await request.read(), api.history)
+            self.received.append(body[api.history])
+            answer = api.answer(body)
+        except Refused as refused:
+            return _refusal(api, refused)
+        return await self._sent(request, answer, api, streams=bool(body.get("stream")))
+
+    async def _sent(
+        self, request: web.Request, answer: Item, api: Api, *, streams: bool
+    ) -> web.StreamResponse:
+        """Send an answer as fast as the model writes."""
+        events = list(api.events(answer))
+        if not streams:
+            await asyncio.sleep(self._word_s * (THINKING_WORDS + len(events)))
             return web.json_response(answer)
         stream = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         with contextlib.suppress(ConnectionResetError):  # the client left
             await stream.prepare(request)
-            for frame in self._api.frames(answer):
-                await stream.write(frame)
+            await asyncio.sleep(self._word_s * THINKING_WORDS)
+            for event in events:
+                await stream.write(event)
                 await asyncio.sleep(self._word_s)
         return stream
 
-    def _refusal(self, message: str) -> web.Response:
-        return web.json_response(self._api.error(message), status=HTTPStatus.BAD_REQUEST)
+
+def sse(data: Item) -> bytes:
+    """Return an event of a stream; its name, if it has one, is its type."""
+    name = f"event: {data['type']}\n" if "type" in data else ""
+    return f"{name}data: {json.dumps(data)}\n\n".encode()
 
 
-def _maybe_body(raw: bytes) -> Message | None:
-    """Return a parsed request; None if it has no list of messages."""
+def _body(raw: bytes, history: str) -> Item:
+    """
+    Return a parsed request, with its history as a list of objects.
+
+    Raises:
+        Refused: It has no history, or one of another form.
+    """
     try:
         body = json.loads(raw)
     except ValueError:
-        return None
-    messages = body.get("messages") if isinstance(body, dict) else None
-    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
-        return None
-    return {**body, "messages": messages}
+        body = None
+    given = body.get(history) if isinstance(body, dict) else None
+    if isinstance(given, str) and history == "input":
+        given = [{"role": "user", "content": given}]
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        raise Refused(f"Missing or invalid parameter: '{history}'.", param=history)
+    return {**body, history: given}
+
+
+def _refusal(api: Api, refused: Refused) -> web.Response:
+    return web.json_response(api.error(refused), status=refused.status)
+
+
+async def _add_request_id(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers["x-request-id"] = f"req_{secrets.token_hex(16)}"

@@ -3,46 +3,37 @@
 import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 from reasoning_replay.demo.agent_loop import Loop, LoopTurn
-from reasoning_replay.demo.upstream import Item
 from reasoning_replay.web.errors import MARK
+from reasoning_replay.wires import Item
 
-__all__ = ["Ink", "side_by_side"]
+__all__ = ["RED", "Ink", "side_by_side"]
 
+BOLD: Final = 1
+RED: Final = 31
+GREEN: Final = 32
 COLUMN: Final = 48  # two columns and their separator: under 100
 WIDTH: Final = 98
 TAIL: Final = 6  # characters; ids of one type share their first ones and differ in the last
 
 
-@dataclass(frozen=True, slots=True)
-class Ink:
+class Ink(NamedTuple):
     """ANSI colours, if they are on."""
 
     is_on: bool
 
-    def red(self, text: str) -> str:
-        """Return the text in red."""
-        return self._in(31, text)
-
-    def green(self, text: str) -> str:
-        """Return the text in green."""
-        return self._in(32, text)
-
-    def bold(self, text: str) -> str:
-        """Return the text in bold."""
-        return self._in(1, text)
-
-    def _in(self, code: int, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.is_on and text.strip() else text
+    def paint(self, colour: int, text: str) -> str:
+        """Return the text in a colour of this module."""
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.is_on and text.strip() else text
 
 
 def side_by_side(straight: Loop, proxied: Loop, ink: Ink) -> Iterator[str]:
     """Yield the page line by line: the turns of both loops, and how each ended."""
-    yield f"{ink.bold('directly to the API'.ljust(COLUMN))} | {ink.bold('through the proxy')}"
+    heads = "directly to the API".ljust(COLUMN), "through the proxy"
+    yield " | ".join(ink.paint(BOLD, head) for head in heads)
     pairs = itertools.zip_longest(straight.turns, proxied.turns)
     for number, (left, right) in enumerate(pairs, 1):
         yield f"{'-' * COLUMN}-+-{'-' * COLUMN}"
@@ -60,17 +51,17 @@ def _block(number: int, turn: LoopTurn | None, ink: Ink) -> Iterator[str]:
     if turn is None:
         yield f"turn {number} was not reached".ljust(COLUMN)
         return
-    paint = ink.bold if turn.status == HTTPStatus.OK else ink.red
+    colour = BOLD if turn.status == HTTPStatus.OK else RED
     mark = f"{MARK}: {turn.mark}" if turn.mark else ""
-    yield paint(f"turn {number}: {turn.status}   {mark}".ljust(COLUMN))
+    yield ink.paint(colour, f"turn {number}: {turn.status}   {mark}".ljust(COLUMN))
     for item, is_added in turn.lines():
         line = f"  {'+' if is_added else ' '} {_described(item)}"[:COLUMN].ljust(COLUMN)
-        yield ink.green(line) if is_added else line
+        yield ink.paint(GREEN, line) if is_added else line
 
 
 def _described(item: Item) -> str:
     """Return an item's type and the end of its id, or of its `call_id` if it has no id."""
-    kind = str(item.get("type", f"message ({item.get('role')})"))
+    kind = str(item["type"])
     prefix, _, rest = str(item.get("id") or item.get("call_id") or "").partition("_")
     return f"{kind:<21} {prefix}_..{rest[-TAIL:]}" if rest else kind
 
@@ -83,9 +74,9 @@ def _ending(title: str, loop: Loop, ink: Ink) -> Sequence[str]:
     else:
         given, dropped = len(loop.injected), len(loop.dropped)
         words = f"finished {turns}, with {given} of {dropped} dropped reasoning items injected"
-    paint = ink.green if loop.finished else ink.red
+    colour = GREEN if loop.finished else RED
     indent = " " * len(title)
     lines = textwrap.wrap(
         words, WIDTH, initial_indent=title, subsequent_indent=indent, break_long_words=False
     )
-    return [paint(line) for line in lines]
+    return [ink.paint(colour, line) for line in lines]

@@ -11,16 +11,17 @@ import contextlib
 import itertools
 import json
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, Literal
+from typing import Any, Final
 
 import aiohttp
 
-from reasoning_replay.demo.agent_loop import TURNS_MAX
-from reasoning_replay.demo.scripted_model import Item
-from reasoning_replay.demo.wires import CHAT, MESSAGES
+from reasoning_replay.core.dialects.registry import CHAT, MESSAGES, RESPONSES
+from reasoning_replay.demo.agent_loop import TURNS_MAX, WEATHER
+from reasoning_replay.demo.scripted_steps import ANSWER
+from reasoning_replay.wires import WIRES, Item, Reply
 
 __all__ = ["HABITS", "Habit", "keep_talking"]
 
@@ -40,26 +41,8 @@ QUESTIONS: Final = (
     "Who else is travelling?",
 )
 HELLO: Final[Item] = {"role": "user", "content": "Hello!"}
-ANSWER: Final[Item] = {
-    "role": "assistant",
-    "content": 'You asked: "Hello!". This answer is scripted, so take an umbrella.',
-}
 RESULT: Final = "7 degrees, rain, 3 trains a day"
-TOOLS: Final[list[Item]] = [
-    {
-        "type": "function",
-        "name": name,
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
-    }
-    for name in ("get_weather", "find_trains")
-]
-CHAT_TOOLS: Final[list[Item]] = [
-    {"type": "function", "function": {name: tool[name] for name in ("name", "parameters")}}
-    for tool in TOOLS
-]
-MESSAGES_TOOLS: Final[list[Item]] = [
-    {"name": tool["name"], "input_schema": tool["parameters"]} for tool in TOOLS
-]
+TRAINS: Final = WEATHER | {"name": "find_trains", "description": "Finds trains to a city."}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +52,9 @@ class Habit:
 
     Attributes:
         key: API key; clients that share it are one tenant.
-        dialect: The API that it uses. With Chat Completions, it keeps the members that the OpenAI
-            SDK declares, and with Messages all blocks but the reasoning; ids included.
-        effort: Its `reasoning_effort`. With `low`, the chat model calls tools without a thought.
-            The API demands its empty text all the same, so the request is refused and healed.
+        dialect: The API that it uses.
+        more: Further members of each request.
+        streams: Whether its answers are streams; only for Responses.
         begins_elsewhere: Whether its first question goes to the API directly, and without tools,
             as in a conversation that began before the proxy was there.
         changes_account: Whether its history gets reasoning of another account after one question.
@@ -80,31 +62,34 @@ class Habit:
     """
 
     key: str
-    dialect: Literal["responses", "chat", "messages"] = "responses"
+    dialect: str = RESPONSES
     model: str = "gpt-5.4"
-    effort: str = "medium"
+    more: Mapping[str, Any] = field(default_factory=dict)
+    streams: bool = False
     keeps_reasoning: bool = False
     keeps_ids: bool = True
-    stores: bool = True
-    streams: bool = True
     begins_elsewhere: bool = False
     changes_account: bool = False
     tells_time: bool = False
 
 
 HABITS: Final = (
-    Habit(key="sk-trips"),
-    Habit(key="sk-trips", keeps_ids=False),
-    Habit(key="sk-mail", stores=False, streams=False, model="gpt-5.4-mini"),
-    Habit(key="sk-careful", keeps_reasoning=True),
-    Habit(key="sk-newcomer", begins_elsewhere=True),
-    Habit(key="sk-newcomer", begins_elsewhere=True, keeps_ids=False),
-    Habit(key="sk-mover", changes_account=True, stores=False),
-    Habit(key="sk-classic", model="gpt-4.1"),
-    Habit(key="sk-clock", tells_time=True),
-    Habit(key="sk-chat", dialect="chat", model="deepseek-v4-flash"),
-    Habit(key="sk-brief", dialect="chat", model="deepseek-v4-flash", streams=False, effort="low"),
-    Habit(key="sk-claude", dialect="messages", model="claude-sonnet-4-6", streams=False),
+    Habit(key="sk-trips", streams=True),
+    Habit(key="sk-trips", streams=True, keeps_ids=False),
+    Habit(key="sk-mail", more={"store": False}, model="gpt-5.4-mini"),
+    Habit(key="sk-careful", streams=True, keeps_reasoning=True),
+    Habit(key="sk-newcomer", streams=True, begins_elsewhere=True),
+    Habit(key="sk-newcomer", streams=True, begins_elsewhere=True, keeps_ids=False),
+    Habit(key="sk-mover", streams=True, changes_account=True, more={"store": False}),
+    Habit(key="sk-classic", streams=True, model="gpt-4.1"),
+    Habit(key="sk-clock", streams=True, tells_time=True),
+    Habit(key="sk-chat", dialect=CHAT, model="deepseek-v4-flash"),
+    # The chat model then calls tools without a thought, but demands its empty text all the same, so
+    # the request is refused and healed.
+    Habit(
+        key="sk-brief", dialect=CHAT, model="deepseek-v4-flash", more={"reasoning_effort": "low"}
+    ),
+    Habit(key="sk-claude", dialect=MESSAGES, model="claude-sonnet-4-6"),
 )
 
 
@@ -119,28 +104,21 @@ async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
     """
     async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
         for number, habit in enumerate(HABITS):
-            agent = AGENTS[habit.dialect](session, base_url, upstream_url, word_s, habit)
+            agent = _Agent(session, base_url, upstream_url, word_s, habit)
             questions = itertools.islice(itertools.cycle(QUESTIONS), number, None)
             group.create_task(agent.run(questions))
         group.create_task(_stray(session, base_url, word_s))
 
 
+@dataclass(frozen=True, slots=True)
 class _Agent:
     """One agent: a conversation of a few questions, and then the next one."""
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        base_url: str,
-        upstream_url: str,
-        word_s: float,
-        habit: Habit,
-    ) -> None:
-        self._session = session
-        self._base_url = base_url
-        self._upstream_url = upstream_url
-        self._word_s = word_s
-        self._habit = habit
+    session: aiohttp.ClientSession
+    base_url: str
+    upstream_url: str
+    word_s: float
+    habit: Habit
 
     async def run(self, questions: Iterator[str]) -> None:
         """Hold one conversation after another."""
@@ -148,133 +126,59 @@ class _Agent:
             # The proxy may be about to stop.
             with contextlib.suppress(aiohttp.ClientError):
                 await self._converse(questions)
-            await asyncio.sleep(READING_WORDS * self._word_s)
+            await asyncio.sleep(READING_WORDS * self.word_s)
 
     async def _converse(self, questions: Iterator[str]) -> None:
-        history = [INSTRUCTIONS]
+        habit = self.habit
+        history = [] if habit.dialect == MESSAGES else [INSTRUCTIONS]
         for number, question in enumerate(itertools.islice(questions, ROUNDS)):
-            if number == 1 and self._habit.changes_account:
+            if number == 1 and habit.changes_account:
                 history.append(_foreign())
-            if self._habit.tells_time:
+            if habit.tells_time:
                 history[0] = {**INSTRUCTIONS, "content": f"It is {9 + number}:00. You plan trips."}
             history.append({"role": "user", "content": question})
-            is_direct = self._habit.begins_elsewhere and number == 0
-            if not await self._answered(history, self._upstream_url if is_direct else None):
+            is_direct = habit.begins_elsewhere and number == 0
+            if not await self._answered(history, is_direct=is_direct):
                 return
-            await asyncio.sleep(READING_WORDS * self._word_s)
+            await asyncio.sleep(READING_WORDS * self.word_s)
 
-    async def _answered(self, history: list[Item], elsewhere: str | None) -> bool:
+    async def _answered(self, history: list[Item], *, is_direct: bool) -> bool:
         """Run the tools that the model calls; return whether it answered in the end."""
         for _ in range(TURNS_MAX):
-            output = await self._ask(elsewhere or self._base_url, history)
-            history += map(self._kept, self._without_reasoning(output))
-            results = self._results(output)
-            if not results:
-                return bool(output)
-            await asyncio.sleep(TOOL_WORDS * self._word_s)
-            history += results
+            reply = await self._ask(history, is_direct=is_direct)
+            if reply is None:
+                return False
+            said = reply.said if self.habit.keeps_reasoning else reply.kept
+            dropped = () if self.habit.keeps_ids else ("id",)
+            history += [{name: one[name] for name in one if name not in dropped} for one in said]
+            if not reply.calls:
+                return True
+            await asyncio.sleep(TOOL_WORDS * self.word_s)
+            history += WIRES[self.habit.dialect].results(reply.calls, RESULT)
         return False
 
-    async def _ask(self, base_url: str, history: list[Item]) -> list[Item]:
-        """Send the history; return the output, which is empty if the request was refused."""
-        tools = TOOLS if base_url == self._base_url else []
-        body: Item = {"input": history, "store": self._habit.stores, "tools": tools}
-        text = await self._sent(f"{base_url}/responses", body)
-        if not text or not self._habit.streams:
-            return list(json.loads(text)["output"]) if text else []
-        last = text.rpartition("data: ")[2]  # response.completed
-        return list(json.loads(last)["response"]["output"])
-
-    async def _sent(self, url: str, body: Item) -> str:
-        """Send a request; return the text of the response, "" if it was refused."""
-        body |= {"model": self._habit.model, "stream": self._habit.streams}
-        headers = {"Authorization": f"Bearer {self._habit.key}"}
-        async with self._session.post(url, json=body, headers=headers) as response:
+    async def _ask(self, history: list[Item], *, is_direct: bool) -> Reply | None:
+        """Send the history; return None if it was refused."""
+        habit, wire = self.habit, WIRES[self.habit.dialect]
+        body: Item = {"model": habit.model, wire.history: history, "stream": habit.streams}
+        body |= {**wire.demanded(habit.model), **habit.more}
+        body["tools"] = [] if is_direct else [wire.tool(WEATHER), wire.tool(TRAINS)]
+        url = (self.upstream_url if is_direct else self.base_url) + wire.path
+        headers = {"Authorization": f"Bearer {habit.key}"}
+        async with self.session.post(url, json=body, headers=headers) as response:
             text = await response.text()
-        return text if response.status == HTTPStatus.OK else ""
-
-    def _results(self, output: list[Item]) -> list[Item]:
-        """Return the results of the tools that the model calls."""
-        return [
-            {"type": "function_call_output", "call_id": one["call_id"], "output": RESULT}
-            for one in output
-            if one["type"] == "function_call"
-        ]
-
-    def _without_reasoning(self, output: list[Item]) -> list[Item]:
-        keeps = self._habit.keeps_reasoning
-        return [item for item in output if keeps or item["type"] != "reasoning"]
-
-    def _kept(self, item: Item) -> Item:
-        keeps = self._habit.keeps_ids
-        return {name: value for name, value in item.items() if keeps or name != "id"}
-
-
-class _ChatAgent(_Agent):
-    """An agent on Chat Completions; its output is one message."""
-
-    _wire = CHAT
-
-    async def _ask(self, base_url: str, history: list[Item]) -> list[Item]:
-        body = {"messages": history, "tools": CHAT_TOOLS, "reasoning_effort": self._habit.effort}
-        text = await self._sent(f"{base_url}{self._wire.path}", body)
-        if not text:
-            return []
-        if self._habit.streams:
-            return [_joined(text)]
-        return self._wire.said(json.loads(text))
-
-    def _results(self, output: list[Item]) -> list[Item]:
-        return self._wire.results(output)
-
-    def _without_reasoning(self, output: list[Item]) -> list[Item]:
-        return self._wire.kept(output)
-
-    def _kept(self, item: Item) -> Item:
-        return item
-
-
-class _MessagesAgent(_ChatAgent):
-    """An agent on Messages, which streams nothing."""
-
-    _wire = MESSAGES
-
-    async def _ask(self, base_url: str, history: list[Item]) -> list[Item]:
-        instructions, *messages = history
-        body: Item = {"system": instructions["content"], "messages": messages, "max_tokens": 4096}
-        body |= {"tools": MESSAGES_TOOLS, "thinking": {"type": "enabled", "budget_tokens": 1024}}
-        text = await self._sent(f"{base_url}{self._wire.path}", body)
-        return self._wire.said(json.loads(text)) if text else []
-
-
-AGENTS: Final[dict[str, type[_Agent]]] = {
-    "responses": _Agent,
-    "chat": _ChatAgent,
-    "messages": _MessagesAgent,
-}
-
-
-def _joined(stream: str) -> Item:
-    """Return the message of a stream, without members that the SDK does not declare."""
-    text, calls = "", list[Item]()
-    for line in stream.splitlines():
-        if not line.startswith("data: {"):
-            continue
-        delta: Item = json.loads(line.removeprefix("data: "))["choices"][0]["delta"]
-        text += delta.get("content") or ""
-        for part in delta.get("tool_calls") or ():
-            if part["index"] == len(calls):
-                calls.append(part)
-            else:
-                calls[-1]["function"]["arguments"] += part["function"]["arguments"]
-    message: Item = {"role": "assistant", "content": text}
-    return message | ({"tool_calls": calls} if calls else {})
+        if response.status != HTTPStatus.OK:
+            return None
+        if habit.streams:  # the last event is response.completed
+            return wire.read(json.loads(text.rpartition("data: ")[2])["response"])
+        return wire.read(json.loads(text))
 
 
 async def _stray(session: aiohttp.ClientSession, base_url: str, word_s: float) -> None:
     """Send single requests that do not belong to a conversation, one after another."""
     hello: Item = {"model": "gpt-5.4", "input": HELLO["content"]}
-    after: Item = {"model": "gpt-5.4", "input": [HELLO, ANSWER, {"role": "user", "content": "So?"}]}
+    history = [HELLO, {"role": "assistant", "content": ANSWER}, {"role": "user", "content": "So?"}]
+    after: Item = {"model": "gpt-5.4", "input": history}
     text: Item = {"model": "text-embedding-3-small", "input": HELLO["content"]}
     responses, root = f"{base_url}/responses", base_url.removesuffix("/v1")
     lost: Item = {"type": "reasoning", "id": "rs_of_last_year", "summary": []}

@@ -22,8 +22,8 @@ def effective(loaded: Loaded) -> Iterator[str]:
     """Yield the lines of a YAML file."""
     yield HEAD
     for group in GROUPS:
-        yield f"\n# {group.title}"
-        for name in group.names:
+        yield f"\n# {group.heading}"
+        for name in group.model_fields:
             source = loaded.sources.get(name, "default")
             yield f"{_line(name, getattr(loaded.settings, name)):<{COMMENTS_AT}} # {source}"
 

@@ -5,28 +5,36 @@ Only `cli`, `check`, `demo` and the wiring in `web` read this model. Everything 
 values. `loader` fills it from flags, environment and file.
 """
 
-from typing import Self
+from typing import Final, Self
 
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
 from reasoning_replay.settings import units, urls
-from reasoning_replay.settings.access import AccessSettings
-from reasoning_replay.settings.clients import ClientSettings
-from reasoning_replay.settings.process import ProcessSettings
-from reasoning_replay.settings.replay import ReplayPolicySettings
-from reasoning_replay.settings.storage import StorageSettings
-from reasoning_replay.settings.upstream import UpstreamSettings
+from reasoning_replay.settings.expert_groups import StorageLimits, Timeouts, TrafficLimits
+from reasoning_replay.settings.groups import (
+    Access,
+    Clients,
+    Process,
+    Replay,
+    StorePlace,
+    Upstream,
+)
 
-__all__ = ["Settings"]
+__all__ = ["SECRET_MIN", "Settings"]
+
+SECRET_MIN: Final = 16  # characters; shorter secrets can be found by brute force
 
 
 class Settings(  # the last base's fields come first
-    ProcessSettings,
-    AccessSettings,
-    StorageSettings,
-    ReplayPolicySettings,
-    ClientSettings,
-    UpstreamSettings,
+    StorageLimits,
+    TrafficLimits,
+    Timeouts,
+    Process,
+    Access,
+    StorePlace,
+    Replay,
+    Clients,
+    Upstream,
 ):
     """
     All settings of one process; immutable.
@@ -48,6 +56,18 @@ class Settings(  # the last base's fields come first
     @classmethod
     def _with_unit(cls, value: object, info: ValidationInfo) -> object:
         return units.read(info.field_name or "", value)
+
+    @property
+    def short_secrets(self) -> list[str]:
+        """Names of the secrets that are set and can be found by brute force."""
+        given = {"scope_secret": self.scope_secret, "admin_token": self.admin_token}
+        return [name for name, secret in given.items() if 0 < len(secret) < SECRET_MIN]
+
+    @model_validator(mode="after")
+    def _certificate_with_key(self) -> Self:
+        if bool(self.tls_cert_file) != bool(self.tls_key_file):
+            raise ValueError("tls_cert_file, tls_key_file: only one is set; set both or none")
+        return self
 
     @model_validator(mode="after")
     def _two_ports(self) -> Self:

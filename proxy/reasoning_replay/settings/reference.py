@@ -5,119 +5,19 @@ The text of a setting is its description in the model. docs/configuration.md and
 are generated from the same source (`python -m tests.docs.configuration`).
 """
 
-from typing import Final, NamedTuple, get_args
+from typing import Final, get_args
 
+from reasoning_replay.settings.groups import Group
 from reasoning_replay.settings.loader import default_of, env_of
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.units import kind_of
 
-__all__ = ["COMMON", "GROUPS", "Group", "help_of", "metavar_of", "short_help_of"]
+__all__ = ["COMMON", "GROUPS", "help_of", "metavar_of", "short_help_of"]
 
-
-class Group(NamedTuple):
-    """
-    Settings that belong together.
-
-    Attributes:
-        title: Heading of the group.
-        about: One sentence about all of them.
-        names: The settings, in reading order.
-        is_expert: Whether the defaults fit almost every deployment.
-    """
-
-    title: str
-    about: str
-    names: tuple[str, ...]
-    is_expert: bool = False
-
-
-GROUPS: Final = (
-    Group(
-        "Upstream",
-        "The API that requests go to; docs/deploy.md explains the HTTP proxy.",
-        ("upstream_url", "upstream_profile", "upstream_ca_file", "upstream_proxy"),
-    ),
-    Group(
-        "Clients",
-        "The address for clients; docs/deploy.md explains TLS.",
-        ("listen", "tls_cert_file", "tls_key_file"),
-    ),
-    Group(
-        "Replay",
-        "Injection, repairs and healing.",
-        (
-            "mode",
-            "include",
-            "heal",
-            "repairs",
-            "phase",
-            "chat_rounds",
-            "chat_fill",
-            "messages_drop_block",
-        ),
-    ),
-    Group(
-        "Store",
-        "The place where reasoning is kept.",
-        (
-            "store_url",
-            "store_password",
-            "store_password_file",
-            "encryption_keys",
-            "ttl_s",
-        ),
-    ),
-    Group(
-        "Tenants and admin port",
-        "Isolation between tenants, and access for operators.",
-        ("scope_secret", "scope_from", "admin_listen", "admin_token"),
-    ),
-    Group(
-        "Process",
-        "The shared port, the drain, the log and traces.",
-        (
-            *("reuse_port", "drain_grace_s", "drain_s"),
-            *("log_format", "log_fields", "log_level", "tracing"),
-        ),
-    ),
-    Group(
-        "Timeouts",
-        "The defaults give a model minutes to think, and the store milliseconds.",
-        (
-            "connect_timeout_s",
-            "first_byte_timeout_s",
-            "read_timeout_s",
-            "total_timeout_s",
-            "idle_timeout_s",
-            "client_timeout_s",
-            "store_budget_ms",
-        ),
-        is_expert=True,
-    ),
-    Group(
-        "Traffic limits",
-        "Each limit is for one process; docs/operations.md lists the errors.",
-        (
-            "max_connections",
-            "max_exchanges",
-            "tenant_max_exchanges",
-            "body_max_bytes",
-            "inspect_max_bytes",
-            "inspect_total_max_bytes",
-        ),
-        is_expert=True,
-    ),
-    Group(
-        "Storage limits",
-        "Limits on stored reasoning and on the local cache.",
-        (
-            "conversation_max_bytes",
-            "store_max_bytes",
-            "recent_max_bytes",
-        ),
-        is_expert=True,
-    ),
+GROUPS: Final[tuple[type[Group], ...]] = tuple(
+    base for base in reversed(Settings.__bases__) if issubclass(base, Group)
 )
+"""The groups in reading order; the docstring of a group is the sentence about its settings."""
 
 COMMON: Final = (
     "upstream_url",

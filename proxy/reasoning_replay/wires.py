@@ -1,12 +1,13 @@
 """
-Conversations of the live test: the requests of each dialect, and how its answers are read, as data.
+Wires: what a request and an answer look like to a client, for each dialect, as data.
 
-A new dialect is one entry of CONVERSATIONS.
+`check --prove` and the demo are such clients. They keep all but the reasoning: items of other
+types, the members that an SDK declares, and other blocks. A new dialect is one entry of WIRES.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -18,21 +19,10 @@ from reasoning_replay.core.dialects.chat.members import (
 )
 from reasoning_replay.core.dialects.registry import CHAT, MESSAGES, RESPONSES
 
-__all__ = ["CONVERSATIONS", "Conversation", "Item", "Reply"]
+__all__ = ["WIRES", "Item", "Reply", "Wire"]
 
 Item = dict[str, Any]
 
-RESULT: Final = "a gold ring"
-FUNCTION: Final[Item] = {
-    "name": "look_into",
-    "description": "Tells what is in a box.",
-    "parameters": {
-        "type": "object",
-        "properties": {"box": {"type": "string"}},
-        "required": ["box"],
-        "additionalProperties": False,
-    },
-}
 # The members that the API declares, and so those that its clients keep.
 _OF_MESSAGE: Final = ("role", "content", "tool_calls")
 _OF_CALL: Final = ("id", "type", "function")
@@ -42,48 +32,54 @@ _HAS_BUDGET: Final = re.compile(r"claude-(?:[123]|[a-z]+-4(?:[-.][0-6])?(?!\d|[-
 
 class Reply(NamedTuple):
     """
-    What the live test reads of an answer.
+    What a client reads of an answer.
 
     Attributes:
-        kept: The items or messages that a client keeps: all but the reasoning.
-        results: The results of the tools that it calls.
+        said: The items or messages of the answer.
+        kept: The same without the reasoning.
+        calls: Ids of the calls of its tools.
         sealed: For each reasoning item, whether it is encrypted or signed.
     """
 
+    said: list[Item]
     kept: list[Item]
-    results: list[Item]
+    calls: list[str]
     sealed: list[bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class Wire:
     """
     The wire format of one dialect.
 
     Attributes:
-        path: Path of its requests.
+        path: Path of its requests, after the base URL.
         history: Member of a request that has the history.
-        tool: The tool of each request.
-        more: Returns further members of each request for a model.
-        headers: Headers of each request, which every client of the API sends.
+        tool: Returns the entry of `tools` for a function.
+        results: Returns the results of calls, all with one text.
         read: Reads a JSON answer; raises an error of lookup or type if it has another form.
+        demanded: Returns further members that each request for a model must have.
+        stateless: Members of a request of which the API shall store nothing.
+        headers: Headers of each request, which every client of the API sends.
     """
 
     path: str
     history: str
-    tool: Item
+    tool: Callable[[Item], Item]
+    results: Callable[[Sequence[str], str], list[Item]]
     read: Callable[[Item], Reply]
-    more: Callable[[str], Mapping[str, Any]] = lambda _: {}
+    demanded: Callable[[str], Mapping[str, Any]] = lambda _: {}
+    stateless: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def _read_response(answer: Item) -> Reply:
     output: list[Item] = answer["output"]
     kept = [item for item in output if item.get("type") != "reasoning"]
-    calls = [item["call_id"] for item in kept if item.get("type") == "function_call"]
     return Reply(
+        output,
         kept,
-        [{"type": "function_call_output", "call_id": call, "output": RESULT} for call in calls],
+        [item["call_id"] for item in kept if item.get("type") == "function_call"],
         [bool(one.get("encrypted_content")) for one in output if one.get("type") == "reasoning"],
     )
 
@@ -94,27 +90,27 @@ def _read_completion(answer: Item) -> Reply:
     kept = _only(message, _OF_MESSAGE)
     if calls:
         kept["tool_calls"] = [_only(call, _OF_CALL) for call in calls]
-    results = [{"role": "tool", "tool_call_id": one["id"], "content": RESULT} for one in calls]
     sealed = [*_sealed(message, MESSAGE_MEMBERS, is_of_call=False)]
     for call in calls:
         sealed += _sealed(call, CALL_MEMBERS, is_of_call=True)
-    return Reply([kept], results, sealed)
+    return Reply([message], [kept], [call["id"] for call in calls], sealed)
 
 
 def _read_message(answer: Item) -> Reply:
     blocks: list[Item] = answer["content"]
     reasoning = [one for one in blocks if one["type"] in {"thinking", "redacted_thinking"}]
     kept = [one for one in blocks if one not in reasoning]
-    results = [
-        {"type": "tool_result", "tool_use_id": one["id"], "content": RESULT}
-        for one in kept
-        if one["type"] == "tool_use"
-    ]
     return Reply(
+        [{"role": "assistant", "content": blocks}],
         [{"role": "assistant", "content": kept}] if kept else [],
-        [{"role": "user", "content": results}] if results else [],
+        [one["id"] for one in kept if one["type"] == "tool_use"],
         [bool(one.get("signature") or one.get("data")) for one in reasoning],
     )
+
+
+def _results_in_one_message(calls: Sequence[str], text: str) -> list[Item]:
+    results = [{"type": "tool_result", "tool_use_id": call, "content": text} for call in calls]
+    return [{"role": "user", "content": results}] if results else []
 
 
 def _thinking(model: str) -> Item:
@@ -136,32 +132,39 @@ def _sealed(given: Item, names: Iterable[str], *, is_of_call: bool) -> Iterator[
             yield part is not None and part.has_blob
 
 
-CONVERSATIONS: Final[Mapping[str, Conversation]] = MappingProxyType(
+WIRES: Final[Mapping[str, Wire]] = MappingProxyType(
     {
-        RESPONSES: Conversation(
+        RESPONSES: Wire(
             path="/responses",
             history="input",
-            tool={"type": "function", **FUNCTION, "strict": True},
-            more=lambda _: {"store": False},
+            tool=lambda function: {"type": "function", **function, "strict": True},
+            results=lambda calls, text: [
+                {"type": "function_call_output", "call_id": call, "output": text} for call in calls
+            ],
             read=_read_response,
+            stateless={"store": False},
         ),
-        CHAT: Conversation(
+        CHAT: Wire(
             path="/chat/completions",
             history="messages",
-            tool={"type": "function", "function": FUNCTION},
+            tool=lambda function: {"type": "function", "function": function},
+            results=lambda calls, text: [
+                {"role": "tool", "tool_call_id": call, "content": text} for call in calls
+            ],
             read=_read_completion,
         ),
-        MESSAGES: Conversation(
+        MESSAGES: Wire(
             path="/messages",
             history="messages",
-            tool={
-                "name": FUNCTION["name"],
-                "description": FUNCTION["description"],
-                "input_schema": FUNCTION["parameters"],
+            tool=lambda function: {
+                "name": function["name"],
+                "description": function["description"],
+                "input_schema": function["parameters"],
             },
-            more=_thinking,
-            headers={"anthropic-version": "2023-06-01"},
+            results=_results_in_one_message,
             read=_read_message,
+            demanded=_thinking,
+            headers={"anthropic-version": "2023-06-01"},
         ),
     }
 )

@@ -1,44 +1,35 @@
-"""The demo's upstream refuses and accepts the same requests as OpenAI's API."""
+"""The demo's Responses API refuses and accepts the same requests as OpenAI's API."""
 
 import json
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import aiohttp
 import pytest
-from reasoning_replay.demo import issued_items
-from reasoning_replay.demo import upstream as upstream_module
-from reasoning_replay.demo.upstream import SCRIPT, Item, ScriptedUpstream
+from reasoning_replay.demo import responses_model
+from reasoning_replay.demo.scripted_api import Item, ScriptedApi
 
-from tests.e2e.agent import Agent, Way
+from tests.demo import scripted
+from tests.demo.scripted import ASK, listening
 
-ASK: Item = {"role": "user", "content": "Where does it rain?"}
 BLOB = "encrypted_content"
 TOOL: Item = {"type": "function", "name": "get_weather"}
 
 
 @pytest.fixture
-async def upstream() -> AsyncIterator[ScriptedUpstream]:
+async def upstream() -> AsyncIterator[ScriptedApi]:
     """A scripted upstream that listens."""
-    async with ScriptedUpstream() as upstream:
+    async with listening("responses") as upstream:
         yield upstream
 
 
-async def ask(upstream: ScriptedUpstream, *items: Item, **more: Any) -> tuple[int, Any]:
+async def ask(upstream: ScriptedApi, *items: Item, **more: Any) -> tuple[int, Any]:
     """Send a history; return the status and the output, or the error message."""
-    status, answer = await respond(upstream, *items, **more)
-    return status, answer.get("output") or answer["error"]["message"]
+    return await scripted.ask(upstream, "responses", *items, **more)
 
 
-async def respond(upstream: ScriptedUpstream, *items: Item, **more: Any) -> tuple[int, Any]:
+async def respond(upstream: ScriptedApi, *items: Item, **more: Any) -> tuple[int, Any]:
     """Send a history; return the status and the whole response."""
-    body = {"model": "gpt-5.4", "input": list(items), "tools": [TOOL], **more}
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{upstream.base_url}/responses", json=body) as response,
-    ):
-        return response.status, await response.json()
+    return await scripted.post(upstream, "responses", *items, **more)
 
 
 def result(call: Item) -> Item:
@@ -46,20 +37,7 @@ def result(call: Item) -> Item:
     return {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"}
 
 
-@pytest.mark.parametrize("way", ["async", "sync-stream"])
-async def test_a_client_that_keeps_everything_is_served(
-    upstream: ScriptedUpstream, way: Way
-) -> None:
-    """The official SDK reads all responses, as JSON and as a stream, in the order of SCRIPT."""
-    async with Agent(upstream.base_url, way, "everything", is_marked=False) as agent:
-        await agent.converse(["Where does it rain today?", "And tomorrow?"])
-
-    assert len(upstream.received) == len(agent.steps) == 2 * len(SCRIPT)
-    kinds = [item["type"] for item in agent.whole if item.get("type") in {"reasoning", "message"}]
-    assert kinds == ["reasoning", "reasoning", "reasoning", "message"] * 2
-
-
-async def test_what_breaks_a_pair_is_refused(upstream: ScriptedUpstream) -> None:
+async def test_what_breaks_a_pair_is_refused(upstream: ScriptedApi) -> None:
     """Reasoning and the item that it led to are refused alone or apart from each other."""
     _, (reasoning, call) = await ask(upstream, ASK)
     output = result(call)
@@ -77,7 +55,7 @@ async def test_what_breaks_a_pair_is_refused(upstream: ScriptedUpstream) -> None
     assert (await ask(upstream, ASK, reasoning, call, output))[0] == 200
 
 
-async def test_a_call_without_its_id_needs_no_reasoning(upstream: ScriptedUpstream) -> None:
+async def test_a_call_without_its_id_needs_no_reasoning(upstream: ScriptedApi) -> None:
     """A call without its id is accepted with or without its reasoning."""
     _, (reasoning, call) = await ask(upstream, ASK)
     bare = {key: value for key, value in call.items() if key != "id"}
@@ -88,7 +66,7 @@ async def test_a_call_without_its_id_needs_no_reasoning(upstream: ScriptedUpstre
 
 
 async def test_encrypted_content_is_what_was_issued_for_the_item(
-    upstream: ScriptedUpstream,
+    upstream: ScriptedApi,
 ) -> None:
     """Only issued content is accepted; it is returned if included or if store is false."""
     included = {"include": ["reasoning.encrypted_content"]}
@@ -110,32 +88,19 @@ async def test_encrypted_content_is_what_was_issued_for_the_item(
     assert (status, words[:36]) == (404, "Item with id 'rs_unknown' not found.")
 
 
-async def test_a_model_that_does_not_reason_emits_none(upstream: ScriptedUpstream) -> None:
+async def test_a_model_that_does_not_reason_emits_none(upstream: ScriptedApi) -> None:
     """Calls of a model without reasoning are accepted without reasoning."""
     _, (call,) = await ask(upstream, ASK, model="gpt-4.1")
     assert call["type"] == "function_call"
     assert (await ask(upstream, ASK, call, result(call)))[0] == 200
 
 
-async def test_without_tools_it_answers(upstream: ScriptedUpstream) -> None:
-    """A request without function tools, or that forbids them, gets a message at once."""
-    ways: list[Item] = [
-        {"tools": []},
-        {"tools": [{"type": "web_search"}]},
-        {"tool_choice": "none"},
-    ]
-    for more in ways:
-        _, (reasoning, message) = await ask(upstream, ASK, **more)
-        assert (reasoning["type"], message["type"]) == ("reasoning", "message")
-        assert 'You asked: "Where does it rain?"' in message["content"][0]["text"]
-
-
-async def test_a_required_call_is_made(upstream: ScriptedUpstream) -> None:
+async def test_a_required_call_is_made(upstream: ScriptedApi) -> None:
     """With `tool_choice` the model calls a tool each time: any one, or the named one."""
     other: Item = {"type": "function", "name": "find_trains"}
     both = {"tools": [TOOL, other]}
     history = [ASK]
-    for _ in SCRIPT:
+    for _ in range(4):
         _, output = await ask(upstream, *history, tool_choice="required", **both)
         assert output[-1]["type"] == "function_call"
         history += [*output, result(output[-1])]
@@ -143,7 +108,7 @@ async def test_a_required_call_is_made(upstream: ScriptedUpstream) -> None:
     assert call["name"] == "find_trains"
 
 
-async def test_arguments_fit_the_schema_of_the_tool(upstream: ScriptedUpstream) -> None:
+async def test_arguments_fit_the_schema_of_the_tool(upstream: ScriptedApi) -> None:
     """Each required argument has a value of its type; a command only prints."""
     place = {"type": "object", "properties": {"inner": {"$ref": "#/$defs/Place"}}}
     members: Item = {
@@ -179,7 +144,7 @@ async def test_arguments_fit_the_schema_of_the_tool(upstream: ScriptedUpstream) 
     assert (await ask(upstream, ASK, tools=[{**TOOL, "parameters": endless}]))[0] == 200
 
 
-async def test_structured_output_fits_its_schema(upstream: ScriptedUpstream) -> None:
+async def test_structured_output_fits_its_schema(upstream: ScriptedApi) -> None:
     """A request for JSON gets JSON that fits the schema, or any JSON if there is none."""
     schema = {"type": "object", "properties": {"umbrella": {"type": "boolean"}}}
     forms: list[tuple[Item, set[str]]] = [
@@ -191,7 +156,7 @@ async def test_structured_output_fits_its_schema(upstream: ScriptedUpstream) -> 
         assert json.loads(message["content"][0]["text"]).keys() == members
 
 
-async def test_references_stand_for_what_is_stored(upstream: ScriptedUpstream) -> None:
+async def test_references_stand_for_what_is_stored(upstream: ScriptedApi) -> None:
     """`item_reference` and `previous_response_id` name stored items, and nothing else."""
     _, first = await respond(upstream, ASK)
     _, call = first["output"]
@@ -208,19 +173,15 @@ async def test_references_stand_for_what_is_stored(upstream: ScriptedUpstream) -
     assert (status, words) == (400, f"Previous response with id '{second['id']}' not found.")
 
 
-async def test_it_drops_the_oldest(
-    upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_drops_the_oldest(upstream: ScriptedApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may run for days: of each kind, only the newest entries are kept."""
-    monkeypatch.setattr(issued_items, "RESPONSES_MAX", 1)
-    monkeypatch.setattr(upstream_module, "RECEIVED_MAX", 1)
+    monkeypatch.setattr(responses_model, "HISTORIES_MAX", 1)
     ids = [(await respond(upstream, ASK))[1]["id"] for _ in range(2)]
-    assert len(upstream.received) == 1
     assert (await ask(upstream, ASK, previous_response_id=ids[1]))[0] == 200
     assert (await ask(upstream, ASK, previous_response_id=ids[0]))[0] == 400
 
 
-async def test_a_prefix_that_was_sent_before_is_cached(upstream: ScriptedUpstream) -> None:
+async def test_a_prefix_that_was_sent_before_is_cached(upstream: ScriptedApi) -> None:
     """`cached_tokens` count the longest prefix of the input that an earlier request had."""
     _, first = await respond(upstream, ASK)
     again = [ASK, *first["output"], result(first["output"][1])]
@@ -228,32 +189,3 @@ async def test_a_prefix_that_was_sent_before_is_cached(upstream: ScriptedUpstrea
     usages += [(await respond(upstream, *again))[1]["usage"] for _ in range(2)]
     cached = [usage["input_tokens_details"]["cached_tokens"] for usage in usages]
     assert cached == [0, usages[0]["input_tokens"], usages[1]["input_tokens"]]
-
-
-async def test_other_requests_are_refused_as_by_the_api(upstream: ScriptedUpstream) -> None:
-    """An unknown path is 404 and a body without input is 400, both in the API's error form."""
-    async with aiohttp.ClientSession(upstream.base_url.removesuffix("/v1")) as session:
-        async with session.post("/v1/chat/completions", json={}) as response:
-            error = (await response.json())["error"]
-            assert response.status == 404
-            assert error["message"] == "Invalid URL (POST /v1/chat/completions)"
-        for body in (b"{", b"{}", b"[]", b'{"input": 1}', b'{"input": ["Hello"]}'):
-            async with session.post("/v1/responses", data=body) as response:
-                assert response.status == 400
-                assert (await response.json())["error"]["type"] == "invalid_request_error"
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_it_writes_at_its_pace(stream: bool) -> None:
-    """With `word_s`, a response takes the time of its words and of the thinking before them."""
-    async with ScriptedUpstream(word_s=0.005) as upstream:
-        started_s = time.monotonic()
-        body = {"model": "gpt-5.4", "input": "Hello", "stream": stream}
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(f"{upstream.base_url}/responses", json=body) as response,
-        ):
-            text = await response.text()
-    words = text.count('output_text.delta"') if stream else 9
-    assert words >= 9
-    assert time.monotonic() - started_s > 0.005 * (upstream_module.THOUGHTS[0] + words)

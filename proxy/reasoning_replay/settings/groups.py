@@ -1,0 +1,285 @@
+"""
+Groups: the settings that deployments change, each with its unit, its default and its hazard.
+
+A class is a group of the reference; its docstring is the sentence below the heading there.
+"""
+
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, Field, SecretStr
+
+from reasoning_replay.settings.field_types import (
+    Count,
+    EncryptionKeys,
+    File,
+    Listen,
+    RepairNames,
+    ScopeFrom,
+    Secret,
+    StoreUrl,
+    TracingWay,
+    UpstreamProxy,
+    UpstreamUrl,
+)
+
+__all__ = ["Access", "Clients", "Group", "Process", "Replay", "StorePlace", "Upstream"]
+
+
+class Group(BaseModel, defer_build=True):
+    """
+    Settings that belong together, in reading order.
+
+    Attributes:
+        heading: Heading of the group.
+        is_expert: Whether the defaults fit almost every deployment.
+    """
+
+    heading: ClassVar[str]
+    is_expert: ClassVar[bool] = False
+
+
+class Upstream(Group):
+    """The API that requests go to; docs/deploy.md explains the HTTP proxy."""
+
+    heading = "Upstream"
+
+    upstream_url: UpstreamUrl = Field(
+        default="https://api.openai.com/v1",
+        description="Base URL of the API, with its version path and without `/responses`. The "
+        "proxy sends everything there, keys included: use https unless the API runs on this "
+        "machine.",
+    )
+    upstream_profile: Literal[
+        "auto",
+        "openai",
+        "azure",
+        "codex",
+        "copilot",
+        "openrouter",
+        "xai",
+        "bedrock",
+        "deepseek",
+        "vllm",
+        "ollama",
+        "llamacpp",
+        "moonshot",
+        "zai",
+        "minimax",
+        "vercel",
+        "gemini",
+        "mistral",
+        "groq",
+        "cerebras",
+        "sglang",
+        "lmstudio",
+        "anthropic",
+        "vertex",
+        "generic",
+    ] = Field(
+        default="auto",
+        description="Vendor of the API; it decides which ids and fields are sent back "
+        "(docs/upstreams.md). `auto` goes by the host of `upstream_url`; an unknown host gets "
+        "`generic`, the API as OpenAI documents it. A wrong profile costs refusals and retries.",
+    )
+    upstream_ca_file: File = Field(
+        default="",
+        description="PEM file of certificate authorities to trust for the upstream, in addition "
+        "to those of the system.",
+    )
+    upstream_proxy: UpstreamProxy = Field(
+        default="",
+        repr=False,
+        description="HTTP proxy on the way to the upstream: `http://user:password@host:port`, or "
+        "`env` to read `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` once at the start. Empty: no "
+        "proxy, and these variables are ignored.",
+    )
+
+
+class Clients(Group):
+    """The address for clients; docs/deploy.md explains TLS."""
+
+    heading = "Clients"
+
+    listen: Listen = Field(
+        default="127.0.0.1:8080",
+        description="Address for clients, `host:port`; IPv6 is `[::1]:8080`, and port `0` picks "
+        "a free port. `0.0.0.0` opens it to the network: anyone who can connect reaches the "
+        "upstream, with their own key.",
+    )
+    tls_cert_file: File = Field(
+        default="",
+        description="PEM file with the certificate for clients, and its chain. It is read again "
+        "when it changes. Empty: plain HTTP.",
+    )
+    tls_key_file: File = Field(
+        default="", description="PEM file with the private key of `tls_cert_file`, not encrypted."
+    )
+
+
+class Replay(Group):
+    """Injection, repairs and healing."""
+
+    heading = "Replay"
+
+    mode: Literal["on", "shadow", "off"] = Field(
+        default="on",
+        description="`on`: capture and inject. `shadow`: capture, and count what would be "
+        "injected, but change no request, so `include` has no effect. `off`: pass everything "
+        "through.",
+    )
+    include: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether to request `reasoning.encrypted_content` if the client did not. "
+        '`auto`: if the request has `"store": false` or the upstream keeps no items. `always`: '
+        "on every request with its own history, for zero data retention. `never`: much reasoning "
+        "cannot be injected. Not sent to upstreams that ignore it.",
+    )
+    heal: Literal["on", "off"] = Field(
+        default="on",
+        description="`on`: a refused request is sent once more, with the least edit that cures "
+        "it, and at last as the client wrote it. `off`: every refusal reaches the client.",
+    )
+    repairs: RepairNames = Field(
+        default="duplicates,hollow,foreign,unpaired,dangling",
+        description="Repairs before the first attempt, separated by commas, or `none`. "
+        "`duplicates`: repeated reasoning. `hollow`: bare ids, if the upstream keeps nothing. "
+        "`foreign`: reasoning of another model or account, or refused within the last hour. "
+        "`unpaired`: reasoning with its id but its follower without, or the reverse. `dangling`: "
+        "reasoning at the end of the input. See docs/healing.md.",
+    )
+    phase: Literal["on", "off"] = Field(
+        default="on",
+        description="Responses: whether messages get back the `phase` that the client dropped, "
+        "`on` or `off`.",
+    )
+    chat_rounds: Literal["profile", "all", "current"] = Field(
+        default="profile",
+        description="Chat Completions: messages that get their reasoning. `all`: every message, so "
+        "that prompt caches keep working. `current`: those after the last message of the user, for "
+        "fewer input tokens. `profile`: as the profile of the upstream says.",
+    )
+    chat_fill: Literal["off", "on"] = Field(
+        default="off",
+        description="Chat Completions: what happens if the upstream demands reasoning that is not "
+        "known. `off`: its refusal reaches the client. `on`: the retry has an empty "
+        "`reasoning_content`, or Google's `skip_thought_signature_validator`. The model then works "
+        "without that reasoning. See docs/healing.md.",
+    )
+    messages_drop_block: Literal["off", "on"] = Field(
+        default="off",
+        description="Messages: whether the retry after a refusal of reasoning of another history "
+        "leaves it out (`off`) or asks the API to (`on`, by `drop_block`).",
+    )
+
+
+class StorePlace(Group):
+    """The place where reasoning is kept."""
+
+    heading = "Store"
+
+    store_url: StoreUrl = Field(
+        default="memory://",
+        repr=False,
+        description="Address of the store: `memory://` (lost at a restart, not shared), "
+        "`sqlite:///path`, `redis://host:6379/0`, `rediss://` (TLS), `unix:///path`, "
+        "`redis+sentinel://host,host/service` or `redis+cluster://host,host`. See docs/stores.md.",
+    )
+    store_password: Secret = Field(
+        default=SecretStr(""),
+        description="Password for Redis; overrides the password in `store_url`.",
+    )
+    store_password_file: File = Field(
+        default="",
+        description="File with the password for Redis, read again for each new connection: the "
+        "password may change while the proxy runs. Overrides `store_password`.",
+    )
+    encryption_keys: EncryptionKeys = Field(
+        default=SecretStr(""),
+        description="Keys that encrypt stored records (AES-256-GCM): `id:key`, separated by "
+        "commas, each key 32 random bytes in base64. The first key encrypts, all decrypt; a "
+        "record without its key is lost. Empty: no encryption. To rotate keys, see "
+        "docs/stores.md.",
+    )
+    ttl_s: Count = Field(
+        default=604_800,  # 7 days
+        description="Time that a conversation is kept after its last use. Longer costs memory; a "
+        "conversation that is resumed later continues without its stored reasoning.",
+    )
+
+
+class Access(Group):
+    """Isolation between tenants, and access for operators."""
+
+    heading = "Tenants and admin port"
+
+    scope_secret: Secret = Field(
+        default=SecretStr(""),
+        description="Key of the hash that replaces a client's credential in the store: a long "
+        "random text, the same on all replicas. If it changes, stored reasoning is not found "
+        "again. Do not set it by a flag: flags show in the process list.",
+    )
+    scope_from: ScopeFrom = Field(
+        default="credential",
+        description="What separates tenants, by comma, in addition to organization, project, "
+        "account and `upstream_url`. `credential`: the credential headers. `claims:tid+oid`: "
+        "these claims of a JWT, so that a renewed token keeps its data. `header:x-tenant-id`: a "
+        "header that a trusted gateway sets. Hazards of the last two: docs/security.md.",
+    )
+    admin_listen: Listen = Field(
+        default="127.0.0.1:9090",
+        description="Address for health, metrics, the inspector and stored conversations, "
+        "`host:port`; port `0` picks a free port. Health and metrics have no password: never "
+        "open it to the internet.",
+    )
+    admin_token: Secret = Field(
+        default=SecretStr(""),
+        description="Bearer token for the inspector, and for listing and deleting conversations. "
+        "Empty: on loopback they need no token; on any other address they are off.",
+    )
+
+
+class Process(Group):
+    """The shared port, the drain, the log and traces."""
+
+    heading = "Process"
+
+    reuse_port: bool = Field(
+        default=False,
+        description="Whether processes on this host share the clients' port (SO_REUSEPORT), one "
+        "per core. They need a shared store (`sqlite://` or `redis://`), and each its own "
+        "`admin_listen`. A port that another process of this user shares is then no error.",
+    )
+    drain_grace_s: float = Field(
+        default=5.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Time after SIGTERM in which new requests are still accepted, because load "
+        "balancers take time to notice. Ctrl-C has no grace.",
+    )
+    drain_s: float = Field(
+        default=600.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Time after SIGTERM in which running exchanges may finish. Your platform "
+        "must wait longer before it kills the process (`terminationGracePeriodSeconds`).",
+    )
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto",
+        description="`json`, `text`, or `auto`: text on a terminal, JSON lines elsewhere.",
+    )
+    log_fields: Literal["default", "gcp", "ecs"] = Field(
+        default="default",
+        description="Field names in JSON: `default`, `gcp` (Google Cloud Logging) or `ecs` "
+        "(Elastic Common Schema).",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="Lowest level that is logged: `debug`, `info`, `warning` or `error`. From "
+        "`warning` on, only failures are logged.",
+    )
+    tracing: TracingWay = Field(
+        default="off",
+        description="`otlp`: spans go to a collector, configured by the `OTEL_*` variables, and "
+        "upstream requests carry the proxy's `traceparent`. Needs the `otel` extra "
+        "(docs/observability.md). `off`: no tracing.",
+    )

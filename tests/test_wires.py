@@ -1,0 +1,23 @@
+"""The wires send what the client of an API must send."""
+
+import pytest
+from reasoning_replay.core.dialects.registry import MESSAGES
+from reasoning_replay.wires import WIRES
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking"),
+    [
+        ("claude-3-7-sonnet-20250219", "enabled"),
+        ("anthropic.claude-sonnet-4-20250514-v1:0", "enabled"),
+        ("anthropic/claude-opus-4.6", "enabled"),
+        ("claude-haiku-4-5", "enabled"),
+        ("claude-opus-4-7", "adaptive"),
+        ("claude-sonnet-5", "adaptive"),
+        ("claude-fable-5-1", "adaptive"),
+        ("deepseek-v4-flash", "enabled"),
+    ],
+)
+def test_a_model_is_asked_to_think_in_its_own_way(model: str, thinking: str) -> None:
+    """Older models need a budget, which newer ones refuse."""
+    assert WIRES[MESSAGES].demanded(model)["thinking"]["type"] == thinking
