@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Container, Iterable
 
 import msgspec
 from aiohttp import hdrs, web
-from msgspec import Struct
 from typing_extensions import override
 
 from tests.standin import neighbours, refusals
@@ -33,21 +32,6 @@ from tests.standin.variants import Variant
 __all__ = ["Received", "StandIn"]
 
 RECEIVED_KEPT = 1_000
-
-
-class DeletedResponse(Struct, frozen=True):
-    """The body of the response to a deletion."""
-
-    id: str
-    object: str = "response"
-    deleted: bool = True
-
-
-class InputTokens(Struct, frozen=True):
-    """The body of the response to `POST /v1/responses/input_tokens`."""
-
-    input_tokens: int
-    object: str = "response.input_tokens"
 
 
 _Handler = Callable[[Exchange, str], Awaitable[web.StreamResponse]]
@@ -221,7 +205,9 @@ class StandIn(Loopback[Refusal]):
         verdict = self._judge(body, caller)
         if verdict.refusal is not None:
             raise RefusedError(verdict.refusal)
-        return exchange.answer(InputTokens(estimate_tokens(body)))
+        return exchange.answer(
+            {"object": "response.input_tokens", "input_tokens": estimate_tokens(body)}
+        )
 
     async def _retrieve(self, exchange: Exchange, caller: str) -> web.StreamResponse:
         asked = {
@@ -245,7 +231,7 @@ class StandIn(Loopback[Refusal]):
         response_id = exchange.request.match_info["id"]
         if not self.ledger.delete(response_id, caller):
             raise RefusedError(refusals.unknown_response(response_id))
-        return exchange.answer(DeletedResponse(response_id))
+        return exchange.answer({"object": "response", "id": response_id, "deleted": True})
 
     def _judge(self, body: Body, caller: str, cached: Container[str] = ()) -> Verdict:
         behaviour = self.behaviour
