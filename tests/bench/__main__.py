@@ -10,37 +10,16 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import uvloop
 from reasoning_replay.adapters.runtime.allocator import MMAP_BYTES, TRIM_BYTES
 
-from tests.bench.bench import Bench
-from tests.bench.exchanges import small
-from tests.bench.footprint import footprint
-from tests.bench.growth import growth
-from tests.bench.histories import history, long
 from tests.bench.load import LoadError
 from tests.bench.machine import cores
+from tests.bench.rows import ROWS
 from tests.bench.runs import running
-from tests.bench.shapes.dialect import Dialect
-from tests.bench.shapes.dialects import DIALECTS
-from tests.bench.streams import scale, stream
 from tests.bench.table import Figure, as_json, table
-
-Row = Callable[[Bench], Awaitable[list[Figure]]]
-PER_DIALECT: dict[str, Callable[[Bench, Dialect], Awaitable[list[Figure]]]] = {
-    "small": small,
-    "stream": stream,
-    "history": history,
-    "growth": growth,
-}
-ROWS: dict[str, Row] = {
-    f"{dialect.prefix}{name}": lambda bench, row=row, dialect=dialect: row(bench, dialect)
-    for name, row in PER_DIALECT.items()
-    for dialect in DIALECTS.values()
-} | {"long": long, "scale": scale, "footprint": footprint}
 
 ROW_S = 900.0
 # The proxy's own settings of glibc's malloc, for all contenders.

@@ -17,9 +17,8 @@ AT_ONCE = 16
 CPU = 1.25  # target, as a multiple of bare
 
 
-async def small(bench: Bench, dialect: Dialect) -> list[Figure]:
+async def small(bench: Bench, row: str, dialect: Dialect) -> list[Figure]:
     """Measure exchanges of 3 KB with nothing to inject, 16 in flight, memory store."""
-    row = f"{dialect.prefix}small"
     exchanges = bench.either(1_000, 2_500)
     async with AsyncExitStack() as stack:
         those = await everybody(bench, stack)

@@ -8,8 +8,8 @@ from tests.bench.bench import Bench
 from tests.bench.contenders import bare, ours
 from tests.bench.exchanges import connected, small_requests
 from tests.bench.load import back_to_back
-from tests.bench.shapes.responses import RESPONSES
-from tests.bench.table import Figure
+from tests.bench.shapes.dialect import Dialect
+from tests.bench.table import Figure, bounded
 
 __all__ = ["footprint"]
 
@@ -23,7 +23,7 @@ FULL_BYTES, QUICK_FULL_BYTES = 16 << 20, 1 << 20
 START_S, IDLE_MB, LATER = 0.6, 60.0, 1.05
 
 
-async def footprint(bench: Bench) -> list[Figure]:
+async def footprint(bench: Bench, row: str, dialect: Dialect) -> list[Figure]:
     """Measure the start, the memory of an idle process, and the memory of a busy one."""
     starts_s: list[float] = []
     idle_mb: dict[str, float] = {}
@@ -39,35 +39,15 @@ async def footprint(bench: Bench) -> list[Figure]:
     async with AsyncExitStack() as stack:
         one = await stack.enter_async_context(ours(bench, settings=settings))
         opened = await connected(stack, one, AT_ONCE)
-        await back_to_back(opened, small_requests(bench, RESPONSES, few))
+        await back_to_back(opened, small_requests(bench, dialect, few))
         early_bytes = one.rss_bytes()
-        await back_to_back(opened, small_requests(bench, RESPONSES, many - few))
+        await back_to_back(opened, small_requests(bench, dialect, many - few))
         later = one.rss_bytes() / early_bytes
     start_s = statistics.median(starts_s)
     memory = f"memory:// of {settings['store_max_bytes'] >> 20} MiB"
+    grown = f"RSS after {many:,} exchanges / after {few:,}; {memory}"
     return [
-        Figure(
-            "footprint",
-            "CPU s from start to ready",
-            {"proxy": start_s},
-            f"<= {START_S:g}",
-            start_s,
-            START_S,
-        ),
-        Figure(
-            "footprint",
-            "MB of RSS of an idle process",
-            idle_mb,
-            f"<= {IDLE_MB:g}",
-            idle_mb["proxy"],
-            IDLE_MB,
-        ),
-        Figure(
-            "footprint",
-            f"RSS after {many:,} exchanges / after {few:,}; {memory}",
-            {"proxy": later},
-            f"<= {LATER:g}",
-            later,
-            LATER,
-        ),
+        bounded(row, "CPU s from start to ready", {"proxy": start_s}, START_S),
+        bounded(row, "MB of RSS of an idle process", idle_mb, IDLE_MB),
+        bounded(row, grown, {"proxy": later}, LATER),
     ]

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 
@@ -14,16 +14,14 @@ from tests.bench.load import Line, LoadError
 from tests.bench.machine import cores, pinned
 from tests.bench.runs import Measured, alternated, everybody, spent
 from tests.bench.shapes.dialect import Dialect, History
-from tests.bench.shapes.responses import RESPONSES
 from tests.bench.streams import streamed
-from tests.bench.table import Figure, against_bare
+from tests.bench.table import Figure, against_bare, bounded
 from tests.redis_server import RedisServer, redis_server
 from tests.slow_line import slow_line
 
 __all__ = ["PATIENT", "history", "long", "no_redis", "redis"]
 
 ITEMS, ITEM_CHARS = 300, 717  # 275 KB
-LONG_ITEMS, LONG_ITEM_CHARS = 3_000, 967  # 3.5 MB
 QUICK_ITEMS = 600
 # Requested in turn, because a client does not request the same turn hundreds of times.
 CONVERSATIONS, QUICK_CONVERSATIONS = 20, 4
@@ -36,14 +34,33 @@ STREAM_EVERY_US = 5_000
 CPU, TRIPS, LINEAR, HELD_UP_MS = 3.0, 2.0, 1.3, 20.0
 
 
-async def history(bench: Bench, dialect: Dialect) -> list[Figure]:
-    """Measure 275 KB and 300 items, with reasoning injected for each turn; one client."""
-    row = f"{dialect.prefix}history"
+async def history(
+    bench: Bench,
+    row: str,
+    dialect: Dialect,
+    *,
+    items: int = ITEMS,
+    item_chars: int = ITEM_CHARS,
+    drops: Collection[str] = (),
+) -> list[Figure]:
+    """
+    Measure a long history of one client, with reasoning injected for each turn.
+
+    Args:
+        bench: The run.
+        row: Name of the row.
+        dialect: The API.
+        items: Number of elements of the history.
+        item_chars: Size of each, about.
+        drops: Members of emitted items that the client leaves out, besides reasoning.
+    """
     if no_redis():
         return [Figure(row, "left out: redis-server is not installed")]
-    turns = ITEMS // dialect.items_a_turn
+    turns = items // dialect.items_a_turn
     count = bench.either(QUICK_CONVERSATIONS, CONVERSATIONS)
-    told, *every = [History(dialect, 100 + n, turns, ITEM_CHARS) for n in range(1 + 2 * count)]
+    told, *every = [
+        History(dialect, 100 + n, turns, item_chars, drops) for n in range(1 + 2 * count)
+    ]
     exchanges = bench.either(20, 60)
     async with AsyncExitStack() as stack:
         server = stack.enter_context(redis())
@@ -78,25 +95,26 @@ async def history(bench: Bench, dialect: Dialect) -> list[Figure]:
         of={"bare": bare_us, "proxy": cold_us},
         got=rounds.ratio("cpu", "cold"),
     )
-    reach = f"<= {TRIPS:g}"
     return [
         warm,
         cold,
         against_bare(row, "wall us per exchange", rounds, "wall"),
-        Figure(row, "round trips to Redis per exchange", {"proxy": trips}, reach, trips, TRIPS),
-        Figure(row, "cold, lookup", {"proxy": recalls}, reach, recalls, TRIPS),
+        bounded(row, "round trips to Redis per exchange", {"proxy": trips}, TRIPS),
+        bounded(row, "cold, lookup", {"proxy": recalls}, TRIPS),
         Figure(row, "cold, lookup, save", {"proxy": cold_trips}),
     ]
 
 
-async def long(bench: Bench) -> list[Figure]:
-    """Measure 3.5 MB, 3,000 items, 1,000 reasoning items injected, with a stream in parallel."""
+async def long(
+    bench: Bench, row: str, dialect: Dialect, *, items: int = 3_000, item_chars: int = 967
+) -> list[Figure]:
+    """Measure a huge history, of 3.5 MB and 1,000 injected items, with a stream in parallel."""
     if no_redis():
-        return [Figure("long", "left out: redis-server is not installed")]
-    a_turn = RESPONSES.items_a_turn
-    short = History(RESPONSES, 1, ITEMS // a_turn, ITEM_CHARS)
-    turns = bench.either(QUICK_ITEMS, LONG_ITEMS) // a_turn
-    told = History(RESPONSES, 2, turns, LONG_ITEM_CHARS)
+        return [Figure(row, "left out: redis-server is not installed")]
+    a_turn = dialect.items_a_turn
+    short = History(dialect, 1, ITEMS // a_turn, ITEM_CHARS)
+    turns = bench.either(QUICK_ITEMS, items) // a_turn
+    told = History(dialect, 2, turns, item_chars)
     async with AsyncExitStack() as stack:
         server = stack.enter_context(redis())
         product = await stack.enter_async_context(ours(bench, server.url, settings=PATIENT))
@@ -117,27 +135,13 @@ async def long(bench: Bench) -> list[Figure]:
         rounds = await alternated(those, bench.either(2, 5), once)
     linear = rounds.medians("linear")
     late = rounds.medians("late")
-    size = f"{len(told.asks(told.turns)) / 1e6:.1f} MB, {told.items:,} items"
+    size = f"{len(told.asks(told.turns)) / 1e6:.1f} MB, {told.items:,} {dialect.items}"
     per_item = {name: value / a_turn for name, value in rounds.medians("cpu").items()}
     return [
-        Figure("long", f"{size}: CPU us per item", per_item),
-        Figure(
-            "long",
-            f"the same / with {short.items} items",
-            linear,
-            f"<= {LINEAR:g}",
-            linear["proxy"],
-            LINEAR,
-        ),
-        against_bare("long", "wall us per turn", rounds, "wall"),
-        Figure(
-            "long",
-            "longest delay of a parallel stream in a round, ms",
-            late,
-            f"<= {HELD_UP_MS:g}",
-            late["proxy"],
-            HELD_UP_MS,
-        ),
+        Figure(row, f"{size}: CPU us per item", per_item),
+        bounded(row, f"the same / with {short.items} {dialect.items}", linear, LINEAR),
+        against_bare(row, "wall us per turn", rounds, "wall"),
+        bounded(row, "longest delay of a parallel stream in a round, ms", late, HELD_UP_MS),
     ]
 
 

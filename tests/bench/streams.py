@@ -11,8 +11,7 @@ from tests.bench.exchanges import connected
 from tests.bench.load import Arrivals, Line, LoadError
 from tests.bench.runs import Measured, alternated, everybody, spent
 from tests.bench.shapes.dialect import Dialect
-from tests.bench.shapes.responses import RESPONSES
-from tests.bench.table import Figure, against_bare
+from tests.bench.table import Figure, against_bare, bounded
 
 __all__ = ["scale", "stream", "streamed"]
 
@@ -27,9 +26,8 @@ OPENS_S = 8
 CPU, ADDED_MS, P99, KB_A_STREAM = 1.15, 0.2, 1.5, 40.0
 
 
-async def stream(bench: Bench, dialect: Dialect) -> list[Figure]:
+async def stream(bench: Bench, row: str, dialect: Dialect) -> list[Figure]:
     """Measure 100 streams of 50 events per second each."""
-    row = f"{dialect.prefix}stream"
     deltas = bench.either(75, 125)
     async with AsyncExitStack() as stack:
         those = await everybody(bench, stack)
@@ -68,40 +66,31 @@ async def stream(bench: Bench, dialect: Dialect) -> list[Figure]:
     ]
 
 
-async def scale(bench: Bench) -> list[Figure]:
+async def scale(bench: Bench, row: str, dialect: Dialect) -> list[Figure]:
     """Measure 2,000 open streams in one process."""
     kb: dict[str, float] = {}
     failed: dict[str, float] = {}
     async with bare(bench) as plain, ours(bench) as product:
         for one in (plain, product):
-            kb[one.name], failed[one.name] = await _held_open(bench, one)
+            kb[one.name], failed[one.name] = await _held_open(bench, dialect, one)
     return [
-        Figure(
-            "scale",
-            f"KB of RSS per stream, {OPEN_STREAMS:,} open",
-            kb,
-            f"<= {KB_A_STREAM:g}",
-            kb["proxy"],
-            KB_A_STREAM,
-        ),
-        Figure("scale", "failed streams", failed, "none", failed["proxy"], 0),
+        bounded(row, f"KB of RSS per stream, {OPEN_STREAMS:,} open", kb, KB_A_STREAM),
+        Figure(row, "failed streams", failed, "none", failed["proxy"], 0),
     ]
 
 
-async def _held_open(bench: Bench, one: Contender) -> tuple[float, int]:
+async def _held_open(bench: Bench, dialect: Dialect, one: Contender) -> tuple[float, int]:
     """Return the memory of a stream in KB, and how many failed or were not open with all others."""
     async with AsyncExitStack() as stack:
         warm = await connected(stack, one, WARM_STREAMS)
-        await _at_once(bench, RESPONSES, warm, 50, EVERY_US)
+        await _at_once(bench, dialect, warm, 50, EVERY_US)
     await asyncio.sleep(1)
     before = most = one.rss_bytes()
     async with AsyncExitStack() as stack:
         opened = await connected(stack, one, OPEN_STREAMS)
         deltas = bench.either(4, 10)
         streaming = asyncio.create_task(
-            _at_once(
-                bench, RESPONSES, opened, deltas, OPEN_EVERY_US, begins_s=OPENS_S, apart_us=500
-            )
+            _at_once(bench, dialect, opened, deltas, OPEN_EVERY_US, begins_s=OPENS_S, apart_us=500)
         )
         while not streaming.done():
             most = max(most, one.rss_bytes())

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.bench.runs import Rounds
 
-__all__ = ["NAMES", "Figure", "against_bare", "as_json", "table"]
+__all__ = ["NAMES", "Figure", "against_bare", "as_json", "bounded", "table"]
 
 NAMES = ("direct", "nginx", "bare", "proxy")
 HEAD = ("row", "figure", *NAMES, "target", "result")
@@ -45,6 +45,11 @@ class Figure:
         if self.limit is None:
             return got
         return f"{got} {'ok' if self.is_met else 'MISSED'}"
+
+
+def bounded(row: str, what: str, of: Mapping[str, float], limit: float) -> Figure:
+    """Build the figure of a value of the product that has a target."""
+    return Figure(row, what, of, f"<= {limit:g}", of["proxy"], limit)
 
 
 def against_bare(

@@ -1,8 +1,8 @@
 """
 `make fuzz`: every target with every driver, one process each, and random worlds.
 
-    python -m tests.fuzz                          all of them, about thirteen minutes
-    python -m tests.fuzz --seconds 600 sse rows   two of them, ten minutes each
+    python -m tests.fuzz                          all of them, about ten minutes
+    python -m tests.fuzz --seconds 600 sse document   two of them, ten minutes each
     python -m tests.fuzz --seconds 600 worlds     worlds only, forty minutes
     python -m tests.fuzz --first 0 worlds         start at world 0, not at a random one
     python -m tests.fuzz --repeat sse FILE        repeat one input
@@ -22,8 +22,8 @@ from pathlib import Path
 
 from tests.fuzz import worlds
 from tests.fuzz.drivers import DRIVERS, SEEDS, figures_of, load_pump
+from tests.fuzz.growth import SUPERLINEAR, growth
 from tests.fuzz.targets import TARGETS
-from tests.fuzz.work import SUPERLINEAR, growth
 from tests.recordings import wire
 
 __all__ = ["main"]
@@ -72,7 +72,6 @@ def _repeat(name: str, file: Path) -> int:
     if file.suffix != ".grown":
         target.check(file.read_bytes())
         return 0
-    assert target.work is not None
     found = growth(target.work, load_pump(file))
     print(f"{found:.1f} times the cost for four times the input")
     return found >= SUPERLINEAR

@@ -11,7 +11,7 @@ from tests.fuzz.inputs import read
 from tests.fuzz.naive import json_of, less, meaning, spliced
 from tests.fuzz.trees import is_deep
 
-__all__ = ["document"]
+__all__ = ["document", "locate"]
 
 # Half of a character, or a byte that is not UTF-8.
 _HALF = re.compile("[\ud800-\udfff]")
@@ -48,6 +48,17 @@ def document(data: bytes) -> None:
         assert spliced(body, [edit])[0] == json_spans.apply(body, [edit])
         assert not edit.new
     _judge_include(body)
+
+
+def locate(data: bytes) -> None:
+    """Locate values, and remove members."""
+    body = read(data).payload
+    surrogates.readable(body)
+    try:
+        include_edit(read_request(body, {}))
+        json_spans.without(body, ("id", "status", "include", "input"))
+    except Unspliceable:
+        return
 
 
 def _is_unreadable(body: bytes) -> None:

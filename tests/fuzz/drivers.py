@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as beginning_with
 from hypothesis import strategies as st
 
+from tests.fuzz.growth import SUPERLINEAR, Pump, growth, pumped
 from tests.fuzz.mutation import mutated
 from tests.fuzz.targets import TARGETS
-from tests.fuzz.work import SUPERLINEAR, Pump, growth, pumped
 
 __all__ = [
     "DRIVERS",
@@ -122,9 +122,6 @@ def guided(name: str, seconds: float, folder: Path) -> None:
 def grown(name: str, seconds: float, folder: Path) -> None:
     """Measure how the cost of inputs grows; raise if one grows faster than its input."""
     target = TARGETS[name]
-    if target.work is None:
-        _report(inputs=0)
-        return
     seeds = list(target.seeds())
     dice = random.Random()  # noqa: S311 (no secret)
     until = time.monotonic() + seconds

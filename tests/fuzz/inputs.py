@@ -6,13 +6,15 @@ Inputs: the format of a fuzzer's bytes.
 """
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["HEAD_BYTES", "Input", "cut", "read", "read_records", "write", "write_records"]
+__all__ = ["HEAD_BYTES", "SEPARATOR", "Input", "chunks", "cut", "read", "write"]
 
 HEAD_BYTES = 4
 SEPARATOR = b"\x1e"  # record separator, as in RFC 7464
+# About one read from the network, in bytes.
+CHUNK_BYTES = 4096
 
 
 class Input(NamedTuple):
@@ -49,20 +51,6 @@ def cut(dice: random.Random, stream: bytes, most: int = 12) -> list[bytes]:
     return [stream[a:b] for a, b in zip([0, *places], [*places, len(stream)], strict=True)]
 
 
-def read_records(kept: bytes) -> dict[bytes, bytes]:
-    """Decode the output of `write_records`; any bytes are valid."""
-    records: dict[bytes, bytes] = {}
-    while kept:
-        name_bytes, value_bytes = kept[0], int.from_bytes(kept[1:4])
-        rest = kept[4:]
-        records[rest[:name_bytes]] = rest[name_bytes : name_bytes + value_bytes]
-        kept = rest[name_bytes + value_bytes :]
-    return records
-
-
-def write_records(records: Mapping[bytes, bytes]) -> bytes:
-    """Encode records, each after the length of its name and of its value."""
-    return b"".join(
-        bytes([len(name)]) + len(value).to_bytes(3) + name + value
-        for name, value in records.items()
-    )
+def chunks(stream: bytes) -> list[bytes]:
+    """Cut a stream as the network does, in pieces of CHUNK_BYTES."""
+    return [stream[n : n + CHUNK_BYTES] for n in range(0, len(stream), CHUNK_BYTES)]

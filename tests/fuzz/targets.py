@@ -1,10 +1,10 @@
-"""Targets: everything that is fuzzed, by name, with its check, its cost and its seeds."""
+"""Targets: every parser of bytes from the wire, by name, with its check, its cost and its seeds."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
-from tests.fuzz import around, chat, documents, requests, seeds, shells, streams, work
-from tests.fuzz.inputs import write
+from tests.fuzz import captures, documents, seeds, streams
 
 __all__ = ["TARGETS", "Target"]
 
@@ -15,45 +15,28 @@ class Target(NamedTuple):
 
     Attributes:
         check: Accepts any bytes; raises AssertionError or another error if a rule does not hold.
-        work: Runs only the product, to measure how its cost grows; None if `check` has no such
-            cost.
+        work: Runs only the product, to measure how its cost grows.
         seeds: Inputs of valid shapes.
     """
 
     check: Callable[[bytes], None]
-    work: Callable[[bytes], None] | None
+    work: Callable[[bytes], None]
     seeds: Callable[[], Iterator[bytes]]
 
 
-def _each(documents: Callable[[], Iterator[bytes]]) -> Callable[[], Iterator[bytes]]:
-    return lambda: (write([document]) for document in documents())
-
-
-def _encoded() -> Iterator[bytes]:
-    for number in range(len(seeds.CODINGS)):
-        for body in seeds.encoded():
-            yield write([], bytes([number])) + body
-
-
-def _refusals() -> Iterator[bytes]:
-    for conversation in seeds.refused():
-        yield write([conversation.rpartition(b"\x1e")[2]])
+def _stream(new: captures.New, inputs: Callable[[], Iterator[bytes]]) -> Target:
+    check = partial(captures.is_captured_in_any_pieces, new)
+    return Target(check, partial(captures.feed, new), inputs)
 
 
 TARGETS: dict[str, Target] = {
-    "sse": Target(streams.sse, work.sse, _each(seeds.streams)),
-    "capture_stream": Target(streams.capture_stream, work.capture_stream, _each(seeds.streams)),
-    "capture_json": Target(streams.capture_json, work.capture_json, _each(seeds.answers)),
-    "capture_messages": Target(streams.capture_messages, work.capture_messages, seeds.messages),
-    "chat_exchange": Target(chat.exchange, None, chat.exchanges),
-    "chat_stream": Target(chat.pieces, chat.feed, _each(chat.streams)),
-    "coding": Target(streams.coding, work.coding, _encoded),
-    "document": Target(documents.document, work.document, _each(seeds.documents)),
-    "conversation": Target(requests.conversation, work.conversation, seeds.conversations),
-    "cures": Target(requests.cures, work.cures, seeds.refused),
-    "refusal": Target(streams.refusal, work.refusal, _refusals),
-    "replay": Target(shells.replay, None, seeds.conversations),
-    "response_streams": Target(shells.response_streams, None, seeds.sockets),
-    "rows": Target(around.rows, work.rows, seeds.rows),
-    "scope": Target(around.scope, work.scope, seeds.headers),
+    "sse": Target(streams.sse, streams.parse_events, seeds.streams),
+    "coding": Target(streams.coding, streams.decode_all, seeds.encoded),
+    "document": Target(documents.document, documents.locate, seeds.documents),
+    "refusal": Target(streams.refusal, streams.diagnose_it, seeds.refusals),
+    "capture_stream": _stream(captures.capture_responses, seeds.streams),
+    "capture_json": Target(captures.is_captured_from_json, captures.read_json, seeds.answers),
+    "capture_messages": Target(captures.is_captured_from_events, captures.hear_all, seeds.messages),
+    "chat_stream": _stream(captures.capture_chat, seeds.chat_streams),
+    "messages_stream": _stream(captures.capture_messages, seeds.messages_streams),
 }

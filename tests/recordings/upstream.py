@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from tests.recordings.wire import Recorded, Wire
+from tests.recordings.wire import Wire
 
 __all__ = ["TAPE", "Answer", "Upstream", "upstream"]
 
@@ -50,11 +50,9 @@ class Upstream:
         self.received: dict[str, list[bytes]] = {}
         self.seed: int | None = None
 
-    def knows(self, recordings: Iterable[Recorded]) -> None:
-        """Add the responses to every exchange of these recordings."""
-        for recording in recordings:
-            for exchange in recording.exchanges:
-                self.answers[exchange.name] = Answer.of(exchange)
+    def knows(self, exchanges: Iterable[Wire]) -> None:
+        """Add the responses to these exchanges."""
+        self.answers |= {exchange.name: Answer.of(exchange) for exchange in exchanges}
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Respond to one request."""

@@ -7,14 +7,14 @@ names another folder with the same layout. Notes on the format: its README.
 
 import gzip
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import brotli
 
-__all__ = ["Recorded", "Wire", "decoded", "encoded", "read_wire", "root"]
+__all__ = ["Wire", "decoded", "encoded", "read_wire", "root"]
 
 BESIDE = Path(__file__).parents[2].parent / "shared" / "recorded"
 # Headers of the connection, not of the client; or replaced by the runner's own.
@@ -58,14 +58,6 @@ class Wire:
     def name(self) -> str:
         """The name that the fake upstream and the tables of the tests use."""
         return f"{self.recording}/{self.n}"
-
-
-class Recorded(Protocol):
-    """A recording, of any dialect."""
-
-    @property
-    def exchanges(self) -> Sequence[Wire]:
-        """Its exchanges, in order."""
 
 
 def root() -> Path | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.soak.claims import MEMBER, Claim, Item, Told, is_fragile, is_reasoning, rest, said
+from tests.soak.claims import MEMBER, Claim, Item, Told, is_reasoning, rest, said
 from tests.soak.judge import Judge
 
 ASK: Item = {"role": "user", "content": "Where?"}
@@ -14,7 +14,6 @@ R1: Item = {"type": "reasoning", "id": "rs_1", "summary": []}
 R2: Item = {"type": "reasoning", "id": "rs_2", "summary": []}
 THEIRS: Item = {"type": "reasoning", "id": "rs_theirs", "summary": []}
 MADE_UP: Item = {"type": "reasoning", "id": "", "summary": []}
-TWIN: Item = {"type": "reasoning", "id": "rs_twin", "summary": []}
 C1: Item = {"type": "function_call", "id": "fc_1", "call_id": "call_1"}
 O1: Item = {"type": "function_call_output", "call_id": "call_1", "output": "7"}
 A2: Item = {"type": "message", "role": "assistant", "id": "msg_2", "content": "Here."}
@@ -35,18 +34,18 @@ class Emitter:
         return item_id != str(THEIRS["id"])
 
     def fits(self, item_id: str, behind: Sequence[Item]) -> bool:
-        """Return whether the item is the twin."""
-        return bool(behind) and item_id == str(TWIN["id"])
+        """Return that it never looks the same."""
+        return False
 
 
-def sent(items: Sequence[Item] = DROPPED) -> tuple[Item, Claim]:
-    """Build a request of a client with the history WHOLE."""
-    body: Item = {"model": "m", "input": list(items)}
+def sent() -> tuple[Item, Claim]:
+    """Build a request of a client that drops the reasoning of the history WHOLE."""
+    body: Item = {"model": "m", "input": DROPPED}
     claim = Claim(
         number="n1",
         whole=[item["id"] if is_reasoning(item) else "" for item in WHOLE],
-        kept=sum(map(is_reasoning, items)),
-        is_fragile=is_fragile(items),
+        kept=0,
+        is_fragile=False,
         said=said(body),
         rest=rest(body),
     )
@@ -83,27 +82,6 @@ def test_received_items_are_compared(arrives: Sequence[Item], found: set[str]) -
     judge = Judge()
     judge.arrived(claim, body | {"input": list(arrives)}, Emitter())
     assert wrong(judge) == found
-
-
-def test_the_rest_of_a_request_is_compared() -> None:
-    """All members except `include` must be unchanged."""
-    body, claim = sent()
-    judge = Judge()
-    judge.arrived(claim, body | {"include": ["reasoning.encrypted_content"]}, Emitter())
-    assert wrong(judge) == set()
-    judge.arrived(claim, body | {"model": "n"}, Emitter())
-    assert wrong(judge) == {"altered"}
-
-
-def test_a_retry_may_have_fewer_items() -> None:
-    """After a refusal the proxy may send fewer items, but never more and never reordered."""
-    body, claim = sent()
-    judge = Judge()
-    judge.arrived(claim, body, Emitter())
-    judge.arrived(claim, body | {"input": [ASK, A2]}, Emitter())
-    assert wrong(judge) == set()
-    judge.arrived(claim, body | {"input": [ASK, A2, O1]}, Emitter())
-    assert wrong(judge) == {"altered"}
 
 
 def told(**more: Any) -> Told:
@@ -150,37 +128,4 @@ def test_responses_are_compared(fault: str, is_whole: bool, told: Told, found: s
     attempt.body += BODY
     attempt.is_whole = is_whole
     judge.told(told)
-    assert wrong(judge) == found
-
-
-@pytest.mark.parametrize(
-    ("items", "has_failed", "found"),
-    [
-        pytest.param(WHOLE, True, set(), id="store-failed"),
-        pytest.param(WHOLE, False, {"refused"}, id="nothing-failed"),
-        pytest.param(DROPPED, True, {"refused"}, id="request-had-no-fault"),
-    ],
-)
-def test_a_refusal_is_excused_if_the_store_lost_the_items(
-    items: Sequence[Item], has_failed: bool, found: set[str]
-) -> None:
-    """A refusal is excused only for items that the client replays and that a failed store lost."""
-    body, claim = sent(items)
-    judge = Judge()
-    attempt = judge.arrived(claim, body, Emitter())
-    attempt.status, attempt.request_id, attempt.is_whole = 400, "req_1", True
-    attempt.body += BODY
-    judge.told(told(status=400, has_failed=has_failed))
-    assert wrong(judge) == found
-
-
-@pytest.mark.parametrize(("has_failed", "found"), [(True, set()), (False, {"other conversation"})])
-def test_a_twin_is_excused_if_the_store_failed(has_failed: bool, found: set[str]) -> None:
-    """If both twins are known, the match is ambiguous, and neither may be injected."""
-    body, claim = sent()
-    judge = Judge()
-    attempt = judge.arrived(claim, body | {"input": [ASK, TWIN, C1, O1, A2]}, Emitter())
-    attempt.status, attempt.request_id, attempt.is_whole = 200, "req_1", True
-    attempt.body += BODY
-    judge.told(told(has_failed=has_failed))
     assert wrong(judge) == found

@@ -126,7 +126,7 @@ class Exchange:
         body.detach()
         return body
 
-    def answer(self, body: Struct, status: int = 200) -> web.Response:
+    def answer(self, body: object, status: int = 200) -> web.Response:
         """Send one JSON object as the response."""
         return self.answer_bytes(msgspec.json.encode(body), status)
 

@@ -7,38 +7,17 @@ Models, embeddings and files: enough to check that a request and its response ar
 import base64
 import hashlib
 import struct
+from typing import Any
 
 from msgspec import Struct
 
-__all__ = [
-    "EmbeddingRequest",
-    "Embeddings",
-    "ModelList",
-    "StoredFile",
-    "embed",
-    "maybe_file",
-    "models",
-]
+__all__ = ["EmbeddingRequest", "embed", "maybe_file", "models"]
+
+Json = dict[str, Any]
 
 _MODELS = ("gpt-5.4", "gpt-5.4-mini", "gpt-4o")
 _DIMENSIONS = 8
 _BYTE_MAX = 255
-
-
-class Model(Struct, frozen=True):
-    """One entry of `GET /v1/models`."""
-
-    id: str
-    object: str = "model"
-    created: int = 1_772_668_800
-    owned_by: str = "openai"
-
-
-class ModelList(Struct, frozen=True):
-    """The body of `GET /v1/models`."""
-
-    data: tuple[Model, ...]
-    object: str = "list"
 
 
 class EmbeddingRequest(Struct):
@@ -49,62 +28,24 @@ class EmbeddingRequest(Struct):
     encoding_format: str = "float"
 
 
-class Embedding(Struct, frozen=True):
-    """One vector: numbers, or their float32 bytes in base64, which SDKs ask for."""
-
-    index: int
-    embedding: list[float] | str
-    object: str = "embedding"
-
-
-class EmbeddingUsage(Struct, frozen=True):
-    """Token counts of an embedding request."""
-
-    prompt_tokens: int
-    total_tokens: int
-
-
-class Embeddings(Struct, frozen=True):
-    """The body of the response to an embedding request."""
-
-    data: tuple[Embedding, ...]
-    model: str
-    usage: EmbeddingUsage
-    object: str = "list"
-
-
-class StoredFile(Struct, frozen=True):
-    """
-    The body of the response to an upload.
-
-    `sha256` is not part of the API: with it a test checks that the content arrived complete.
-    """
-
-    id: str
-    bytes: int
-    filename: str
-    sha256: str
-    created_at: int
-    object: str = "file"
-    purpose: str = "user_data"
-    status: str = "processed"
-
-
-def models() -> ModelList:
+def models() -> Json:
     """List two models that reason and one that does not."""
-    return ModelList(tuple(Model(name) for name in _MODELS))
+    more = {"object": "model", "created": 1_772_668_800, "owned_by": "openai"}
+    return {"object": "list", "data": [{"id": name, **more} for name in _MODELS]}
 
 
-def embed(request: EmbeddingRequest) -> Embeddings:
+def embed(request: EmbeddingRequest) -> Json:
     """Map each text to numbers that depend only on the text."""
     texts = [request.input] if isinstance(request.input, str) else request.input
-    as_base64 = request.encoding_format == "base64"
-    data = tuple(
-        Embedding(index, _base64(vector) if as_base64 else vector)
-        for index, vector in enumerate(map(_vector, texts))
-    )
+    is_base64 = request.encoding_format == "base64"  # their float32 bytes, which SDKs ask for
+    vectors = map(_vector, texts)
+    data = [
+        {"index": n, "object": "embedding", "embedding": _base64(one) if is_base64 else one}
+        for n, one in enumerate(vectors)
+    ]
     tokens = sum(map(len, texts))
-    return Embeddings(data, request.model, EmbeddingUsage(tokens, tokens))
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "data": data, "model": request.model, "usage": usage}
 
 
 def _vector(text: str) -> list[float]:
@@ -116,7 +57,7 @@ def _base64(vector: list[float]) -> str:
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
-def maybe_file(body: bytes, boundary: str, now_s: int) -> StoredFile | None:
+def maybe_file(body: bytes, boundary: str, now_s: int) -> Json | None:
     """
     Find the part named `file` in a multipart/form-data body.
 
@@ -126,7 +67,8 @@ def maybe_file(body: bytes, boundary: str, now_s: int) -> StoredFile | None:
         now_s: Unix time, seconds.
 
     Returns:
-        Size and digest of its unchanged content; None if there is no such part.
+        The stored file; None if there is no such part. Its `sha256` is not part of the API: with it
+        a test checks that the content arrived complete.
     """
     for part in body.split(b"--" + boundary.encode()):
         head, found, content = part.partition(b"\r\n\r\n")
@@ -135,11 +77,14 @@ def maybe_file(body: bytes, boundary: str, now_s: int) -> StoredFile | None:
         content = content.removesuffix(b"\r\n")
         digest = hashlib.sha256(content).hexdigest()
         name = head.partition(b'filename="')[2].partition(b'"')[0]
-        return StoredFile(
-            id=f"file-{digest[:24]}",
-            bytes=len(content),
-            filename=name.decode(errors="replace"),
-            sha256=digest,
-            created_at=now_s,
-        )
+        return {
+            "id": f"file-{digest[:24]}",
+            "bytes": len(content),
+            "filename": name.decode(errors="replace"),
+            "sha256": digest,
+            "created_at": now_s,
+            "object": "file",
+            "purpose": "user_data",
+            "status": "processed",
+        }
     return None

@@ -7,20 +7,18 @@ Loopback only, one port, everything in memory. `StandIn.received` holds the requ
 
 import secrets
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Container, Iterable
-from types import TracebackType
-from typing import Self
 
 import msgspec
 from aiohttp import hdrs, web
-from msgspec import Struct
+from typing_extensions import override
 
 from tests.standin import neighbours, refusals
 from tests.standin.answering import Behaviour, End, Issue, View, estimate_tokens, respond
 from tests.standin.chat.server import ChatStandIn
+from tests.standin.common.loopback import Loopback
 from tests.standin.events import frame, tell, tell_refusal
-from tests.standin.exchange import BODY_BYTES_MAX, Exchange, Received, RefusedError
+from tests.standin.exchange import Exchange, Received, RefusedError
 from tests.standin.ledger import Ledger
 from tests.standin.mint import LINEAGE_DIGITS, Ids, Mint
 from tests.standin.quirks import PLAIN, Quirks
@@ -33,29 +31,13 @@ from tests.standin.variants import Variant
 
 __all__ = ["Received", "StandIn"]
 
-HOST = "127.0.0.1"
 RECEIVED_KEPT = 1_000
-
-
-class DeletedResponse(Struct, frozen=True):
-    """The body of the response to a deletion."""
-
-    id: str
-    object: str = "response"
-    deleted: bool = True
-
-
-class InputTokens(Struct, frozen=True):
-    """The body of the response to `POST /v1/responses/input_tokens`."""
-
-    input_tokens: int
-    object: str = "response.input_tokens"
 
 
 _Handler = Callable[[Exchange, str], Awaitable[web.StreamResponse]]
 
 
-class StandIn:
+class StandIn(Loopback[Refusal]):
     """
     A strict stand-in for the API, serving while its context is open.
 
@@ -64,16 +46,13 @@ class StandIn:
         chunk_bytes, delay_s, quirks: See Behaviour. They are kept as `behaviour`, which may be
         changed between requests.
         chat: Serves `/v1/chat/completions`, so that one upstream has both dialects.
-        port: TCP port; 0 takes a free one.
+        port: See Loopback.
         seed: Makes ids and blobs repeatable. Two stand-ins of one seed accept each other's blobs.
         clock: Returns unix time in seconds.
 
     Attributes:
         received: The last 1,000 requests, oldest first, including those on a WebSocket.
         ledger: The turns emitted.
-
-    Raises:
-        OSError: On entering, if the port is in use.
     """
 
     def __init__(
@@ -94,6 +73,7 @@ class StandIn:
         seed: bytes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__("/v1", port)
         seed = seed or secrets.token_bytes(16)
         self.behaviour = Behaviour(
             variant=variant,
@@ -113,47 +93,11 @@ class StandIn:
         self._mint = Mint(seed)
         self._clock = clock
         self._chat = chat
-        self._port = port
-        self._refusals: deque[Refusal] = deque()
-        self._runner: web.AppRunner | None = None
 
-    @property
-    def base_url(self) -> str:
-        """The base URL for a client, with `/v1`."""
-        return f"http://{HOST}:{self._port}/v1"
-
-    def refuse_next(self, refusal: Refusal) -> None:
-        """Answer the next request with this refusal, whatever it is; several calls queue up."""
-        self._refusals.append(refusal)
-
-    async def __aenter__(self) -> Self:
-        # Bodies keep their content encoding: `received` must show the bytes that the proxy sent.
-        self._runner = web.AppRunner(
-            self._application(),
-            access_log=None,
-            auto_decompress=False,
-            handler_cancellation=True,
-            shutdown_timeout=1.0,
-        )
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, HOST, self._port)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-
-    def _application(self) -> web.Application:
-        application = web.Application(client_max_size=BODY_BYTES_MAX)
+    @override
+    def add_routes(self, router: web.UrlDispatcher) -> None:
         if self._chat is not None:
-            application.router.add_post("/v1/chat/completions", self._chat.serve)
+            router.add_post("/v1/chat/completions", self._chat.serve)
         for method, path, handler in (
             (hdrs.METH_GET, "/v1/responses", self._connect),
             (hdrs.METH_POST, "/v1/responses", self._create),
@@ -166,8 +110,7 @@ class StandIn:
             (hdrs.METH_ANY, "/v1/responses", self._wrong_method),
             (hdrs.METH_ANY, "/{elsewhere:.*}", self._unknown_route),
         ):
-            application.router.add_route(method, path, self._served(handler))
-        return application
+            router.add_route(method, path, self._served(handler))
 
     def _served(self, handler: _Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Wrap a handler: record the request, send a queued refusal or identify the caller."""
@@ -262,7 +205,9 @@ class StandIn:
         verdict = self._judge(body, caller)
         if verdict.refusal is not None:
             raise RefusedError(verdict.refusal)
-        return exchange.answer(InputTokens(estimate_tokens(body)))
+        return exchange.answer(
+            {"object": "response.input_tokens", "input_tokens": estimate_tokens(body)}
+        )
 
     async def _retrieve(self, exchange: Exchange, caller: str) -> web.StreamResponse:
         asked = {
@@ -286,7 +231,7 @@ class StandIn:
         response_id = exchange.request.match_info["id"]
         if not self.ledger.delete(response_id, caller):
             raise RefusedError(refusals.unknown_response(response_id))
-        return exchange.answer(DeletedResponse(response_id))
+        return exchange.answer({"object": "response", "id": response_id, "deleted": True})
 
     def _judge(self, body: Body, caller: str, cached: Container[str] = ()) -> Verdict:
         behaviour = self.behaviour

@@ -1,15 +1,29 @@
-"""Rules: every refusal has its request, and every accepted form is accepted."""
+"""Rules of Responses: each bad request is refused, in the words of the API."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.standin.rules import family, reasons
+from tests.standin.variants import Variant
 from tests.standin.world import ASK, Item, World, answers, as_input, without
 
 FC = "fc_0123456789abcdef"
+
+
+def lost(item: Mapping[str, str], thought: Mapping[str, str]) -> str:
+    """Return the error text for an item without its reasoning."""
+    return (
+        f"Item '{item['id']}' of type '{item['type']}' was provided without its required"
+        f" 'reasoning' item: '{thought['id']}'."
+    )
+
+
+def alone(thought: Mapping[str, str]) -> str:
+    """Return the error text for reasoning without its follower."""
+    return (
+        f"Item '{thought['id']}' of type 'reasoning' was provided without its required following"
+        " item."
+    )
 
 
 # (one item of the input, the error for it)
@@ -146,27 +160,6 @@ def test_a_bad_item_is_refused_in_the_words_of_the_api(item: Item, said: str) ->
     assert World().message([ASK, item]) == said
 
 
-def test_an_unknown_type_is_refused() -> None:
-    """An item with a type outside the union is refused."""
-    said = World().message([{"type": "context_compaction", "id": "x"}])
-
-    assert said.startswith("Invalid value: 'context_compaction'. Supported values are: 'message',")
-
-
-def test_a_foreign_id_with_the_right_prefix_is_a_plain_item() -> None:
-    """Ids that were never emitted here are not looked up; the items are judged as sent."""
-    call = {"type": "function_call", "id": FC, "call_id": "c", "name": "f", "arguments": "{}"}
-    message = {
-        "type": "message",
-        "id": "msg_1",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": "hi", "annotations": []}],
-    }
-
-    assert World().message([ASK, message, call, *answers([call])]) == ""
-
-
 def test_an_id_that_occurs_twice_is_a_duplicate() -> None:
     """Every id may occur only once, references included."""
     world = World()
@@ -219,15 +212,6 @@ def test_an_id_alone_is_looked_up(
         )
 
 
-def test_an_output_without_call_id_answers_by_name() -> None:
-    """An output with a null `call_id` belongs to the call of its name."""
-    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
-    output = {"type": "function_call_output", "call_id": None, "output": ""}
-
-    assert World().message([ASK, call, output | {"name": "f"}]) == ""
-    assert World().message([ASK, call, output | {"name": "g"}]) != ""
-
-
 @pytest.mark.parametrize(
     "model",
     ["gpt-4o", "gpt-4.1-mini", "gpt-3.5-turbo", "gpt-5-chat-latest", "gpt-5.2-chat"],
@@ -251,104 +235,86 @@ def test_models_without_reasoning_refuse_reasoning(model: str) -> None:
     )
     assert refers == sent
     assert world.message([ASK, call, *answers([call])], model=model) == ""
-    assert not reasons(model)
 
 
-@pytest.mark.parametrize("model", ["o1", "o3", "o4-mini", "gpt-5", "gpt-5.4-codex", "gpt-6-luna"])
-def test_every_other_model_reasons(model: str) -> None:
-    """The list of exceptions is short and closed; new models reason."""
-    assert reasons(model)
-    assert World().message([ASK], model=model, include=["reasoning.encrypted_content"]) == ""
-
-
-def test_an_unknown_include_is_refused() -> None:
-    """A value outside the closed list of `include` is refused."""
-    said = World().message([ASK], include=["reasoning"])
-
-    assert said.startswith("Invalid value: 'reasoning'. Supported values are:")
-
-
-def test_a_dated_model_is_of_the_family_without_its_date() -> None:
-    """A model and the dated name in its responses belong to one family."""
-    assert family("gpt-5.4-2026-03-05") == family("gpt-5.4") == "gpt-5.4"
-    assert family("gpt-5.4-mini") != family("gpt-5.4")
-
-
-def test_a_response_is_continued_with_new_items() -> None:
-    """The server adds the earlier items itself; only outputs for their calls are needed."""
-    world = World()
-    turn, (thought, call) = world.emit()
-    previous = turn.answer.id
-
-    assert world.message(answers([call]), previous_response_id=previous) == ""
-    assert world.message([ASK], previous_response_id=previous) == (
-        f"No tool output found for function call {call['call_id']}."
-    )
-    assert world.message([thought, call, *answers([call])], previous_response_id=previous) == (
-        f"Duplicate item found with id {thought['id']}. Remove duplicate items from your input"
-        " and try again."
-    )
-
-
-@pytest.mark.parametrize(("store", "caller"), [(False, "a"), (True, "b")])
-def test_an_unknown_response_is_not_continued(*, store: bool, caller: str) -> None:
-    """Only a response that was stored for this caller can be continued."""
-    world = World()
-    turn, (_, call) = world.emit(store=store)
-
-    refusal = world.refusal(answers([call]), caller, previous_response_id=turn.answer.id)
-
-    assert refusal is not None
-    assert refusal.message == f"Previous response with id '{turn.answer.id}' not found."
-    assert (refusal.param, refusal.code) == ("previous_response_id", "previous_response_not_found")
-
-
-def test_a_conversation_holds_its_items() -> None:
-    """The server adds the items of a conversation; `previous_response_id` is refused with it."""
-    world = World()
-    turn, (_, call) = world.emit(conversation={"id": "conv_1"})
-
-    assert world.message(answers([call]), conversation="conv_1") == ""
-    assert world.message(
-        answers([call]), conversation="conv_1", previous_response_id=turn.answer.id
-    ).startswith("Mutually exclusive parameters")
-
-
-def test_a_bare_string_is_a_user_message() -> None:
-    """A string as `input` is one user message."""
-    body = World().body([ASK])
-    body.input = "hello"
-
-    assert [item.role for item in body.items] == ["user"]
-
-
-_WORLD = World()
-_ITEMS = [
-    ASK,
-    *as_input(_WORLD.emit("parallel")[1]),
-    *as_input(_WORLD.emit("call_zero", store=False)[1]),
-    *_WORLD.emit("interleaved")[1],
-    {"role": "assistant", "content": "hi"},
-    {"type": "item_reference", "id": "rs_unknown"},
+# (the item of "R ws R ws R A" that is left out, the error for it)
+HOLES: list[tuple[int, Callable[[list[Item]], str]]] = [
+    (0, lambda out: lost(out[1], out[0])),
+    (1, lambda out: alone(out[0])),
+    (2, lambda out: lost(out[3], out[2])),
+    (3, lambda out: alone(out[2])),
+    (4, lambda out: lost(out[5], out[4])),
+    (5, lambda out: alone(out[4])),
 ]
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(_ITEMS), st.sets(st.sampled_from(["id", "call_id", "type"]))),
-        max_size=9,
-    ),
-    st.sampled_from(["gpt-5.4", "gpt-4o"]),
-    st.booleans(),
-)
-def test_any_history_gets_an_answer(
-    drawn: list[tuple[Item, set[str]]],
-    model: str,
-    store: bool,
+@pytest.mark.parametrize(("hole", "said"), HOLES)
+def test_each_reasoning_belongs_to_the_item_right_after_it(
+    hole: int, said: Callable[[list[Item]], str]
 ) -> None:
-    """Any history is accepted or refused; strict refuses everything that normal refuses."""
-    items = [without(item, *names) for item, names in drawn]
-    normal = _WORLD.refusal(items, model=model, store=store)
-    strict = _WORLD.refusal(items, continuity="strict", model=model, store=store)
+    """If reasoning is interleaved with hosted tools, every incomplete pair is refused."""
+    world = World()
+    _, output = world.emit("interleaved")
 
-    assert normal is None or normal == strict
+    assert world.message([ASK, *output]) == ""
+    assert world.message([ASK, *output[:hole], *output[hole + 1 :]]) == said(output)
+
+
+# (variant, `store`, whether ciphertext is sent, whether the mixed form is accepted)
+MIXED: list[tuple[Variant, bool, bool, bool]] = [
+    ("one_call", False, True, True),
+    ("custom", False, True, True),
+    ("message", False, True, True),
+    ("one_call", True, True, False),
+    ("message", True, True, False),
+    ("one_call", True, False, False),
+]
+
+
+@pytest.mark.parametrize(("variant", "store", "ciphertext", "accepted"), MIXED)
+def test_the_mixed_form_is_for_store_false(
+    *, variant: Variant, store: bool, ciphertext: bool, accepted: bool
+) -> None:
+    """`rs_` id and blob before the same item without id are accepted only if `store` is false."""
+    world = World()
+    _, (thought, item) = world.emit(variant)
+    sent = thought if ciphertext else without(thought, "encrypted_content")
+
+    said = world.message([ASK, sent, without(item, "id"), *answers([item])], store=store)
+
+    assert said == ("" if accepted else alone(thought))
+
+
+# (the blob that is sent in place of the emitted one)
+DAMAGES: list[Callable[[str], str]] = [
+    lambda blob: blob[:50] + ("A" if blob[50] != "A" else "B") + blob[51:],
+    lambda blob: blob[:-8],
+    lambda _: "gAAA",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_error_of_a_damaged_blob_shows_its_ends(damage: Callable[[str], str]) -> None:
+    """A changed character, a truncated blob and a foreign text all cannot be decrypted."""
+    world = World()
+    _, (thought, call) = world.emit()
+    damaged = damage(thought["encrypted_content"])
+    sent = thought | {"encrypted_content": damaged}
+
+    assert world.message([ASK, sent, call, *answers([call])]) == (
+        f"The encrypted content {damaged[:4]}...{damaged[-4:]} could not be verified."
+        " Reason: Encrypted content could not be decrypted or parsed."
+    )
+
+
+def test_blobs_of_another_model_are_refused() -> None:
+    """A blob is bound to the family of the model; the date of a model does not matter."""
+    world = World()
+    _, (thought, call) = world.emit()
+    items = [ASK, thought, *as_input([call])]
+    blob = thought["encrypted_content"]
+
+    assert world.message(items, model="gpt-5.4-2026-03-05") == ""
+    assert world.message(items, model="gpt-6") == (
+        f"The encrypted content {blob[:4]}...{blob[-4:]} could not be verified."
+    )

@@ -179,7 +179,6 @@ def _closing(number: int, deltas: int) -> list[bytes]:
 
 CHAT = Dialect(
     name="chat",
-    prefix="chat-",
     path="/v1/chat/completions",
     items="messages",
     items_a_turn=2,

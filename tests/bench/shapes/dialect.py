@@ -4,7 +4,7 @@ Dialect of the bench: the builders of one API's requests, responses and events, 
 All builders are functions of their arguments, so that each contender receives the same bytes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,6 @@ class Dialect:
 
     Attributes:
         name: Its name, the first word of a task for the upstream.
-        prefix: Start of the names of its rows.
         path: Path of its requests.
         items: Name of an element of a history.
         items_a_turn: Number of elements that a turn adds to a history without reasoning.
@@ -46,7 +45,6 @@ class Dialect:
     """
 
     name: str
-    prefix: str
     path: str
     items: str
     items_a_turn: int
@@ -97,7 +95,7 @@ class Dialect:
 
 class History:
     """
-    A conversation of a client that drops all reasoning and keeps all else.
+    A conversation of a client that drops all reasoning, and keeps all else or drops some members.
 
     Attributes:
         dialect: The API.
@@ -106,8 +104,24 @@ class History:
         items: Number of elements of the history after all turns.
     """
 
-    def __init__(self, dialect: Dialect, seed: int, turns: int, item_chars: int) -> None:
-        """Build all items; the output of a call has `item_chars` characters per item of a turn."""
+    def __init__(
+        self,
+        dialect: Dialect,
+        seed: int,
+        turns: int,
+        item_chars: int,
+        drops: Collection[str] = (),
+    ) -> None:
+        """
+        Build all items.
+
+        Args:
+            dialect: See above.
+            seed: See above.
+            turns: See above.
+            item_chars: Characters of a call's output, for each item of a turn.
+            drops: Members of emitted items that the client leaves out, such as `id`.
+        """
         self.dialect = dialect
         self.seed = seed
         self.turns = turns
@@ -119,7 +133,11 @@ class History:
             text = lines_of(item_chars * dialect.items_a_turn, seed, number)
             output = dialect.output(emitted, text)
             self._whole += [*emitted, output]
-            kept = [item for item in map(dialect.dropped, emitted) if item is not None]
+            kept = [
+                {name: item[name] for name in item if name not in drops}
+                for item in map(dialect.dropped, emitted)
+                if item is not None
+            ]
             self._written.append(b",".join(map(compact, [*kept, output])))
         self._around = dialect.body([]).split(b"[]", 1)
 

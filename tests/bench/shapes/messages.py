@@ -189,7 +189,6 @@ def _closing(number: int, deltas: int) -> list[bytes]:
 
 MESSAGES = Dialect(
     name="messages",
-    prefix="messages-",
     path="/v1/messages",
     items="blocks",
     items_a_turn=3,

@@ -160,8 +160,8 @@ def _dropped(item: Item) -> Item | None:
 
 
 def _seen(item: Item) -> list[str | None]:
-    kind, item_id = item["type"], item.get("id")
-    return [f"{kind} {item_id}", item_id if kind == "reasoning" else None]
+    # Not by its id, which a client may drop.
+    return [f"{item['type']} {item.get('call_id')}", item.get("encrypted_content")]
 
 
 # A stream.
@@ -222,7 +222,6 @@ def _closing(number: int, deltas: int) -> list[bytes]:
 
 RESPONSES = Dialect(
     name="responses",
-    prefix="",
     path="/v1/responses",
     items="items",
     items_a_turn=3,

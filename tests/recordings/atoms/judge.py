@@ -48,6 +48,7 @@ class Verdict:
         wrong: The faults; any makes the exchange WRONG.
         notes: How the injected reasoning differs from what the client once sent.
         injected: Index of a message -> all that was injected into it.
+        is_held: See Take.
     """
 
     wanted: int
@@ -56,6 +57,7 @@ class Verdict:
     wrong: list[str] = field(default_factory=list)
     notes: set[Note] = field(default_factory=set)
     injected: dict[int, tuple[Atom, ...]] = field(default_factory=dict)
+    is_held: bool = False
 
     @property
     def result(self) -> Result:
@@ -68,10 +70,15 @@ class Verdict:
             return Result.INJECTED
         return Result.PARTLY if self.injected else Result.UNTOUCHED
 
+    @property
+    def is_lacking(self) -> bool:
+        """Whether reasoning was to be injected, and was not; or nothing could be stripped."""
+        return self.result in (Result.UNTOUCHED, Result.PARTLY) or self.is_held
+
 
 def judge(adapter: Adapter, take: Take, got: bytes) -> Verdict:
     """Judge the received body of one exchange."""
-    verdict = Verdict(len(take.lacks))
+    verdict = Verdict(len(take.lacks), is_held=take.is_held)
     try:
         _compare(adapter, take, got.decode(), verdict)
     except (ValueError, LookupError, AttributeError) as error:

@@ -148,7 +148,7 @@ def _rows(
         *(f"{how}: WRONG {fault}" for one in played for fault in one.faults),
         *(f"{how}: UNSTEADY {one}" for one in unsteady),
         *(
-            f"{how}: {one.name}: {', '.join(one.verdict.missing)} [{one.delivery.mark}]"
+            f"{how}: {one.name}: {', '.join(one.verdict.missing)} [{one.mark}]"
             for one in played
             if one.is_lacking and one.name not in known
         ),

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.recordings import runner
 from tests.recordings.atoms.client import Variant
 from tests.recordings.atoms.judge import Result
 from tests.recordings.atoms.runs import Played, alone, changing, mix, one_tenant, own
@@ -20,7 +21,7 @@ slow = pytest.mark.skipif(not IS_FULL, reason="REPLAY_TEST_ALL=1 plays every com
 
 def faults(played: list[Played]) -> list[str]:
     """Return all faults of the played exchanges, and of the conversations as a whole."""
-    return [fault for one in played for fault in one.faults] + changing(played)
+    return runner.faults(played) + changing(played)
 
 
 def check(name: str, run: str, played: list[Played]) -> None:
@@ -132,7 +133,7 @@ async def test_requests_with_replayed_reasoning_are_only_completed(name: str) ->
     assert {
         one.name.partition("-")[0]
         for one in played
-        if not one.take.lacks and one.delivery.arrived != (one.take.exchange.request,)
+        if not one.take.lacks and one.arrived != (one.take.exchange.request,)
     } == COMPLETED.get(name, set())
 
 
@@ -151,4 +152,4 @@ async def test_other_clients_pass(name: str, kind: str) -> None:
     else:
         assert played
         assert faults(played) == []
-        assert all(one.delivery.arrived[0] == one.take.exchange.request for one in played)
+        assert all(one.arrived[0] == one.take.exchange.request for one in played)

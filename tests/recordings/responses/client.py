@@ -92,6 +92,12 @@ class Take:
         """Number of reasoning items to inject."""
         return sum(isinstance(one, Thought) for one in self.want or ())
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether all of these were recorded with a blob, so that they can be injected."""
+        wanted = [one for one in self.want or () if isinstance(one, Thought)]
+        return all(self.recording.emitted[key].blobs for one in wanted for key in one.keys)
+
 
 def take(recording: Recording, exchange: Exchange, variant: Variant) -> Take:
     """

@@ -97,6 +97,11 @@ class Verdict:
             return Result.RESTORED
         return Result.PARTLY if self.restored else Result.UNTOUCHED
 
+    @property
+    def is_lacking(self) -> bool:
+        """Whether reasoning was to be injected, and was not."""
+        return self.result in (Result.UNTOUCHED, Result.PARTLY)
+
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:

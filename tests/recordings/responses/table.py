@@ -66,7 +66,9 @@ def _row(how: str, variant: Variant, played: list[Played], known: Mapping[str, s
     wrong = [fault for one in played for fault in one.faults]
     lacking = [one for one in played if one.is_lacking]
     # The recorded client did not ask for encrypted reasoning, so upstream sent none.
-    unsealed = [one for one in lacking if one.take.recording.kind == "dropped" and not one.sealed]
+    unsealed = [
+        one for one in lacking if one.take.recording.kind == "dropped" and not one.take.is_sealed
+    ]
     open_ = [one for one in lacking if one.name not in known and one not in unsealed]
     line = (
         len(played),
@@ -80,5 +82,5 @@ def _row(how: str, variant: Variant, played: list[Played], known: Mapping[str, s
     print(ROW.format(how, variant, *line), flush=True)  # noqa: T201
     place = f"{how}, {variant}"
     return [f"{place}: WRONG {fault}" for fault in wrong] + [
-        f"{place}: {one.name}: {one.verdict.result} [{one.delivery.mark}]" for one in open_
+        f"{place}: {one.name}: {one.verdict.result} [{one.mark}]" for one in open_
     ]

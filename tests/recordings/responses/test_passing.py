@@ -7,12 +7,12 @@ import pytest
 
 from tests.e2e.proxies import proxied
 from tests.recordings import wire
-from tests.recordings.delivery import client
 from tests.recordings.responses import tape
 from tests.recordings.responses.client import Variant, is_stateful, take
-from tests.recordings.responses.judge import Result, has_easy_form
-from tests.recordings.responses.runs import alone, play
+from tests.recordings.responses.judge import Result, has_easy_form, judge
+from tests.recordings.responses.runs import alone
 from tests.recordings.responses.tape import load
+from tests.recordings.runner import client, faults, play
 from tests.recordings.upstream import Answer, upstream
 
 pytestmark = pytest.mark.usefixtures("recordings")
@@ -25,7 +25,7 @@ async def test_plain_conversations_pass(seed: int | None) -> None:
     """If no model reasoned, only `include` may differ from the client's request."""
     played = await alone(load("plain"), Variant.AS_RECORDED, seed)
 
-    assert [fault for one in played for fault in one.faults] == []
+    assert faults(played) == []
     assert {one.verdict.result for one in played} == {Result.NOTHING_TO_DO}
     assert sum(one.verdict.ids_changed for one in played) == 0
 
@@ -35,7 +35,7 @@ async def test_requests_with_replayed_reasoning_are_not_changed(seed: int | None
     """Reasoning that the client replays is not injected again: only `include` may differ."""
     played = await alone(load("oracle"), Variant.AS_RECORDED, seed)
 
-    assert [fault for one in played for fault in one.faults] == []
+    assert faults(played) == []
     assert {one.verdict.result for one in played} == {Result.NOTHING_TO_DO}
     assert sum(one.verdict.ids_changed for one in played) == 0
 
@@ -45,7 +45,7 @@ async def test_stateful_requests_are_not_changed() -> None:
     played = await alone(load("stateful"), Variant.AS_RECORDED)
     stateful = [one for one in played if is_stateful(json.loads(one.take.body))]
 
-    assert [fault for one in played for fault in one.faults] == []
+    assert faults(played) == []
     assert all(one.arrived == (one.take.body,) for one in stateful)
     assert stateful
 
@@ -58,9 +58,9 @@ async def test_captured_reasoning_is_injected_for_real_dropping_clients() -> Non
     useless to an upstream that does not store items.
     """
     played = await alone(load("dropped"), Variant.AS_RECORDED)
-    sealed = {one.name for one in played if one.verdict.wanted and one.sealed}
+    sealed = {one.name for one in played if one.verdict.wanted and one.take.is_sealed}
 
-    assert [fault for one in played for fault in one.faults] == []
+    assert faults(played) == []
     assert {one.name for one in played if one.verdict.result is Result.RESTORED} == sealed
     assert sealed
 
@@ -71,7 +71,7 @@ async def test_all_reasoning_is_injected_if_upstream_sends_blobs() -> None:
     played = await alone(sealed, Variant.AS_RECORDED)
     asked = [one for one in played if b"reasoning.encrypted_content" in one.arrived[0]]
 
-    assert [fault for one in played for fault in one.faults] == []
+    assert faults(played) == []
     assert [one.name for one in played if one.is_lacking] == []
     # In the other requests upstream stores the items, and their ids are enough if they have one.
     assert asked == [
@@ -87,7 +87,7 @@ async def test_responses_pass_byte_for_byte(kind: str, seed: int | None) -> None
     """Status, content type and every byte of a stream or an error are upstream's."""
     played = await alone(load(kind), Variant.AS_RECORDED, seed)
 
-    assert [fault for one in played for fault in one.faults] == []
+    assert faults(played) == []
     assert played
 
 
@@ -103,12 +103,11 @@ async def test_quoted_errors_pass_byte_for_byte() -> None:
         answer = Answer(error["status"], "application/json", "", json.dumps(body).encode())
         refused = replace(second, status=answer.status, encoding="", answer=answer.body)
         async with upstream() as fake, proxied(fake) as url, client() as session:
-            fake.knows([recording])
-            fake.answers[second.name] = answer
+            fake.knows([first, refused])
             for exchange in (first, refused):
-                what = take(recording, exchange, Variant.IDS_KEPT), Variant.IDS_KEPT
-                played = await play(session, fake, url, f"sk-{n}", what)
+                sent = take(recording, exchange, Variant.IDS_KEPT)
+                played = await play(session, fake, (url, f"sk-{n}"), sent, judge)
 
-        got = played.delivery.answer
+        got = played.answer
         assert (got.status, got.body) == (answer.status, answer.body)
         assert len(played.arrived) <= 2

@@ -11,6 +11,7 @@ from tests.recordings.responses.client import Variant
 from tests.recordings.responses.judge import RULES, TOGETHER, Result
 from tests.recordings.responses.runs import own
 from tests.recordings.responses.tape import Recording
+from tests.recordings.runner import faults
 
 pytestmark = pytest.mark.usefixtures("recordings")
 
@@ -29,7 +30,7 @@ async def test_all_reasoning_is_injected_under_the_vendors_profile(variant: Vari
     """All dropped reasoning is injected, with ids as the vendor's rule demands."""
     played = await own(tape.load("oracle"), variant)
 
-    assert [fault for one in played for fault in one.faults] == []
+    assert faults(played) == []
     assert [one.name for one in played if one.is_lacking] == []
     assert Result.RESTORED in {one.verdict.result for one in played}
 
@@ -54,8 +55,8 @@ async def test_complete_requests_pass_under_the_vendors_profile(kind: str) -> No
     """A profile changes neither a complete request nor any byte of a response."""
     played = await own(tape.load(kind), Variant.AS_RECORDED)
 
-    assert [fault for one in played for fault in one.faults] == []
-    assert {one.name for one in played if one.is_lacking and one.sealed} == set()
+    assert faults(played) == []
+    assert {one.name for one in played if one.is_lacking and one.take.is_sealed} == set()
     assert played
 
 
@@ -64,7 +65,7 @@ async def test_all_reasoning_is_injected_if_upstream_sends_blobs() -> None:
     sealed = [tape.sealed(recording) for recording in tape.load("dropped")]
     played = await own(sealed, Variant.AS_RECORDED)
 
-    assert [fault for one in played for fault in one.faults] == []
+    assert faults(played) == []
     assert [one.name for one in played if one.is_lacking] == []
 
 

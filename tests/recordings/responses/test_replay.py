@@ -11,6 +11,7 @@ from tests.recordings.responses.judge import Result
 from tests.recordings.responses.runs import Played, alone, mix, one_tenant
 from tests.recordings.responses.tape import Key, load
 from tests.recordings.responses.twins import twins
+from tests.recordings.runner import faults
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.usefixtures("recordings")
@@ -18,11 +19,6 @@ pytestmark = pytest.mark.usefixtures("recordings")
 DROPPING: list[Variant] = [variant for variant in Variant if variant is not Variant.AS_RECORDED]
 # One tenant's mixed conversations take a quarter of a minute: `make test` plays the two extremes.
 MIXED = DROPPING if os.environ.get("REPLAY_TEST_ALL") == "1" else DROPPING[:2]
-
-
-def faults(played: list[Played]) -> list[str]:
-    """Return all faults of the played exchanges."""
-    return [fault for one in played for fault in one.faults]
 
 
 def lacking(played: list[Played]) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 import msgspec
 from aiohttp import web
+from typing_extensions import override
 
 from tests.standin.chat.answers import answer, cut_short, due, head_of, message, written
 from tests.standin.chat.behaviour import Behaviour, Options
@@ -58,10 +59,11 @@ class ChatStandIn(JudgingServer):
         profile = self.family.profile or self.family.name
         super().__init__(self.family.path, profile=profile, port=port, seed=seed, clock=clock)
 
+    @override
     def unreadable(self, detail: str) -> ApiRefusal:
-        """Return the refusal of a body that is not a request."""
         return unreadable(detail)
 
+    @override
     def rule(
         self,
         exchange: Exchange,
@@ -69,10 +71,10 @@ class ChatStandIn(JudgingServer):
         caller: str,
         findings: list[Finding],
     ) -> Ruling:
-        """Decide what becomes of a request."""
         rounds = self.behaviour.all_rounds
         return Ruling(refusal(self.family, body, findings, all_rounds=rounds))
 
+    @override
     async def answer(
         self,
         exchange: Exchange,
@@ -80,7 +82,6 @@ class ChatStandIn(JudgingServer):
         caller: str,
         ruling: Ruling,
     ) -> web.StreamResponse:
-        """Answer a request that is accepted, and record what is emitted."""
         behaviour, family = self.behaviour, self.family
         if behaviour.halves:  # half of a character can only be written as an escape
             family = msgspec.structs.replace(family, spelling="ascii")
@@ -124,10 +125,10 @@ class ChatStandIn(JudgingServer):
             cut=is_cut,
         )
 
+    @override
     def refuse(
         self, exchange: Exchange, refused: ApiRefusal, *, streams: bool = False
     ) -> web.StreamResponse:
-        """Send a refusal; one with status 200 is an event if the request asked for a stream."""
         raw = written(self.family, refused.body)
         if refused.status == web.HTTPOk.status_code and streams:
             response = web.Response(

@@ -7,7 +7,6 @@ import pytest
 from tests.standin.chat.answers import due
 from tests.standin.chat.families import FAMILIES
 from tests.standin.chat.messages import CHAT, places
-from tests.standin.common import ledger as ledger_module
 from tests.standin.common.judging import judge
 from tests.standin.common.ledger import Ledger
 
@@ -98,15 +97,6 @@ def test_another_model_is_reported(ledger: Ledger) -> None:
     assert states(ledger, ASK, FIRST, model="kimi-k3") == ["other_model"]
 
 
-def test_two_attempts_at_one_place_are_both_right(ledger: Ledger) -> None:
-    """A client may continue from either of two answers to the same history."""
-    other = call("Oslo", reasoning_content="Think otherwise.")
-    emit(ledger, [ASK], other)
-    assert states(ledger, ASK, FIRST) == ["equal"]
-    assert states(ledger, ASK, other) == ["equal"]
-    assert states(ledger, ASK, BARE) == ["missing"]
-
-
 def test_signatures_follow_their_call(ledger: Ledger) -> None:
     """A client that splits parallel calls moves the signature with its call, and nowhere else."""
     signed = {"extra_content": {"google": {"thought_signature": "UyE="}}}
@@ -121,18 +111,3 @@ def test_signatures_follow_their_call(ledger: Ledger) -> None:
     assert states(ledger, AGAIN, sent(oslo, rome | signed)) == ["equal"]
     assert states(ledger, AGAIN, sent(rome | signed)) == ["equal"]
     assert states(ledger, AGAIN, sent(rome, oslo | signed)) == ["wrong", "missing"]
-
-
-def test_the_oldest_emissions_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ledger is bounded, and what it dropped is unknown to it."""
-    monkeypatch.setattr(ledger_module, "EMISSIONS_KEPT", 2)
-    ledger = Ledger()
-    for city in ("Oslo", "Rome", "Bonn"):
-        emit(ledger, [ASK], call(city, reasoning_content=f"Think of {city}."))
-
-    assert len(ledger) == 2
-    assert not ledger.has_emitted("Think of Oslo.")
-    assert states(ledger, ASK, call("Oslo", reasoning_content="Think of Oslo.")) == ["foreign"]
-    assert states(ledger, ASK, call("Bonn", reasoning_content="Think of Bonn.")) == ["equal"]
-    assert [ledger.attempt("p") for _ in range(3)] == [0, 1, 2]
-    assert [ledger.attempt(place) for place in ("q", "r", "p")] == [0, 0, 0]

@@ -8,22 +8,21 @@ answered, is left to the API.
 import json
 import secrets
 import time
-from abc import ABC, abstractmethod
-from collections import deque
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from aiohttp import web
 from msgspec import Struct
+from typing_extensions import override
 
 from tests.standin.common.judging import Finding, Reading, State, judge
 from tests.standin.common.ledger import Ledger
-from tests.standin.exchange import BODY_BYTES_MAX, Exchange, Received, RefusedError
+from tests.standin.common.loopback import Loopback
+from tests.standin.exchange import Exchange, Received, RefusedError
 
 __all__ = ["BYTES_PER_TOKEN", "ApiRefusal", "Judged", "JudgingServer", "Ruling"]
 
-HOST = "127.0.0.1"
 JUDGED_KEPT = 2_000
 BYTES_PER_TOKEN = 4
 
@@ -79,13 +78,13 @@ class Judged(Struct, frozen=True, kw_only=True):
         return sum(one.state == state for one in self.findings)
 
 
-class JudgingServer(ABC):
+class JudgingServer(Loopback[ApiRefusal]):
     """
     A strict API, serving while its context is open.
 
     Args:
         path: The path of its base URL.
-        port: TCP port; 0 takes a free one.
+        port: See Loopback.
         seed: Makes thoughts, signatures and ids repeatable.
         clock: Returns unix time in seconds.
 
@@ -93,9 +92,6 @@ class JudgingServer(ABC):
         profile: The profile of the proxy that fits; by its host, the stand-in would be unknown.
         judged: The last 2,000 requests, oldest first.
         ledger: What was emitted.
-
-    Raises:
-        OSError: On entering, if the port is in use.
     """
 
     routes: ClassVar[tuple[str, ...]]
@@ -110,21 +106,13 @@ class JudgingServer(ABC):
         seed: bytes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__(path, port)
         self.profile = profile
         self.judged: list[Judged] = []
         self.ledger = Ledger()
-        self._path = path
         self._seed = seed or secrets.token_bytes(16)
         self._clock = clock
-        self._port = port
         self._served = 0
-        self._refusals: deque[ApiRefusal] = deque()
-        self._runner: web.AppRunner | None = None
-
-    @property
-    def base_url(self) -> str:
-        """The base URL for a client, with the path of this vendor."""
-        return f"http://{HOST}:{self._port}{self._path}"
 
     @property
     def received(self) -> list[Received]:
@@ -140,35 +128,10 @@ class JudgingServer(ABC):
             if finding.state in states
         ]
 
-    def refuse_next(self, refused: ApiRefusal) -> None:
-        """Answer the next request with this refusal, whatever it is; several calls queue up."""
-        self._refusals.append(refused)
-
-    async def __aenter__(self) -> Self:
-        application = web.Application(client_max_size=BODY_BYTES_MAX)
+    @override
+    def add_routes(self, router: web.UrlDispatcher) -> None:
         for route in self.routes:
-            application.router.add_post(r"/{prefix:.*}" + route, self.serve)
-        # Bodies keep their content encoding: `received` must show the bytes that the proxy sent.
-        self._runner = web.AppRunner(
-            application,
-            access_log=None,
-            auto_decompress=False,
-            handler_cancellation=True,
-            shutdown_timeout=1.0,
-        )
-        await self._runner.setup()
-        await web.TCPSite(self._runner, HOST, self._port).start()
-        self._port = self._runner.addresses[0][1]
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+            router.add_post(r"/{prefix:.*}" + route, self.serve)
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Judge one request and answer it; may be a route of another server."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
 from aiohttp import web
+from typing_extensions import override
 
 from tests.standin.common.judging import Finding
 from tests.standin.common.ledger import Emission
@@ -67,18 +68,18 @@ class MessagesStandIn(JudgingServer):
         self._sealer = Sealer(self._seed)
         self._cache = PromptCache()
 
+    @override
     def joined(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return a request with adjacent assistant messages as one; positions are those of it."""
         return {**body, "messages": joined(body["messages"])}
 
+    @override
     def unreadable(self, detail: str) -> ApiRefusal:
-        """Return the refusal of a body that is not a request."""
         return unreadable(detail)
 
+    @override
     def rule(
         self, exchange: Exchange, body: Mapping[str, Any], caller: str, findings: list[Finding]
     ) -> Ruling:
-        """Decide what becomes of a request."""
         messages = body["messages"]
         both = zip(messages, MESSAGES.places(caller, messages), strict=False)
         unknown = frozenset(
@@ -97,6 +98,7 @@ class MessagesStandIn(JudgingServer):
         )
         return judged(case)
 
+    @override
     def refuse(
         self,
         exchange: Exchange,
@@ -104,13 +106,12 @@ class MessagesStandIn(JudgingServer):
         *,
         streams: bool = False,
     ) -> web.StreamResponse:
-        """Send a refusal."""
         return exchange.answer_bytes(_written(refused.body), refused.status)
 
+    @override
     async def answer(
         self, exchange: Exchange, body: Mapping[str, Any], caller: str, ruling: Ruling
     ) -> web.StreamResponse:
-        """Answer a request that is accepted, and record what is emitted."""
         if exchange.request.path.endswith(COUNT):
             tokens = PromptCache().read(caller, body).tokens
             return exchange.answer_bytes(_written({"input_tokens": tokens}))
