@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-__all__ = ["in_pairs", "pairwise"]
+__all__ = ["EVERY", "in_pairs", "pairwise"]
 
 Row = tuple[str, ...]
 
