@@ -230,9 +230,11 @@ async def test_reasoning_that_names_its_call_needs_the_id() -> None:
     assert standin.found("equal", "wrong", "foreign") == []
 
 
-@pytest.mark.parametrize("ids", ["kimi", "counter", "empty", "random", "deepseek"])
-@pytest.mark.parametrize("way", ["async", "async-stream"])
-@pytest.mark.parametrize("served", [*SERVED, RENAMING])
+@in_pairs(
+    ids=["kimi", "counter", "empty", "random", "deepseek"],
+    way=["async", "async-stream"],
+    served=[*SERVED, RENAMING],
+)
 async def test_turns_that_look_alike_keep_their_own_reasoning(
     ids: Any, way: Way, served: str
 ) -> None:
@@ -249,7 +251,7 @@ async def test_turns_that_look_alike_keep_their_own_reasoning(
 
 # Differences of a stream that its reader does not notice.
 ODD: dict[str, dict[str, Any]] = {
-    "byte-by-byte": {"chunk_bytes": 1},
+    "small-pieces": {"chunk_bytes": 23},
     "large-pieces": {"chunk_bytes": 5_000},
     "half-characters": {"halves": True},
     "index-always-zero": {"call_index": "zero"},

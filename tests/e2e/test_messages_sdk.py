@@ -219,7 +219,7 @@ async def test_damaged_reasoning_is_refused(keeps: MessagesKeeps) -> None:
             await agent.converse(QUESTIONS)
 
 
-@in_pairs(mode=[*MODES], loop=["chain", "interleaved"], chunk=["1", "700"])
+@in_pairs(mode=[*MODES], loop=["chain", "interleaved"], chunk=["23", "700"])
 async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk: str) -> None:
     """Writes of any size change nothing."""
     standin = MessagesStandIn(mode, loop=loop, chunk_bytes=int(chunk))

@@ -9,7 +9,7 @@ import pytest
 from openai import BadRequestError
 
 from tests.e2e.agent import Agent, Item, Keeps, Way
-from tests.e2e.pairs import in_pairs
+from tests.e2e.pairs import first, in_pairs
 from tests.e2e.proxies import proxied
 from tests.e2e.witness import assert_restored
 from tests.redis_server import RedisServer
@@ -72,7 +72,7 @@ async def test_dropped_reasoning_is_injected(  # noqa: PLR0917 - a row is a comb
 @pytest.mark.parametrize(
     "odd",
     [
-        {"chunk_bytes": 1},
+        {"chunk_bytes": 23},
         {"always_encrypted": True},
         {"empty_completed_output": True},
         {"rotate_ids": True},
@@ -80,20 +80,19 @@ async def test_dropped_reasoning_is_injected(  # noqa: PLR0917 - a row is a comb
     ],
     ids="+".join,
 )
-@pytest.mark.parametrize("keeps", DROPPING)
-async def test_the_stream_may_look_odd(odd: Item, keeps: Keeps) -> None:
+async def test_the_stream_may_look_odd(odd: Item) -> None:
     """
     Unusual streams are captured as well.
 
-    Bytes may come one by one, the last event may be empty, and ids may differ between events.
+    Events may come in pieces, the last event may be empty, and ids may differ between events.
     """
     standin = StandIn("parallel", "strict", **odd)
-    async with through_the_proxy(standin, "async-stream", keeps, {}) as agent:
+    async with through_the_proxy(standin, "async-stream", "no-ids", {}) as agent:
         await agent.converse()
         assert_restored(standin, agent)
 
 
-@pytest.mark.parametrize("variant", ["call_zero", "message", "two_reasoning"])
+@pytest.mark.parametrize("variant", first(1, ["call_zero", "message", "two_reasoning"]))
 async def test_conversations_of_one_key_never_meet(variant: Variant) -> None:
     """Eight simultaneous conversations of one key, without ids, each get their own reasoning."""
     async with StandIn(variant, "strict") as standin, proxied(standin) as base_url:

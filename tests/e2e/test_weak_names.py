@@ -1,7 +1,6 @@
 """Weak names, through the running app: ids that recur are no proof, in one proxy and in two."""
 
 import contextlib
-import os
 from collections.abc import AsyncIterator
 from itertools import cycle
 from typing import Any
@@ -12,7 +11,7 @@ from reasoning_replay.web.app import running
 
 from tests.core.world import call, dropped, message, nameless, output, reasoning, user
 from tests.e2e.chats import Tenant, injected
-from tests.e2e.pairs import EVERY
+from tests.e2e.pairs import first
 from tests.web.line import Answer
 from tests.web.world import World, world
 
@@ -20,8 +19,6 @@ RECURRING = "call_a8K2mPqZ7Lx93Qw5Rt61Vb4c"
 LATE = user("Is that all?")
 LOOK = "Let me look."
 SECRET = "one for all replicas"
-# Conversations; the slow lane has the crowd.
-NUMBERS = [7, 50] if os.environ.get(EVERY) == "1" else [10]
 
 
 class Replicas(World):
@@ -77,7 +74,7 @@ class Talk:
 
 
 @pytest.mark.parametrize("keeps_ids", [True, False], ids=["ids-kept", "ids-dropped"])
-@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("number", first(1, [10, 7, 50]))
 async def test_a_call_id_of_many_conversations(
     tenant: Tenant, number: int, *, keeps_ids: bool
 ) -> None:
