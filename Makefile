@@ -30,7 +30,7 @@ playground: $(VENV)/runtime ## run a scripted API, the proxy, the inspector and 
 # Tests of the tests' own tools and of the packaging; `make test` leaves them to `make test-all`.
 APART := $(addprefix tests/,bench browser chart fuzz image monitoring soak standin)
 # Random worlds: `make test` plays some of them.
-WORLDS := $(wildcard tests/core/test_worlds.py tests/core/dialects/*/test_worlds.py)
+WORLDS := tests/core/worlds
 # Twice as many as cores: half of the product's tests wait for sockets and failovers. Those of the
 # core never wait, so more workers than cores would only import everything once more.
 WORKERS ?= 4

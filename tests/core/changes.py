@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tests.core.world import Item, user
 
-__all__ = ["AROUND", "OF_TOOLS", "REWRITING", "Change", "window"]
+__all__ = ["Change", "window"]
 
 Change = Callable[[int, list[Item]], list[Item]]
 """Returns the edited history, from the number of the turn and the history."""
@@ -226,25 +226,3 @@ def _normalised(text: str) -> str:
         text = text.replace(typographic, plain)
     text = re.sub(r" \(\[.*?\)\)", "", text)
     return unicodedata.normalize("NFD", text.replace("&", "&amp;").replace("<", "&lt;"))
-
-
-AROUND: list[tuple[Change, str]] = [
-    (nothing, "It is {n} o'clock."),
-    (nothing, "You are agent {n}, and have taken over."),
-    (clock_in_a_developer_item, ""),
-    (system_item_replaced, ""),
-    (environment_at_the_head, ""),
-    (environment_moved, ""),
-]
-"""Changes in any conversation, each with its instructions for turn `n`; "" for none."""
-
-REWRITING: list[Change] = [retrieval, first_user_message_rewritten]
-"""Changes of the message that an answer is for."""
-
-OF_TOOLS: list[tuple[Change, str]] = [
-    (old_outputs_cleared, ""),
-    (old_outputs_shortened, ""),
-    (preambles_emptied, ""),
-    (preambles_rewritten, ""),
-]
-"""Changes in conversations with calls, in the same form."""

@@ -1,7 +1,5 @@
 """Regressions: wrong matches in ordinary use, by repeated words, twins, windows and counted ids."""
 
-import pytest
-
 from tests.core.world import (
     Item,
     World,
@@ -30,117 +28,6 @@ def injected(world: World, items: list[Item], **more: object) -> list[str]:
         else:
             at += 1
     return told
-
-
-def test_an_uncaptured_message_is_not_confused_with_a_later_equal_one() -> None:
-    """The earlier message was never captured, so only the later one gets its reasoning."""
-    world, done = World(), message("1", "Done.")
-    told = [GO_ON, nameless(message("0", "Done.")), user("continue ")]
-    world.learn(body(told), [reasoning("1"), done])
-
-    assert injected(world, [*told, nameless(done), GO_ON]) == ["gAAAA1 ahead of 3"]
-
-
-def test_a_repeated_greeting_is_matched_only_where_a_call_proves_it() -> None:
-    """A call makes the later message certain; the first one may belong to any conversation."""
-    world = World()
-    for n in range(8):
-        world.learn(body([HI]), [reasoning(f"x{n}"), message(f"x{n}", "Hello!")])
-    told = [HI, nameless(message("x7", "Hello!")), user("Hi there")]
-    hello, deed = message("1", "Hello!"), call("1")
-    world.learn(body(told), [reasoning("1"), hello, deed])
-    told += [nameless(hello), nameless(deed), output(deed)]
-
-    assert injected(world, told) == ["gAAAA1 ahead of 3"]
-
-
-@pytest.mark.parametrize("kept", [2, 4, 6])
-def test_a_window_that_begins_like_another_conversation(kept: int) -> None:
-    """The lineage that a later call proves has priority over the turn of the other conversation."""
-    world, done = World(), message("t", "Done.")
-    world.learn(body([GO_ON]), [reasoning("twin"), done])
-    told = [user("Start the job.")]
-    for n in range(4):
-        said = message(f"{n}", "Done.")
-        world.learn(body(told), [reasoning(f"{n}"), said])
-        told += [nameless(said), user("continue")]
-    deed = call("deed")
-    world.learn(body(told), [reasoning("deed"), deed])
-    window = [*told, nameless(deed), output(deed)][-2 - kept :]
-
-    found = injected(world, window)
-
-    assert found[-1] == f"gAAAAdeed ahead of {kept}"
-    assert not any("twin" in each for each in found)
-
-
-def test_a_message_before_a_call_belongs_to_its_response() -> None:
-    """An equal message of another conversation is not matched."""
-    world, mine = World(), call("mine")
-    said = message("theirs", "Let me check.")
-    world.learn(body([WEATHER]), [reasoning("theirs"), said, call("theirs")])
-    ours = message("mine", "Let me check.")
-    world.learn(body([WEATHER]), [reasoning("mine"), ours, mine])
-
-    told = [WEATHER, nameless(ours), nameless(mine), output(mine)]
-    assert injected(world, told) == ["gAAAAmine ahead of 1"]
-
-
-@pytest.mark.parametrize("call_id", ["call_0", "call_00000001", "call_1700000000"])
-@pytest.mark.parametrize("item_id", ["fc_0", "fc_0000000000000001", ""])
-def test_counted_names_match_nothing_alone(call_id: str, item_id: str) -> None:
-    """A counted id is no evidence if the arguments and the history differ."""
-    world = World()
-    named = {"id": item_id, "call_id": call_id}
-    rome = call("1", arguments='{"city":"Rome"}') | named
-    world.learn(body([user("Weather in Rome?")]), [reasoning("1"), rome])
-    oslo = rome | {"arguments": '{"city":"Oslo"}'}
-
-    assert injected(world, [user("Weather in Oslo?"), oslo, output(oslo)]) == []
-
-
-def test_a_preamble_before_other_arguments_is_of_another_response() -> None:
-    """A neighbour is compared by its content."""
-    world, said = World(), message("1", "Let me see.")
-    rome = call("1", call_id="call_0", arguments='{"city":"Rome"}')
-    world.learn(body([WEATHER]), [reasoning("1"), said, rome])
-    oslo = call("2", call_id="call_0", arguments='{"city":"Oslo"}')
-
-    assert injected(world, [WEATHER, nameless(said), nameless(oslo), output(oslo)]) == []
-
-
-@pytest.mark.parametrize("words", [None, "", "Something else."])
-@pytest.mark.parametrize("has_clock", [True, False])
-def test_a_call_stays_certain_if_its_surroundings_change(
-    words: str | None, has_clock: bool
-) -> None:
-    """The instructions may contain the time; the message before the call may be rewritten."""
-    world, told = World(), [user("Do it.")]
-    for n in range(4):
-        said, deed = message(f"{n}", f"Step {n}."), call(f"{n}", arguments="{}")
-        more = {"instructions": f"It is {n} o'clock."} if has_clock else {}
-        world.learn(body(told, **more), [reasoning(f"{n}"), said, deed])
-        left = said if words is None else message(f"{n}", words)
-        told += [nameless(left), nameless(deed), output(deed, "ok")]
-
-    found = injected(world, told, instructions="It is late.")
-
-    assert found == [f"gAAAA{n} ahead of {1 + 3 * n}" for n in range(4)]
-
-
-def test_changing_instructions_do_not_prevent_injection() -> None:
-    """Long messages are enough evidence."""
-    world, told = World(), [user("Tell me about bees, please.")]
-    for n in range(4):
-        said = message(
-            f"{n}", f"Bees are insects, and fact number {n} is that everybody likes them."
-        )
-        world.learn(body(told, instructions=f"It is {n} o'clock."), [reasoning(f"{n}"), said])
-        told += [nameless(said), user(f"More, please: {n}.")]
-
-    found = injected(world, told, instructions="It is late.")
-
-    assert found == [f"gAAAA{n} ahead of {1 + 2 * n}" for n in range(4)]
 
 
 def test_a_counted_id_on_another_call_is_no_evidence() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.core.history.test_seen import reasons
+from tests.core.tenants import Tenant, answered, injected, said
 from tests.core.world import (
     Item,
     World,
@@ -209,3 +210,61 @@ def test_a_window_that_goes_on_keeps_its_own_answer() -> None:
     world.learn(body(window), [reasoning("5"), message("5", LONG[0])])
 
     assert reasons(world.seen(body([*window, words, ask]))) in (["3"], ["3", "5"])
+
+
+# --- one tenant, without ids ---
+
+HELLO, DONE = "Hello, what may I do for you today?", "It is done, and all of the tests pass."
+NOTE = {"role": "developer", "content": "Keep it short."}
+
+
+def test_a_request_under_another_clock_is_answered_as_before() -> None:
+    """A later turn of the conversation says the same as its first one."""
+    tenant = Tenant()
+    told = [user("Hi")]
+    answered(tenant, told, "1", HELLO)
+    told.append(user("Hi"))
+    first = tenant.ask(told, reasoning("2"), message("2", DONE), instructions="It is 9.")
+    tenant.ask(
+        [*told, said(DONE), user("Hi")],
+        reasoning("3"),
+        message("3", HELLO),
+        instructions="It is 10.",
+    )
+
+    again = tenant.ask(told, reasoning("4"), message("4", "Hm."), instructions="It is 10.")
+    assert again == first == [user("Hi"), injected("1"), said(HELLO), user("Hi")]
+
+
+def test_a_second_answer_to_the_same_request_leaves_the_first_as_it_was() -> None:
+    """The client sends a history that ends with an answer, and drops the text before a call."""
+    tenant = Tenant()
+    told = [user("Hi")]
+    answered(tenant, told, "1", HELLO)
+    deed = call("2", call_id="call_0")
+    seen = tenant.ask(told, reasoning("2"), message("2", DONE), deed)
+    after = [*told, nameless(deed), output(deed, "ok")]
+
+    assert (tenant.ask(after))[: len(seen)] == seen
+
+
+def test_a_window_that_begins_like_another_conversation_is_ambiguous() -> None:
+    """The same question and answer stand in the middle of a third conversation."""
+    tenant = Tenant()
+    ask: Any = user("Please deploy the service, and tell me when it is up.")
+    answered(tenant, [ask], "first", DONE)
+    told = [user("Please port the package."), said(HELLO), ask]
+    answered(tenant, told, "middle", DONE)
+
+    window = [ask, said(DONE), user("Thanks.")]
+    assert tenant.ask(window) == window
+
+
+def test_a_note_within_a_turn_does_not_part_it() -> None:
+    """The client rewrites the text before a call, and adds a note after it."""
+    tenant = Tenant()
+    deed = call("1", call_id="call_Xk93bFq27LmZp0aD")
+    tenant.ask([user("Port it.")], reasoning("1"), message("1", DONE), deed)
+    told = [user("Port it."), said("Done!"), NOTE, nameless(deed), output(deed, "ok")]
+
+    assert tenant.ask(told) == [told[0], injected("1"), *told[1:]]

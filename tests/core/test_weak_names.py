@@ -10,6 +10,7 @@ from tests.core.dialects.chat import streams as chat_streams
 from tests.core.dialects.messages import tenant
 from tests.core.dialects.messages.streams import call as use
 from tests.core.dialects.messages.streams import thought
+from tests.core.tenants import Tenant, injected
 from tests.core.world import (
     Item,
     World,
@@ -254,3 +255,55 @@ def test_a_renumbered_call_is_known_by_its_history_in_messages() -> None:
 
     seen = [one["content"][0].get("thinking") for one in world.send(told)[1::2]]
     assert seen == ["0", "1", "2"]
+
+
+# --- the content and the history of one tenant ---
+
+RECURRING = "call_a8K2mPqZ7Lx93Qw5Rt61Vb4c"
+ROME, CLEAN = user("What is the weather in Rome?"), user("Clean up the disk.")
+THEIRS = call("theirs", call_id=RECURRING, arguments='{"path":"/tmp/of/another/client"}')
+
+
+@pytest.mark.parametrize(
+    "call_id", ["call_20261123T031903Z", "call_websearch1", "call_step12ab", "step_run1763867983"]
+)
+def test_counters_and_times_with_letters_are_no_proof(call_id: str) -> None:
+    """They recur, so the same arguments after another message are of another call."""
+    tenant = Tenant()
+    theirs = call("theirs", call_id=call_id)
+    tenant.ask([ROME], reasoning("theirs"), theirs)
+    told = [CLEAN, nameless(theirs), output(theirs)]
+
+    assert tenant.ask(told) == told
+
+
+def test_of_names_that_recur_another_content_is_another_call() -> None:
+    """The last output before it is the same short one, and the own call is unknown."""
+    tenant = Tenant()
+    one, two = call("1", call_id=RECURRING), call("2", call_id="call_Xk93bFq27LmZp0aD")
+    for start, name in ((ROME, "a"), (CLEAN, "b")):
+        first = call(f"{name}1", call_id=RECURRING, arguments=f'{{"of":"{name}"}}')
+        tenant.ask([start], reasoning(f"{name}1"), first)
+        if name == "a":
+            told = [start, nameless(first), output(first, "ok")]
+            tenant.ask(told, reasoning("a2"), two | {"arguments": '{"of":"a"}'})
+    mine = nameless(two | {"arguments": '{"of":"b, which is another one"}'})
+    told = [CLEAN, nameless(one), output(one, "ok"), mine, output(mine, "ok")]
+
+    assert injected("a2") not in tenant.ask(told)
+
+
+ARGUMENTS = '{"path":"/tmp/of/another/client","force":null}'
+
+
+@pytest.mark.parametrize("keeps_ids", [True, False], ids=["id-rotates", "ids-dropped"])
+def test_an_own_call_is_matched_whatever_its_arguments(*, keeps_ids: bool) -> None:
+    """A client completes arguments, and GitHub Copilot changes item ids; its history agrees."""
+    tenant = Tenant()
+    tenant.ask([ROME], reasoning("1"), THEIRS)
+    mine = call("mine", call_id=RECURRING, arguments=ARGUMENTS)
+    mine = mine if keeps_ids else nameless(mine)
+
+    seen = tenant.ask([ROME, mine, output(mine)])
+    assert dropped(seen) == [ROME, mine, output(mine)]
+    assert [item.get("encrypted_content") for item in seen] == [None, "gAAAA1", None, None]

@@ -5,16 +5,16 @@ The clients drop reasoning, and the upstream is scripted.
 """
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 from reasoning_replay.core.history.turns import turn_id
 
-from tests.core.world import Item, drawn, dropped, message, nameless, reasoning
+from tests.core.tenants import injected, said
+from tests.core.world import Item, drawn, message, reasoning
 from tests.web.wire import events, stream
 from tests.web.world import World
 
-__all__ = ["Chat", "Replicas", "Tenant", "answered", "injected", "said"]
+__all__ = ["Replicas", "Tenant", "answered", "injected", "said"]
 
 
 class Tenant:
@@ -60,51 +60,6 @@ class Replicas(Tenant):
         """Send a history to the next proxy, and return the input that upstream received."""
         self._proxy = next(self._turn)
         return await super().ask(sent, *emitted, **more)
-
-
-class Chat:
-    """
-    A conversation of a client that drops reasoning and ids.
-
-    Attributes:
-        told: The history as the client keeps it.
-        whole: The same history with all reasoning that was emitted.
-    """
-
-    def __init__(self, tenant: Tenant, *opening: Item) -> None:
-        self._tenant = tenant
-        self.told = [*opening]
-        self.whole = [*opening]
-
-    def add(self, *items: Item) -> None:
-        """Add items of the client."""
-        self.told += items
-        self.whole += items
-
-    async def go_on(
-        self, *emitted: Item, change: Callable[[list[Item]], list[Item]] = list, **more: Any
-    ) -> list[Item]:
-        """
-        Send the history, after `change`, and add the response to it.
-
-        Asserts that upstream receives all reasoning.
-        """
-        seen = await self._tenant.ask(change(self.told), *emitted, **more)
-        assert seen == change(self.whole)
-        kept = list(map(nameless, emitted))
-        self.told += dropped(kept)
-        self.whole += kept
-        return seen
-
-
-def injected(name: str) -> Item:
-    """Return reasoning as upstream receives it before an item without an id."""
-    return nameless(reasoning(name))
-
-
-def said(text: str) -> Item:
-    """Return a message of the model as a client without ids sends it."""
-    return nameless(message("", text))
 
 
 async def answered(tenant: Tenant, told: list[Item], name: str, text: str) -> list[Item]:

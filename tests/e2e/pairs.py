@@ -3,12 +3,14 @@
 import itertools
 import os
 from collections.abc import Sequence
+from typing import TypeVar
 
 import pytest
 
-__all__ = ["in_pairs", "pairwise"]
+__all__ = ["EVERY", "first", "in_pairs", "pairwise"]
 
 Row = tuple[str, ...]
+T = TypeVar("T")
 
 # "1": the slow lane, `make test-all`. It runs every combination.
 EVERY = "REPLAY_TEST_ALL"
@@ -30,6 +32,11 @@ def in_pairs(**values: Sequence[str]) -> pytest.MarkDecorator:
     is_every = os.environ.get(EVERY) == "1"
     rows = list(itertools.product(*columns)) if is_every else pairwise(*columns)
     return pytest.mark.parametrize(tuple(values), rows)
+
+
+def first(count: int, rows: Sequence[T]) -> Sequence[T]:
+    """Return the first rows of a table that is costly to run, or all if REPLAY_TEST_ALL is 1."""
+    return rows if os.environ.get(EVERY) == "1" else rows[:count]
 
 
 def pairwise(*columns: Sequence[str]) -> list[Row]:

@@ -20,7 +20,7 @@ from tests.web.world import Hooked, World, world
 
 Start = Callable[..., contextlib.AbstractAsyncContextManager[World]]
 
-INCLUDE = "reasoning.encrypted_content"
+
 BLOB = RS["encrypted_content"]
 
 
@@ -49,90 +49,6 @@ async def exchange(
 def reasons(items: Sequence[Item]) -> list[str]:
     """Return the blobs in an input."""
     return [item["encrypted_content"] for item in items if item.get("type") == "reasoning"]
-
-
-async def test_the_other_half_of_a_referenced_run_is_injected(start: Start) -> None:
-    """If a client references one of two reasoning items, the other is injected before it."""
-    one, two, deed = reasoning("one"), reasoning("two"), call("deed")
-    reference = {"type": "item_reference", "id": two["id"]}
-    sent = [user("Look."), reference, deed, output(deed)]
-    async with start() as w:
-        await exchange(w, [user("Look.")], one, two, deed)
-        seen = await exchange(w, sent, message("end", "Done."))
-
-    assert seen == [user("Look."), one, *sent[1:]]
-
-
-async def test_a_chat_in_the_short_message_form_needs_blobs(start: Start) -> None:
-    """
-    A chat in the short message form needs blobs.
-
-    Its items can have no id, so blobs are requested once a turn has shown this form.
-    """
-    history: list[Item] = [user("Hi, what can you do?")]
-    included, seen = [], []
-    async with start() as w:
-        for n in range(4):
-            words = f"This is answer {n}, and it is not like any of the other answers."
-            blob = reasoning(f"{n}") if n else reasoning(f"{n}", encrypted_content=None)
-            seen = await exchange(w, history, blob, message(f"{n}", words))
-            included.append(INCLUDE in w.sent().get("include", ()))
-            history += [{"role": "assistant", "content": words}, user(f"And then, {n}?")]
-
-    assert included == [False, True, True, True]
-    assert reasons(seen) == ["gAAAA1", "gAAAA2"]  # upstream gave no blob for the first one
-
-
-async def test_a_common_phrase_does_not_hide_certain_evidence(start: Start) -> None:
-    """
-    A common phrase does not hide certain evidence.
-
-    Six later conversations end with the same words, but the call identifies the right one.
-    """
-    mine = call("mine")
-    sent = [user("Look."), nameless(mine), output(mine), nameless(message("past", "Done."))]
-    async with start() as w:
-        for n in range(6):
-            await exchange(w, [user(f"Begin {n}.")], reasoning(f"x{n}"), message(f"x{n}", "Done."))
-        await exchange(w, [user("Look.")], reasoning("mine"), mine)
-        seen = await exchange(w, [*sent, user("Go on.")], message("e", "Yes."))
-
-    assert reasons(seen) == ["gAAAAmine"]
-
-
-@pytest.mark.parametrize("is_known", [True, False])
-async def test_calls_after_the_named_response_get_their_reasoning(
-    start: Start, *, is_known: bool
-) -> None:
-    """
-    Calls that follow the named response get their reasoning.
-
-    Each request names the response of the round before, and sends this round's calls by value.
-    """
-    first, second, hello = call("first"), call("second"), message("hi", "Hello!")
-    by_value: list[Item] = [user("And now look.")]
-    named = {"previous_response_id": response_id(reasoning("hi"), hello)}
-    async with start() as w:
-        if is_known:
-            await exchange(w, [user("Hi.")], reasoning("hi"), hello)
-        await exchange(w, by_value, reasoning("first"), first, **named)
-        by_value += [first, output(first)]
-        one = await exchange(w, by_value, reasoning("second"), second, **named)
-        by_value += [second, output(second)]
-        two = await exchange(w, by_value, message("end", "Done."), **named)
-
-    assert one == [by_value[0], reasoning("first"), *by_value[1:3]]
-    assert two == [*one, reasoning("second"), *by_value[3:]]
-
-
-async def test_items_of_the_named_response_are_left_to_upstream(start: Start) -> None:
-    """A call of the named response itself is in upstream's history, so nothing is added."""
-    deed, sent = call("deed"), [user("Look.")]
-    async with start() as w:
-        await exchange(w, sent, reasoning("deed"), deed)
-        named = {"previous_response_id": response_id(reasoning("deed"), deed)}
-        again = [deed, output(deed)]
-        assert await exchange(w, again, message("end", "Done."), **named) == again
 
 
 async def test_turns_after_a_failed_lookup_are_found_again(start: Start) -> None:
@@ -192,17 +108,6 @@ async def lagging(start: Start) -> AsyncIterator[World]:
     async with start(recent_max_bytes=0) as w:
         w.app.store.inner = Lagging(w.app.store.inner, before)
         yield w
-
-
-async def test_reasoning_that_upstream_accepted_a_history_without_stays_out(start: Start) -> None:
-    """Reasoning that upstream once accepted a history without is not injected later."""
-    one, two = call("one"), call("two")
-    sent = [user("Look."), one, output(one), two, output(two)]
-    async with lagging(start) as w:
-        await exchange(w, sent[:1], reasoning("one"), one, store=False)
-        seen = await exchange(w, sent[:3], reasoning("two"), two, store=False)
-        assert seen == sent[:3]
-        assert reasons(await exchange(w, sent, store=False)) == ["gAAAAtwo"]
 
 
 async def test_reasoning_that_upstream_required_stays_in(start: Start) -> None:

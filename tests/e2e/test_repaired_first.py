@@ -11,7 +11,6 @@ import pytest
 
 from tests.e2e.agent import MARK, MODEL, QUESTIONS, Item
 from tests.e2e.proxies import proxied
-from tests.redis_server import RedisServer
 from tests.standin import StandIn
 
 Trim = Callable[[Sequence[Item]], list[Item]]
@@ -127,13 +126,11 @@ def inputs_of(standin: StandIn) -> list[list[Item]]:
     return [json.loads(one.body)["input"] for one in standin.received]
 
 
-async def talk(
-    standin: StandIn, store_url: str, trim: Trim, wanted: Trim, more: Item, **settings: str
-) -> Talk:
+async def talk(standin: StandIn, trim: Trim, wanted: Trim, more: Item, **settings: str) -> Talk:
     """Converse through a proxy; upstream must get one request a turn, with a growing prefix."""
     async with (
         standin,
-        proxied(standin, store_url, **settings) as base_url,
+        proxied(standin, **settings) as base_url,
         aiohttp.ClientSession() as session,
     ):
         one = Talk(base_url, trim, wanted, more)
@@ -167,17 +164,12 @@ REPAIRED = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["memory", "redis"])
 @pytest.mark.parametrize(("variant", "trim", "wanted", "more"), REPAIRED)
-async def test_unpaired_items_are_repaired_before_the_first_attempt(  # noqa: PLR0917
-    variant: Any, trim: Trim, wanted: Trim, more: Item, kind: str, request: pytest.FixtureRequest
+async def test_unpaired_items_are_repaired_before_the_first_attempt(
+    variant: Any, trim: Trim, wanted: Trim, more: Item
 ) -> None:
     """Items that would be refused as unpaired are repaired, so that each turn takes one attempt."""
-    redis: RedisServer | None = None
-    if kind == "redis":
-        redis = request.getfixturevalue("shared_redis")
-        redis.do("FLUSHALL")
-    one = await talk(StandIn(variant), redis.url if redis else "memory://", trim, wanted, more)
+    one = await talk(StandIn(variant), trim, wanted, more)
 
     assert all("repaired=" in mark and "healed" not in mark for mark in one.marks[1:])
 
@@ -197,9 +189,7 @@ async def test_a_call_whose_preamble_and_reasoning_are_gone_passes(
 
     Its id would require reasoning that leads to a message which is missing.
     """
-    await talk(
-        StandIn("preamble"), "memory://", call_alone, wanted, UNSTORED, upstream_profile=profile
-    )
+    await talk(StandIn("preamble"), call_alone, wanted, UNSTORED, upstream_profile=profile)
 
 
 async def test_the_repair_may_be_switched_off() -> None:
@@ -208,7 +198,6 @@ async def test_the_repair_may_be_switched_off() -> None:
     with pytest.raises(AssertionError):
         await talk(
             standin,
-            "memory://",
             followers_without,
             as_it_came,
             KEEPS,

@@ -11,6 +11,7 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
 from tests.e2e.agent import Agent
+from tests.e2e.pairs import first
 from tests.e2e.witness import assert_restored
 from tests.ports import free_port
 from tests.redis_server import RedisServer
@@ -31,7 +32,7 @@ async def refused(proxy: Served) -> float:
     return next((float(value) for name, _, value in lines if name == REFUSED), 0.0)
 
 
-@pytest.mark.parametrize("kind", ["redis", "sqlite"])
+@pytest.mark.parametrize("kind", first(1, ["sqlite", "redis"]))
 async def test_two_processes_share_a_port_and_a_conversation(
     kind: str, shared_redis: RedisServer, tmp_path: Path
 ) -> None:

@@ -1,12 +1,9 @@
 """The right reasoning, through the running app: the exact input that upstream receives."""
 
-from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.core.changes import AROUND, OF_TOOLS, REWRITING, Change, window
 from tests.core.world import (
     Item,
     call,
@@ -17,344 +14,31 @@ from tests.core.world import (
     reasoning,
     user,
 )
-from tests.e2e.chats import Chat, Tenant, injected, said
+from tests.e2e.chats import Tenant, answered, injected, said
 from tests.web.world import world
 
 GO_ON, HI, HELLO, DONE = user("continue"), user("Hi"), "Hello!", "Done."
 WEATHER = user("Weather?")
 LATE = user("Is that all?")
 
-SESSIONS = pytest.mark.parametrize(
-    ("mine", "other"), [("", ""), ("mine", "other")], ids=["no-sessions", "sessions"]
-)
-
-
-@pytest.fixture
-async def tenant(store: dict[str, Any]) -> AsyncIterator[Tenant]:
-    """A tenant of a running proxy."""
-    async with world(**store) as proxy:
-        yield Tenant(proxy)
-
-
-# --- repeated words ---
-
-
-@pytest.mark.parametrize("other_key", [False, True], ids=["past-the-proxy", "lost"])
-async def test_an_unknown_earlier_message_gets_no_reasoning_of_an_equal_later_one(
-    tenant: Tenant, *, other_key: bool
-) -> None:
-    """
-    If two messages are equal and only the later one is known, only that one gets reasoning.
-
-    The earlier response went past the proxy, or its capture is lost.
-    """
-    if other_key:  # its capture cannot be found
-        await tenant.ask([GO_ON], reasoning("1"), message("1", DONE), key="sk-old")
-    told = [GO_ON, said(DONE), GO_ON]
-    assert await tenant.ask(told, reasoning("2"), message("2", DONE)) == told
-
-    seen = await tenant.ask([*told, said(DONE), GO_ON], reasoning("3"), message("3", DONE))
-    assert seen == [*told, injected("2"), said(DONE), GO_ON]
-    again = await tenant.ask([*told, said(DONE), GO_ON, said(DONE), LATE])
-    assert again == [*seen, injected("3"), said(DONE), LATE]
-
-
-@pytest.mark.parametrize("greeting", [HELLO, "Hello! How can I help you with your project today?"])
-async def test_a_greeting_of_the_client_gets_no_reasoning(tenant: Tenant, greeting: str) -> None:
-    """A greeting that the client wrote gets no reasoning of a response with the same words."""
-    told = [said(greeting), HI]
-    assert await tenant.ask(told, reasoning("1"), message("1", greeting)) == told
-
-    seen = await tenant.ask([*told, said(greeting), WEATHER], reasoning("2"), message("2", "Rain."))
-    assert seen == [*told, injected("1"), said(greeting), WEATHER]
-    again = await tenant.ask([*told, said(greeting), WEATHER, said("Rain."), LATE])
-    assert again == [*seen, injected("2"), said("Rain."), LATE]
-
-
-# --- conversations that begin alike ---
-
-
-async def test_a_shared_first_message_gets_no_reasoning_of_a_later_turn(
-    tenant: Tenant,
-) -> None:
-    """
-    A first message that many conversations share gets no reasoning of a later turn.
-
-    The call makes the later turn certain, but the first message may be of any of them.
-    """
-    for n in range(8):
-        await tenant.ask([HI], reasoning(f"x{n}"), message(f"x{n}", HELLO))
-    told, deed = [HI, said(HELLO), HI], call("1")
-    assert await tenant.ask(told, reasoning("1"), message("1", HELLO), deed) == told
-
-    rest = [said(HELLO), nameless(deed), output(deed)]
-    seen = await tenant.ask([*told, *rest], reasoning("2"), message("2", DONE))
-    assert seen == [*told, injected("1"), *rest]
-    again = await tenant.ask([*told, *rest, said(DONE), LATE])
-    assert again == [*seen, injected("2"), said(DONE), LATE]
-
-
-# --- sliding windows ---
-
-
-@SESSIONS
-async def test_a_truncated_history_with_a_call_matches_its_own_conversation(
-    tenant: Tenant, mine: str, other: str
-) -> None:
-    """
-    A truncated history matches its own conversation, not one that began with the words at the cut.
-
-    A call in each window proves the conversation, and new turns are saved into it.
-    """
-    asks, says = "Go on with the next file.", "The next file is ported, and its tests pass."
-    await tenant.ask([user(asks)], reasoning("twin"), message("twin", says), session=other)
-    chat = Chat(tenant)
-    go_on = partial(chat.go_on, change=partial(window, kept=3), session=mine)
-    for n in range(8):
-        chat.add(user(asks if n else "Port the whole package."))
-        if n % 2:
-            deed = call(f"{n}")
-            await go_on(reasoning(f"{n}"), deed)
-            chat.add(output(deed))
-        await go_on(reasoning(f"{n}+"), message(f"{n}+", says))
-    chat.add(LATE)
-    await chat.go_on(session=mine)
-
-
-@SESSIONS
-@pytest.mark.parametrize("kept", [2, 3])
-async def test_a_truncated_history_matches_no_conversation_that_began_with_its_first_words(
-    tenant: Tenant, kept: int, mine: str, other: str
-) -> None:
-    """
-    A truncated history does not match a conversation that began with the short words at the cut.
-
-    The call gets its reasoning; the short messages before it get their own or none.
-    """
-    await tenant.ask([GO_ON], reasoning("twin"), message("twin", DONE), session=other)
-    chat = Chat(tenant, user("Start the job."))
-    for n in range(4):
-        await chat.go_on(reasoning(f"{n}"), message(f"{n}", DONE), session=mine)
-        chat.add(GO_ON)
-    deed = call("deed")
-    await chat.go_on(reasoning("deed"), deed, session=mine)
-    chat.add(output(deed))
-
-    seen = await tenant.ask(window(chat.told, kept), session=mine)
-    want = window(chat.whole, kept)
-    assert seen == [item for item in want if item in seen]
-    assert dropped(seen) == dropped(want)
-    assert seen[-3:] == want[-3:]
-
-
-# --- a message directly before a call ---
-
-
-@pytest.mark.parametrize("is_mine_first", [True, False])
-@pytest.mark.parametrize("words", ["Let me check.", "Let me check…"])
-async def test_a_message_before_a_call_belongs_to_the_turn_of_the_call(
-    tenant: Tenant, words: str, *, is_mine_first: bool
-) -> None:
-    """
-    A message directly before a call gets the reasoning of the call's turn.
-
-    Another turn may have the same text, even after the client has normalised it.
-    """
-    mine, twin = call("mine"), call("twin")
-    told = {
-        "mine": [reasoning("mine"), message("mine", words), mine],
-        "twin": [reasoning("twin"), message("twin", "Let me check."), twin],
-    }
-    for name in ("mine", "twin") if is_mine_first else ("twin", "mine"):
-        await tenant.ask([WEATHER], *told[name])
-    rest = [said("Let me check."), nameless(mine), output(mine)]
-    seen = await tenant.ask([WEATHER, *rest], reasoning("2"), message("2", "Sunny."))
-    assert seen == [WEATHER, injected("mine"), *rest]
-    again = await tenant.ask([WEATHER, *rest, said("Sunny."), LATE])
-    assert again == [*seen, injected("2"), said("Sunny."), LATE]
-
-
-# --- counted ids ---
-
-COUNTED = [("call_00000001", "fc_0000000000000001"), ("call_1700000000", "fc_1700000000")]
-
-
-@pytest.mark.parametrize("keeps_ids", [True, False])
-@pytest.mark.parametrize(("call_id", "item_id"), COUNTED)
-@pytest.mark.parametrize(("asks", "arguments"), [("Weather?", '{"in":"Oslo"}'), ("Files?", "{}")])
-async def test_a_counted_call_id_is_not_another_conversations_call(
-    tenant: Tenant, asks: str, arguments: str, call_id: str, item_id: str, *, keeps_ids: bool
-) -> None:
-    """
-    A counted `call_id` matches no other conversation with different arguments or history.
-
-    A call that is known in its own conversation gets its reasoning.
-    """
-    theirs = call("1", call_id=call_id, id=item_id, arguments="{}")
-    await tenant.ask([WEATHER], reasoning("1"), theirs)
-    mine = theirs | {"arguments": arguments}
-    rest = [mine if keeps_ids else nameless(mine), output(mine)]
-    told = [user(asks), *rest]
-    assert await tenant.ask(told) == told
-
-    await tenant.ask(told[:1], reasoning("2"), mine)
-    own = reasoning("2") if keeps_ids else injected("2")
-    assert await tenant.ask(told) == [*told[:1], own, *rest]
-
-
-@pytest.mark.parametrize("item_id", ["msg_0000000000000001", "msg_1700000000"])
-async def test_a_counted_message_id_is_not_another_conversations_message(
-    tenant: Tenant, item_id: str
-) -> None:
-    """
-    A counted message id matches no other conversation with a different text or history.
-
-    A message that is known in its own conversation gets its reasoning.
-    """
-    rome, oslo = user("Weather in Rome?"), user("Weather in Oslo?")
-    await tenant.ask([rome], reasoning("1"), message("1", "It is sunny in Rome.", id=item_id))
-    mine = message("2", "It rains in Oslo, and it will do so tomorrow.", id=item_id)
-    assert await tenant.ask([oslo, mine, LATE]) == [oslo, mine, LATE]
-
-    await tenant.ask([oslo], reasoning("2"), mine)
-    assert await tenant.ask([oslo, mine, LATE]) == [oslo, reasoning("2"), mine, LATE]
-
-
-# --- `call_0` in every response ---
-
-
-@pytest.mark.parametrize("is_cut", [False, True], ids=["own-turn-unknown", "head-cut"])
-@pytest.mark.parametrize("keeps_ids", [True, False])
-async def test_call_0_after_the_same_preamble_is_not_another_conversations_call(
-    tenant: Tenant, *, is_cut: bool, keeps_ids: bool
-) -> None:
-    """A `call_0` after the same preamble matches no other conversation with different arguments."""
-    rome = call("1", call_id="call_0", arguments='{"city":"Rome"}')
-    oslo = call("2", call_id="call_0", arguments='{"city":"Oslo"}')
-    await tenant.ask([WEATHER], reasoning("1"), message("1", "Let me see."), rome)
-    told = [message("2", "Let me see."), oslo]
-    told = [*(told if keeps_ids else map(nameless, told)), output(oslo)]
-    told = told if is_cut else [WEATHER, *told]
-    assert await tenant.ask(told) == told
-
-
-# --- changes by the application around the messages ---
-
-
-@pytest.mark.parametrize(
-    ("change", "instructions"), [*AROUND, *OF_TOOLS, *((change, "") for change in REWRITING)]
-)
-async def test_a_coding_agent_gets_all_reasoning_whatever_changes_around_its_calls(
-    tenant: Tenant, change: Change, instructions: str
-) -> None:
-    """A coding agent gets all reasoning, whatever changes around its calls, which are certain."""
-    chat = Chat(tenant)
-    for n in range(6):
-        if n % 3 == 0:
-            chat.add(user(f"Do part {n} of it."))
-        deed = call(f"{n}", arguments="{}")
-        emitted = reasoning(f"{n}"), message(f"{n}", f"Step {n}."), deed
-        more = {"instructions": instructions.format(n=n)} if instructions else {}
-        await chat.go_on(*emitted, change=partial(change, n), **more)
-        chat.add(output(deed, f"{n}: all of it went well, as one can see here."))
-
-
-@pytest.mark.parametrize(("change", "instructions"), AROUND)
-async def test_a_plain_chat_gets_all_reasoning_whatever_changes_around_its_messages(
-    tenant: Tenant, change: Change, instructions: str
-) -> None:
-    """
-    A plain chat gets all reasoning, whatever changes around its messages.
-
-    Its texts are too long to be equal by coincidence.
-    """
-    chat = Chat(tenant)
-    for n in range(6):
-        chat.add(user(f"Tell me more about bees, please: part {n}."))
-        text = f"Bees are insects, and fact number {n} is that everybody likes their honey."
-        more = {"instructions": instructions.format(n=n)} if instructions else {}
-        emitted = reasoning(f"{n}"), message(f"{n}", text)
-        await chat.go_on(*emitted, change=partial(change, n), **more)
-
-
-@pytest.mark.parametrize("session", ["", "mine"], ids=["no-session", "session"])
-@pytest.mark.parametrize("change", REWRITING)
-async def test_a_rewritten_question_costs_a_plain_chat_the_reasoning_of_its_first_answer_only(
-    tenant: Tenant, change: Change, session: str
-) -> None:
-    """
-    If the application rewrites a question, the text of the answer needs other evidence.
-
-    The first answer has none but the name of the conversation. The second one follows the same
-    exchange as its turn did; from then on all are there, by lineage.
-    """
-    chat = Chat(tenant)
-    for n in range(6):
-        chat.add(user(f"Tell me more about bees, please: part {n}."))
-        text = f"Bees are insects, and fact number {n} is that everybody likes their honey."
-        emitted = reasoning(f"{n}"), message(f"{n}", text)
-        await chat.go_on(*emitted, change=partial(change, n), session=session)
-        if not n and not session:
-            chat.whole.remove(injected("0"))
-
-
-# --- decisions that stay ---
-
 
 async def test_injected_reasoning_stays_when_other_conversations_begin_alike(
     tenant: Tenant,
 ) -> None:
-    """
-    Injected reasoning stays when other conversations begin alike, or repeat the same words.
-
-    Upstream sees each input begin with the last one.
-    """
-    chat = Chat(tenant, HI)
-    await chat.go_on(reasoning("1"), message("1", HELLO))
-    chat.add(WEATHER)
-    seen = await chat.go_on(reasoning("2"), message("2", "Rain."))
-    for n in range(9):
-        await tenant.ask([HI], reasoning(f"x{n}"), message(f"x{n}", HELLO))
-        chat.add(user(f"And in {n} days?"))
-        later = await chat.go_on(reasoning(f"3{n}"), message(f"3{n}", "Snow."))
-        assert later[: len(seen)] == seen
-        seen = later
-        alike = [HI, said(HELLO), WEATHER]
-        await tenant.ask(alike, reasoning(f"y{n}"), message(f"y{n}", "Rain."))
-
-
-async def test_an_ambiguous_turn_stays_without_reasoning(tenant: Tenant) -> None:
-    """
-    An ambiguous turn stays without reasoning.
-
-    That holds when a conversation that began alike has continued in other words.
-    """
-    for name in ("1", "x"):
-        await tenant.ask([HI], reasoning(name), message(name, HELLO))
-    told = [HI, said(HELLO), WEATHER]
-    assert await tenant.ask(told, reasoning("2"), message("2", "Rain.")) == told
-    other = [HI, said(HELLO), user("Bye")]
-    await tenant.ask(other, reasoning("x2"), message("x2", "See you."))
-    await tenant.ask([*other, said("See you."), LATE], reasoning("x3"), message("x3", "Yes."))
-
-    told += [said("Rain."), HI]
-    seen = await tenant.ask(told, reasoning("3"), message("3", HELLO))
-    assert seen == [*told[:3], injected("2"), *told[3:]]
-    again = await tenant.ask([*told, said(HELLO), LATE])
-    assert again == [*seen, injected("3"), said(HELLO), LATE]
-
-
-async def test_a_conversation_that_repeats_every_word_gets_what_the_first_one_got(
-    tenant: Tenant,
-) -> None:
-    """Its requests are the same, so upstream sees the same, and the first one's prefix stays."""
-    told = [HI, said(HELLO), WEATHER]
-    seen = [HI, injected("1"), said(HELLO), WEATHER]
-    await tenant.ask([HI], reasoning("1"), message("1", HELLO))
-    assert await tenant.ask(told, reasoning("2"), message("2", "Rain.")) == seen
-    await tenant.ask([HI], reasoning("x"), message("x", HELLO))
-    assert await tenant.ask(told, reasoning("y"), message("y", "Rain.")) == seen
-    assert await tenant.ask([*told, said("Rain."), LATE]) == [*seen, said("Rain."), LATE]
+    """Upstream sees each input begin with the last one, while others repeat the same words."""
+    told, before = [HI], list[Item]()
+    for n, text in enumerate((HELLO, "Rain.", *["Snow."] * 7)):
+        seen = await answered(tenant, told, f"{n}", text)
+        assert seen[: len(before)] == before
+        assert dropped(seen) == told[:-1]
+        assert len(seen) == len(told) - 1 + n
+        before = seen
+        if n:
+            await tenant.ask([HI], reasoning(f"x{n}"), message(f"x{n}", HELLO))
+        if n > 1:  # upstream has seen the reasoning of "Rain."
+            alike = [HI, said(HELLO), WEATHER]
+            await tenant.ask(alike, reasoning(f"y{n}"), message(f"y{n}", "Rain."))
+        told.append(WEATHER if not n else user(f"And in {n} days?"))
 
 
 async def test_an_ambiguous_turn_stays_so_when_the_other_conversation_is_deleted(
@@ -383,17 +67,15 @@ async def test_a_session_header_selects_the_conversation_of_a_truncated_history(
     No call proves the conversation, so all candidates with the same words are compared.
     """
     asks, says = user("Go on with the next file."), "The next file is ported, and its tests pass."
+    begun = "I have begun, and the first file is ported."
     await tenant.ask([asks], reasoning("twin"), message("twin", says), session="twin")
-    chat = Chat(tenant, user("Port the whole package."))
-    go_on = partial(chat.go_on, session="mine", change=partial(window, kept=2))
-    await go_on(reasoning("0"), message("0", "I have begun, and the first file is ported."))
-    chat.add(asks)
-    await go_on(reasoning("1"), message("1", says))
-    chat.add(asks)
-    await go_on()
+    told = [user("Port the whole package."), said(begun), asks, said(says), asks]
+    await tenant.ask(told[:1], reasoning("0"), message("0", begun), session="mine")
+    await tenant.ask(told[:3], reasoning("1"), message("1", says), session="mine")
 
+    seen = await tenant.ask(told[2:], session="mine")
+    assert seen == [asks, injected("1"), said(says), asks]
 
-# --- trimming ---
 
 BOUND = 30
 

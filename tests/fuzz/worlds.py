@@ -6,7 +6,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count, takewhile
 
-from tests.core import worlds
+from tests.core.worlds import play as worlds
 
 __all__ = ["play"]
 

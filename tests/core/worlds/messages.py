@@ -1,19 +1,14 @@
 """
-Random worlds of the Messages API: the conversations of `tests.core.worlds` as content blocks.
+Random worlds of the Messages API: the items of Responses as content blocks.
 
-    python -m tests.core.dialects.messages.worlds FIRST LAST
-
-plays the worlds with these numbers, and prints what that module prints. All responses have the same
-id. In every other world, the model binds its reasoning to the history before it, and each block
-that upstream receives is compared with the history that it was made under.
+All responses have the same id. In every other world, the model binds its reasoning to the history
+before it, and each block that upstream receives is compared with the history that it was made
+under.
 """
 
 import json
-import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from random import Random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -26,77 +21,60 @@ from reasoning_replay.core.dialects.messages.request import MessagesRequest, rea
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.request_history import RequestHistory
+from typing_extensions import override
 
-from tests.core.worlds import NOTHING_NEW, Conversation, Habits, New, RandomWorld, Said, main
+from tests.core.worlds.dialect import CAPTURE_MAX_BYTES, WorldDialect, text_of
+from tests.core.worlds.said import Said
 
 __all__ = ["MessagesWorld"]
 
 MODELS = ("claude-opus-4-6", "claude-fable-5-1")
-# How a client spells what it sends again.
-STYLES = ("plain", "plain", "strings", "marked", "trimmed", "blank kept", "blank dropped", "split")
 MARK = {"cache_control": {"type": "ephemeral"}}
 BLANK = {"type": "text", "text": "\n\n"}
 Block = dict[str, Any]
 
 
-class MessagesWorld(RandomWorld):
-    """Several conversations of one tenant."""
+class MessagesWorld(WorldDialect):
+    """Blocks without ids, and in every other world a model that binds its reasoning."""
 
+    name = "messages"
     shapes = ("R C", "R C", "R M C", "R C C", "R M", "C", "R C R C", "R M C C", "M R C", "R M R M")
-    cannot = frozenset({"contradicts"})
+    styles = (
+        "plain",
+        "plain",
+        "strings",
+        "marked",
+        "trimmed",
+        "blank kept",
+        "blank dropped",
+        "split",
+    )
 
-    def __init__(self, number: int, new: New = NOTHING_NEW) -> None:
-        super().__init__(number, new)
-        self._style = Random(f"style {number}").choice(STYLES)  # noqa: S311 - the same each time
+    def __init__(self, number: int, draw: Callable[[], str]) -> None:
+        super().__init__(number, draw)
         self._model = MODELS[number % 2]
         self._body = b""
         self._prefix = b""
         self._received: list[Any] = []  # what upstream received last, in one form
         # What was visible before each block, and the block before it.
         self._made: dict[str, tuple[list[Any], str | None]] = {}
-        self._holders: list[list[int]] = []  # for each message the items of the request in it
+        self._places: list[list[int]] = []  # for each message the items of the request in it
 
-    def _habits(self) -> Habits:
-        return replace(super()._habits(), ids="dropped")  # blocks have none
-
-    @staticmethod
-    def zero_name(one: Conversation, n: int) -> str:
-        """Return a name that recurs, as gateways to other vendors send it."""
-        return (f"call_{n}", f"functions.tool:{n}", "")[one.number % 3]
-
-    @staticmethod
-    def around(more: dict[str, Any]) -> str:
-        """Return the conversation's name: without ids of messages, a clock tells nothing apart."""
-        return str(more.get("prompt_cache_key"))
-
-    def stores(self, request: RequestHistory[HistoryItem]) -> bool:
-        """Return whether upstream stores the items; it never does."""
-        return False
-
+    @override
     def capturing(self, origin: Origin) -> Capture:
-        """Return the capture of a response."""
-        return MessagesCapture(structs.replace(origin, binding=self._prefix), 1 << 20)
+        return MessagesCapture(structs.replace(origin, binding=self._prefix), CAPTURE_MAX_BYTES)
 
+    @override
     def request_of(self, sent: Sequence[Said], more: dict[str, Any]) -> RequestHistory[HistoryItem]:
-        """Return the parsed request that carries these items as blocks."""
         top = {"model": self._model, **more}
         if frame := top.pop("instructions", ""):
             top["system"] = frame
-        messages: list[dict[str, Any]] = []
-        self._holders = []
-        before: Said | None = None
-        for n, said in enumerate(sent):
-            if not self._is_same(before, said):
-                role = "assistant" if said.kind in "MC" else said.item.get("role", "user")
-                messages.append({"role": "system" if role == "developer" else role, "content": []})
-                self._holders.append([])
-            self._holders[-1].append(n)
-            messages[-1]["content"] += self._blocks(said)
-            before = said
-        for message in messages if self._style == "strings" else ():
+        self._places = self.messages(sent, joins_outputs=True)
+        messages = [self._message([sent[n] for n in places]) for places in self._places]
+        for message in messages if self.style == "strings" else ():
             if len(message["content"]) == 1 and message["content"][0]["type"] == "text":
                 message["content"] = message["content"][0]["text"]
-        if self._style == "marked" and messages:
+        if self.style == "marked" and messages:
             messages[-1]["content"][-1] |= MARK
         self._body = json.dumps(top | {"messages": messages}).encode()
         request = read_request(self._body, {})
@@ -105,10 +83,10 @@ class MessagesWorld(RandomWorld):
         self._received = _form(self._body)
         return request
 
+    @override
     def injected(
         self, request: RequestHistory[HistoryItem], matched: Matches
-    ) -> dict[int, list[str]]:
-        """Return the reasoning that is injected before the block of each item."""
+    ) -> Mapping[int, list[str]]:
         assert isinstance(request, MessagesRequest)
         plan, self._prefix = plan_injection(request, matched, GENERIC)
         body = plan.apply(self._body)
@@ -116,7 +94,7 @@ class MessagesWorld(RandomWorld):
         if self._prefix:
             self._judge_prefixes()
         injected: dict[int, list[str]] = defaultdict(list)
-        for message, places in zip(json.loads(body)["messages"], self._holders, strict=True):
+        for message, places in zip(json.loads(body)["messages"], self._places, strict=True):
             left, run = list(places), []
             for block in message["content"] if isinstance(message["content"], list) else ():
                 if block["type"] == "thinking":
@@ -135,8 +113,8 @@ class MessagesWorld(RandomWorld):
                 self.faults.append(f"bound elsewhere: {signature}")
             last = signature
 
+    @override
     def response_of(self, said: Sequence[Said]) -> bytes:
-        """Return the JSON response that emits these items as one message."""
         blocks: list[Block] = []
         for each in said:
             if each.kind == "R":
@@ -145,20 +123,19 @@ class MessagesWorld(RandomWorld):
                 now = [*self._received, {"role": "assistant", "content": list(blocks)}]
                 *_, (_, visible, before) = _blocks_in(now)
                 self._made[blob] = visible, before
-                if self._style.startswith("blank"):
+                if self.style.startswith("blank"):
                     blocks.append(BLANK)
             else:
                 blocks.append(_block(each))
         top = {"id": "msg_0", "model": self._model, "stop_reason": "end_turn", "content": blocks}
         return json.dumps(top).encode()
 
-    def _is_same(self, before: Said | None, said: Said) -> bool:
-        """Return whether an item is in the message of the one before it."""
-        if before is None or (self._style == "split" and before.kind == "M"):
-            return False
-        if said.kind in "MC":
-            return before.kind in "MC" and before.response == said.response
-        return said.kind == before.kind == "O"
+    def _message(self, items: Sequence[Said]) -> dict[str, Any]:
+        """Return a message of these items, spelled as the clients of this world do."""
+        first = items[0]
+        role = "assistant" if first.kind in "MC" else first.item.get("role", "user")
+        blocks = [block for said in items for block in self._blocks(said)]
+        return {"role": "system" if role == "developer" else role, "content": blocks}
 
     def _blocks(self, said: Said) -> list[Block]:
         if said.kind == "O":
@@ -167,20 +144,16 @@ class MessagesWorld(RandomWorld):
         if said.kind not in "MC":
             return [{"type": "text", "text": said.item["content"]}]
         block = _block(said)
-        if self._style == "trimmed" and said.kind == "M":
+        if self.style == "trimmed" and said.kind == "M":
             block["text"] = f"\n{block['text']} "
-        emitted = self._emitted.get(said.response, [])
-        if self._style == "blank kept" and said.k > 0 and emitted[said.k - 1].kind == "R":
-            return [BLANK, block]
-        return [block]
+        return [BLANK, block] if self.style == "blank kept" and said.after == "R" else [block]
 
 
 def _block(said: Said) -> Block:
     """Return the block of a text or a call."""
     item = said.item
     if said.kind == "M":
-        (part,) = item["content"]
-        return {"type": "text", "text": part["text"]}
+        return {"type": "text", "text": text_of(said)}
     given = json.loads(item["arguments"])
     return {"type": "tool_use", "id": item["call_id"], "name": item["name"], "input": given}
 
@@ -218,7 +191,3 @@ def _as_blocks(content: Any) -> list[Any]:
 
 def _cleaned(block: Block) -> Block:
     return {key: value for key, value in block.items() if key != "cache_control"}
-
-
-if __name__ == "__main__":
-    sys.exit(main(MessagesWorld))
