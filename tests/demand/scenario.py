@@ -1,12 +1,11 @@
 """
 Scenario: the request of a client, its refusal, and the request that upstream must receive instead.
 
-The other files of this folder contain the table, with one entry for each row of the demand survey
-and each form of it; test_demand.py plays every entry.
+rows.md is the table of all scenarios; test_demand.py plays every row.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tests.demand.notation import Item
@@ -15,37 +14,13 @@ from tests.standin.quirks import Quirks
 from tests.standin.rules import Continuity
 from tests.standin.variants import Variant
 
-__all__ = [
-    "DUPLICATE",
-    "LACKS_CALL",
-    "LACKS_FOLLOWER",
-    "LACKS_OUTPUT",
-    "LACKS_REASONING",
-    "NOT_FOUND",
-    "Made",
-    "Refused",
-    "Scenario",
-]
+__all__ = ["Made", "Refused", "Scenario"]
 
 Made = Literal["proxied", "straight", "elsewhere"]
 """
 Where the honest history was made: through the proxy, which captured it; directly at the upstream,
 so that nothing is captured; or at another upstream.
 """
-
-# Refusals without their ids: E1, E2 / E3 / E4 / E7 / E8 / E9.
-LACKS_REASONING = (
-    r"Item '{0}' of type '\w+' was provided without its required 'reasoning' item: '{1}'\."
-)
-LACKS_FOLLOWER = (
-    r"Item '{0}' of type 'reasoning' was provided without its required following item\."
-)
-NOT_FOUND = r"Item with id '{0}' not found\. Items are not persisted "
-DUPLICATE = (
-    r"Duplicate item found with id {0}\. Remove duplicate items from your input and try again\."
-)
-LACKS_OUTPUT = r"No tool output found for function call {0}\."
-LACKS_CALL = r"No tool call found for function call output with call_id {0}\."
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +98,3 @@ class Scenario:
     def tries(self) -> int:
         """Number of requests that upstream must receive for the client's last one."""
         return 2 if self.healed else 1
-
-    def uncaptured(self, **changes: Any) -> "Scenario":
-        """Return the same scenario without captured turns, with the changes that this requires."""
-        title = f"{self.title} (not captured)"
-        return replace(self, title=title, made="straight", **changes)

@@ -1,4 +1,4 @@
-"""The whole table of scenarios, and the functions that play an entry of it."""
+"""Stages: the functions that play a row of the table."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
@@ -8,34 +8,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.demand import (
-    blobs,
-    duplicates,
-    followers,
-    injected,
-    order,
-    other,
-    passing,
-    references,
-)
 from tests.demand.client import Answer, Client, standin_for
 from tests.demand.notation import Item, Past, written
+from tests.demand.rows import TABLE
 from tests.demand.scenario import Scenario
 from tests.e2e.proxies import proxied
 from tests.standin import Received, StandIn
 
 __all__ = ["TABLE", "Stage", "cases", "client_of", "history", "one_of_each", "set_up", "turn"]
-
-TABLE = [
-    *injected.SCENARIOS,
-    *followers.SCENARIOS,
-    *order.SCENARIOS,
-    *references.SCENARIOS,
-    *duplicates.SCENARIOS,
-    *blobs.SCENARIOS,
-    *other.SCENARIOS,
-    *passing.SCENARIOS,
-]
 
 
 def cases(scenarios: Iterable[Scenario]) -> list[Any]:

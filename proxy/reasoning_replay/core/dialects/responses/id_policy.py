@@ -55,7 +55,7 @@ class FollowingItems(msgspec.Struct, frozen=True, gc=False):
 
 
 def choose_form(
-    request: Request, profile: Profile, led: FollowingItems, missing: Sequence[Reasoning]
+    request: Request, profile: Profile, following: FollowingItems, missing: Sequence[Reasoning]
 ) -> InjectionForm | None:
     """
     Choose the form in which missing reasoning is injected; None if no form is allowed.
@@ -63,17 +63,17 @@ def choose_form(
     Args:
         request: Request to inject into.
         profile: Profile of the upstream.
-        led: Items that the run led to.
+        following: Items that the run led to.
         missing: Missing reasoning items of the run, in order; not empty.
     """
-    run = [_less(part, profile.omits) for part in missing] if profile.omits else missing
+    run = [_without_members(part, profile.omits) for part in missing] if profile.omits else missing
     if profile.needs and not all(_holds(part, profile.needs) for part in run):
         return None
     if False not in [is_open(part) for part in run]:
         # Plain text is injected exactly as it was captured.
         return InjectionForm(tuple([part.raw for part in run]))
-    is_stored = request.stores and led.is_stored and profile.keeps_items
-    return _FORMS[profile.ids](_Case(request.body, led, run, is_stored))
+    is_stored = request.stores and following.is_stored and profile.keeps_items
+    return _FORMS[profile.ids](_Case(request.body, following, run, is_stored))
 
 
 def takes_plainly(profile: Profile) -> bool:
@@ -87,8 +87,8 @@ def takes_plainly(profile: Profile) -> bool:
 
 def in_form(part: Reasoning, profile: Profile) -> bytes:
     """Return one reasoning item as an upstream accepts it, if there is no form to choose."""
-    going = _less(part, profile.omits)
-    return without_id(going) if profile.ids is Ids.DROPPED and going.has_blob else going.raw
+    part = _without_members(part, profile.omits)
+    return without_id(part) if profile.ids is Ids.DROPPED and part.has_blob else part.raw
 
 
 def without_id(part: Reasoning) -> bytes:
@@ -126,7 +126,7 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
     """
 
     body: bytes
-    led: FollowingItems
+    following: FollowingItems
     run: Sequence[Reasoning]
     is_stored: bool
 
@@ -141,12 +141,12 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
     @property
     def keeps_id(self) -> bool:
         """Whether the item directly after the run is present under its original id."""
-        led = self.led
-        return led.has_head and led.items[0].id == led.emitted[0].id != ""
+        following = self.following
+        return following.has_head and following.items[0].id == following.emitted[0].id != ""
 
     @property
     def keeps_ids(self) -> bool:
-        pairs = zip(self.led.items, self.led.emitted, strict=True)
+        pairs = zip(self.following.items, self.following.emitted, strict=True)
         return any(item.id == emitted.id != "" for item, emitted in pairs)
 
     def as_named(self, *edits: Edit) -> InjectionForm:
@@ -154,8 +154,8 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
 
     def add_id(self) -> Edit | None:
         """Return the edit that adds its original id to the item after the run; None if none can."""
-        item, item_id = self.led.items[0], self.led.emitted[0].id
-        if not self.led.has_head or not item_id or item.id or not item.takes_id:
+        item, item_id = self.following.items[0], self.following.emitted[0].id
+        if not self.following.has_head or not item_id or item.id or not item.takes_id:
             return None
         value = msgspec.json.encode(item_id)
         found = _members(self.body, item)
@@ -167,7 +167,9 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
         return Edit(at, at, b'"id":' + value + b",")
 
     def removals(self) -> tuple[Edit, ...] | None:
-        return id_removals(self.body, zip(self.led.items, self.led.emitted, strict=True))
+        return id_removals(
+            self.body, zip(self.following.items, self.following.emitted, strict=True)
+        )
 
 
 def _together(case: _Case) -> InjectionForm | None:
@@ -207,7 +209,7 @@ def _required(case: _Case) -> InjectionForm | None:
         return case.as_named(added) if added is not None else None
     # Upstream recorded no follower for items that it does not store. The original follower is
     # accepted without its id, but no other item is.
-    return case.as_named() if case.led.has_head else None
+    return case.as_named() if case.following.has_head else None
 
 
 _FORMS: Mapping[Ids, Callable[[_Case], InjectionForm | None]] = MappingProxyType(
@@ -223,7 +225,7 @@ def _members(body: bytes, item: ResponsesItem) -> dict[str, Member] | None:
         return None
 
 
-def _less(part: Reasoning, omits: tuple[str, ...]) -> Reasoning:
+def _without_members(part: Reasoning, omits: tuple[str, ...]) -> Reasoning:
     """Return reasoning without some members; the same object if it has none of them."""
     # This substring search saves parsing most items.
     present = tuple(key for key in omits if key.encode() in part.raw)

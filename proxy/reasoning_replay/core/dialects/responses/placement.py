@@ -28,7 +28,7 @@ from reasoning_replay.core.dialects.responses.reasoning_runs import (
     ReasoningRun,
     RunPosition,
     groups_of,
-    replayed,
+    replayed_reasoning,
 )
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
@@ -65,20 +65,20 @@ def plan_injection(request: Request, matched: Matches, profile: Profile) -> Plan
 class _Planner:
     def __init__(self, request: Request, matched: Matches, profile: Profile) -> None:
         self._request = request
-        self._recognised = matched
+        self._matched = matched
         self._profile = profile
         self._family = family(request.model)
         self._edits: list[Edit] = []
         self._notes: list[PlanNote] = []
 
     def run(self) -> Plan:
-        groups = groups_of(self._recognised.matches)
-        theirs = replayed(self._request, groups)
+        groups = groups_of(self._matched.matches)
+        replayed = replayed_reasoning(self._request, groups)
         # Most runs are injected as captured, directly before the item that they led to.
-        may_be_plain = not theirs and takes_plainly(self._profile)
+        may_be_plain = not replayed and takes_plainly(self._profile)
         for group in groups:
             if not (may_be_plain and self._inject_plainly(group)):
-                self._inject(group, theirs)
+                self._inject(group, replayed)
         if self._profile.takes_phase:
             self._add_phases()
         self._note_unknown()
@@ -86,7 +86,7 @@ class _Planner:
 
     def _add_phases(self) -> None:
         """Add to each message the `phase` that upstream emitted it with, as its last member."""
-        for index, match in self._recognised.matches.items():
+        for index, match in self._matched.matches.items():
             item, emitted = self._request.places[index].item, match.emitted
             if (
                 item.type != "message"
@@ -104,7 +104,7 @@ class _Planner:
         """Do the work of `_inject` for the simple case; return False if a choice is needed."""
         turn, index = group.turn, group.places[0]
         own, item = turn.items[group.head], self._request.places[index].item
-        if not own.id or item.id != own.id or self._recognised.matches[index].k != group.head:
+        if not own.id or item.id != own.id or self._matched.matches[index].k != group.head:
             return False
         if own.withheld or self._family not in turn.models:
             return False
@@ -117,7 +117,7 @@ class _Planner:
             self._notes.append(PlanNote(index, _INJECTED, 1, len(part.raw), part.id))
         return True
 
-    def _inject(self, group: ReasoningRun, theirs: Mapping[RunPosition, int]) -> None:
+    def _inject(self, group: ReasoningRun, replayed: Mapping[RunPosition, int]) -> None:
         turn = group.turn
         if turn.items[group.head].withheld:
             ahead = self._request.places[max(0, group.places[0] - 1)].item.role
@@ -127,10 +127,10 @@ class _Planner:
             return
         run = group.run
         missing = [*range(len(run))]
-        if theirs:
-            slots = group.slots
-            missing = [n for n in missing if slots[n] not in theirs]
-            present = [theirs[slot] for slot in slots if slot in theirs]
+        if replayed:
+            positions = group.positions
+            missing = [n for n in missing if positions[n] not in replayed]
+            present = [replayed[one] for one in positions if one in replayed]
             self._notes += [PlanNote(index, Outcome.PRESENT) for index in present]
             if not missing:
                 return
@@ -138,13 +138,13 @@ class _Planner:
         if self._family not in turn.models:
             self._guard(group, Outcome.GUARDED_MODEL, len(missing), is_partial=is_partial)
             return
-        going = [run[n] for n in missing]
-        form = choose_form(self._request, self._profile, self._led(group), going)
+        parts = [run[n] for n in missing]
+        form = choose_form(self._request, self._profile, self._following(group), parts)
         if form is None or self._is_displaced(group):
             self._guard(group, Outcome.GUARDED_FORM, len(missing), is_partial=is_partial)
             return
         for n, raw in zip(missing, form.parts, strict=True):
-            index = self._place_of(group, n, theirs)
+            index = self._place_of(group, n, replayed)
             at = self._request.places[index].item.start
             self._edits.append(Edit(at, at, raw + b","))
             self._notes.append(PlanNote(index, _INJECTED, 1, len(raw), run[n].id))
@@ -153,20 +153,20 @@ class _Planner:
     def _is_displaced(self, group: ReasoningRun) -> bool:
         """Return whether the unknown item directly before the anchor may be the run's own item."""
         anchor = group.places[0]
-        if self._recognised.matches[anchor].k == group.head:
+        if self._matched.matches[anchor].k == group.head:
             return False
         ahead = anchor - 1
         while ahead >= 0 and self._request.places[ahead].item.role is Role.REASONING:
             ahead -= 1
         is_model = ahead >= 0 and self._request.places[ahead].item.role is Role.MODEL
-        return is_model and ahead not in self._recognised.matches
+        return is_model and ahead not in self._matched.matches
 
-    def _place_of(self, group: ReasoningRun, n: int, theirs: Mapping[RunPosition, int]) -> int:
+    def _place_of(self, group: ReasoningRun, n: int, replayed: Mapping[RunPosition, int]) -> int:
         """Return where to insert: before the anchor, or before a later part of the same run."""
         places, anchor = self._request.places, group.places[0]
-        if not theirs:
+        if not replayed:
             return anchor
-        later = (theirs.get(slot) for slot in group.slots[n + 1 :])
+        later = (replayed.get(one) for one in group.positions[n + 1 :])
         sibling = next((index for index in later if index is not None), None)
         if sibling is not None and sibling < anchor:
             between = places[sibling:anchor]
@@ -174,16 +174,16 @@ class _Planner:
                 return sibling
         return anchor
 
-    def _led(self, group: ReasoningRun) -> FollowingItems:
+    def _following(self, group: ReasoningRun) -> FollowingItems:
         places = self._request.places
         if len(group.places) == 1:
             index = group.places[0]
-            match = self._recognised.matches[index]
+            match = self._matched.matches[index]
             head = match.k == group.head
             return FollowingItems(
                 (places[index].item,), (match.emitted,), head, group.turn.is_stored
             )
-        matches = [self._recognised.matches[index] for index in group.places]
+        matches = [self._matched.matches[index] for index in group.places]
         return FollowingItems(
             items=tuple([places[index].item for index in group.places]),
             emitted=tuple([match.emitted for match in matches]),
@@ -199,8 +199,10 @@ class _Planner:
             return  # the client replays a part of the run; its intent is unknown
         if not self._profile.checks_pairs:
             return  # this upstream requires no reasoning by id
-        led = self._led(group)
-        for index, item, emitted in zip(group.places, led.items, led.emitted, strict=True):
+        following = self._following(group)
+        for index, item, emitted in zip(
+            group.places, following.items, following.emitted, strict=True
+        ):
             removals = id_removals(self._request.body, [(item, emitted)])
             if removals:
                 self._edits += removals
@@ -208,11 +210,11 @@ class _Planner:
 
     def _note_unknown(self) -> None:
         """Note each ambiguous item, and each run of emitted items without any match."""
-        for index in sorted(self._recognised.ambiguous):
+        for index in sorted(self._matched.ambiguous):
             self._notes.append(PlanNote(index, Outcome.AMBIGUOUS))
         if self._request.is_stateful or is_known_not_to_reason(self._request.model):
             return  # upstream holds the unknown part, or the model does not reason
-        matches, ambiguous = self._recognised.matches, self._recognised.ambiguous
+        matches, ambiguous = self._matched.matches, self._matched.ambiguous
         if matches.keys() >= set(self._request.anchors):
             return  # the usual case: every item was matched
         is_run = False

@@ -17,7 +17,7 @@ from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.request_history import Place
 from reasoning_replay.core.history.turns import Reasoning, Turn
 
-__all__ = ["ReasoningRun", "RunPosition", "groups_of", "head_of_group", "replayed"]
+__all__ = ["ReasoningRun", "RunPosition", "groups_of", "head_of_group", "replayed_reasoning"]
 
 _REPLAYED = (Role.REASONING, Role.REFERENCE)
 
@@ -43,7 +43,7 @@ class ReasoningRun(msgspec.Struct, gc=False):
         return self.turn.items[self.head].run
 
     @property
-    def slots(self) -> list[RunPosition]:
+    def positions(self) -> list[RunPosition]:
         """Position of each reasoning item of the run."""
         return [(self.turn.id, self.head, n) for n in range(len(self.run))]
 
@@ -81,7 +81,7 @@ def head_of_group(match: Match) -> int | None:
     return None
 
 
-def replayed(request: Request, groups: Sequence[ReasoningRun]) -> dict[RunPosition, int]:
+def replayed_reasoning(request: Request, groups: Sequence[ReasoningRun]) -> dict[RunPosition, int]:
     """Return the reasoning that the client replays: position -> index of its place."""
     if not (groups and request.has_reasoning):
         return {}
@@ -90,11 +90,11 @@ def replayed(request: Request, groups: Sequence[ReasoningRun]) -> dict[RunPositi
     by_id: dict[str, list[RunPosition]] = defaultdict(list)
     by_anchor: dict[int, list[RunPosition]] = {}
     for group in groups:
-        by_anchor |= dict.fromkeys(group.places, group.slots)
-        for slot, part in zip(group.slots, group.run, strict=True):
-            by_id[part.id].append(slot)
+        by_anchor |= dict.fromkeys(group.places, group.positions)
+        for position, part in zip(group.positions, group.run, strict=True):
+            by_id[part.id].append(position)
             for blob in part.blobs:
-                by_blob[blob].append(slot)
+                by_blob[blob].append(position)
     found: dict[RunPosition, int] = {}
     nameless: list[int] = []
     for index, place in enumerate(places):
@@ -124,8 +124,10 @@ def _anchors_after(places: Sequence[Place[ResponsesItem]], indices: list[int]) -
     return after
 
 
-def _take_first(slots: Iterable[RunPosition], found: dict[RunPosition, int], index: int) -> None:
+def _take_first(
+    positions: Iterable[RunPosition], found: dict[RunPosition, int], index: int
+) -> None:
     """Assign an item of the request to the first of these positions that is still free."""
-    free = next((slot for slot in slots if slot not in found), None)
+    free = next((one for one in positions if one not in found), None)
     if free is not None:
         found[free] = index

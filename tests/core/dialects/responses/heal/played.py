@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from reasoning_replay.core.dialects.base import Cure
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedRequest
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repaired, Repairs, repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request

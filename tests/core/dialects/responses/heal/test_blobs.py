@@ -99,7 +99,6 @@ BLOBS: list[Any] = [
     pytest.param(
         [[R1, C1]], {}, [nameless(R1), C1, O1], refused(R1), [nameless(C1), O1], id="sealed-id"
     ),
-    pytest.param([], {}, [R1, WS, SAID], refused(R1), [hollow(R1), WS, SAID], id="hosted-stored"),
     pytest.param([], UNSTORED, [R1, WS, SAID], refused(R1), [nameless(SAID)], id="hosted"),
     pytest.param([], {}, [R1, R2, C1, O1], refused(R1), [nameless(C1), O1], id="run"),
     pytest.param(

@@ -183,12 +183,11 @@ def test_a_clean_history_returns_the_same_object(history: History) -> None:
 def test_ordering_loses_nothing_and_is_idempotent(requested: Requested) -> None:
     """Ordering keeps all pieces, and an ordered input is not changed again."""
     history, sent, more = requested
-    for joins in (False, True):
-        case = case_of(history.world, sent, **more)
-        ordered = in_order(case.pieces, case.spot, joins=joins)
+    case = case_of(history.world, sent, **more)
+    ordered = in_order(case.items, case.positions())
 
-        assert Counter(map(id, ordered)) == Counter(map(id, case.pieces))
-        assert in_order(ordered, case.spot, joins=joins) == ordered
+    assert Counter(map(id, ordered)) == Counter(map(id, case.items))
+    assert in_order(ordered, case.positions()) == ordered
 
 
 @settings(max_examples=100, deadline=None)
@@ -197,5 +196,4 @@ def test_an_honest_history_is_in_order(history: History) -> None:
     """A history as upstream emitted it is never reordered, whatever part of it was captured."""
     case = case_of(history.world, history.items)
 
-    assert in_order(case.pieces, case.spot, joins=False) == case.pieces
-    assert case.body(case.pieces) is case.sent.body
+    assert in_order(case.items, case.positions()) == case.items

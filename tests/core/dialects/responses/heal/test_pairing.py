@@ -116,9 +116,6 @@ WITH_REASONING = [
     pytest.param(
         [], [R1, C1, O1], orphan(C1), [nameless(R1), nameless(C1), O1], id="in-place-by-value"
     ),
-    pytest.param(
-        [], [hollow(R1), C1, O1], orphan(C1), [nameless(C1), O1], id="in-place-hollow-removed"
-    ),
     pytest.param([], [R1, ASK, O1], orphan(C1), None, id="named-item-is-missing"),
     pytest.param(
         [],
@@ -345,7 +342,6 @@ def test_a_call_of_an_unfinished_turn_is_inserted_by_value() -> None:
 OUTPUTS = [
     pytest.param([C1, MORE, O1], C1, [C1, O1, MORE], id="after-a-user-message"),
     pytest.param([O1, C1], C1, [C1, O1], id="before-its-call"),
-    pytest.param([R1, C1, O1, C2, O2], C2, [R1, C1, C2, O1, O2], id="interleaved"),
     pytest.param([C1, MORE], C1, None, id="missing"),
     pytest.param([C1, O1, C2, MORE], C2, None, id="missing-next-to-another"),
     pytest.param([C1, O1], C1, None, id="in-order"),
@@ -372,7 +368,6 @@ TEXTS = [
         [OPEN | TEXT, C1, C2, O1, O2],
         id="interleaved",
     ),
-    pytest.param([], [C1, O1, C2, O2], [C1, C2, O1, O2], id="unknown-interleaved"),
     pytest.param([], [OPEN, C1, O1], None, id="unknown"),
     pytest.param([[R1, C1]], [hollow(R1), C1, O1], None, id="captured-without-text"),
 ]

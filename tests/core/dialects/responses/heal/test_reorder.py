@@ -1,6 +1,7 @@
 """Reordering: restores the order in which a history happened, as far as it is known."""
 
 import pytest
+from reasoning_replay.core.dialects.responses.heal.draft import Draft
 from reasoning_replay.core.dialects.responses.heal.reorder import in_order
 
 from tests.core.dialects.responses.heal.played import ASK, MORE, case_of, reference, world_of
@@ -23,10 +24,12 @@ SAID, WS = message("1", "Sunny."), search("1")
 FRAME: Item = {"role": "system", "content": "Be brief."}
 
 
-def ordered(world: World, items: list[Item], *, joins: bool = False) -> list[Item]:
+def ordered(world: World, items: list[Item]) -> list[Item]:
     """Return a history in order."""
     case = case_of(world, items)
-    return input_of(case.body(in_order(case.pieces, case.spot, joins=joins)))
+    draft = Draft(case.sent)
+    draft.items = in_order(draft.items, case.positions())
+    return input_of(draft.body())
 
 
 # (captured turns, items sent, items in order)
@@ -77,29 +80,28 @@ def test_captured_turns_show_which_items_belong_together(
     assert ordered(world_of(*turns), sent) == want
 
 
-# (items sent, their order, their order if upstream reports a unit that is split)
+# (items sent, their order; None means unchanged)
 UNKNOWN = [
-    pytest.param([R1, C1, O1], [R1, C1, O1], [R1, C1, O1], id="in-order"),
-    pytest.param([R1, C1, R2, C2, O1, O2], None, None, id="one-response"),
-    pytest.param([R1, C1, O1, R2, C2, O2], None, None, id="two-responses"),
-    pytest.param([R1, C1, O1, C2, O2], None, [R1, C1, C2, O1, O2], id="interleaved"),
-    pytest.param([C1, MORE, O1], [C1, O1, MORE], [C1, O1, MORE], id="user-between"),
-    pytest.param([O1, C1], [C1, O1], [C1, O1], id="output-before-its-call"),
-    pytest.param([C1, O1, MORE, C2, O2], None, None, id="message-between"),
-    pytest.param([C1, O1, FRAME, C2, O2], None, None, id="instructions-between"),
-    pytest.param([C1, C2, O2, O1], None, None, id="outputs-in-another-order"),
-    pytest.param([C1, O2, O1, C2], [C1, O1, C2, O2], [C1, C2, O2, O1], id="outputs-swapped"),
-    pytest.param([R1, MORE, C1, O1], None, None, id="not-captured-and-apart"),
+    pytest.param([R1, C1, O1], None, id="in-order"),
+    pytest.param([R1, C1, R2, C2, O1, O2], None, id="one-response"),
+    pytest.param([R1, C1, O1, R2, C2, O2], None, id="two-responses"),
+    pytest.param([R1, C1, O1, C2, O2], None, id="interleaved"),
+    pytest.param([C1, MORE, O1], [C1, O1, MORE], id="user-between"),
+    pytest.param([O1, C1], [C1, O1], id="output-before-its-call"),
+    pytest.param([C1, O1, MORE, C2, O2], None, id="message-between"),
+    pytest.param([C1, O1, FRAME, C2, O2], None, id="instructions-between"),
+    pytest.param([C1, C2, O2, O1], None, id="outputs-in-another-order"),
+    pytest.param([C1, O2, O1, C2], [C1, O1, C2, O2], id="outputs-swapped"),
+    pytest.param([R1, MORE, C1, O1], None, id="not-captured-and-apart"),
 ]
 
 
-@pytest.mark.parametrize(("sent", "alone", "joined"), UNKNOWN)
-def test_items_not_captured_are_joined_with_their_neighbours(
-    sent: list[Item], alone: list[Item] | None, joined: list[Item] | None
+@pytest.mark.parametrize(("sent", "want"), UNKNOWN)
+def test_items_not_captured_are_grouped_with_their_neighbours(
+    sent: list[Item], want: list[Item] | None
 ) -> None:
-    """Calls separated by outputs are joined only if upstream reports it; None means unchanged."""
-    assert ordered(World(), sent) == (alone or sent)
-    assert ordered(World(), sent, joins=True) == (joined or sent)
+    """Only the outputs move: nothing shows which of the other items belong together."""
+    assert ordered(World(), sent) == (want or sent)
 
 
 def test_calls_with_one_call_id_have_one_output_each() -> None:
@@ -113,8 +115,6 @@ def test_calls_with_one_call_id_have_one_output_each() -> None:
 
 def test_a_captured_response_separates_the_calls_around_it() -> None:
     """Calls on both sides of a captured response are not joined into one unit."""
-    world = world_of([R2, C2])
     sent = [C1, O1, R2, C2, O2, C3, O3]
 
-    assert ordered(world, sent, joins=True) == sent
-    assert ordered(world, [C1, R2, O1, C3, O3, C2, O2], joins=True) == [C1, C3, O1, O3, R2, C2, O2]
+    assert ordered(world_of([R2, C2]), sent) == sent

@@ -1,25 +1,24 @@
-"""Blob cures: for reasoning that is refused because of its blob, a member or the model."""
+"""Reasoning cures: for reasoning that is refused because of its blob, a member or the model."""
 
 from collections.abc import Iterable
 
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
-from reasoning_replay.core.dialects.responses.heal.input_editor import (
-    InputPiece,
-    by_value,
-    dropped,
-    pieces_of,
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedRequest
+from reasoning_replay.core.dialects.responses.heal.draft import Draft
+from reasoning_replay.core.dialects.responses.heal.runs import (
+    remove_reasoning,
     runs_of,
+    send_by_value,
 )
-from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.include import exclude_edit
-from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 
 __all__ = [
     "lost_blobs",
     "named_blobs",
-    "unsealed",
     "without_blobs",
     "without_include",
     "without_member",
@@ -27,7 +26,7 @@ __all__ = [
 ]
 
 # Members that hold the content of reasoning.
-_HOLDING = ("encrypted_content", "content", "summary")
+_CONTENT = ("encrypted_content", "content", "summary")
 
 
 def without_blobs(case: RefusedRequest) -> bytes | None:
@@ -39,70 +38,52 @@ def without_blobs(case: RefusedRequest) -> bytes | None:
     ones and those not known to be of this upstream and model are removed. If upstream names none,
     those of a foreign shape are removed first.
     """
-    sealed = _sealed(case.pieces)
-    if case.diagnosis.is_bound:
-        return case.body(_unnamed(case))
-    named = set(_named(case, sealed))
-    says_which = bool(case.diagnosis.subject or case.diagnosis.ends)
-    if says_which and not named and not case.added():
+    draft, diagnosis = Draft(case.sent), case.diagnosis
+    if diagnosis.is_bound:
+        for run in runs_of(case.items):
+            send_by_value(draft, run, case.profile)
+        return draft.body()
+    encrypted = _encrypted(case)
+    named = _named(case)
+    says_which = bool(diagnosis.subject or diagnosis.ends)
+    if says_which and not (named or case.injected):
         return None  # the refusal is not about any reasoning in the request
-    suspects = named if says_which or case.diagnosis.is_foreign else sealed
-    damaged = {piece for piece in suspects if _is_damaged(case, piece)}
+    suspects = named if says_which or diagnosis.is_foreign else encrypted
+    damaged = [item for item in suspects if _is_damaged(case, item)]
     if damaged:
-        for piece in damaged:
-            piece.raw = case.captured(piece)  # `item` stays the one that upstream named
-        return case.body(case.pieces)
-    ours = case.added() & set(sealed)
-    if ours and (not named or named & ours):
-        refused = ours
+        for item in damaged:
+            draft.set_text(item, case.captured(item))
+        return draft.body()
+    injected = case.injected.intersection(encrypted)
+    if injected and (not named or injected.intersection(named)):
+        refused = injected
     else:
-        foreign = {p for p in sealed if not case.profile.is_own_blob(p.item.blob)}
+        foreign = {item for item in encrypted if not case.profile.is_own_blob(item.blob)}
         # If a captured blob is refused, no other captured blob can be trusted.
-        is_all = any(case.thought(piece) is not None for piece in named)
-        doubtful = {piece for piece in sealed if is_all or not _is_trusted(case, piece)}
-        refused = named | doubtful if named else foreign or doubtful or set(sealed)
-    return case.body(unsealed(case.pieces, refused, stores=case.sent.stores))
-
-
-def unsealed(
-    pieces: list[InputPiece], refused: set[InputPiece], *, stores: bool
-) -> list[InputPiece]:
-    """
-    Remove refused blobs: together with their reasoning, or alone.
-
-    Only the blob is removed if upstream stores the items, so that the id is enough, and if removing
-    the reasoning would also remove a hosted item of the group, which requires its id.
-    """
-    left = set(refused)
-    for run in runs_of(pieces) if stores else ():
-        hosted = [one for one in run.group if one.item.id and not one.item.id_is_optional]
-        if hosted and all(piece.item.id for piece in run.reasoning):
-            for piece in left.intersection(run.reasoning):
-                piece.leave_out("encrypted_content")
-                left.discard(piece)
-    return dropped(pieces, left)
+        is_all = any(case.known(item) is not None for item in named)
+        doubtful = {item for item in encrypted if is_all or not _is_trusted(case, item)}
+        refused = doubtful.union(named) if named else foreign or doubtful or set(encrypted)
+    remove_reasoning(draft, refused)
+    return draft.body()
 
 
 def named_blobs(case: RefusedRequest) -> set[bytes]:
     """Return the digests, in all known forms, of the one blob that upstream names."""
-    named = _named(case, _sealed(pieces_of(case.sent)))
+    named = _named(case)
     # The few characters that upstream quotes from each end may match several blobs.
-    if case.diagnosis.is_bound or len({piece.item.blob for piece in named}) != 1:
+    if case.diagnosis.is_bound or len({item.blob for item in named}) != 1:
         return set()
     return _digests(case, named)
 
 
-def lost_blobs(case: RefusedRequest, body: bytes) -> set[bytes]:
+def lost_blobs(case: RefusedRequest, cured: Request) -> set[bytes]:
     """
     Return the digests of the blobs that a cured request leaves out, in all known forms.
 
     If upstream named a blob, others that were removed with it do not count: they may be good.
     """
-    left = {place.item.blob for place in read_request(body, {}).places}
-    sealed = _sealed(pieces_of(case.sent))
-    gone = [piece for piece in sealed if piece.item.blob not in left]
-    named = set(_named(case, sealed))
-    return _digests(case, [piece for piece in gone if not named or piece in named])
+    left = {place.item.blob for place in cured.places}
+    return _digests(case, [i for i in _named(case) or _encrypted(case) if i.blob not in left])
 
 
 def without_member(case: RefusedRequest) -> bytes | None:
@@ -111,24 +92,23 @@ def without_member(case: RefusedRequest) -> bytes | None:
 
     A `phase` is removed from all messages of the model.
     """
-    member = case.diagnosis.member
-    index = case.diagnosis.index
+    draft, member, index = Draft(case.sent), case.diagnosis.member, case.diagnosis.index
     role = Role.MODEL if member == "phase" else Role.REASONING
-    if any(p.index == index and p.item.role is not role for p in case.pieces):
+    if index is not None and index < len(case.items) and case.items[index].role is not role:
         return None  # the member is of another item
-    empty = set()
-    for piece in case.pieces:
-        if piece.item.role is role:
-            piece.leave_out(member)
-            if role is Role.REASONING and _is_hollow(piece.raw) and not _is_hollow(piece.item.raw):
-                empty.add(piece)
-    return case.body(dropped(case.pieces, empty))
+    items = [item for item in case.items if item.role is role]
+    draft.leave_out(member, *items)
+    if role is Role.REASONING:
+        empty = {one for one in items if _is_empty(draft.text(one)) and not _is_empty(one.raw)}
+        remove_reasoning(draft, empty)
+    return draft.body()
 
 
 def without_reasoning(case: RefusedRequest) -> bytes | None:
     """Remove all reasoning, references to it, and the ids that require it."""
-    gone = [piece for piece in case.pieces if piece.is_reasoning]
-    return case.body(dropped(case.pieces, gone))
+    draft = Draft(case.sent)
+    remove_reasoning(draft, {item for item in case.items if item.is_reasoning})
+    return draft.body()
 
 
 def without_include(case: RefusedRequest) -> bytes | None:
@@ -137,56 +117,48 @@ def without_include(case: RefusedRequest) -> bytes | None:
     return json_spans.apply(case.sent.body, [edit]) if edit is not None else None
 
 
-def _digests(case: RefusedRequest, pieces: Iterable[InputPiece]) -> set[bytes]:
+def _digests(case: RefusedRequest, items: Iterable[ResponsesItem]) -> set[bytes]:
     found = set()
-    for piece in pieces:
-        digest = blob_digest(piece.item)
-        thought = case.thought(piece)
-        known = thought.part.blobs if thought is not None else ()
-        found |= {digest, *known} if digest in known else {digest}
+    for item in items:
+        digest, known = blob_digest(item), case.known(item)
+        found.add(digest)
+        if known is not None and digest in known.part.blobs:
+            found.update(known.part.blobs)
     return found
 
 
-def _sealed(pieces: list[InputPiece]) -> list[InputPiece]:
-    return [p for p in pieces if p.item.role is Role.REASONING and p.item.blob]
+def _encrypted(case: RefusedRequest) -> list[ResponsesItem]:
+    """Return the reasoning that has a blob."""
+    return [item for item in case.items if item.role is Role.REASONING and item.blob]
 
 
-def _named(case: RefusedRequest, sealed: list[InputPiece]) -> list[InputPiece]:
+def _named(case: RefusedRequest) -> list[ResponsesItem]:
     """Return the reasoning that upstream's message names; [] if it names none."""
-    ends = case.diagnosis.ends
     if case.diagnosis.subject:
-        return [piece for piece in sealed if case.is_named(piece)]
-    if ends is None:
+        return [item for item in _encrypted(case) if case.is_named(item)]
+    if case.diagnosis.ends is None:
         return []
-    head, tail = ends
-    return [p for p in sealed if p.item.blob.startswith(head) and p.item.blob.endswith(tail)]
+    head, tail = case.diagnosis.ends
+    items = _encrypted(case)
+    return [item for item in items if item.blob.startswith(head) and item.blob.endswith(tail)]
 
 
-def _is_damaged(case: RefusedRequest, piece: InputPiece) -> bool:
+def _is_damaged(case: RefusedRequest, item: ResponsesItem) -> bool:
     """Return whether upstream never issued this blob for the item, and a good one is stored."""
-    thought = case.thought(piece)
-    if thought is None or blob_digest(piece.item) in thought.part.blobs:
+    known = case.known(item)
+    if known is None or blob_digest(item) in known.part.blobs:
         return False
-    return case.is_own(thought.turn) and bool(case.captured(piece))
+    return case.is_own(known.turn) and bool(case.captured(item))
 
 
-def _is_trusted(case: RefusedRequest, piece: InputPiece) -> bool:
+def _is_trusted(case: RefusedRequest, item: ResponsesItem) -> bool:
     """Return whether a blob is known to fit this account and model; never for a foreign blob."""
-    thought = case.thought(piece)
-    return thought is not None and not case.diagnosis.is_foreign and case.is_own(thought.turn)
+    known = case.known(item)
+    return known is not None and not case.diagnosis.is_foreign and case.is_own(known.turn)
 
 
-def _unnamed(case: RefusedRequest) -> list[InputPiece]:
-    """Remove the ids of runs that have all their blobs, and the ids that require those runs."""
-    for run in runs_of(case.pieces):
-        if any(not piece.item.blob for piece in run.reasoning):
-            continue
-        by_value(run)
-    return case.pieces
-
-
-def _is_hollow(raw: bytes) -> bool:
+def _is_empty(raw: bytes) -> bool:
     """Return whether reasoning has no content, only an id."""
     found = json_spans.members(raw)
-    held = [found[name] for name in _HOLDING if name in found]
-    return all(raw[at.start : at.end] in (b"null", b"[]", b'""') for at in held)
+    values = [found[name] for name in _CONTENT if name in found]
+    return all(raw[one.start : one.end] in (b"null", b"[]", b'""') for one in values)

@@ -6,7 +6,6 @@ applies the same edit to every affected item, because the API names only the fir
 Related items stay together: reasoning, the items it led to, and the outputs of their calls.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 
 from reasoning_replay.core.dialects.base import Cure
@@ -19,22 +18,21 @@ from reasoning_replay.core.dialects.responses.heal.blobs import (
     without_member,
     without_reasoning,
 )
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
-from reasoning_replay.core.dialects.responses.heal.input_editor import pieces_of
-from reasoning_replay.core.dialects.responses.heal.pairing import (
+from reasoning_replay.core.dialects.responses.heal.calls import (
     with_calls,
-    with_follower,
-    with_outputs_behind,
-    with_reasoning,
+    with_outputs,
     with_text,
 )
-from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
-from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.dialects.responses.heal.captured import (
+    RefusedRequest,
+    added_reasoning,
+)
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
+from reasoning_replay.core.dialects.responses.heal.pairs import with_follower, with_reasoning
 from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.item_changes import item_changes
-from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -48,12 +46,12 @@ from reasoning_replay.core.wire.json_spans import Unspliceable
 __all__ = ["cure", "lookups_for"]
 
 # Limit of bare ids, and of outputs, that are looked up in addition to the ids that upstream names.
-HOLLOW_LOOKED_UP = 64
+BARE_LOOKED_UP = 64
 
 _CURES: Mapping[RefusalKind, Callable[[RefusedRequest], bytes | None]] = {
     RefusalKind.LACKS_REASONING: with_reasoning,
     RefusalKind.LACKS_FOLLOWER: with_follower,
-    RefusalKind.LACKS_OUTPUT: with_outputs_behind,
+    RefusalKind.LACKS_OUTPUT: with_outputs,
     RefusalKind.LACKS_CALL: with_calls,
     RefusalKind.LACKS_TEXT: with_text,
     RefusalKind.DUPLICATE: deduplicated,
@@ -64,16 +62,16 @@ _CURES: Mapping[RefusalKind, Callable[[RefusedRequest], bytes | None]] = {
     RefusalKind.INCLUDE: without_include,
     RefusalKind.NO_REASONING_MODEL: without_reasoning,
 }
-# Refusals that the proxy's edits cannot cause, unless an edit removed a call or an output.
+# Refusals that the proxy's edits cannot cause: none removes a call or an output.
 _NEVER_OURS = frozenset({RefusalKind.LACKS_OUTPUT, RefusalKind.LACKS_CALL})
 
 
 def lookups_for(sent: Request, diagnosis: Diagnosis) -> list[Lookup]:
     """Return the lookups for a cure: ids that upstream names, and all keys of the request."""
+    bare = [place.item.id for place in sent.places if place.item.is_id_alone]
+    called = [place.item.call_id for place in sent.places if place.item.type.endswith("_output")]
     names = [diagnosis.wanted, diagnosis.subject]
-    hollow = [p.item.id for p in sent.places if p.item.is_id_alone]
-    orphans = [p.item.call_id for p in sent.places if p.item.type.endswith("_output")]
-    names += hollow[-HOLLOW_LOOKED_UP:] + orphans[-HOLLOW_LOOKED_UP:]
+    names += bare[-BARE_LOOKED_UP:] + called[-BARE_LOOKED_UP:]
     named = [Lookup(RESPONSE, keys_of_name(name)) for name in dict.fromkeys(names) if name]
     return [*(asked for asked in named if asked.keys), *keys_of_request(sent)]
 
@@ -102,73 +100,37 @@ def cure(
         body = None
     if body in (None, sent.body):
         body = given.body
-    if body == sent.body:
+    if body == sent.body or (body == given.body and diagnosis.kind in _NEVER_OURS):
         return None
-    is_ours = diagnosis.kind not in _NEVER_OURS or _is_less(sent, given)
-    if body == given.body and not is_ours:
-        return None
+    cured = read_request(body, {})
     is_about_blobs = diagnosis.kind is RefusalKind.BLOB
     named = named_blobs(case) if is_about_blobs else set()
     left = ((turn, turn.without_reasoning(named.__contains__)) for turn in looked_up.turns)
-    cured = read_request(body, {})
-    ours = _added(cured, given)
+    injected = added_reasoning(cured, given)
     return Cure(
         body,
-        injected=len(ours),
-        injected_bytes=sum(item.end - item.start for item in ours),
+        injected=len(injected),
+        injected_bytes=sum(item.end - item.start for item in injected),
         phases=max(0, _phases(cured) - _phases(given)),
         is_clients_own=body == given.body,
-        lost=frozenset(lost_blobs(case, body)) if is_about_blobs else frozenset(),
+        lost=frozenset(lost_blobs(case, cured)) if is_about_blobs else frozenset(),
         withheld=tuple(after for before, after in left if after is not before),
         completed=_completed(case, cured),
-        sent=sent_items(cured.head, cured.places)._replace(injected=digests_of(ours)),
-        changes=item_changes(_items(sent), _items(cured)),
+        sent=sent_items(cured.head, cured.places)._replace(injected=digests_of(injected)),
+        changes=item_changes(case.items, [place.item for place in cured.places]),
     )
 
 
 def _completed(case: RefusedRequest, cured: Request) -> frozenset[bytes]:
     """Return the conversations in which captured blobs replace what the client made of them."""
     now = {blob_digest(place.item) for place in cured.places if place.item.blob}
-    before = {blob_digest(place.item) for place in case.sent.places if place.item.blob}
-    known = filter(None, map(case.thought, pieces_of(case.sent)))
+    before = {blob_digest(item) for item in case.items if item.blob}
     return frozenset(
-        thought.turn.conversation
-        for thought in known
-        if before.isdisjoint(thought.part.blobs) and not now.isdisjoint(thought.part.blobs)
+        known.turn.conversation
+        for known in filter(None, map(case.known, case.items))
+        if before.isdisjoint(known.part.blobs) and not now.isdisjoint(known.part.blobs)
     )
-
-
-def _is_less(sent: Request, given: Request) -> bool:
-    """Return whether the sent request has fewer items, without reasoning, than the client's."""
-    return len(sent.places) - _thoughts(sent) < len(given.places) - _thoughts(given)
-
-
-def _thoughts(request: Request) -> int:
-    return sum(place.item.role is Role.REASONING for place in request.places)
 
 
 def _phases(request: Request) -> int:
     return sum(PHASE in place.item.raw for place in request.places)
-
-
-def _items(request: Request) -> list[ResponsesItem]:
-    return [place.item for place in request.places]
-
-
-def _added(request: Request, given: Request) -> list[ResponsesItem]:
-    """Return the reasoning items that the client did not send."""
-    theirs = Counter(
-        place.item.blob or place.item.id
-        for place in given.places
-        if place.item.role is Role.REASONING
-    )
-    added: list[ResponsesItem] = []
-    for place in request.places:
-        item = place.item
-        if item.role is Role.REASONING:
-            name = item.blob or item.id
-            if theirs[name]:
-                theirs[name] -= 1
-            else:
-                added.append(item)
-    return added

@@ -72,72 +72,48 @@ class Diagnosis:
         return self.kind is not RefusalKind.OTHER
 
 
-# The first match decides. Named groups become the attributes of a Diagnosis.
-
-
-def _row(kind: RefusalKind, *parts: str) -> tuple[RefusalKind, re.Pattern[str]]:
-    return kind, re.compile("".join(parts), re.IGNORECASE)
-
-
+_ITEM = r"Item '(?P<subject>[^']+)' of type '[^']+' was provided without its required "
 # A match takes all of the line, or the rest of the line would be read once for each match.
 _VERIFIED = (
     r" could not be verified"
     r"(?:.*(?P<bound>item_id did not match)|.*(?P<foreign>organization_id did not match)|.*)"
 )
+_CALL_ID = r"(?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])"
+
+# The first match decides. Named groups become the attributes of a Diagnosis.
 _TABLE = (
-    _row(
-        RefusalKind.LACKS_REASONING,
-        r"Item '(?P<subject>[^']+)' of type '[^']+' was provided without its required",
-        r" 'reasoning' item: '(?P<wanted>[^']+)'",
-    ),
-    _row(
-        RefusalKind.LACKS_FOLLOWER,
-        r"Item '(?P<subject>[^']+)' of type 'reasoning' was provided without its required",
-        r" following item",
-    ),
-    _row(RefusalKind.DUPLICATE, r"Duplicate item found with id (?P<subject>[\w-]+)"),
-    _row(RefusalKind.NOT_FOUND, r"Item with id '(?P<subject>[^']+)' not found"),
-    _row(RefusalKind.BLOB, r"encrypted content for item (?P<subject>[\w-]+)", _VERIFIED),
-    _row(
+    (RefusalKind.LACKS_REASONING, _ITEM + r"'reasoning' item: '(?P<wanted>[^']+)'"),
+    (RefusalKind.LACKS_FOLLOWER, _ITEM + r"following item"),
+    (RefusalKind.DUPLICATE, r"Duplicate item found with id (?P<subject>[\w-]+)"),
+    (RefusalKind.NOT_FOUND, r"Item with id '(?P<subject>[^']+)' not found"),
+    (RefusalKind.BLOB, r"encrypted content for item (?P<subject>[\w-]+)" + _VERIFIED),
+    (
         RefusalKind.BLOB,
-        r"encrypted content (?P<head>[^\s.]{1,8})\.\.\.(?P<tail>[^\s.]{1,8})",
-        _VERIFIED,
+        r"encrypted content (?P<head>[^\s.]{1,8})\.\.\.(?P<tail>[^\s.]{1,8})" + _VERIFIED,
     ),
-    _row(RefusalKind.BLOB, r"item_id did not match (?P<bound>the target item id)"),
-    _row(
-        RefusalKind.BLOB,
-        r"(?P<foreign>organization_id did not match|was not issued to this caller",
-        r"|created under a different Azure OpenAI resource)",
+    (RefusalKind.BLOB, r"item_id did not match (?P<bound>the target item id)"),
+    (RefusalKind.BLOB, r"(?P<foreign>organization_id did not match|was not issued to this caller)"),
+    (RefusalKind.BLOB, r"(?P<foreign>created under a different Azure OpenAI resource)"),
+    (RefusalKind.BLOB, r"encrypted content could not be (?:verified|decrypted)"),
+    (RefusalKind.INCLUDE, r"Encrypted content is not supported with this model"),
+    (RefusalKind.FIELD, r"(?P<member>Encrypted content) is not supported"),
+    (RefusalKind.NO_REASONING_MODEL, r"Reasoning input items can only be provided to a reason"),
+    (RefusalKind.LACKS_TEXT, r"in the thinking mode must be passed back"),
+    (RefusalKind.LACKS_TEXT, r"Missing `reasoning_content`|reasoning_content is missing"),
+    (
+        RefusalKind.BAD_ID,
+        r"(?:Invalid|Missing required parameter:) 'input\[(?P<index>\w+)\]\.id'",
     ),
-    _row(RefusalKind.BLOB, r"encrypted content could not be (?:verified|decrypted)"),
-    _row(RefusalKind.INCLUDE, r"Encrypted content is not supported with this model"),
-    _row(RefusalKind.FIELD, r"(?P<sealed>Encrypted content is not supported)"),
-    _row(
-        RefusalKind.NO_REASONING_MODEL, r"Reasoning input items can only be provided to a reasoning"
-    ),
-    _row(
-        RefusalKind.LACKS_TEXT,
-        r"(?:reasoning_text|reasoning_content|content\[\]\.thinking)`? in the thinking mode",
-        r" must be passed back|Missing `reasoning_content`|reasoning_content is missing",
-    ),
-    _row(RefusalKind.BAD_ID, r"Invalid 'input\[(?P<index>\w+)\]\.id'"),
-    _row(RefusalKind.BAD_ID, r"Missing required parameter: 'input\[(?P<index>\w+)\]\.id'"),
-    _row(RefusalKind.BAD_ID, r"Invalid 'id': message id must be"),
-    _row(
-        RefusalKind.LACKS_OUTPUT,
-        r"No tool output found for [\w ]{0,40}?call (?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])",
-    ),
-    _row(
-        RefusalKind.LACKS_CALL,
-        r"No tool call found for [\w ]{1,60}? with call_id ",
-        r"(?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])",
-    ),
-    _row(
+    (RefusalKind.BAD_ID, r"Invalid 'id': message id must be"),
+    (RefusalKind.LACKS_OUTPUT, r"No tool output found for [\w ]{0,40}?call " + _CALL_ID),
+    (RefusalKind.LACKS_CALL, r"No tool call found for [\w ]{1,60}? with call_id " + _CALL_ID),
+    (
         RefusalKind.FIELD,
         r"'input\[(?P<index>\w+)\]\.(?P<member>status|content|encrypted_content)'",
     ),
-    _row(RefusalKind.FIELD, r"['\"`.](?P<member>phase)['\"`]"),
+    (RefusalKind.FIELD, r"['\"`.](?P<member>phase)['\"`]"),
 )
+_PATTERNS = tuple((kind, re.compile(text, re.IGNORECASE)) for kind, text in _TABLE)
 _OURS = re.compile(
     r"'reasoning'|reasoning_(?:text|content)|reasoning (?:input )?item|encrypted[ _]content"
     r"|input\[\d+\]|Invalid 'input",
@@ -183,7 +159,7 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
     message, params, codes = read_error(body)
-    for kind, pattern in _TABLE:
+    for kind, pattern in _PATTERNS:
         if (found := pattern.search(message)) is not None:
             return _read(kind, found.groupdict())
     if any(param == "include" or param.startswith("include[") for param in params):
@@ -202,7 +178,7 @@ def _read(kind: RefusalKind, found: dict[str, str | None]) -> Diagnosis:
         subject=found.get("subject") or "",
         wanted=found.get("wanted") or "",
         index=int(index) if index and index.isdecimal() else None,
-        member="encrypted_content" if found.get("sealed") else found.get("member") or "",
+        member=(found.get("member") or "").lower().replace(" ", "_"),
         ends=(head, tail) if head and tail else None,
         is_bound=bool(found.get("bound")),
         is_foreign=bool(found.get("foreign")),

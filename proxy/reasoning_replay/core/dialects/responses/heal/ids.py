@@ -2,108 +2,83 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 
-from reasoning_replay.core.dialects.responses.heal.input_editor import (
-    InputPiece,
-    by_value,
-    dropped,
-    is_answered,
+from reasoning_replay.core.dialects.responses.heal.calls import outputs_without_call
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedRequest
+from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_answered, is_output
+from reasoning_replay.core.dialects.responses.heal.runs import (
+    remove_reasoning,
     runs_of,
+    send_by_value,
 )
-from reasoning_replay.core.dialects.responses.heal.refused_request import RefusedRequest
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Unspliceable
 
-__all__ = ["completed", "deduplicated", "name_no_orphans", "outputs_without_call", "with_good_ids"]
+__all__ = ["completed", "deduplicated", "with_good_ids"]
 
-# Prefixes of emitted ids (OpenAI's API; ids of other types are not checked).
+# Prefixes of the ids that clients rebuild; ids of other types are not checked.
 _PREFIXES: Mapping[str, str] = {
     "message": "msg",
     "reasoning": "rs",
     "function_call": "fc",
     "custom_tool_call": "ctc",
-    "computer_call": "cu",
-    "local_shell_call": "lsh",
-    "shell_call": "sh",
-    "apply_patch_call": "apc",
-    "tool_search_call": "tsc",
-    "web_search_call": "ws",
-    "file_search_call": "fs",
-    "code_interpreter_call": "ci",
-    "image_generation_call": "ig",
-    "mcp_call": "mcp",
-    "program": "cm",
 }
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# Id prefixes of referenced items that no output belongs to.
-_WITHOUT_OUTPUT = ("rs_", "msg_", "ws_", "fs_", "ci_", "ig_", "mcp_", "mcpl_")
 
 
 def deduplicated(case: RefusedRequest) -> bytes | None:
-    """Send every item once: remove copies with equal content; other items only lose the id."""
-    subject = case.diagnosis.subject
-    if [piece.item.id for piece in case.pieces].count(subject) < 2:  # noqa: PLR2004 (twice)
+    """
+    Send every item once: remove copies with equal content; other items only lose the id.
+
+    A copy of a call goes with the copies of its output.
+    """
+    subject, draft = case.diagnosis.subject, Draft(case.sent)
+    if [item.id for item in case.items].count(subject) < 2:  # noqa: PLR2004 (twice)
         return _less_than_upstream_holds(case) if subject and case.sent.is_stateful else None
-    return case.body(_once(case.pieces))
-
-
-def _once(pieces: list[InputPiece]) -> list[InputPiece]:
-    """Remove the second copy of an item with an id; remove a call with its output's copy."""
-    copies, others = _repeated(pieces)
-    results, repeated = _results(pieces)
-    gone: set[InputPiece] = set()
-    for copy in copies:
-        call_id = copy.item.call_id if copy.item.is_tool else ""
-        again = next(repeated[call_id], None) if call_id in repeated else None
-        if again is not None:
-            gone |= {copy, again}
-        elif len(results[call_id]) > 1:
-            others.append(copy)  # called twice, with two results: not a copy
-        else:
-            gone.add(copy)
-    for piece in others:
-        item = piece.item
-        if item.id_is_optional or item.role in (Role.CLIENT, Role.FRAME):
-            piece.leave_out("id")
+    outputs: dict[str, list[ResponsesItem]] = defaultdict(list)
+    for item in filter(is_output, case.items):
+        outputs[item.call_id].append(item)
+    first: dict[str, ResponsesItem] = {}
+    gone: set[ResponsesItem] = set()
+    for item in sorted(case.items, key=lambda item: item.is_id_alone):  # whole items stay
+        before = first.setdefault(item.id, item)
+        if not item.id or before is item or item.type.startswith("compaction"):
+            continue
+        results = outputs[item.call_id] if item.is_tool and item.call_id else []
+        if _is_copy(item, before) and len({output.said for output in results}) <= 1:
+            gone.update([item, *results[1:]])
+        elif item.id_is_optional or item.role in (Role.CLIENT, Role.FRAME):
+            draft.leave_out("id", item)
         elif not is_answered(item.type, item.call_id):
-            gone.add(piece)
-    return [piece for piece in pieces if piece not in gone]
+            gone.add(item)
+    draft.remove(gone)
+    return draft.body()
 
 
-def _repeated(pieces: list[InputPiece]) -> tuple[list[InputPiece], list[InputPiece]]:
-    """Return the pieces that repeat an earlier id: copies with equal content, and all others."""
-    first: dict[str, InputPiece] = {}
-    copies: list[InputPiece] = []
-    others: list[InputPiece] = []
-    for piece in _best_first(pieces):
-        item = piece.item
-        before = first.setdefault(item.id, piece)
-        if not item.id or before is piece:
-            continue
-        is_copy = _says_the_same(piece, before)
-        is_said = item.type == "message" and item.role is not Role.MODEL
-        if not item.type.startswith("compaction"):
-            (copies if is_copy and not is_said else others).append(piece)
-    return copies, others
+def _is_copy(item: ResponsesItem, before: ResponsesItem) -> bool:
+    """Return whether an item repeats an earlier one with the same id; no message of the user."""
+    if item.is_reasoning or item.role is Role.REFERENCE:
+        return True
+    if (item.type, item.call_id) != (before.type, before.call_id):
+        return False
+    if item.role is Role.MODEL:
+        return item.content == before.content
+    return item.type != "message" and item.said == before.said
 
 
-def _results(
-    pieces: list[InputPiece],
-) -> tuple[Mapping[str, set[bytes]], Mapping[str, Iterator[InputPiece]]]:
-    """Return the distinct results of each call, and the outputs that repeat a result."""
-    results: dict[str, set[bytes]] = defaultdict(set)
-    repeated: dict[str, list[InputPiece]] = defaultdict(list)
-    for piece in pieces:
-        call_id, said = piece.item.call_id, piece.item.said if piece.is_output else b""
-        if not said or not call_id:
-            continue
-        if said in results[call_id]:
-            repeated[call_id].append(piece)
-        results[call_id].add(said)
-    return results, {call_id: iter(outputs) for call_id, outputs in repeated.items()}
+def _less_than_upstream_holds(case: RefusedRequest) -> bytes:
+    """Remove the items that are in the history that upstream holds."""
+    known = {case.diagnosis.subject}
+    for turn in case.looked_up.turns:
+        ids = {item.id for item in turn.items} | {part.id for i in turn.items for part in i.run}
+        if case.diagnosis.subject in ids:
+            known |= ids - {""}
+    draft = Draft(case.sent)
+    draft.remove({item for item in case.items if item.id in known and item.type != "compaction"})
+    return draft.body()
 
 
 def completed(case: RefusedRequest) -> bytes | None:
@@ -112,32 +87,28 @@ def completed(case: RefusedRequest) -> bytes | None:
 
     None if a call would be removed while its output stays: half of a unit is never removed.
     """
-    lost: set[InputPiece] = set()
-    unnamed = False
-    stands = {piece.item.id for piece in case.pieces if not piece.item.is_id_alone}
-    pieces = [p for p in case.pieces if not (p.item.is_id_alone and p.item.id in stands)]
-    for piece in pieces:
-        item = piece.item
-        if item.is_id_alone:
-            whole = case.captured(piece)
-            if whole:
-                piece.become(whole)
-            else:  # items of the same age are probably gone as well, and only one retry is left
-                lost.add(piece)
-        elif item.id == case.diagnosis.subject:
-            unnamed = True  # it is whole, but upstream looks up its id anyway
-    if unnamed:
-        _leave_ids_out(case)
-    others = {piece for piece in lost if not piece.is_reasoning}
-    if outputs_without_call(pieces) and any(
-        not p.item.id.startswith(_WITHOUT_OUTPUT) for p in others
-    ):
+    draft = Draft(case.sent)
+    whole = {item.id: item for item in case.items if not item.is_id_alone}
+    bare = [item for item in case.items if item.is_id_alone and item.id not in whole]
+    captured = {item: case.captured(item) for item in bare}
+    # Items of the same age are probably gone as well, and only one retry is left.
+    lost = {item for item in bare if not captured[item]}
+    others = {item for item in lost if not item.is_reasoning}
+    draft.remove({item for item in case.items if item.is_id_alone and item.id in whole})
+    draft.complete({item: raw for item, raw in captured.items() if raw})
+    if others and outputs_without_call(draft.items):
         return None
-    for run in runs_of(pieces):
+    if case.diagnosis.subject in whole:  # it is whole, but upstream looks up its id anyway
+        for item in draft.items:
+            is_optional = item.blob if item.role is Role.REASONING else item.id_is_optional
+            if is_optional and item.role in (Role.REASONING, Role.MODEL):
+                draft.leave_out("id", item)
+    for run in runs_of(draft.items):
         if run.group and others.issuperset(run.group):
             lost.update(run.reasoning)  # all the items that it led to are gone
-    left = dropped(pieces, lost - others)
-    return case.body([piece for piece in left if piece not in others])
+    remove_reasoning(draft, lost - others)
+    draft.remove(others)
+    return draft.body()
 
 
 def with_good_ids(case: RefusedRequest) -> bytes | None:
@@ -146,104 +117,35 @@ def with_good_ids(case: RefusedRequest) -> bytes | None:
 
     Ids of a group stay together: if one of them cannot be added, the others are removed too.
     """
-    run_of = {p: run for run in runs_of(case.pieces) for p in (*run.reasoning, *run.group)}
-    subject = next((p for p in case.pieces if p.index == case.diagnosis.index), None)
-    lacks_id = subject is not None and subject.is_reasoning and not subject.item.id
+    draft, index = Draft(case.sent), case.diagnosis.index
+    runs = {item: run for run in runs_of(case.items) for item in (*run.reasoning, *run.group)}
+    subject = case.items[index] if index is not None and index < len(case.items) else None
+    lacks_id = subject is not None and subject.is_reasoning and not subject.id
     lost = set()
-    for piece in case.pieces:
-        is_lacking = lacks_id and piece.item.role is Role.REASONING and not piece.item.id
-        if piece is not subject and not is_lacking and not _has_bad_id(piece.item):
+    for item in case.items:
+        is_lacking = lacks_id and item.role is Role.REASONING and not item.id
+        if not (item is subject or is_lacking or _has_bad_id(item)):
             continue
-        known = _known_id(case, piece)
-        run = run_of.get(piece)
-        is_demanded = run is not None and all(one.item.id for one in run.reasoning)
-        is_sealed = run is not None and all(one.item.blob for one in run.reasoning)
-        if known != piece.item.id and known and (is_demanded or not piece.item.id_is_optional):
-            piece.name(known)
-        elif is_demanded and is_sealed and run is not None:
-            by_value(run)
-        elif piece.item.id_is_optional or piece.item.blob or piece.is_output:
-            piece.leave_out("id")
-        elif piece.item.role is Role.REASONING:
-            lost.add(piece)
-    return case.body(dropped(case.pieces, lost))
+        emitted_id, run = _emitted_id(case, item), runs.get(item)
+        is_demanded = run is not None and all(one.id for one in run.reasoning)
+        if emitted_id not in ("", item.id) and (is_demanded or not item.id_is_optional):
+            draft.set_id(item, emitted_id)
+        elif is_demanded and run is not None and send_by_value(draft, run, case.profile):
+            continue
+        elif item.id_is_optional or item.blob or is_output(item):
+            draft.leave_out("id", item)
+        elif item.role is Role.REASONING:
+            lost.add(item)
+    remove_reasoning(draft, lost)
+    return draft.body()
 
 
-def _known_id(case: RefusedRequest, piece: InputPiece) -> str:
+def _emitted_id(case: RefusedRequest, item: ResponsesItem) -> str:
     """Return the id that upstream gave an item; "" if unknown."""
-    emitted, thought = case.emitted(piece), case.thought(piece)
-    return emitted.id if emitted is not None else thought.part.id if thought is not None else ""
-
-
-def outputs_without_call(pieces: list[InputPiece]) -> list[InputPiece]:
-    """Return the outputs without a whole call among the pieces."""
-    calls = {piece.item.call_id for piece in pieces if piece.item.role is Role.MODEL}
-    return [piece for piece in pieces if piece.is_output and piece.item.call_id not in calls]
-
-
-def name_no_orphans(
-    pieces: list[InputPiece], spares: Callable[[InputPiece], bool] = lambda _: False
-) -> bool:
-    """
-    Remove the ids of items without reasoning before them, where the API accepts that.
-
-    Args:
-        pieces: The input of a request.
-        spares: Predicate for pieces that keep their id.
-
-    Returns:
-        Whether there was any such item.
-    """
-    covered = {piece for run in runs_of(pieces) for piece in run.group}
-    emitted = [piece for piece in pieces if piece.item.role is Role.MODEL and piece.item.id]
-    orphans = [
-        piece
-        for piece in emitted
-        if piece.item.id_is_optional and piece not in covered and not spares(piece)
-    ]
-    for piece in orphans:
-        piece.leave_out("id")
-    return bool(orphans)
-
-
-def _best_first(pieces: list[InputPiece]) -> list[InputPiece]:
-    """Sort the pieces to keep first: reasoning with a follower, and whole items before bare ids."""
-    leading = {piece for run in runs_of(pieces) if run.group for piece in run.reasoning}
-
-    def rank(piece: InputPiece) -> tuple[bool, bool]:
-        is_bare = piece.item.role is Role.REFERENCE or piece.item.is_hollow
-        return piece.is_reasoning and piece not in leading, is_bare
-
-    return sorted(pieces, key=rank)
-
-
-def _less_than_upstream_holds(case: RefusedRequest) -> bytes | None:
-    """Remove the items that are in the history that upstream holds."""
-    known = {case.diagnosis.subject}
-    for turn in case.looked_up.turns:
-        ids = {item.id for item in turn.items} | {part.id for i in turn.items for part in i.run}
-        if case.diagnosis.subject in ids:
-            known |= ids - {""}
-    kept = [p for p in case.pieces if p.item.id not in known or p.item.type == "compaction"]
-    return case.body(kept)
-
-
-def _leave_ids_out(case: RefusedRequest) -> None:
-    for piece in case.pieces:
-        item = piece.item
-        if (item.role is Role.REASONING and item.blob) or (
-            item.role is Role.MODEL and item.id_is_optional
-        ):
-            piece.leave_out("id")
-
-
-def _says_the_same(piece: InputPiece, before: InputPiece) -> bool:
-    item, other = piece.item, before.item
-    if piece.is_reasoning or item.role is Role.REFERENCE:
-        return True
-    if item.role is not Role.MODEL:
-        return (item.type, item.call_id, item.said) == (other.type, other.call_id, other.said)
-    return (item.type, item.call_id, item.content) == (other.type, other.call_id, other.content)
+    if (known := case.known(item)) is not None:
+        return known.part.id
+    match = case.match(item)
+    return match.emitted.id if match is not None else ""
 
 
 def _has_bad_id(item: ResponsesItem) -> bool:

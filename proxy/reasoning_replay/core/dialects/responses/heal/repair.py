@@ -10,20 +10,12 @@ from enum import StrEnum
 from itertools import pairwise
 
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
-from reasoning_replay.core.dialects.responses.heal.blobs import unsealed
-from reasoning_replay.core.dialects.responses.heal.input_editor import (
-    InputPiece,
-    Run,
-    body_of,
-    pieces_of,
-    runs_of,
-)
-from reasoning_replay.core.dialects.responses.heal.reasoning_index import (
-    KnownReasoning,
-    ReasoningIndex,
-)
-from reasoning_replay.core.dialects.responses.heal.unpaired import pair
+from reasoning_replay.core.dialects.responses.heal.captured import KnownReasoning, ReasoningIndex
+from reasoning_replay.core.dialects.responses.heal.draft import Draft
+from reasoning_replay.core.dialects.responses.heal.pairs import pair_ids
+from reasoning_replay.core.dialects.responses.heal.runs import remove_reasoning, runs_of
 from reasoning_replay.core.dialects.responses.id_policy import in_form
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
@@ -85,35 +77,29 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
     allowed, profile = repairs.allowed, repairs.profile
     if not request.has_reasoning:
         return Repaired(request.body)
-    pieces = pieces_of(request)
+    draft, index = Draft(request), ReasoningIndex(turns)
     counts: dict[Repair, int] = {}
-    if Repair.DUPLICATES in allowed and profile.checks_pairs:
-        # Only reasoning never follows itself. A call, a message or an output may: where ids follow
-        # from the content, two equal ones are two items.
-        copies = {
-            piece
-            for before, piece in pairwise(pieces)
-            if piece.is_reasoning and piece.item.raw == before.item.raw
-        }
-        counts[Repair.DUPLICATES] = len(copies)
-        pieces = [piece for piece in pieces if piece not in copies]
-    thoughts = ReasoningIndex(turns)
     keeps_items = request.stores and profile.keeps_items
+    if Repair.DUPLICATES in allowed and profile.checks_pairs:
+        copies = _copies(draft)
+        counts[Repair.DUPLICATES] = len(copies)
+        draft.remove(copies)
     if Repair.HOLLOW in allowed and not keeps_items:
-        counts[Repair.HOLLOW] = _complete(pieces, thoughts, request.model, profile)
+        wholes = _wholes(draft, index, request.model, profile)
+        counts[Repair.HOLLOW] = len(wholes)
+        draft.complete(wholes)
     if Repair.FOREIGN in allowed:
-        foreign = _foreign(pieces, thoughts, request.model, repairs)
-        if foreign:
-            counts[Repair.FOREIGN] = len(foreign)
-            foreign -= _replaced(foreign, thoughts, request.model, repairs)
-            pieces = unsealed(pieces, foreign, stores=keeps_items)
+        foreign = _foreign(draft, index, request.model, repairs)
+        counts[Repair.FOREIGN] = len(foreign)
+        draft.complete({item: raw for item, raw in foreign.items() if raw})
+        remove_reasoning(draft, {item for item, raw in foreign.items() if not raw})
     if Repair.UNPAIRED in allowed and profile.checks_pairs:
-        counts[Repair.UNPAIRED] = pair(pieces, thoughts, profile, is_kept=keeps_items)
+        counts[Repair.UNPAIRED] = pair_ids(draft, index, profile, is_kept=keeps_items)
     if Repair.DANGLING in allowed and profile.checks_pairs:
-        left = _less_dangling(pieces)
-        counts[Repair.DANGLING] = len(pieces) - len(left)
-        pieces = left
-    body = body_of(request, pieces)
+        dangling = _dangling(draft)
+        counts[Repair.DANGLING] = len(dangling)
+        draft.remove(dangling)
+    body = draft.body()
     if body is request.body:
         return Repaired(body)  # also if an item has a key twice, so that it could not be cut
     return Repaired(body, {kind: count for kind, count in counts.items() if count})
@@ -137,87 +123,75 @@ def is_sound(request: Request) -> bool:
     return not item.is_reasoning
 
 
-def _less_dangling(pieces: list[InputPiece]) -> list[InputPiece]:
+def _copies(draft: Draft) -> set[ResponsesItem]:
     """
-    Remove reasoning at the end if no other item of the input can be its follower.
+    Return reasoning that repeats the item before it.
+
+    Only reasoning never follows itself. A call, a message or an output may: where ids follow from
+    the content, two equal ones are two items.
+    """
+    pairs = pairwise(draft.items)
+    return {item for before, item in pairs if item.is_reasoning and item.raw == before.raw}
+
+
+def _dangling(draft: Draft) -> set[ResponsesItem]:
+    """
+    Return the reasoning at the end if no other item of the input can be its follower.
 
     Reasoning without an id requires no follower. A model item without reasoning may be the
     follower, out of order: upstream decides.
     """
-    end = len(pieces)
-    while end and pieces[end - 1].item.role is Role.REASONING and pieces[end - 1].item.id:
+    items, end = draft.items, len(draft.items)
+    while end and items[end - 1].role is Role.REASONING and items[end - 1].id:
         end -= 1
-    if end == len(pieces):
-        return pieces
-    covered = {piece for run in runs_of(pieces[:end]) for piece in (*run.group, *run.later)}
-    emitted = {piece for piece in pieces[:end] if piece.item.role in (Role.MODEL, Role.REFERENCE)}
-    return pieces if end == 0 or emitted - covered else pieces[:end]
+    covered = {item for run in runs_of(items[:end]) for item in (*run.group, *run.later)}
+    emitted = {item for item in items[:end] if item.role in (Role.MODEL, Role.REFERENCE)}
+    return set() if end == 0 or emitted - covered else set(items[end:])
 
 
-def _complete(
-    pieces: Sequence[InputPiece], thoughts: ReasoningIndex, model: str, profile: Profile
-) -> int:
-    """Replace bare ids of reasoning by the whole item; return how many were replaced."""
-    count = 0
-    for piece in pieces:
-        if not (piece.is_reasoning and piece.item.is_id_alone):
-            continue
-        thought = thoughts.of(piece.item)
-        if thought is not None and thought.part.has_blob and family(model) in thought.turn.models:
-            piece.become(in_form(thought.part, profile))
-            count += 1
-    return count
+def _wholes(
+    draft: Draft, index: ReasoningIndex, model: str, profile: Profile
+) -> dict[ResponsesItem, bytes]:
+    """Return the bare ids of reasoning, each with the whole item."""
+    wholes: dict[ResponsesItem, bytes] = {}
+    for item in draft.items:
+        known = index.find(item) if item.is_reasoning and item.is_id_alone else None
+        if known is not None and known.part.has_blob and family(model) in known.turn.models:
+            wholes[item] = in_form(known.part, profile)
+    return wholes
 
 
 def _foreign(
-    pieces: Sequence[InputPiece], thoughts: ReasoningIndex, model: str, repairs: Repairs
-) -> set[InputPiece]:
+    draft: Draft, index: ReasoningIndex, model: str, repairs: Repairs
+) -> dict[ResponsesItem, bytes]:
     """
-    Return the reasoning that upstream will refuse.
+    Return the reasoning that upstream will refuse, each with the captured item, or b"".
 
     Removing reasoning before a hosted item would remove that item too, so such reasoning counts
     only after upstream has refused it.
     """
-    foreign: set[InputPiece] = set()
-    for run in runs_of(pieces):
-        for piece in run.reasoning:
-            blob = blob_digest(piece.item)
+    foreign: dict[ResponsesItem, bytes] = {}
+    for run in runs_of(draft.items):
+        is_hosting = any(item.id and not item.id_is_optional for item in run.group)
+        for item in run.reasoning:
+            blob, known = blob_digest(item), index.find(item)
+            original = _original(known, blob, model, repairs)
             if not repairs.takes_reasoning or (blob and repairs.is_refused(blob)):
-                foreign.add(piece)
+                foreign[item] = original
+            elif known is None:
                 continue
-            thought = thoughts.of(piece.item)
-            if thought is not None and repairs.completes(thought.turn):
-                if _can_replace(thought, piece, model, repairs):
-                    foreign.add(piece)
-                continue
-            if thought is None or not blob or _is_hosting(run):
-                continue
-            if are_known_to_differ(model, thought.turn.models):
-                foreign.add(piece)
+            elif repairs.completes(known.turn):
+                if original:
+                    foreign[item] = original
+            elif blob and not is_hosting and are_known_to_differ(model, known.turn.models):
+                foreign[item] = original
     return foreign
 
 
-def _is_hosting(run: Run) -> bool:
-    return any(piece.item.id and not piece.item.id_is_optional for piece in run.group)
-
-
-def _replaced(
-    foreign: Collection[InputPiece], thoughts: ReasoningIndex, model: str, repairs: Repairs
-) -> set[InputPiece]:
-    """Replace refused copies by the captured reasoning; return the pieces that were replaced."""
-    replaced: set[InputPiece] = set()
-    for piece in foreign:
-        thought = thoughts.of(piece.item)
-        if thought is not None and _can_replace(thought, piece, model, repairs):
-            piece.become(in_form(thought.part, repairs.profile))
-            replaced.add(piece)
-    return replaced
-
-
-def _can_replace(thought: KnownReasoning, piece: InputPiece, model: str, repairs: Repairs) -> bool:
-    """Return whether the captured blobs differ from the client's, and upstream accepts them."""
-    blobs = thought.part.blobs
-    is_copy = blob_digest(piece.item) not in blobs
-    is_known = family(model) in thought.turn.models and thought.part.has_blob
-    is_good = is_copy and is_known and not any(map(repairs.is_refused, blobs))
-    return is_good and repairs.takes_reasoning
+def _original(known: KnownReasoning | None, blob: bytes, model: str, repairs: Repairs) -> bytes:
+    """Return the captured item if its blobs differ from the client's, and upstream accepts it."""
+    if known is None or not repairs.takes_reasoning or blob in known.part.blobs:
+        return b""
+    is_known = family(model) in known.turn.models and known.part.has_blob
+    is_good = is_known and not any(map(repairs.is_refused, known.part.blobs))
+    return in_form(known.part, repairs.profile) if is_good else b""

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from reasoning_replay.core.dialects.responses.heal.reasoning_index import ReasoningIndex
+from reasoning_replay.core.dialects.responses.heal.captured import ReasoningIndex
 from reasoning_replay.core.dialects.responses.items import read_item
 
 from tests.core.dialects.responses.heal.played import hollow, reference, world_of
@@ -32,12 +32,11 @@ def test_reasoning_is_found_by_its_blob_or_its_id(
     turns: list[list[Item]], item: Item, want: tuple[int, int] | None
 ) -> None:
     """The result names the item that the reasoning led to, and its place in the response."""
-    thoughts = ReasoningIndex(world_of(*turns).turns.values())
+    index = ReasoningIndex(world_of(*turns).turns.values())
 
-    found = thoughts.of(read_item(json.dumps(item).encode()))
+    found = index.find(read_item(json.dumps(item).encode()))
 
     assert (None if found is None else (found.k, found.n)) == want
     if found is not None:
         assert found.follower is found.turn.items[found.k]
         assert found.part is found.follower.run[found.n]
-        assert found.place < (found.k, 0)

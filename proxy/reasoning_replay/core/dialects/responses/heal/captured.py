@@ -1,0 +1,243 @@
+"""Captured data: what the turns that were looked up tell about the items of a request."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import takewhile
+from typing import NamedTuple
+
+from reasoning_replay.core.dialects.responses.emitted import blob_digest, is_open
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis
+from reasoning_replay.core.dialects.responses.id_policy import in_form
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.dialects.responses.profiles import Profile
+from reasoning_replay.core.dialects.responses.reasoning_runs import head_of_group
+from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.history.fingerprints import is_distinctive
+from reasoning_replay.core.history.item_index import Match
+from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.matching.matches import match_items
+from reasoning_replay.core.history.model_names import family
+from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
+
+__all__ = [
+    "KnownReasoning",
+    "Position",
+    "ReasoningIndex",
+    "RefusedRequest",
+    "added_reasoning",
+    "is_follower",
+]
+
+# Position of a captured item: its turn, and its sort key in it; reasoning sorts before its item.
+Position = tuple[bytes, tuple[int, int]]
+
+
+class KnownReasoning(NamedTuple):
+    """Captured reasoning: the n-th item of the run before the k-th item that a turn emitted."""
+
+    turn: Turn
+    k: int
+    n: int
+
+    @property
+    def part(self) -> Reasoning:
+        """The reasoning item as it was captured."""
+        return self.follower.run[self.n]
+
+    @property
+    def follower(self) -> Emitted:
+        """The item that it led to."""
+        return self.turn.items[self.k]
+
+    @property
+    def group(self) -> list[Emitted]:
+        """The item that it led to and the items after that, up to the next reasoning."""
+        first, *others = self.turn.items[self.k :]
+        return [first, *takewhile(lambda item: not (item.run or item.withheld), others)]
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids of its group."""
+        return {emitted.id for emitted in self.group} - {""}
+
+    @property
+    def whole_run(self) -> "list[KnownReasoning]":
+        """All reasoning that led to the same item, in order."""
+        return [KnownReasoning(self.turn, self.k, n) for n in range(len(self.follower.run))]
+
+    def led_to(self, item: ResponsesItem) -> bool:
+        """Return whether an item was emitted in its group."""
+        return any(
+            item.id == one.id if item.id else bool(item.call_id) and is_follower(item, one)
+            for one in self.group
+        )
+
+
+class ReasoningIndex:
+    """An index of the reasoning in the turns that were looked up."""
+
+    def __init__(self, turns: Iterable[Turn]) -> None:
+        """Index each item by its id, and by every blob that was seen for it."""
+        self._by_id: dict[str, list[KnownReasoning]] = defaultdict(list)
+        self._by_blob: dict[bytes, list[KnownReasoning]] = defaultdict(list)
+        for turn in turns:
+            for k, item in enumerate(turn.items):
+                for n, part in enumerate(item.run):
+                    known = KnownReasoning(turn, k, n)
+                    self._by_id[part.id].append(known)
+                    for blob in part.blobs:
+                        self._by_blob[blob].append(known)
+
+    def find(self, item: ResponsesItem) -> KnownReasoning | None:
+        """
+        Return the captured reasoning that an item is, or refers to.
+
+        None if it is unknown or ambiguous. An id counts only if it looks random.
+        """
+        if not (self._by_id and item.is_reasoning):
+            return None
+        found = self._by_blob.get(blob_digest(item), [])
+        if not found and is_distinctive(item.id, ""):  # two items may have the same id (xAI)
+            found = self._by_id.get(item.id, [])
+        return found[0] if len(found) == 1 else None
+
+
+def is_follower(item: ResponsesItem, emitted: Emitted) -> bool:
+    """Return whether an item may be this emitted one, with its id or without, or refers to it."""
+    if item.role is Role.REFERENCE:
+        return item.id == emitted.id
+    is_like = (item.type, item.call_id) == (emitted.type, emitted.call_id)
+    return is_like and item.id in ("", emitted.id)
+
+
+class RefusedRequest:
+    """
+    All data that a cure can use. Nothing of it changes: a cure edits a draft.
+
+    Attributes:
+        sent: Request as it was refused.
+        given: Request as the client sent it; the same object if nothing was edited.
+        items: Items of `sent`.
+    """
+
+    def __init__(
+        self,
+        sent: Request,
+        given: Request,
+        diagnosis: Diagnosis,
+        looked_up: LookupResult,
+        profile: Profile,
+    ) -> None:
+        """Match the items with captured turns."""
+        self.sent = sent
+        self.given = given
+        self.diagnosis = diagnosis
+        self.looked_up = looked_up
+        self.profile = profile
+        self.items = [place.item for place in sent.places]
+        self.reasoning = ReasoningIndex(looked_up.turns)
+        matches = match_items(sent, looked_up).matches
+        self._by_id = {item.id: item for item in reversed(self.items)}
+        self._matches = {self.items[n]: match for n, match in matches.items()}
+
+    def of(self, body: bytes) -> "RefusedRequest":
+        """Return the case of the same refusal for another sent body."""
+        sent = read_request(body, {})
+        return RefusedRequest(sent, self.given, self.diagnosis, self.looked_up, self.profile)
+
+    def inject_again(self, body: bytes) -> bytes:
+        """Inject what is now known to be missing, into the sent body or an edited one."""
+        request = read_request(body, {})
+        if request.is_stateful:
+            return body
+        matched = match_items(request, self.looked_up, anew=True)
+        return plan_injection(request, matched, self.profile).apply(body)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether upstream looks up items by their ids."""
+        return self.sent.stores and self.profile.keeps_items
+
+    @cached_property
+    def injected(self) -> set[ResponsesItem]:
+        """The reasoning that the client did not send."""
+        return set(added_reasoning(self.sent, self.given))
+
+    def with_id(self, item_id: str) -> ResponsesItem | None:
+        """Return the first item with an id; None if there is none."""
+        return self._by_id.get(item_id)
+
+    def known(self, item: ResponsesItem) -> KnownReasoning | None:
+        """Return the captured reasoning that an item is, or refers to."""
+        return self.reasoning.find(item)
+
+    def match(self, item: ResponsesItem) -> Match | None:
+        """Return the captured item, other than reasoning, that an item is, or refers to."""
+        return self._matches.get(item)
+
+    def had_none(self, item: ResponsesItem) -> bool:
+        """Return whether an item is known to have been emitted without reasoning before it."""
+        match = self.match(item)
+        return match is not None and head_of_group(match) is None
+
+    def positions(self) -> dict[ResponsesItem, Position]:
+        """Return the position of each captured item in its turn."""
+        found: dict[ResponsesItem, Position] = {}
+        for item in self.items:
+            if item.role in (Role.CLIENT, Role.FRAME):
+                continue
+            if (known := self.known(item)) is not None:
+                key = known.k, known.n - len(known.follower.run)
+                found[item] = known.turn.id, key
+            elif (match := self.match(item)) is not None:
+                found[item] = match.turn.id, (match.k, 0)
+        return found
+
+    def captured(self, item: ResponsesItem) -> bytes:
+        """
+        Return the whole item that an item stands for.
+
+        b"" if it is unknown, or if the model could not read it.
+        """
+        if (known := self.known(item)) is not None:
+            is_whole = known.part.has_blob or is_open(known.part)
+            is_usable = is_whole and self.accepts(known.turn, known.part)
+            return in_form(known.part, self.profile) if is_usable else b""
+        match = self.match(item)
+        return match.emitted.raw if match is not None else b""
+
+    def is_own(self, turn: Turn) -> bool:
+        """Return whether the requested model can read the reasoning of that turn."""
+        return family(self.sent.model) in turn.models
+
+    def accepts(self, turn: Turn, part: Reasoning) -> bool:
+        """Return whether captured reasoning is usable by the requested model."""
+        if is_open(part):
+            return True
+        is_usable = part.has_blob or (bool(part.id) and self.sent.stores and turn.is_stored)
+        return is_usable and self.is_own(turn)
+
+    def is_named(self, item: ResponsesItem) -> bool:
+        """Return whether upstream names this reasoning, which it may know by its blob alone."""
+        known = self.known(item) if not item.id else None
+        known_id = known.part.id if known is not None else item.id
+        return bool(known_id) and known_id == self.diagnosis.subject
+
+
+def added_reasoning(request: Request, given: Request) -> list[ResponsesItem]:
+    """Return the reasoning of a request that the client did not send."""
+    reasoning = [place.item for place in given.places if place.item.role is Role.REASONING]
+    left = Counter(item.blob or item.id for item in reasoning)
+    added: list[ResponsesItem] = []
+    for place in request.places:
+        name = place.item.blob or place.item.id
+        if place.item.role is not Role.REASONING:
+            continue
+        if left[name]:
+            left[name] -= 1
+        else:
+            added.append(place.item)
+    return added

@@ -1,0 +1,239 @@
+"""
+Pairs of reasoning and the item that it led to: the repair, and the cures of a half without other.
+
+An upstream that checks pairs links the two by their ids, and refuses one id without the other. It
+accepts both ids, and it accepts neither; no form loses anything.
+"""
+
+from collections.abc import Collection
+
+from reasoning_replay.core.dialects.responses.emitted import is_open
+from reasoning_replay.core.dialects.responses.heal.calls import add_calls, reordered
+from reasoning_replay.core.dialects.responses.heal.captured import (
+    KnownReasoning,
+    ReasoningIndex,
+    RefusedRequest,
+    is_follower,
+)
+from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_answered, is_output
+from reasoning_replay.core.dialects.responses.heal.reorder import in_order
+from reasoning_replay.core.dialects.responses.heal.runs import (
+    Run,
+    remove_lone_ids,
+    remove_reasoning,
+    runs_of,
+    send_by_value,
+)
+from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
+from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
+from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.turns import Emitted
+
+__all__ = ["pair_ids", "with_follower", "with_reasoning"]
+
+
+# Repair
+
+
+def pair_ids(draft: Draft, index: ReasoningIndex, profile: Profile, *, is_kept: bool) -> int:
+    """
+    Send reasoning and the item that it led to with both ids, or with neither.
+
+    Args:
+        draft: The request; only pairs that a captured turn proves are changed.
+        index: Captured reasoning.
+        profile: Profile of an upstream that checks pairs.
+        is_kept: Whether upstream looks up the item that reasoning led to. If not, that item may
+            stay without its id after reasoning that has one.
+
+    Returns:
+        The number of items changed.
+    """
+    # An item that stands elsewhere, or that can be added because its output is present, is left
+    # for upstream to name.
+    there = {item.call_id if is_output(item) else item.id for item in draft.items} - {""}
+    before = len(draft.edited)
+    for run in runs_of(draft.items):
+        known = index.find(run.reasoning[-1]) if run.group else None
+        if known is None or is_open(known.part) or not known.follower.id:
+            continue
+        follower, behind = known.follower, run.group[0]
+        own = run._replace(reasoning=run.reasoning[-len(follower.run) :])
+        if [index.find(item) for item in own.reasoning] != known.whole_run:
+            continue
+        if behind.id == follower.id:
+            _name_reasoning(draft, own, known, profile)
+        elif is_follower(behind, follower):
+            if is_kept and all(item.id for item in own.reasoning):
+                _set_id(draft, behind, follower)
+        elif known.led_to(behind) and not (
+            {follower.id, follower.call_id} & there
+            or any(is_follower(item, follower) for item in (*run.group, *run.later))
+        ):
+            send_by_value(draft, own, profile, known.ids)
+    return len(draft.edited) - before
+
+
+def _name_reasoning(draft: Draft, run: Run, known: KnownReasoning, profile: Profile) -> None:
+    """Add the ids of reasoning before an item that has its id, or remove that id."""
+    nameless = [item for item in run.reasoning if not item.id]
+    if nameless and profile.ids is Ids.DROPPED and send_by_value(draft, run, profile, known.ids):
+        return
+    for item, captured in zip(run.reasoning, known.whole_run, strict=True):
+        if captured.part.id and not item.id:
+            draft.set_id(item, captured.part.id)
+
+
+# An item without its reasoning
+
+
+def with_reasoning(case: RefusedRequest) -> bytes | None:
+    """Move reasoning before its follower; else inject it; else remove the ids that require it."""
+    wanted, subject = case.with_id(case.diagnosis.wanted), case.with_id(case.diagnosis.subject)
+    draft = Draft(case.sent)
+    if wanted is not None:
+        body = reordered(case) if case.known(wanted) else _beside(case, wanted, subject)
+        if body is not None:
+            return body
+    else:
+        pair_ids(draft, case.reasoning, case.profile, is_kept=case.is_kept)
+        fetched = case.of(case.inject_again(draft.body()))
+        names = {item.id for item in fetched.items}
+        if case.diagnosis.wanted in names or case.diagnosis.subject not in names:
+            # Unknown items may lack reasoning as well, and there is no second retry.
+            draft = Draft(fetched.sent)
+            remove_lone_ids(draft, spares=lambda item: fetched.match(item) is not None)
+            return draft.body()
+        draft = Draft(case.sent)
+    for run in runs_of(case.items):
+        if subject in run.group:  # upstream does not accept this reasoning as the item's own
+            send_by_value(draft, run, case.profile)
+    remove_lone_ids(draft, case.had_none, hosted=subject.type if subject is not None else "")
+    return draft.body()
+
+
+def _beside(
+    case: RefusedRequest, wanted: ResponsesItem, subject: ResponsesItem | None
+) -> bytes | None:
+    """Make the two items that upstream names adjacent; None if that is not possible or needed."""
+    draft, emitted = Draft(case.sent), (Role.MODEL, Role.REFERENCE)
+    items = draft.items
+    if subject is None or subject is wanted or subject.role not in emitted:
+        return None
+    here, there = items.index(wanted), items.index(subject)
+    if there == here + 1:
+        return None
+    is_shared = here > 0 and items[here - 1].is_reasoning
+    leads = here + 1 < len(items) and items[here + 1].role not in (Role.CLIENT, Role.FRAME)
+    if here > there or is_shared or not leads:
+        items.remove(wanted)
+        items.insert(items.index(subject), wanted)
+    else:  # the item after the reasoning would lack it, so the named item moves instead
+        items.remove(subject)
+        items.insert(here + 1, subject)
+    return draft.body()
+
+
+# Reasoning without the item that it led to
+
+
+def with_follower(case: RefusedRequest) -> bytes | None:
+    """Take out injected reasoning that lacks its follower; else repair the client's own pairs."""
+    draft = Draft(case.sent)
+    added = add_calls(case, draft)
+    if apart := _injected_apart(case, draft):
+        remove_reasoning(draft, apart)
+        return draft.body()
+    draft.items = in_order(draft.items, case.positions() | added)
+    outputs = {item.call_id for item in draft.items if is_output(item)}
+    lacking = outputs - {item.call_id for item in draft.items if item.is_tool}
+    returned: dict[ResponsesItem, list[ResponsesItem]] = {}
+    alone, lost = set[ResponsesItem](), set[ResponsesItem]()
+    for run in runs_of(draft.items):
+        *others, last = _parts(case, run.reasoning)
+        for own in (*(Run(part, [], []) for part in others), run._replace(reasoning=last)):
+            known = case.known(own.reasoning[-1])
+            if not any(item.id for item in own.reasoning):
+                continue
+            if known is not None and _may_return(case, own, known.follower, lacking):
+                returned[own.reasoning[-1]] = [read_item(known.follower.raw)]
+            elif not _is_paired(case, draft, own, known):
+                (lost if own.reasoning is last else alone).update(own.reasoning)
+    draft.items = [one for item in draft.items for one in (item, *returned.get(item, ()))]
+    draft.remove(alone)
+    remove_reasoning(draft, lost)
+    if lost:  # its follower is unknown, so an item that lacks it now is sent by value
+        remove_lone_ids(draft)
+    return draft.body()
+
+
+def _injected_apart(case: RefusedRequest, draft: Draft) -> set[ResponsesItem]:
+    """Return the injected reasoning that has another item after it; none if upstream names none."""
+    apart = set[ResponsesItem]()
+    if not any(map(case.is_named, case.injected)):
+        return apart
+    for run in runs_of(draft.items):
+        known = case.known(run.reasoning[-1])
+        is_followed = known is not None and any(
+            is_follower(item, known.follower) for item in run.group[:1]
+        )
+        if not is_followed or any(map(case.is_named, run.reasoning)):
+            apart |= case.injected.intersection(run.reasoning)
+    return apart
+
+
+def _parts(case: RefusedRequest, reasoning: list[ResponsesItem]) -> list[list[ResponsesItem]]:
+    """Split consecutive reasoning where captured turns show that an item stood in between."""
+    parts: list[list[ResponsesItem]] = [[]]
+    before: object = None
+    for item in reasoning:
+        known = case.known(item)
+        led_to = (known.turn.id, known.k) if known is not None else None
+        if parts[-1] and led_to != before:
+            parts.append([])
+        parts[-1].append(item)
+        # If upstream names unknown reasoning, the next item is not its follower.
+        is_blamed = known is None and item.id == case.diagnosis.subject
+        before = item if is_blamed else led_to
+    return parts
+
+
+def _may_return(
+    case: RefusedRequest, run: Run, follower: Emitted, lacking: Collection[str]
+) -> bool:
+    """
+    Return whether the item that reasoning led to is missing and may be added again.
+
+    The client may have removed a message on purpose, but an action of the model has happened. A
+    call is added only if its output is present and has no call (`lacking`: the `call_id` of those).
+    """
+    if any(is_follower(item, follower) for item in run.group[:1]) or case.sent.is_stateful:
+        return False
+    if not follower.raw or follower.type == "message":
+        return False
+    if is_answered(follower.type, follower.call_id):
+        return follower.call_id in lacking
+    return case.with_id(follower.id) is None
+
+
+def _is_paired(case: RefusedRequest, draft: Draft, run: Run, known: KnownReasoning | None) -> bool:
+    """Pair reasoning with the item after it, by both ids or none; False if it cannot stay."""
+    if not run.group:
+        return False
+    behind = run.group[0]
+    if known is None:
+        is_blamed = any(item.id == case.diagnosis.subject for item in run.reasoning)
+        return (behind.id != "" and not is_blamed) or send_by_value(draft, run, case.profile)
+    if not is_follower(behind, known.follower):
+        return known.led_to(behind) and send_by_value(draft, run, case.profile, known.ids)
+    if not behind.id and not (case.is_kept and _set_id(draft, behind, known.follower)):
+        return send_by_value(draft, run, case.profile)
+    return True
+
+
+def _set_id(draft: Draft, item: ResponsesItem, emitted: Emitted) -> bool:
+    """Add the id of an emitted item; False for a message that is reworded or cannot have one."""
+    if not (emitted.id and item.takes_id and item.content == emitted.content):
+        return False
+    draft.set_id(item, emitted.id)
+    return True
