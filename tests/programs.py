@@ -48,8 +48,8 @@ def ends_with_tests() -> list[str]:
     """
     Return the words before a command line whose process must not outlive the tests.
 
-    On Linux, the process is killed when the thread that started it ends, even by SIGKILL. Elsewhere,
-    only a test run that ends by itself ends it.
+    On Linux, it is killed when the thread that started it ends, even by SIGKILL. Elsewhere, only a
+    test run that ends by itself ends it.
     """
     path = find("setpriv")
     return [path, "--pdeathsig", "KILL", "--"] if path else []

@@ -12,7 +12,6 @@ import ssl
 
 from aiohttp import web, web_response
 
-from reasoning_replay.adapters.runtime.port_owner import port_owner
 from reasoning_replay.adapters.runtime.tcp import keep_little_unsent
 from reasoning_replay.settings.urls import authority, host_and_port
 
@@ -77,7 +76,7 @@ class Listener:
                 (host, port), family=family, backlog=BACKLOG, reuse_port=reuse_port
             )
         except OSError as error:
-            reason = await asyncio.to_thread(why_refused, error, address)
+            reason = why_refused(error)
             raise OSError(f"{self._setting} {address}: {reason}") from error
         keep_little_unsent(listening)
         self.url = f"{'https' if tls else 'http'}://{authority(*listening.getsockname()[:2])}"
@@ -102,13 +101,12 @@ class Listener:
         await self._runner.cleanup()
 
 
-def why_refused(error: OSError, address: str) -> str:
-    """Return why a process cannot listen on an address, with a way out; takes some milliseconds."""
+def why_refused(error: OSError) -> str:
+    """Return why a process cannot listen on an address, with a way out."""
     if isinstance(error, socket.gaierror):
         return "its host is not a name or address of this machine; use 127.0.0.1 or 0.0.0.0"
     if error.errno == errno.EADDRINUSE:
-        owner = port_owner(*host_and_port(address)) or "another program"
-        return f"{owner} uses this port; stop it, or choose another port"
+        return "another program uses this port; stop it, or choose another port"
     if error.errno in {errno.EACCES, errno.EPERM}:
         return "this user may not use this port; choose one above 1023"
     if error.errno == errno.EADDRNOTAVAIL:
