@@ -57,7 +57,6 @@ class UpstreamPool(UpstreamClient):
     Connection pool for any origin.
 
     Attributes:
-        via: As `UpstreamClient.via`.
         tls: As `Egress.tls`.
     """
 
@@ -65,12 +64,17 @@ class UpstreamPool(UpstreamClient):
         """Create the pool, without connecting; requires a running event loop."""
         self._timeouts = timeouts
         self._is_proxied = bool(egress.proxy_url)
-        self.via = egress.via
+        self._via = egress.via
         self.tls = egress.tls
         self._dialer = Dialer(timeouts.connect_s, egress)
         self._origins: dict[tuple[str, str], _Origin] = {}
         self._connections: set[UpstreamConnection] = set()
         self._websockets = WebSocketConnector(timeouts, egress)
+
+    @property
+    @override
+    def via(self) -> str:
+        return self._via
 
     @override
     async def send(self, method: str, url: str, headers: Headers, body: Body) -> UpstreamResponse:
