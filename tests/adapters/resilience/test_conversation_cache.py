@@ -279,8 +279,9 @@ async def test_scopes_are_separate() -> None:
 async def under_way(
     shared: Shared, asking: Coroutine[None, None, set[bytes] | None]
 ) -> asyncio.Task[set[bytes] | None]:
-    """Start a lookup, and return its task while the store holds the result."""
-    shared.answers.clear()
+    """Start a lookup, and return its task while the store holds the result or its reading."""
+    if shared.reads.is_set():
+        shared.answers.clear()
     lookups = shared.lookups
     task = asyncio.create_task(asking)
     await eventually(lambda: shared.lookups > lookups)
@@ -335,6 +336,20 @@ async def test_a_pending_lookup_does_not_undo_a_save() -> None:
     assert T3.id in (await asking or ())
     shared.is_away = True
     assert {*ALL, bytes_of("elsewhere")} == await here.ids(T2)
+
+
+async def test_a_save_during_a_lookup_is_not_a_change_by_another_replica() -> None:
+    """Requests of one conversation side by side do not load it again after each save."""
+    shared = Shared()
+    await begun(shared, T1, T2)
+    here = Replica(shared)
+    await here.look_up(T2)
+    shared.reads.clear()
+    asking = await under_way(shared, here.ids(T2, T3))
+    assert await here.save(T3) is Saved.DONE
+    shared.reads.set()
+    assert await asking == ALL
+    assert (here.counted("loaded"), here.counted("valid")) == (1, 1)
 
 
 async def test_a_late_result_is_cached() -> None:

@@ -96,6 +96,7 @@ class SqliteStore(Store):
         if not (keys or held):
             return StoreResult()
         now = self._clock()
+        before = dict(held)
 
         def read(db: sqlite3.Connection) -> tuple[StoreResult, list[_Row]]:
             with transaction(db, "DEFERRED"):
@@ -109,7 +110,7 @@ class SqliteStore(Store):
                         name,
                         row.version,
                         None
-                        if held.get(name) == row.version
+                        if row.version in (before.get(name), held.get(name))
                         else self._records(db, scope, name, row),
                     )
                     for name, row in used.items()

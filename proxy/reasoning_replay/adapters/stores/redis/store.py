@@ -115,7 +115,8 @@ class RedisStore(Store):
         if not (keys or held):
             return StoreResult()
         ttl_s = self._bounds.ttl_s
-        names = [self._name(scope, conversation) for conversation in held]
+        before = dict(held)
+        names = [self._name(scope, conversation) for conversation in before]
         commands: list[Command] = [("HMGET", name, VERSION, RENEWED) for name in names]
         commands += [("EXPIRE", name, ttl_s) for name in names]
         try:
@@ -125,15 +126,15 @@ class RedisStore(Store):
         except FAILURES as error:
             raise store_error(error) from error
         # A read-only Redis rejects EXPIRE. It can still be read, so only errors of HMGET count.
-        numbers = results[: len(held)]
+        numbers = results[: len(before)]
         _raise_first(numbers)
         found = {key: _ids(string) for key, string in zip(keys, strings, strict=True)}
         choice = choose(lookups, found.__getitem__)
         kept: dict[bytes, StoredConversation] = {}
         stale: dict[bytes, None] = {}
-        for (conversation, ours), (version, renewed) in zip(held.items(), numbers, strict=True):
-            if version is not None and _number(version) == ours:
-                kept[conversation] = StoredConversation(conversation, ours, None)
+        for (conversation, ours), (version, renewed) in zip(before.items(), numbers, strict=True):
+            if version is not None and (now := _number(version)) in (ours, held[conversation]):
+                kept[conversation] = StoredConversation(conversation, now, None)
                 self._renew_if_due(scope, conversation, renewed)
             elif version is not None:
                 stale[conversation] = None
