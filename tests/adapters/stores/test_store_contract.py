@@ -23,6 +23,7 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_turn,
 )
 from reasoning_replay.core.history.turns import FORMAT, Turn, is_head, records_of
+from typing_extensions import override
 
 from tests.adapters.stores.kinds import KINDS, Kept, on_kind
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, looked_up, save, turn
@@ -271,11 +272,14 @@ async def test_a_local_copy_is_valid_until_the_next_write(kept: Kept) -> None:
 class Risen(dict[bytes, int]):
     """Versions of local copies, each of which a save of the caller raises during the lookup."""
 
+    @override
     def __getitem__(self, conversation: bytes) -> int:
         return super().__getitem__(conversation) + 1
 
+    @override
     def get(self, conversation: bytes, default: Any = None) -> Any:
-        return self[conversation] if conversation in self else default
+        found = super().get(conversation)
+        return default if found is None else found + 1
 
 
 @pytest.mark.parametrize("saves", [0, 1, 2])
