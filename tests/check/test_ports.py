@@ -34,9 +34,7 @@ async def test_a_port_of_another_program_is_a_problem(settings: Settings, name: 
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         (line,) = await ports(settings, **{name: address})
-    assert line == (
-        f"problem: {name} {address}: {TAKEN}; stop it, or choose another port"
-    )
+    assert line == (f"problem: {name} {address}: {TAKEN}; stop it, or choose another port")
 
 
 async def test_a_port_that_processes_share_is_well(settings: Settings) -> None:

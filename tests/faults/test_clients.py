@@ -160,20 +160,6 @@ async def test_requests_cut_anywhere() -> None:
         assert not stage.is_fresh()
 
 
-async def test_one_connection_for_all() -> None:
-    """Hundreds of exchanges of every kind use one connection to upstream."""
-    async with staged() as stage, line_to(stage.w.app.url) as line:
-        for _ in range(60):
-            for kind in ALL:
-                stage.door.answers(kind.whole())
-                await line.send(kind.data)
-                assert await reads(line) == Seen(200, kind.body)
-        await stage.holds(lines=1, clients=1)
-        await line.leave()
-        await stage.is_as_before()
-        assert not stage.is_fresh()
-
-
 # --- Expect: 100-continue ---
 
 

@@ -274,16 +274,6 @@ async def test_what_is_a_request_is_that_one_for_upstream_too() -> None:
         assert [name for name, received in got.items() if not received] == []
 
 
-def test_the_strict_reader_finds_what_is_there() -> None:
-    """The strict reader finds requests in all well-formed bytes, and in no malformed ones."""
-    assert all(first_requests(data) for data in (*WELL_FORMED.values(), *REFUSED.values()))
-    assert not any(first_requests(data) for data in MALFORMED.values())
-    assert [one.target for one in first_requests(spelled(CHUNKED, body=ABC) + MARK)] == [
-        b"/v1/responses",
-        b"/v1/theirs",
-    ]
-
-
 # Insertions of a mutation: parts of framing, and bytes on which readers disagree.
 PIECES = [b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b"\x0b", b":", b",", b";", b"0", b"-", b"\xff"]
 PIECES += [b"chunked", b"Transfer-Encoding: chunked\r\n", b"Content-Length: 5\r\n", EMPTY, EVIL]

@@ -404,24 +404,6 @@ async def test_an_exchange_waits_for_the_save_of_its_own_records() -> None:
     assert (g.counted("save", "late"), g.counted("save", "ok")) == (1, 1)
 
 
-async def test_a_failed_save_is_repeated_with_the_next_one() -> None:
-    """Records and keys of several failed saves are part of the next one, and of no later one."""
-    g = Guarded()
-    g.inner.gate.clear()
-    for name in "ab":
-        assert await g.saves(name, f"k{name}", budget_s=0.001) is Saved.LATE
-    g.inner.error = StoreError("down")
-    g.inner.gate.set()
-    await g.settles()
-    g.inner.error = None
-    assert await g.saves("c", "kc") is Saved.DONE
-    ((records, keys),) = g.inner.saved
-    assert sorted(records) == sorted(map(key, "abc"))
-    assert sorted(keys) == sorted(key(f"k{name}") for name in "abc")
-    assert await g.saves("d") is Saved.DONE
-    assert [*g.inner.saved[-1][0]] == [key("d")]
-
-
 async def test_failed_saves_are_repeated_when_the_store_is_back() -> None:
     """A check begins them: few conversations at once, and each of them in one save."""
     g = Guarded()
