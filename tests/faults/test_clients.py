@@ -11,7 +11,7 @@ from tests.web.line import Line, line_to, request
 from tests.web.scripted import Script, close, send
 from tests.web.wire import END, chunk, whole
 
-SOON_S = 5.0
+SOON_S = 30.0
 LIMIT = 2 * max(len(kind.data) for kind in ALL)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

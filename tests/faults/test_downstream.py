@@ -19,7 +19,7 @@ from tests.web.scripted import Script, Step, send
 from tests.web.wire import chunk
 from tests.web.world import eventually
 
-SOON_S = 5.0
+SOON_S = 30.0
 
 
 def split(kind: Kind) -> tuple[bytes, bytes]:
