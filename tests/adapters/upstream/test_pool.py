@@ -13,7 +13,6 @@ from reasoning_replay.core.wire.headers import Headers
 from tests.web.scripted import Script, scripted, send, wait
 from tests.web.wire import chunk, head, stream_head, whole
 
-
 SOON_S = 30.0
 READ_S = 1.0
 
