@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-__all__ = ["CHROMIUM_FLAGS", "find", "require"]
+__all__ = ["CHROMIUM_FLAGS", "ends_with_tests", "find", "require"]
 
 # These flags prevent requests to the internet, and allow the browser to run in a container.
 CHROMIUM_FLAGS = (
@@ -42,3 +42,14 @@ def require(what: str, *names: str) -> str:
     if what in os.environ.get("REPLAY_TEST_REQUIRE", "").split(","):
         pytest.fail(f"{names[0]} is not installed, and REPLAY_TEST_REQUIRE names {what}")
     pytest.skip(f"{names[0]} is not installed")
+
+
+def ends_with_tests() -> list[str]:
+    """
+    Return the words before a command line whose process must not outlive the tests.
+
+    On Linux, it is killed when the thread that started it ends, even by SIGKILL. Elsewhere, only a
+    test run that ends by itself ends it.
+    """
+    path = find("setpriv")
+    return [path, "--pdeathsig", "KILL", "--"] if path else []

@@ -19,7 +19,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from tests.certificates import Certificates
-from tests.programs import require
+from tests.programs import ends_with_tests, require
 
 __all__ = ["PASSWORD", "RedisServer", "redis_server", "wait_until"]
 
@@ -84,7 +84,7 @@ class RedisServer:
                 self.url = f"{'rediss' if self._tls else 'redis'}://127.0.0.1:{self.port}/0"
                 settings.write_text("\n".join(self._lines()) + "\n")
             self._process = subprocess.Popen(  # noqa: S603 - a server's own program
-                [self._program, str(settings), *self._words],
+                [*ends_with_tests(), self._program, str(settings), *self._words],
                 cwd=self.folder,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -28,7 +28,7 @@ LEARNT = whole(as_json(response(RS, CALL)))
 # Response of the exchange afterwards: its odd spelling shows whether the bytes are unchanged.
 SAID = b'{ "output": [], "n": 1.0e5 }\n'
 TOLD = "injected=1"
-SOON_S = 5.0
+SOON_S = 30.0
 STILL = 4  # equal counts in a row
 FILES = Path("/dev/fd")  # on Linux and macOS
 # Room for one request, as it was received and as it is sent, but not for two.

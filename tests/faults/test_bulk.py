@@ -1,5 +1,5 @@
 """
-Large and slow bodies: they pass through a process that holds little of them and releases it all.
+Large bodies: they pass through a process that holds little of them and releases it all.
 
 The proxy runs in its own process, as in production, so its memory and files are its own.
 """
@@ -7,18 +7,15 @@ The proxy runs in its own process, as in production, so its memory and files are
 import asyncio
 import contextlib
 import hashlib
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from tests.faults.kinds import JSON, STREAM, Kind
 from tests.faults.stage import LEARNT
-from tests.faults.steps import hang, reset_now
 from tests.web.line import Line, line_to
 from tests.web.scripted import Script, Step, Upstream, scripted, send
 from tests.web.served import Served, served
@@ -102,9 +99,6 @@ async def process(**settings: Any) -> AsyncIterator[Process]:
         await asyncio.gather(reading, return_exceptions=True)
 
 
-# --- large bodies ---
-
-
 def first(size: int) -> Iterator[bytes]:
     """Begin a stream with a large event."""
     yield from _event(size)
@@ -173,82 +167,4 @@ async def test_an_answer_that_is_large_in_one_piece(
                 # While a buffer grows, it exists twice for a moment.
                 assert one.proxy.peak_bytes - before < 2 * bound + BESIDES_BYTES
                 await one.works(line)
-        await one.is_as_before()
-
-
-# --- slow clients ---
-
-
-def endless(written: list[int]) -> Step:
-    """Send small events until the connection ends."""
-
-    async def step(_: Script, writer: asyncio.StreamWriter) -> None:
-        many = chunk(b'data: {"type":"response.output_text.delta","delta":"x"}\n\n' * 100) * 10
-        while True:
-            writer.write(many)
-            await writer.drain()
-            written.append(len(many))
-
-    return step
-
-
-@contextlib.asynccontextmanager
-async def narrow(url: str) -> AsyncIterator[socket.socket]:
-    """Connect with the smallest possible receive buffer."""
-    parts = urlsplit(url)
-    with socket.socket() as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(client, (parts.hostname, parts.port))
-        yield client
-
-
-async def test_a_client_that_reads_byte_by_byte() -> None:
-    """A slow client slows upstream down, the proxy holds little, and upstream is left with it."""
-    loop = asyncio.get_running_loop()
-    written: list[int] = []
-    script = Script([send(STREAM.chunked()), endless(written)])
-    async with process() as one:
-        before = one.proxy.peak_bytes
-        one.upstream.plays(script)
-        async with narrow(one.proxy.url) as client:
-            await loop.sock_sendall(client, STREAM.data)
-            assert await loop.sock_recv(client, 9) == b"HTTP/1.1 "
-            async with asyncio.timeout(SOON_S):
-                still = -1
-                while still != len(written):
-                    still = len(written)
-                    for _ in range(10):
-                        assert len(await loop.sock_recv(client, 1)) == 1
-                        await asyncio.sleep(0.01)
-            assert 0 < sum(written) < BETWEEN_MAX_BYTES
-            assert one.proxy.peak_bytes - before < BESIDES_BYTES
-            assert not script.left.is_set()
-        await asyncio.wait_for(script.left.wait(), SOON_S)
-        await one.is_as_before()
-
-
-# --- many exchanges ---
-
-
-async def test_hundreds_of_broken_exchanges() -> None:
-    """Broken exchanges leave no open file and no memory, whichever side ends them, and when."""
-    async with process() as one:
-
-        async def broken(number: int) -> None:
-            script = Script([send(STREAM.chunked() + chunk(STREAM.pieces[0])), hang()])
-            one.upstream.plays(script)
-            async with line_to(one.proxy.url) as line:
-                await line.send(STREAM.data)
-                if number % 2:
-                    await line.head()
-                if number % 3 == 0:
-                    reset_now(line._writer.transport)
-
-        for at_once in range(0, 300, 50):
-            await asyncio.gather(*(broken(at_once + number) for number in range(50)))
-            if not at_once:
-                before = one.resident_bytes()
-        await eventually(lambda: one.open_files() <= one.files, SOON_S)
-        assert one.resident_bytes() - before < 8 * MIB
         await one.is_as_before()

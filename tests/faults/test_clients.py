@@ -11,7 +11,7 @@ from tests.web.line import Line, line_to, request
 from tests.web.scripted import Script, close, send
 from tests.web.wire import END, chunk, whole
 
-SOON_S = 5.0
+SOON_S = 30.0
 LIMIT = 2 * max(len(kind.data) for kind in ALL)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -155,20 +155,6 @@ async def test_requests_cut_anywhere() -> None:
             await line.send(data[at:])
             for kind in (OTHER, JSON, OTHER):
                 assert await reads(line) == Seen(200, kind.body)
-        await line.leave()
-        await stage.is_as_before()
-        assert not stage.is_fresh()
-
-
-async def test_one_connection_for_all() -> None:
-    """Hundreds of exchanges of every kind use one connection to upstream."""
-    async with staged() as stage, line_to(stage.w.app.url) as line:
-        for _ in range(60):
-            for kind in ALL:
-                stage.door.answers(kind.whole())
-                await line.send(kind.data)
-                assert await reads(line) == Seen(200, kind.body)
-        await stage.holds(lines=1, clients=1)
         await line.leave()
         await stage.is_as_before()
         assert not stage.is_fresh()

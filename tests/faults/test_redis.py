@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -142,20 +141,3 @@ async def test_all_is_deleted() -> None:
             await one.converse(during=lambda: store.does("FLUSHALL"))
             await one.resumes(at_once=True)
         one.assert_told(has_failed=False)
-
-
-async def test_a_password_is_rotated(tmp_path: Path) -> None:
-    """The proxy reads a new password from its file without a restart."""
-    file = tmp_path / "password"
-    file.write_text("old\n")
-    async with (
-        standalone() as store,
-        suffering(store.line.url.replace("://", "://app@"), store_password_file=str(file)) as one,
-    ):
-        store.does("ACL SETUSER app resetpass >new", "CLIENT KILL TYPE normal")
-        one.assert_quick(await one.converse())
-        assert one.counted("store_up") == 0
-        file.write_text("new\n")
-        await one.resumes()
-        await one.recovers()
-        one.assert_told(has_failed=True)

@@ -118,18 +118,6 @@ async def test_an_upstream_that_reads_nothing(door: Door, code: str) -> None:
         await stage.is_as_before()
 
 
-async def test_an_upstream_that_closes_an_idle_connection() -> None:
-    """After upstream closes an idle connection, the next request uses a new one and succeeds."""
-    async with staged() as stage:
-        for kind in ALL:
-            await stage.hangs_up()
-            stage.door.answers(kind.whole())
-            async with line_to(stage.w.app.url) as line:
-                await line.send(kind.data)
-                assert await reads(line) == Seen(200, kind.body)
-        await stage.is_as_before()
-
-
 LARGE = b"x" * (8 << 20)  # more than kernels buffer
 NO = whole(b"no", status="413 Too Large")
 TOLD_NO = Seen(413, b"no")

@@ -23,7 +23,7 @@ PLAIN = "Content-Type: text/plain"
 CHUNKED = "Transfer-Encoding: chunked"
 ABC = chunk(b"abc") + b"0\r\n\r\n"
 LATER_S = 0.02
-SOON_S = 5.0
+SOON_S = 30.0
 
 # Responses with extra bytes, or with an end on which readers disagree.
 ANSWERS = {

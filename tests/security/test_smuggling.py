@@ -19,7 +19,7 @@ from reasoning_replay.web.app import App, running
 from tests.security.strict import Recorder, Request, first_requests, recording
 from tests.web.world import eventually
 
-SOON_S = 10.0
+SOON_S = 30.0
 QUIET_S = 0.05
 MARK = b"GET /v1/theirs HTTP/1.1\r\nHost: x\r\n\r\n"
 EVIL = b"GET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -272,16 +272,6 @@ async def test_what_is_a_request_is_that_one_for_upstream_too() -> None:
     async with proxied() as (app, upstream):
         got = {name: await received_of(app, upstream, data) for name, data in WELL_FORMED.items()}
         assert [name for name, received in got.items() if not received] == []
-
-
-def test_the_strict_reader_finds_what_is_there() -> None:
-    """The strict reader finds requests in all well-formed bytes, and in no malformed ones."""
-    assert all(first_requests(data) for data in (*WELL_FORMED.values(), *REFUSED.values()))
-    assert not any(first_requests(data) for data in MALFORMED.values())
-    assert [one.target for one in first_requests(spelled(CHUNKED, body=ABC) + MARK)] == [
-        b"/v1/responses",
-        b"/v1/theirs",
-    ]
 
 
 # Insertions of a mutation: parts of framing, and bytes on which readers disagree.

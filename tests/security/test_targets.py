@@ -175,19 +175,6 @@ async def test_no_body_leads_anywhere() -> None:
         assert (len(w.upstream.received), elsewhere.connections) == (1, 0)
 
 
-@pytest.mark.parametrize("target", ["/v1/responses", "/v1/models"])
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 305, 300])
-async def test_a_redirect_is_the_clients_to_follow(status: int, target: str) -> None:
-    """Redirects are passed on, not followed: a credential never goes to another address."""
-    async with two_places() as (w, elsewhere):
-        location = f"http://{elsewhere.address}/x"
-        refresh = [f"Location: {location}", f"Refresh: 0; url={location}", f"Link: <{location}>"]
-        w.upstream.answers(whole(b"", *refresh, status=f"{status} Elsewhere"))
-        got = await w.ask(request("POST", target, KEY, body=b'{"input":"x"}'))
-        assert (got.status, got.head.values("location")) == (status, [location])
-        assert (len(w.upstream.received), elsewhere.connections) == (1, 0)
-
-
 async def test_a_websocket_leads_to_the_upstream_alone() -> None:
     """The same rules hold for WebSockets."""
     async with two_places() as (w, elsewhere):

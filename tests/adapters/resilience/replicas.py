@@ -54,6 +54,7 @@ class Shared:
         lookups, saves: Number of calls.
         sent: Names of the records of every save, in order.
         is_away, is_full: Whether the store is unreachable, or full. A full store can be read.
+        reads: While it is cleared, lookups wait before they read.
         answers: While it is cleared, lookups and saves wait before they end.
     """
 
@@ -67,7 +68,8 @@ class Shared:
         self.lookups = self.saves = 0
         self.sent: list[set[bytes]] = []
         self.is_away = self.is_full = False
-        self.answers = asyncio.Event()
+        self.reads, self.answers = asyncio.Event(), asyncio.Event()
+        self.reads.set()
         self.answers.set()
         self._begun = 0
 
@@ -76,6 +78,8 @@ class Shared:
     ) -> StoreResult:
         """Implement `Store.look_up`."""
         self.lookups += 1
+        before = dict(held)
+        await self.reads.wait()
         if self.is_away:
             raise StoreError("away")
         choice = choose(lookups, lambda key: self.index.get((scope, key), ()))
@@ -83,7 +87,7 @@ class Shared:
         for one in dict.fromkeys([*held, *choice.conversations]):
             kept = self.kept.get((scope, one))
             if kept is not None:
-                is_held = held.get(one) == kept.version
+                is_held = kept.version in (before.get(one), held.get(one))
                 records = None if is_held else dict(kept.records)
                 found.append(StoredConversation(one, kept.version, records))
         await self.answers.wait()

@@ -192,15 +192,15 @@ class Replicas(RuleBasedStateMachine):
         for _ in range(2):
             await replica.look_up(probe)
             await replica.save(probe)
-            await asyncio.gather(*replica.store._tasks)
+            await asyncio.gather(*replica.store._tasks, *replica.store._saves.tasks)
         assert await replica.save(probe) is Saved.DONE
 
     async def _check(self, at: int) -> None:
         """Check the store, and that all of its saves that failed have been repeated."""
         store = self.replicas[at].store
         await store.check()
-        while store._tasks:
-            await asyncio.gather(*store._tasks)
+        while tasks := [*store._tasks, *store._saves.tasks]:
+            await asyncio.gather(*tasks)
         for whose, name in [one for one in self.unsaved if one[0] == at]:
             if not self.unsaved[whose, name]:
                 continue

@@ -8,21 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 
 import pytest
-from reasoning_replay.adapters.resilience import safe_store
+from reasoning_replay.adapters.resilience import safe_store, save_queue
 from reasoning_replay.adapters.resilience.circuit_breaker import (
     FAILURES_TOLERATED,
     PAUSE_MAX_S,
     PAUSE_S,
 )
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
-from reasoning_replay.adapters.resilience.safe_store import (
-    AT_ONCE,
-    OVERDUE_AT_ONCE,
-    Budget,
-    SafeStore,
-    Saved,
-)
-from reasoning_replay.adapters.resilience.store_guard import StoreGuard
+from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
+from reasoning_replay.adapters.resilience.save_queue import OVERDUE_AT_ONCE
+from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import (
     Page,
@@ -162,7 +157,7 @@ class Guarded:
 
     async def settles(self) -> None:
         """Wait until no operation is in flight."""
-        await eventually(lambda: not self.store._tasks)
+        await eventually(lambda: not (self.store._tasks or self.store._saves.tasks))
 
     def sample(self, name: str, **labels: str) -> float | None:
         """Return a sample of a metric, None if it does not exist."""
@@ -409,24 +404,6 @@ async def test_an_exchange_waits_for_the_save_of_its_own_records() -> None:
     assert (g.counted("save", "late"), g.counted("save", "ok")) == (1, 1)
 
 
-async def test_a_failed_save_is_repeated_with_the_next_one() -> None:
-    """Records and keys of several failed saves are part of the next one, and of no later one."""
-    g = Guarded()
-    g.inner.gate.clear()
-    for name in "ab":
-        assert await g.saves(name, f"k{name}", budget_s=0.001) is Saved.LATE
-    g.inner.error = StoreError("down")
-    g.inner.gate.set()
-    await g.settles()
-    g.inner.error = None
-    assert await g.saves("c", "kc") is Saved.DONE
-    ((records, keys),) = g.inner.saved
-    assert sorted(records) == sorted(map(key, "abc"))
-    assert sorted(keys) == sorted(key(f"k{name}") for name in "abc")
-    assert await g.saves("d") is Saved.DONE
-    assert [*g.inner.saved[-1][0]] == [key("d")]
-
-
 async def test_failed_saves_are_repeated_when_the_store_is_back() -> None:
     """A check begins them: few conversations at once, and each of them in one save."""
     g = Guarded()
@@ -462,7 +439,7 @@ async def test_a_probe_that_works_begins_the_failed_saves() -> None:
 @pytest.mark.parametrize("bound", ["SAVES_MAX", "SAVES_MAX_BYTES"])
 async def test_saves_in_flight_are_bounded(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit in number or bytes, a save fails at once and counts as skipped."""
-    monkeypatch.setattr(safe_store, bound, 3 if bound == "SAVES_MAX" else 3000)
+    monkeypatch.setattr(save_queue, bound, 3 if bound == "SAVES_MAX" else 3000)
     g = Guarded()
     g.inner.gate.clear()
     outcomes = [
@@ -512,7 +489,7 @@ async def test_no_record_is_lost_while_a_store_fails_and_recovers(seed: int) -> 
     keys = {name for _, keys in g.inner.saved for name in keys}
     assert records.issuperset(added)
     assert keys.issuperset(added)
-    assert (g.store._unsaved_bytes, g.store._cache.size_bytes) == (0, 0)
+    assert (g.store._saves._unsaved_bytes, g.store._cache.size_bytes) == (0, 0)
 
 
 # --- a store that keeps failing ---
@@ -829,7 +806,7 @@ async def test_closing_is_bounded_by_the_timeout() -> None:
     started = time.monotonic()
     await g.store.close()
     assert time.monotonic() - started < LONG_S / 10
-    assert (g.inner.under_way, g.inner.closed, g.store._tasks) == (0, True, {})
+    assert (g.inner.under_way, g.inner.closed, g.store._tasks) == (0, True, set())
 
 
 USAGE_METRICS = ("store_bytes", "store_max_bytes", "store_conversations", "store_evicted_total")

@@ -7,7 +7,7 @@ from reasoning_replay.adapters.runtime import fair_semaphore
 from reasoning_replay.adapters.runtime.fair_semaphore import FairSemaphore
 
 A, B, C = b"a", b"b", b"c"
-SOON_S = 10.0
+SOON_S = 30.0
 
 
 class Takers:

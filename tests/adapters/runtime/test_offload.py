@@ -18,7 +18,7 @@ from reasoning_replay.adapters.runtime.offload import (
     shorten_switch_interval,
 )
 
-SOON_S = 10.0
+SOON_S = 30.0
 A, B = b"a", b"b"
 
 LENGTHS = [

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from reasoning_replay.adapters.stores.base import (
@@ -13,6 +14,7 @@ from reasoning_replay.adapters.stores.base import (
     StoredConversation,
     StoreError,
 )
+from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.core.history.lookup_keys import (
     CONVERSATIONS_LOADED,
@@ -21,6 +23,7 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_turn,
 )
 from reasoning_replay.core.history.turns import FORMAT, Turn, is_head, records_of
+from typing_extensions import override
 
 from tests.adapters.stores.kinds import KINDS, Kept, on_kind
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, looked_up, save, turn
@@ -264,6 +267,33 @@ async def test_a_local_copy_is_valid_until_the_next_write(kept: Kept) -> None:
     assert not gone.conversations
     anew = await save(other, turn("a"), [key("1")])
     assert anew > later + 1 or anew < version  # random: it is one of these only by chance
+
+
+class Risen(dict[bytes, int]):
+    """Versions of local copies, each of which a save of the caller raises during the lookup."""
+
+    @override
+    def __getitem__(self, conversation: bytes) -> int:
+        return super().__getitem__(conversation) + 1
+
+    @override
+    def get(self, conversation: bytes, default: Any = None) -> Any:
+        found = super().get(conversation)
+        return default if found is None else found + 1
+
+
+@pytest.mark.parametrize("saves", [0, 1, 2])
+async def test_a_save_of_the_caller_during_a_lookup_keeps_its_copy_valid(
+    kept: Kept, saves: int
+) -> None:
+    """The store may read before or after that save; a further one is of another replica."""
+    store = kept.opens(WIDE)
+    held = Risen({bytes_of("c"): await save(store, turn("a"), [key("1")])})
+    for n in range(saves):
+        await save(store, turn(f"{n}"), [])
+    ((_, _, records),) = (await store.look_up(SCOPE, asked(key("1")), held)).conversations
+    is_at_once = isinstance(store, MemoryStore) and saves == 0  # nothing can happen meanwhile
+    assert (records is None) == (saves < 2 and not is_at_once)
 
 
 async def test_held_conversations_are_returned_with_the_found_ones(kept: Kept) -> None:

@@ -89,13 +89,6 @@ def test_text_has_its_own_names() -> None:
     assert re.fullmatch(r"\d\d:\d\d:\d\d info    stopped cut_off=0\n", stream.getvalue())
 
 
-def test_text_has_time_level_event_and_fields() -> None:
-    """The time is the time of day, and fields without a value are left out."""
-    stream = io.StringIO()
-    Log("info", "text", stream).warning("store_failed", operation="save", reason=None)
-    assert re.fullmatch(r"\d\d:\d\d:\d\d warning store_failed operation=save\n", stream.getvalue())
-
-
 @pytest.mark.parametrize(("stream", "is_json"), [(io.StringIO(), True), (Terminal(), False)])
 def test_auto_is_text_on_a_terminal_only(stream: io.StringIO, *, is_json: bool) -> None:
     """A program reads any other output, so that is JSON."""

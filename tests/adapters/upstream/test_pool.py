@@ -13,11 +13,14 @@ from reasoning_replay.core.wire.headers import Headers
 from tests.web.scripted import Script, scripted, send, wait
 from tests.web.wire import chunk, head, stream_head, whole
 
+SOON_S = 30.0
+READ_S = 1.0
+
 
 @pytest.fixture
 async def connections() -> AsyncIterator[UpstreamPool]:
-    """Yield a pool with short timeouts."""
-    upstream = UpstreamPool(Timeouts(0.5, 0.1, 0.1), egress("http://127.0.0.1"))
+    """Yield a pool."""
+    upstream = UpstreamPool(Timeouts(SOON_S, SOON_S, READ_S), egress("http://127.0.0.1"))
     yield upstream
     await upstream.close()
 
@@ -160,8 +163,8 @@ async def test_the_read_timeout_is_for_each_read(
         far.plays(script)
         answer = await connections.send("GET", far.url + "/", [], None)
         read = b""
-        for _ in range(6):  # 0.24 s in total, and less than 0.1 s between two reads
-            await asyncio.sleep(0.04)
+        for _ in range(6):
+            await asyncio.sleep(READ_S / 5)
             script.go()
             read += await answer.read()
         assert read == b"x" * 6

@@ -14,7 +14,12 @@ from reasoning_replay.core.history.turns import (
     turns_of,
 )
 
-__all__ = ["ENTRY_BYTES", "Batch", "CacheEntry", "memory_of"]
+__all__ = ["ENTRY_BYTES", "NOT_STORED", "OUTDATED", "Batch", "CacheEntry", "memory_of"]
+
+# States of a copy that matches no version: the store may not have the conversation; it has it, but
+# its version there is unknown.
+NOT_STORED = -1
+OUTDATED = 0
 
 # Estimated memory in addition to the values. Measured: 60 to 100 % of it, for 4 to 4,000 records.
 ENTRY_BYTES = 1500
@@ -56,7 +61,7 @@ class CacheEntry:
     Local copy of one conversation.
 
     Attributes:
-        version: Version in the store that this copy matches; None if it may not be stored.
+        version: Version in the store that this copy matches, or NOT_STORED, or OUTDATED.
         turns: Decoded turns, oldest first, including those of `saving` and `waiting`.
         older: All of `turns` except the newest; None if not built yet.
         added: Records that are not decoded yet, by turn.
@@ -67,7 +72,7 @@ class CacheEntry:
         size_bytes: Estimated memory of the entry, with its keys.
     """
 
-    version: int | None = None
+    version: int = NOT_STORED
     turns: IndexedTurns = field(default_factory=lambda: IndexedTurns(()))
     older: IndexedTurns | None = None
     added: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)
@@ -76,6 +81,11 @@ class CacheEntry:
     saving: Batch | None = None
     waiting: Batch = field(default_factory=Batch)
     size_bytes: int = 0
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store has the conversation, as far as this process knows."""
+        return self.version != NOT_STORED
 
     @property
     def is_unsaved(self) -> bool:

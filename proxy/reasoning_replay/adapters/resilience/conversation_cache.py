@@ -10,11 +10,15 @@ result, and are written by the next save of that conversation, or when the store
 """
 
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from typing_extensions import override
 
 from reasoning_replay.adapters.resilience.cache_entry import (
     ENTRY_BYTES,
+    NOT_STORED,
+    OUTDATED,
     Batch,
     CacheEntry,
     memory_of,
@@ -30,14 +34,12 @@ from reasoning_replay.core.history.lookup_keys import (
 )
 from reasoning_replay.core.history.turns import Turn, turns_of
 
-__all__ = ["ConversationCache", "Name", "View"]
+__all__ = ["ConversationCache", "Name", "Versions", "View"]
 
 Name = tuple[bytes, bytes]  # (scope, conversation)
 
 # Limit on entries with unsaved records if `max_bytes` is 0.
 UNSAVED_MAX_BYTES = 32 << 20
-# Version of a copy if the store has the conversation, but its version there is unknown.
-OUTDATED = 0
 # Estimated memory of a key in the index.
 KEY_BYTES = 150
 
@@ -66,6 +68,32 @@ class View(NamedTuple):
     unsaved: Mapping[bytes, Mapping[bytes, bytes]]
     crowded: set[int]
     discards: int
+
+
+class Versions(Mapping[bytes, int]):
+    """
+    Versions of the copies of a view, as of now.
+
+    A save of this process may raise the version of a copy during a lookup. Without this, the answer
+    would look like a change by another replica, and the conversation would be loaded.
+    """
+
+    def __init__(self, entries: Mapping[bytes, CacheEntry], held: Mapping[bytes, int]) -> None:
+        """Give the versions of the entries that are in `held`."""
+        self._entries = entries
+        self._held = held
+
+    @override
+    def __getitem__(self, conversation: bytes) -> int:
+        return self._entries[conversation].version if conversation in self._held else NOT_STORED
+
+    @override
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._held)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._held)
 
 
 class LoadedConversation(NamedTuple):
@@ -115,7 +143,7 @@ class ConversationCache:
         entries = {one: self._entries[scope, one] for one in chosen}
         for one in chosen:
             self._entries.move_to_end((scope, one))
-        held = {one: e.version for one, e in entries.items() if e.version is not None}
+        held = {one: e.version for one, e in entries.items() if e.is_stored}
         unsaved = {one: e.unsaved() for one, e in entries.items() if e.is_unsaved}
         known = held.keys() | unsaved.keys()
         asked = [
@@ -200,7 +228,7 @@ class ConversationCache:
     def note_saved(self, name: Name, records: Mapping[bytes, bytes], version: int) -> None:
         """Add records that are already saved to the local copy, if it is current."""
         entry = self._entries.get(name)
-        if entry is None or entry.version is None or version != entry.version + 1:
+        if entry is None or not entry.is_stored or version != entry.version + 1:
             return
         entry.version = version
         entry.add(records)
@@ -225,7 +253,7 @@ class ConversationCache:
         entry.saving = None
         if version is None:
             entry.waiting.add(batch.records, batch.keys)
-        elif entry.version is None:
+        elif not entry.is_stored:
             entry.version = OUTDATED  # other replicas may have saved, too
         elif version == entry.version + 1:
             entry.version = version
@@ -254,10 +282,10 @@ class ConversationCache:
                 return name, batch
         return None
 
-    def version(self, name: Name) -> int | None:
-        """Return the version that the copy of a conversation matches; as `CacheEntry.version`."""
+    def held(self, name: Name) -> dict[bytes, int]:
+        """Return the version of the copy of a conversation that the store has, as `View.held`."""
         entry = self._entries.get(name)
-        return entry.version if entry is not None else None
+        return {name[1]: entry.version} if entry is not None and entry.is_stored else {}
 
     def discard(self, name: Name) -> bool:
         """Drop a deleted conversation; return whether it had unsaved records."""
@@ -275,7 +303,7 @@ class ConversationCache:
         stored, turns, turns_bytes, keys = loaded
         conversation, name = stored.conversation, (view.scope, stored.conversation)
         entry = self._entries.get(name) if self._max_bytes else None
-        if entry is not None and entry.version == view.held.get(conversation):
+        if entry is not None and entry.version == view.held.get(conversation, NOT_STORED):
             entry.version = stored.version
             entry.replace(turns, turns_bytes)
             turns = entry.decoded(conversation)

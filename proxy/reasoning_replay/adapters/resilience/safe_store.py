@@ -8,31 +8,28 @@ the background; to cancel it would cost its connection.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import Enum
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from reasoning_replay.adapters.resilience.budget import NO_TIME, Budget
 from reasoning_replay.adapters.resilience.cache_entry import Batch
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
-from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache, Name, View
-from reasoning_replay.adapters.resilience.store_guard import Call, StoreGuard
+from reasoning_replay.adapters.resilience.conversation_cache import (
+    ConversationCache,
+    Name,
+    Versions,
+    View,
+)
+from reasoning_replay.adapters.resilience.save_queue import SaveQueue
+from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Call, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader
 from reasoning_replay.adapters.stores.base import Page, Store, StoreError, StoreResult
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 
 __all__ = ["NO_TIME", "Budget", "SafeStore", "Saved"]
 
-# Most lookups in flight, and most saves. One event loop does all the work: with more, they time out
-# while they wait for each other; with fewer, a Redis some ms away is not fully used. (Measured with
-# 30 clients on a busy machine, Redis 0 to 15 ms away: 4 is best at 0, 16 at 15.) A lookup in Redis
-# takes two round trips, so a Redis 20 ms away allows 16 / (2 * 20 ms) = 400 a second at most.
-AT_ONCE = 16
-# A save is skipped while this many operations or bytes of saves are unfinished.
-SAVES_MAX = 1024
-SAVES_MAX_BYTES = 32 << 20
-# When the store is back, this many conversations at once are saved that it did not take before.
-OVERDUE_AT_ONCE = 4
 # Most records that are decoded on the event loop; each takes about three microseconds.
 ON_LOOP_RECORDS = 1024
 # Timeout of an operator's request, which may wait longer than an exchange.
@@ -42,31 +39,6 @@ NO_SCOPE = bytes(16)
 NOTHING = (Lookup(0, [bytes(16)]),)
 
 _Got = TypeVar("_Got")
-
-
-class Budget:
-    """
-    Time for which one exchange may still wait for the store.
-
-    Attributes:
-        left_s: Remaining seconds. Each wait reduces it; a wait without a result sets it to 0.
-        whole_s: Initial value of `left_s`.
-    """
-
-    __slots__ = ("left_s", "whole_s")
-
-    def __init__(self, left_s: float) -> None:
-        """Start with the full time."""
-        self.left_s = self.whole_s = left_s
-
-    @property
-    def is_used_up(self) -> bool:
-        """Whether the exchange waits no longer; it ignores late results."""
-        return self.left_s <= 0
-
-
-# For an exchange without a scope: a budget that is used up, which no operation changes.
-NO_TIME = Budget(0.0)
 
 
 class Saved(Enum):
@@ -105,11 +77,8 @@ class SafeStore:
         self._usual_s = 0.0  # duration of lookups, averaged
         self._answered_s = float("-inf")
         self._lookup_slots = asyncio.Semaphore(AT_ONCE)
-        self._save_slots = asyncio.Semaphore(AT_ONCE)
-        self._tasks: dict[asyncio.Task[object], Name | None] = {}
-        self._unsaved_bytes = 0
-        self._overdue_saves = 0
-        self._is_closing = False
+        self._saves = SaveQueue(self._write, guard, cache)
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._offloader = offloader
 
     @property
@@ -165,23 +134,13 @@ class SafeStore:
         name = (scope, conversation)
         if self.inner.is_embedded:
             return await self._save_embedded(name, records, keys)
-        batch = self._cache.add(name, records, keys)
-        breaker = self._guard.breakers["save"]
+        batch = self._saves.put(name, records, keys)
+        task = batch.task if batch is not None else None
+        if batch is None or task is None:
+            return Saved.FAILED
         # While lookups fail, so do saves: three of them take three timeouts to fail.
         waits = all(one.is_closed for one in self._guard.breakers.values())
-        size = sum(map(len, records.values()))
-        is_full = len(self._tasks) >= SAVES_MAX or self._unsaved_bytes + size > SAVES_MAX_BYTES
-        if is_full or not breaker.is_due:
-            self._guard.count("save", "skipped")
-            self._cache.note_overdue(name)
-            return Saved.FAILED
-        if batch.task is None:
-            batch.task = self._begin(self._save_behind(name, batch), name)
-        batch.size_bytes += size
-        self._unsaved_bytes += size
-        batch.is_late = batch.is_overdue = False
-        task = batch.task
-        if waits and await self._wait(task, budget):
+        if waits and await budget.wait(task, self._clock):
             return Saved.DONE if task.result() else Saved.FAILED
         batch.is_late = True
         return Saved.LATE
@@ -208,7 +167,7 @@ class SafeStore:
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
         """Delete as `Store.forget` does; raise StoreError if the store fails or takes over 10 s."""
         name = (scope, conversation)
-        saves = [task for task, saved in self._tasks.items() if saved == name]
+        saves = [task for task, saved in self._saves.tasks.items() if saved == name]
         if saves:  # a later save would create the conversation again
             await asyncio.wait(saves, timeout=self._guard.timeout_s)
         was_unsaved = self._cache.discard(name)
@@ -238,30 +197,31 @@ class SafeStore:
             await self._guard.run(probe, look_up)
         is_there = await self._guard.run(Call("check"), check)
         if is_there:
-            self._save_overdue()
+            self._saves.put_overdue()
         # A store that responds to PING may still fail its operations.
         return bool(is_there) and not self.is_degraded
 
     async def close(self) -> None:
         """Wait up to `timeout_s` for operations and for what is not saved, then close the store."""
-        self._is_closing = True
-        self._save_overdue()
+        self._saves.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._guard.timeout_s):
-                while self._tasks:
-                    await asyncio.wait(self._tasks)
-        for task in self._tasks:
+                while tasks := [*self._tasks, *self._saves.tasks]:
+                    await asyncio.wait(tasks)
+        tasks = [*self._tasks, *self._saves.tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.inner.close()
 
     # Looking up...
 
     async def _look_up(self, view: View) -> LookupResult:
-        result = await self.inner.look_up(view.scope, view.asked, view.held)
+        held = Versions(view.entries, view.held)
+        result = await self.inner.look_up(view.scope, view.asked, held)
         if not view.held.keys() <= {one.conversation for one in result.conversations}:
             # One was deleted or has expired, so other conversations may match its items.
-            result = await self.inner.look_up(view.scope, view.lookups, view.held)
+            result = await self.inner.look_up(view.scope, view.lookups, held)
         decode = partial(self._cache.decode, view, result)
         try:
             loaded = await self._offloader.run(decode, view.scope, is_long=_is_long(result))
@@ -296,7 +256,7 @@ class SafeStore:
         is_whole = is_whole and budget.left_s == budget.whole_s
         task = self._begin(self._guard.run(call, act))
         task.add_done_callback(lambda _: self._lookup_slots.release())
-        if await self._wait(task, budget):
+        if await budget.wait(task, self._clock):
             return task.result()
         call.is_late = True
         if is_whole:  # a part of the budget may be too short for a store that works
@@ -335,58 +295,14 @@ class SafeStore:
         self._cache.note_saved(name, records, version)
         return Saved.DONE
 
-    def _save_overdue(self) -> None:
-        """Begin to save what the store did not take before, a few conversations at once."""
-        breaker = self._guard.breakers["save"]
-        at_once = OVERDUE_AT_ONCE if breaker.is_closed or self._is_closing else 1  # a probe
-        if not (breaker.is_due or self._is_closing):
-            return
-        while self._overdue_saves < at_once and (overdue := self._cache.take_overdue()):
-            name, batch = overdue
-            self._overdue_saves += 1
-            batch.is_late = True
-            batch.task = self._begin(self._save_again(name, batch), name)
-
-    async def _save_again(self, name: Name, batch: Batch) -> bool:
-        try:
-            is_saved = await self._save_behind(name, batch)
-        finally:
-            self._overdue_saves -= 1
-        if is_saved:  # else the next check begins again, with another conversation
-            self._save_overdue()
-        return is_saved
-
-    async def _save_behind(self, name: Name, batch: Batch) -> bool:
-        """Save a batch after the previous save of its conversation has ended."""
-        try:
-            if (before := self._cache.saving(name)) and before.task is not None:
-                await asyncio.wait([before.task])
-            async with self._save_slots:
-                if not batch:  # its conversation was deleted
-                    return False
-                breaker = self._guard.breakers["save"]
-                permit = Permit.GO if self._is_closing else breaker.allow()
-                if permit is not Permit.SKIP:
-                    is_saved = await self._save(name, batch, Call("save", permit, self._clock()))
-                    if is_saved and permit is Permit.PROBE:
-                        self._save_overdue()
-                    return is_saved
-            self._guard.count("save", "skipped")
-            return False
-        finally:
-            self._unsaved_bytes -= batch.size_bytes
-            batch.task, batch.size_bytes = None, 0
-            self._cache.note_overdue(name)
-
-    async def _save(self, name: Name, batch: Batch, call: Call) -> bool:
+    async def _write(self, name: Name, batch: Batch, call: Call) -> bool:
+        """Save a batch, unless it is overdue and its conversation was deleted meanwhile."""
         is_deleted = False
 
         async def act() -> int | None:
             nonlocal is_deleted
-            version = self._cache.version(name)
-            if batch.is_overdue and version is not None:
-                scope, conversation = name
-                found = await self.inner.look_up(scope, (), {conversation: version})
+            if batch.is_overdue and (held := self._cache.held(name)):
+                found = await self.inner.look_up(name[0], (), held)
                 is_deleted = not found.conversations
             if is_deleted:
                 return None
@@ -404,23 +320,11 @@ class SafeStore:
             self._cache.discard(name)
         return version is not None or is_deleted
 
-    # Waiting...
-
-    def _begin(self, work: Awaitable[_Got], name: Name | None = None) -> asyncio.Task[_Got]:
+    def _begin(self, work: Coroutine[Any, Any, _Got]) -> asyncio.Task[_Got]:
         task = asyncio.ensure_future(work)
-        self._tasks[task] = name
-        task.add_done_callback(self._tasks.pop)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return task
-
-    async def _wait(self, task: asyncio.Task[_Got], budget: Budget) -> bool:
-        """Wait for a task while the budget lasts; return whether the task is done."""
-        if budget.left_s > 0:
-            began_s = self._clock()
-            await asyncio.wait([task], timeout=budget.left_s)
-            budget.left_s = max(0.0, budget.left_s - (self._clock() - began_s))
-        if not task.done():
-            budget.left_s = 0.0
-        return task.done()
 
 
 def _is_long(result: StoreResult) -> bool:

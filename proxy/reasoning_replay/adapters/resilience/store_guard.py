@@ -16,7 +16,13 @@ from reasoning_replay.adapters.stores.base import StoreError, StoreUsage
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import BREAKERS, Metrics
 
-__all__ = ["Call", "StoreGuard"]
+__all__ = ["AT_ONCE", "Call", "StoreGuard"]
+
+# Most lookups in flight, and most saves. One event loop does all the work: with more, they time out
+# while they wait for each other; with fewer, a Redis some ms away is not fully used. (Measured with
+# 30 clients on a busy machine, Redis 0 to 15 ms away: 4 is best at 0, 16 at 15.) A lookup in Redis
+# takes two round trips, so a Redis 20 ms away allows 16 / (2 * 20 ms) = 400 a second at most.
+AT_ONCE = 16
 
 _Got = TypeVar("_Got")
 

@@ -165,8 +165,9 @@ class Store(Protocol):
         Args:
             scope: Scope of the request; no other scope is read.
             lookups: As returned by `core.history.lookup_keys.keys_of_request`.
-            held: Versions of the caller's relevant local copies, by conversation. A conversation
-                that is absent from the result does not exist any more.
+            held: Versions of the caller's relevant local copies, by conversation. A save of the
+                caller may raise one during the lookup: a copy is valid at both versions. A
+                conversation that is absent from the result does not exist any more.
 
         Raises:
             StoreError: The store could not be read.

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from typing_extensions import override
 
+from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.settings.encryption_keys import EncryptionKey
 
 __all__ = ["NONCE_BYTES", "SEALED", "EncryptedCodec"]
@@ -21,7 +23,7 @@ SEALED = b"\xe1"
 NONCE_BYTES = 12
 
 
-class EncryptedCodec:
+class EncryptedCodec(Codec):
     """Codec that encrypts with the first key and decrypts with any key."""
 
     def __init__(self, keys: Sequence[EncryptionKey]) -> None:
@@ -30,14 +32,14 @@ class EncryptedCodec:
         self._first = AESGCM(keys[0].secret)
         self._by_header = {_header(key): AESGCM(key.secret) for key in keys}
 
+    @override
     def encode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes:
-        """Implement `Codec.encode`."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         place = _place(self._header, scope, conversation, field)
         return self._header + nonce + self._first.encrypt(nonce, value, place)
 
+    @override
     def decode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes | None:
-        """Implement `Codec.decode`."""
         if value[:1] != SEALED:
             return value
         end = 2 + int.from_bytes(value[1:2])

@@ -7,12 +7,14 @@ from itertools import count
 from types import MappingProxyType
 
 import msgspec
+from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     Bounds,
     ConversationInfo,
     Page,
+    Store,
     StoredConversation,
     StoreError,
     StoreResult,
@@ -62,7 +64,7 @@ class _Conversation(msgspec.Struct, gc=False):
         )
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """
     Store in the memory of this process; evicts the least recently used conversations first.
 
@@ -100,10 +102,10 @@ class MemoryStore:
         self._evicted = 0
         self.size_bytes = 0
 
+    @override
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """Implement `Store.look_up`."""
         now = self._expire()
         index = self._index.get(scope, _NOWHERE)
         choice = choose(lookups, lambda key: index.get(key, ()))
@@ -118,6 +120,7 @@ class MemoryStore:
             found.append(StoredConversation(conversation, kept.version, records))
         return StoreResult(found, choice.crowded)
 
+    @override
     async def save(
         self,
         scope: bytes,
@@ -125,7 +128,6 @@ class MemoryStore:
         records: Mapping[bytes, bytes],
         keys: Sequence[bytes],
     ) -> int:
-        """Implement `Store.save`."""
         now = self._expire()
         name = (scope, conversation)
         kept = self._use(name, now)
@@ -146,8 +148,9 @@ class MemoryStore:
             self._evicted += 1
         return kept.version
 
+    @override
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """Implement `Store.survey`; the cursor is the last name of the previous page."""
+        # The cursor is the last name of the previous page.
         self._expire()
         try:
             after = bytes.fromhex(cursor)
@@ -166,25 +169,27 @@ class MemoryStore:
         ]
         return Page(kept, b"".join(page[-1]).hex() if page and len(page) == limit else "")
 
+    @override
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """Implement `Store.forget`."""
         self._expire()
         if (scope, conversation) not in self._conversations:
             return False
         self._drop((scope, conversation))
         return True
 
+    @override
     async def usage(self) -> StoreUsage:
-        """Implement `Store.usage`."""
         self._expire()
         count = len(self._conversations)
         return StoreUsage(self.size_bytes, self._max_bytes, count, self._evicted)
 
+    @override
     async def check(self) -> None:
-        """Implement `Store.check`."""
+        pass
 
+    @override
     async def close(self) -> None:
-        """Implement `Store.close`."""
+        pass
 
     def _lead(
         self, scope: bytes, conversation: bytes, kept: _Conversation, keys: Sequence[bytes]

@@ -13,12 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
+from typing_extensions import override
+
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     VERSION_BITS,
     Bounds,
     ConversationInfo,
     Page,
+    Store,
     StoredConversation,
     StoreError,
     StoreResult,
@@ -48,7 +51,7 @@ class _Row(NamedTuple):
     expires_at: float
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """Store in a SQLite file; every failure is a StoreError."""
 
     is_embedded = False
@@ -85,14 +88,15 @@ class SqliteStore:
         self._reader = ThreadPoolExecutor(1, "sqlite-reader")
         self._writer = ThreadPoolExecutor(1, "sqlite-writer")
 
+    @override
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """Implement `Store.look_up`."""
         keys = list(dict.fromkeys(key for item in lookups for key in item.keys))
         if not (keys or held):
             return StoreResult()
         now = self._clock()
+        before = dict(held)
 
         def read(db: sqlite3.Connection) -> tuple[StoreResult, list[_Row]]:
             with transaction(db, "DEFERRED"):
@@ -106,7 +110,7 @@ class SqliteStore:
                         name,
                         row.version,
                         None
-                        if held.get(name) == row.version
+                        if row.version in (before.get(name), held.get(name))
                         else self._records(db, scope, name, row),
                     )
                     for name, row in used.items()
@@ -117,6 +121,7 @@ class SqliteStore:
         self._note_use(used, now)
         return result
 
+    @override
     async def save(
         self,
         scope: bytes,
@@ -124,7 +129,6 @@ class SqliteStore:
         records: Mapping[bytes, bytes],
         keys: Sequence[bytes],
     ) -> int:
-        """Implement `Store.save`."""
         values = encoded(self.codec, scope, conversation, records)
         now = self._clock()
 
@@ -145,8 +149,9 @@ class SqliteStore:
 
         return await self._writes(write)
 
+    @override
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """Implement `Store.survey`; the cursor is the last row of the previous page."""
+        # The cursor is the last row of the previous page.
         if not (cursor == "" or (cursor.isascii() and cursor.isdigit())):
             raise StoreError("the cursor is not one of this store", is_local=True)
         now = self._clock()
@@ -166,8 +171,9 @@ class SqliteStore:
 
         return await self._reads(read)
 
+    @override
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """Implement `Store.forget`; overwrite deleted data, and truncate the log if possible."""
+        # Overwrite deleted data, and truncate the log if possible.
 
         def write(db: sqlite3.Connection) -> bool:
             db.execute("PRAGMA secure_delete = ON")
@@ -185,12 +191,10 @@ class SqliteStore:
 
         return await self._writes(write)
 
+    @override
     async def usage(self) -> StoreUsage:
-        """
-        Implement `Store.usage`; the size includes expired conversations that are not dropped yet.
-
-        Cost: some milliseconds of the reader's thread for each 100,000 conversations.
-        """
+        # The size includes expired conversations that are not dropped yet.
+        # Cost: some milliseconds of the reader's thread for each 100,000 conversations.
         now = self._clock()
 
         def read(db: sqlite3.Connection) -> StoreUsage:
@@ -201,12 +205,13 @@ class SqliteStore:
 
         return await self._reads(read)
 
+    @override
     async def check(self) -> None:
-        """Implement `Store.check`."""
         await self._reads(lambda db: db.execute("SELECT 1 FROM conversations LIMIT 1").fetchone())
 
+    @override
     async def close(self) -> None:
-        """Implement `Store.close`; running operations finish first."""
+        # Running operations finish first.
         for thread, file in ((self._reader, self._read_file), (self._writer, self._write_file)):
             with contextlib.suppress(RuntimeError):  # it was closed before
                 thread.submit(file.close)

@@ -76,11 +76,11 @@ class Log:
         stream = sys.stdout if stream is None else stream
         self._level = _LEVELS[level]
         is_text = form == "text" or (form == "auto" and stream.isatty())
-        self._line: Callable[[float, str, str, Mapping[str, Value]], str] = _json_line
+        self._line: Callable[[float, str, str, Mapping[str, Value]], str]
         if is_text:
             self._line = partial(text_line, coloured=is_coloured(stream))
-        elif FIELD_NAMES[fields]:
-            self._line = partial(_renamed_line, fields)
+        else:
+            self._line = partial(_json_line, fields)
         self._writer: LineWriter | None = None
         self._stream = stream
         with contextlib.suppress(OSError, ValueError, AttributeError):  # a stream in memory
@@ -127,32 +127,19 @@ def _second(now_s: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_s))
 
 
-def _json_line(now_s: float, level: str, event: str, fields: Mapping[str, Value]) -> str:
-    line: dict[str, Value] = {"time": _utc(now_s), "level": level, "event": event}
-    line |= {key: value for key, value in fields.items() if value is not None}
-    return _encoded(line)
-
-
-def _renamed_line(
+def _json_line(
     naming: str, now_s: float, level: str, event: str, fields: Mapping[str, Value]
 ) -> str:
-    """Format an event as `_json_line`, with the names of a collector."""
-    names = FIELD_NAMES[naming]
-    own: dict[str, Value] = {
-        "time": _utc(now_s),
+    """Format an event as JSON, with the names of a collector."""
+    line: dict[str, Value] = {
+        "time": f"{_second(int(now_s))}.{int(now_s % 1 * 1000):03}Z",
         "level": level.upper() if naming == _UPPER_CASE else level,
         "event": event,
         **_ALSO.get(naming, {}),
     }
-    line = own | {key: value for key, value in fields.items() if value is not None}
-    return _encoded({names.get(key, key): value for key, value in line.items()})
-
-
-def _utc(now_s: float) -> str:
-    return f"{_second(int(now_s))}.{int(now_s % 1 * 1000):03}Z"
-
-
-def _encoded(line: Mapping[str, Value]) -> str:
+    line |= {key: value for key, value in fields.items() if value is not None}
+    if names := FIELD_NAMES[naming]:
+        line = {names.get(key, key): value for key, value in line.items()}
     try:
         return msgspec.json.encode(line).decode()
     except UnicodeEncodeError:  # a lone surrogate, in a name that a client or upstream chose

@@ -5,8 +5,10 @@ import re
 from collections.abc import AsyncGenerator
 
 from aiohttp import hdrs
+from typing_extensions import override
 from yarl import URL
 
+from reasoning_replay.adapters.upstream.client import UpstreamClient
 from reasoning_replay.adapters.upstream.connection import Timeouts, UpstreamConnection
 from reasoning_replay.adapters.upstream.dialer import Dialer
 from reasoning_replay.adapters.upstream.egress import Egress
@@ -50,12 +52,11 @@ class _Origin:
         return None
 
 
-class UpstreamPool:
+class UpstreamPool(UpstreamClient):
     """
-    Connection pool for any origin; implements `client.UpstreamClient`.
+    Connection pool for any origin.
 
     Attributes:
-        via: As `UpstreamClient.via`.
         tls: As `Egress.tls`.
     """
 
@@ -63,15 +64,20 @@ class UpstreamPool:
         """Create the pool, without connecting; requires a running event loop."""
         self._timeouts = timeouts
         self._is_proxied = bool(egress.proxy_url)
-        self.via = egress.via
+        self._via = egress.via
         self.tls = egress.tls
         self._dialer = Dialer(timeouts.connect_s, egress)
         self._origins: dict[tuple[str, str], _Origin] = {}
         self._connections: set[UpstreamConnection] = set()
         self._websockets = WebSocketConnector(timeouts, egress)
 
+    @property
+    @override
+    def via(self) -> str:
+        return self._via
+
+    @override
     async def send(self, method: str, url: str, headers: Headers, body: Body) -> UpstreamResponse:
-        """Implement `UpstreamClient.send`."""
         origin, target = self._place(url)
         head, body = _framed(method, origin, target, headers, body)
         has_no_body = method == hdrs.METH_HEAD
@@ -86,10 +92,10 @@ class UpstreamPool:
                     raise
         return response
 
+    @override
     async def upgrade(
         self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
     ) -> UpstreamSocket | UpstreamResponse:
-        """Implement `UpstreamClient.upgrade`."""
         return await self._websockets.connect(url, headers, max_bytes, is_compressed=is_compressed)
 
     async def reach(self, url: str) -> None:

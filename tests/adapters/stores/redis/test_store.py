@@ -138,35 +138,6 @@ async def test_everything_has_a_ttl(redis: Redis) -> None:
     await store.close()
 
 
-async def test_a_redis_that_is_killed_is_a_store_error(own_redis: RedisServer) -> None:
-    """Each operation fails on open and on new connections, and works after the server restarts."""
-    store = RedisStore(link_to(own_redis.url, timeout_s=5.0)(), BOUNDS)
-    await save(store, turn("a"), [key("1")])
-    own_redis.kill()
-    for _ in range(2):
-        with pytest.raises(StoreError):
-            await found(store, "1")
-        with pytest.raises(StoreError):
-            await save(store, turn("a"), [key("1")])
-        with pytest.raises(StoreError):
-            await store.check()
-    own_redis.start()
-    await store.check()
-    await save(store, turn("a"), [key("1")])
-    assert await found(store, "1") == ["a"]
-    await store.close()
-
-
-async def test_a_stale_connection_causes_no_failure(own_redis: RedisServer) -> None:
-    """After Redis restarts, an operation is retried once on a new connection."""
-    store = RedisStore(link_to(own_redis.url, timeout_s=5.0)(), BOUNDS)
-    await save(store, turn("a"), [key("1")])
-    own_redis.kill()
-    own_redis.start()
-    assert await found(store, "1") == []
-    await store.close()
-
-
 async def test_an_error_does_not_contain_the_address() -> None:
     """Errors are logged, and a URL may contain a password."""
     store = RedisStore(link_to("redis://user:hunter2@127.0.0.1:1/0")(), BOUNDS)

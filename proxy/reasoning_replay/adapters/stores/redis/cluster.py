@@ -22,9 +22,10 @@ from redis.exceptions import (
     SlotNotCoveredError,
 )
 from redis.exceptions import TimeoutError as RedisTimeoutError
+from typing_extensions import override
 
 from reasoning_replay.adapters.stores.redis.errors import FAILURES
-from reasoning_replay.adapters.stores.redis.executor import Command, key_of
+from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor, key_of
 
 __all__ = ["ClusterExecutor"]
 
@@ -33,8 +34,8 @@ LOOK_AGAIN_S = 1.0  # shortest time between two refreshes of the slot table
 _LOST = (ConnectionError, RedisTimeoutError)
 
 
-class ClusterExecutor:
-    """Executor of commands on all nodes of a Cluster; implements `RedisExecutor`."""
+class ClusterExecutor(RedisExecutor):
+    """Executor of commands on all nodes of a Cluster."""
 
     def __init__(self, cluster: RedisCluster, at_once: int) -> None:
         """
@@ -51,8 +52,9 @@ class ClusterExecutor:
         self._looked_at = float("-inf")
         self._is_closed = False
 
+    @override
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        """Implement `RedisExecutor.run`; commands for different nodes run in parallel."""
+        # Commands for different nodes run in parallel.
         async with self._turn:
             try:
                 try:
@@ -68,10 +70,11 @@ class ClusterExecutor:
             self._look_again()
         return results
 
+    @override
     async def read(
         self, names: Sequence[str], commands: Sequence[Command]
     ) -> tuple[list[Any], list[Any]]:
-        """Implement `RedisExecutor.read`; one GET per name, as names are in different slots."""
+        # One GET per name, as names are in different slots.
         results = await self.run([*(("GET", name) for name in names), *commands])
         strings, others = results[: len(names)], results[len(names) :]
         for n, string in enumerate(strings):
@@ -81,8 +84,9 @@ class ClusterExecutor:
                 raise string
         return strings, others
 
+    @override
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
-        """Implement `RedisExecutor.scan`, node by node; it may miss a name while slots move."""
+        # Node by node; it may miss a name while slots move.
         number, _, at = (cursor or "0:0").partition(":")
         index, place = int(number), int(at or 0)
         await self._cluster.initialize()
@@ -95,16 +99,17 @@ class ClusterExecutor:
             return f"{index}:{int(after)}", names
         return (f"{index + 1}:0" if index + 1 < len(nodes) else ""), names
 
+    @override
     async def check(self) -> None:
-        """Implement `RedisExecutor.check`, for every primary node and every slot."""
+        # For every primary node and every slot.
         await self._cluster.initialize()
         await asyncio.gather(*(self._ask(node, "PING") for node in self._primaries()))
         if len(self._cluster.nodes_manager.slots_cache) < SLOTS:
             self._look_again()
             raise SlotNotCoveredError("some slots of the Cluster have no node")
 
+    @override
     async def close(self) -> None:
-        """Implement `RedisExecutor.close`."""
         self._is_closed = True
         if self._looking is not None:
             self._looking.cancel()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
+from typing_extensions import override
 
 __all__ = ["Command", "RedisExecutor", "SingleServer", "ask", "key_of"]
 
@@ -59,7 +60,7 @@ class RedisExecutor(Protocol):
         ...
 
 
-class SingleServer:
+class SingleServer(RedisExecutor):
     """One server: standalone, on a Unix socket, or the master that Sentinels name."""
 
     def __init__(self, redis: "Redis", *others: "Redis", timeout_s: float | None = None) -> None:
@@ -75,8 +76,8 @@ class SingleServer:
         self._redis = redis
         self._others = others
 
+    @override
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        """Implement `RedisExecutor.run`."""
         async with (
             asyncio.timeout(self._timeout_s),
             self._redis.pipeline(transaction=False) as pipe,
@@ -85,10 +86,10 @@ class SingleServer:
                 pipe.execute_command(*command)
             return await pipe.execute(raise_on_error=False)
 
+    @override
     async def read(
         self, names: Sequence[str], commands: Sequence[Command]
     ) -> tuple[list[Any], list[Any]]:
-        """Implement `RedisExecutor.read`."""
         if not names:
             return [], await self.run(commands)
         strings, *results = await self.run([("MGET", *names), *commands])
@@ -96,19 +97,19 @@ class SingleServer:
             raise strings
         return strings, results
 
+    @override
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
-        """Implement `RedisExecutor.scan`."""
         async with asyncio.timeout(self._timeout_s):
             after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
         return str(after) if int(after) else "", [name for name in names if isinstance(name, bytes)]
 
+    @override
     async def check(self) -> None:
-        """Implement `RedisExecutor.check`."""
         async with asyncio.timeout(self._timeout_s):
             await ask(self._redis, "PING")
 
+    @override
     async def close(self) -> None:
-        """Implement `RedisExecutor.close`."""
         for redis in (self._redis, *self._others):
             await redis.aclose()
 

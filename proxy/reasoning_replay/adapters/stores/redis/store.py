@@ -27,12 +27,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     VERSION_BITS,
     Bounds,
     ConversationInfo,
     Page,
+    Store,
     StoredConversation,
     StoreError,
     StoreResult,
@@ -71,7 +74,7 @@ _SCANS = 200
 LOADS_AT_ONCE = 4
 
 
-class RedisStore:
+class RedisStore(Store):
     """Store in Redis; every failure is a StoreError."""
 
     is_embedded = False
@@ -104,15 +107,16 @@ class RedisStore:
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self.codec = codec
 
+    @override
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """Implement `Store.look_up`."""
         keys = list(dict.fromkeys(key for item in lookups for key in item.keys))
         if not (keys or held):
             return StoreResult()
         ttl_s = self._bounds.ttl_s
-        names = [self._name(scope, conversation) for conversation in held]
+        before = dict(held)
+        names = [self._name(scope, conversation) for conversation in before]
         commands: list[Command] = [("HMGET", name, VERSION, RENEWED) for name in names]
         commands += [("EXPIRE", name, ttl_s) for name in names]
         try:
@@ -122,15 +126,15 @@ class RedisStore:
         except FAILURES as error:
             raise store_error(error) from error
         # A read-only Redis rejects EXPIRE. It can still be read, so only errors of HMGET count.
-        numbers = results[: len(held)]
+        numbers = results[: len(before)]
         _raise_first(numbers)
         found = {key: _ids(string) for key, string in zip(keys, strings, strict=True)}
         choice = choose(lookups, found.__getitem__)
         kept: dict[bytes, StoredConversation] = {}
         stale: dict[bytes, None] = {}
-        for (conversation, ours), (version, renewed) in zip(held.items(), numbers, strict=True):
-            if version is not None and _number(version) == ours:
-                kept[conversation] = StoredConversation(conversation, ours, None)
+        for (conversation, ours), (version, renewed) in zip(before.items(), numbers, strict=True):
+            if version is not None and (now := _number(version)) in (ours, held[conversation]):
+                kept[conversation] = StoredConversation(conversation, now, None)
                 self._renew_if_due(scope, conversation, renewed)
             elif version is not None:
                 stale[conversation] = None
@@ -140,6 +144,7 @@ class RedisStore:
         order = dict.fromkeys([*choice.conversations, *held])
         return StoreResult([kept[name] for name in order if name in kept], choice.crowded)
 
+    @override
     async def save(
         self,
         scope: bytes,
@@ -147,7 +152,6 @@ class RedisStore:
         records: Mapping[bytes, bytes],
         keys: Sequence[bytes],
     ) -> int:
-        """Implement `Store.save`."""
         name = self._name(scope, conversation)
         written: list[bytes] = []
         for record in encoded(self.codec, scope, conversation, records).items():
@@ -177,8 +181,9 @@ class RedisStore:
                 await self._trim_key(index_name)
         return int(version)
 
+    @override
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """Implement `Store.survey`; a page may exceed `limit`, as SCAN returns names in batches."""
+        # A page may exceed `limit`, as SCAN returns names in batches.
         begin = f"{self._prefix}:2:{{"
         pattern = f"{_literally(begin)}{scope.hex() + ':' if scope is not None else ''}*"
         count = min(max(limit * _SCANNED_PER_FOUND, 10), 10_000)
@@ -208,12 +213,9 @@ class RedisStore:
                 kept.append(ConversationInfo(ids[0], ids[1], turns, record_bytes, ttl_s))
         return Page(kept, cursor)
 
+    @override
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """
-        Implement `Store.forget`.
-
-        The index entries are deleted first: only the records show which keys lead here.
-        """
+        # The index entries are deleted first: only the records show which keys lead here.
         removed = [
             remove_ids(name, conversation, self._key_ttl_s)
             for name in await self._index_of(scope, conversation)
@@ -223,18 +225,19 @@ class RedisStore:
         (deleted,) = await self._all([("DEL", self._name(scope, conversation))])
         return bool(deleted)
 
+    @override
     async def usage(self) -> None:
-        """Implement `Store.usage`."""
+        pass
 
+    @override
     async def check(self) -> None:
-        """Implement `Store.check`."""
         try:
             await self._link.check()
         except FAILURES as error:
             raise store_error(error) from error
 
+    @override
     async def close(self) -> None:
-        """Implement `Store.close`."""
         for task in self._renewing.values():
             task.cancel()
         await asyncio.gather(*self._renewing.values(), return_exceptions=True)

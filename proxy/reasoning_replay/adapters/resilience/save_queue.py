@@ -1,0 +1,127 @@
+"""
+Save queue: writes records to the store in the background, one batch of a conversation at a time.
+
+Records that are added while a batch is written are in the next one. Those of a failed save are
+written with the next save of their conversation, or when the store is back.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from reasoning_replay.adapters.resilience.cache_entry import Batch
+from reasoning_replay.adapters.resilience.circuit_breaker import Permit
+from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache, Name
+from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Call, StoreGuard
+
+__all__ = ["OVERDUE_AT_ONCE", "SaveQueue"]
+
+# A save is skipped while this many saves or bytes of saves are unfinished.
+SAVES_MAX = 1024
+SAVES_MAX_BYTES = 32 << 20
+# When the store is back, this many conversations at once are saved that it did not take before.
+OVERDUE_AT_ONCE = 4
+
+
+class SaveQueue:
+    """
+    Queue of saves; the records are in the cache, so they are found before they are saved.
+
+    Attributes:
+        tasks: Unfinished saves, with their conversations.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Name, Batch, Call], Awaitable[bool]],
+        guard: StoreGuard,
+        cache: ConversationCache,
+    ) -> None:
+        """
+        Start empty.
+
+        Args:
+            write: Writes a batch; returns whether that has worked.
+            guard: Guard with the breaker of saves.
+            cache: Cache that holds the records until they are saved.
+        """
+        self._write = write
+        self._guard = guard
+        self._breaker = guard.breakers["save"]
+        self._cache = cache
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._unsaved_bytes = 0
+        self._overdue_saves = 0
+        self._is_closing = False
+        self.tasks: dict[asyncio.Task[bool], Name] = {}
+
+    def put(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+    ) -> Batch | None:
+        """
+        Add records to the next batch of a conversation, and begin its save if none is pending.
+
+        Returns:
+            The batch; None if the queue is full, or the store fails. A later save has the records.
+        """
+        batch = self._cache.add(name, records, keys)
+        size = sum(map(len, records.values()))
+        is_full = len(self.tasks) >= SAVES_MAX or self._unsaved_bytes + size > SAVES_MAX_BYTES
+        if is_full or not self._breaker.is_due:
+            self._guard.count("save", "skipped")
+            self._cache.note_overdue(name)
+            return None
+        if batch.task is None:
+            self._begin(name, batch)
+        batch.size_bytes += size
+        self._unsaved_bytes += size
+        batch.is_late = batch.is_overdue = False
+        return batch
+
+    def put_overdue(self) -> None:
+        """Begin to save what the store did not take before, a few conversations at once."""
+        at_once = OVERDUE_AT_ONCE if self._breaker.is_closed or self._is_closing else 1  # a probe
+        if not (self._breaker.is_due or self._is_closing):
+            return
+        while self._overdue_saves < at_once and (overdue := self._cache.take_overdue()):
+            name, batch = overdue
+            self._overdue_saves += 1
+            batch.is_late = True
+            self._begin(name, batch).add_done_callback(self._overdue_ended)
+
+    def close(self) -> None:
+        """Begin to save what is not saved, also while the breaker is open."""
+        self._is_closing = True
+        self.put_overdue()
+
+    def _begin(self, name: Name, batch: Batch) -> asyncio.Task[bool]:
+        task = batch.task = asyncio.ensure_future(self._save(name, batch))
+        self.tasks[task] = name
+        task.add_done_callback(self.tasks.pop)
+        return task
+
+    def _overdue_ended(self, task: asyncio.Task[bool]) -> None:
+        self._overdue_saves -= 1
+        if not task.cancelled() and task.result():
+            self.put_overdue()  # else the next check begins again, with another conversation
+
+    async def _save(self, name: Name, batch: Batch) -> bool:
+        """Save a batch after the previous save of its conversation has ended."""
+        try:
+            if (before := self._cache.saving(name)) and before.task is not None:
+                await asyncio.wait([before.task])
+            async with self._slots:
+                if not batch:  # its conversation was deleted
+                    return False
+                permit = Permit.GO if self._is_closing else self._breaker.allow()
+                if permit is Permit.SKIP:
+                    self._guard.count("save", "skipped")
+                    return False
+                call = Call("save", permit, self._guard.clock())
+                is_saved = await self._write(name, batch, call)
+                if is_saved and permit is Permit.PROBE:
+                    self.put_overdue()
+                return is_saved
+        finally:
+            self._unsaved_bytes -= batch.size_bytes
+            batch.task, batch.size_bytes = None, 0
+            self._cache.note_overdue(name)
