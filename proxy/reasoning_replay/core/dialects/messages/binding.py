@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from reasoning_replay.core.dialects.lenient import UNREADABLE
 from reasoning_replay.core.dialects.messages.items import REASONING
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
@@ -38,7 +39,6 @@ __all__ = [
 ]
 
 _MARK = "cache_control"
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, UnicodeEncodeError)
 # Only this member has text or blocks inside; those of others are data, which must not be changed.
 _NESTED = "content"
 # In place of the digest of a block: no reasoning comes before.
@@ -119,7 +119,7 @@ def blocks_of(message: bytes) -> list[bytes]:
             return [msgspec.json.encode(form)]
         blocks = [block for block in form[_NESTED] if not _is_reasoning(form, block)]
         return [msgspec.json.encode(form | {_NESTED: block}) for block in blocks]
-    except _ERRORS:
+    except UNREADABLE:
         return [message]
 
 
@@ -127,7 +127,7 @@ def normal(raw: bytes) -> bytes:
     """Return the normal form of a block."""
     try:
         return msgspec.json.encode(_block(msgspec.json.decode(raw)))
-    except _ERRORS:
+    except UNREADABLE:
         return raw
 
 
@@ -135,7 +135,7 @@ def _normal_list(raw: bytes) -> bytes:
     """Return the normal form of a text, or of a list of blocks or tools."""
     try:
         return msgspec.json.encode(_blocks(msgspec.json.decode(raw)))
-    except _ERRORS:
+    except UNREADABLE:
         return raw
 
 
