@@ -217,7 +217,7 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
         with contextlib.suppress(UpstreamError, TimeoutError):
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 response = await way.send(
-                    "POST", settings.upstream_url + path, headers + _required(chosen), b"{}"
+                    "POST", settings.upstream_url + path, headers + _required(chosen.vendor), b"{}"
                 )
             status = response.status
             response.close()

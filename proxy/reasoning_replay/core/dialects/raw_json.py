@@ -14,7 +14,7 @@ def body_of(value: bytes) -> bytes:
 
 def string_of(body: bytes | bytearray) -> bytes:
     """Return the string with this body."""
-    return b'"%b"' % body
+    return b'"' + body + b'"'
 
 
 def array_of(values: Iterable[bytes]) -> bytes:
