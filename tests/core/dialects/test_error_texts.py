@@ -1,4 +1,4 @@
-"""Errors: their texts and names, in every structure in which an upstream or a gateway reports one."""
+"""Errors: their texts and names, in every structure that an upstream or a gateway sends."""
 
 import json
 from typing import Any

@@ -32,6 +32,7 @@ class Form(msgspec.Struct):
     raw: Raw = NONE
     many: list[Raw] | UnsetType | None = UNSET
     inner: list[Inner] | None = None
+    single: Inner | None = None
     broken: str | None = None
 
 
@@ -51,6 +52,8 @@ ODD = [b"null", b'"x"', b'"\xff"', b"true", b"[1,null]", b'[{"n":1},{"n":"1"},{"
         (b'{"word":1,"many":[1]}', Form(many=[Raw(b"1")])),
         (b'{"inner":[{"n":"1"},{"n":2},7]}', Form(inner=[Inner(), Inner(2), Inner()])),
         (b'{"inner":{}}', Form()),
+        (b'{"single":{"n":"1","more":{}}}', Form(single=Inner(more={}))),
+        (b'{"single":[]}', Form()),
         (b'{"word":1,"raw": [ 1 ] }', Form(raw=Raw(b"[ 1 ]"))),
     ],
 )

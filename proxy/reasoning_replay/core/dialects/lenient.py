@@ -6,7 +6,6 @@ Nothing here raises: what cannot be read counts as null, or as empty.
 
 from collections.abc import Callable
 from functools import partial
-from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -68,8 +67,8 @@ class LenientDecoder(Generic[StructT]):
     """
     Decoder of a struct from an object whose values may have other types than its fields.
 
-    Such a value counts as null. In a list of structs, each element is read as leniently, and one
-    that is no object is a struct without values.
+    Such a value counts as null. A struct inside is read as leniently, and so is each element of a
+    list of structs; one that is no object is a struct without values.
     Cost: linear; one C pass if all values fit.
     """
 
@@ -111,9 +110,11 @@ class LenientDecoder(Generic[StructT]):
 def _reader_of(form: Any) -> Callable[[Raw], Any]:  # noqa: ANN401 (any type of a field)
     """Return a function that reads a value of this type, and returns None if it does not fit."""
     for kind in get_args(form):
-        inner = get_args(kind)[0] if get_origin(kind) is list else NoneType
+        is_list = get_origin(kind) is list
+        inner = get_args(kind)[0] if is_list else kind
         if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-            return partial(_structs, LenientDecoder(inner), inner())
+            one = LenientDecoder(inner)
+            return partial(_structs, one, inner()) if is_list else one.decode
     return partial(decoded, json.Decoder(form))
 
 

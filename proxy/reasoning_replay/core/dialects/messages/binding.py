@@ -14,7 +14,7 @@ A binding is the prefix of its message. If a run of reasoning is inside the mess
 the message's own blocks before that run follows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -62,7 +62,7 @@ class Binding(NamedTuple):
 
 def start_of(request: MessagesRequest) -> bytes:
     """Return the digest of what precedes the first message."""
-    parts = (_normal_list(request.raw(name)) for name in ("system", "tools"))
+    parts = (_encoded(request.raw(name), _blocks) for name in ("system", "tools"))
     return digest(b"history", *parts)
 
 
@@ -125,16 +125,13 @@ def blocks_of(message: bytes) -> list[bytes]:
 
 def normal(raw: bytes) -> bytes:
     """Return the normal form of a block."""
-    try:
-        return msgspec.json.encode(_block(msgspec.json.decode(raw)))
-    except UNREADABLE:
-        return raw
+    return _encoded(raw, _block)
 
 
-def _normal_list(raw: bytes) -> bytes:
-    """Return the normal form of a text, or of a list of blocks or tools."""
+def _encoded(raw: bytes, form: Callable[[object], object]) -> bytes:
+    """Return a form of a value as JSON; a value that cannot be read stays as it is."""
     try:
-        return msgspec.json.encode(_blocks(msgspec.json.decode(raw)))
+        return msgspec.json.encode(form(msgspec.json.decode(raw)))
     except UNREADABLE:
         return raw
 
@@ -156,6 +153,7 @@ def _is_reasoning(message: dict[str, object], block: object) -> bool:
 
 
 def _blocks(value: object) -> object:
+    """Return the normal form of a text, or of a list of blocks or tools."""
     if isinstance(value, str):
         return [{"text": value, "type": "text"}]
     return [_block(each) for each in value] if isinstance(value, list) else _block(value)
