@@ -14,7 +14,7 @@ import pytest
 import zstandard
 from reasoning_replay.core.dialects.base import AnyDialect, Caller
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
-from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.messages.dialect import MessagesDialect
 from reasoning_replay.core.dialects.request_body import read_values
 from reasoning_replay.core.dialects.responses.decision import ResponsesSettings

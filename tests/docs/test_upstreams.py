@@ -10,7 +10,7 @@ import pytest
 from reasoning_replay.core.dialects.chat import profiles as chat
 from reasoning_replay.core.dialects.messages import profiles as messages
 from reasoning_replay.core.dialects.responses.profiles import PROFILES, Ids, Profile
-from reasoning_replay.core.dialects.upstreams import Upstream
+from reasoning_replay.core.dialects.upstreams import Upstream, UpstreamProfile
 
 from tests.docs.page_tables import rows_of, section_of
 from tests.programs import require
@@ -40,8 +40,8 @@ def test_every_profile_is_in_the_table(profile: Profile) -> None:
     """A row has the hosts, the rule for ids, the special features and the source of a profile."""
     hosts, ids, also, source = KNOWN[profile.name]
 
-    assert tuple(re.findall(r"`([^`]+)`", hosts)) == profile.hosts
-    assert bool(hosts) == bool(profile.hosts or profile.name == "generic")
+    assert tuple(re.findall(r"`([^`]+)`", hosts)) == profile.vendor.hosts
+    assert bool(hosts) == bool(profile.vendor.hosts or profile.name == "generic")
     assert ids == profile.ids
     assert ("keeps nothing" in also) is not profile.keeps_items
     needs = {"": "", "content": "needs the text", "encrypted_content": "needs `encrypted_content`"}
@@ -61,8 +61,8 @@ def test_every_profile_of_chat_is_in_the_table(profile: chat.Profile) -> None:
     """A row has the hosts, unless the other table has them, and the members that go back."""
     hosts, back, source = CHAT[profile.name]
 
-    known = PROFILES[profile.name].hosts if profile.name in PROFILES else ()
-    assert (*known, *re.findall(r"`([^`]+)`", hosts)) == profile.hosts
+    known = PROFILES[profile.name].vendor.hosts if profile.name in PROFILES else ()
+    assert (*known, *re.findall(r"`([^`]+)`", hosts)) == profile.vendor.hosts
     assert bool(hosts)
     members = profile.alone if profile.takes is None else profile.takes
     assert tuple(re.findall(r"`(\w+)`", back)) == members
@@ -78,7 +78,7 @@ def test_the_table_of_messages_has_every_profile_in_order() -> None:
     assert list(MESSAGES) == list(messages.PROFILES)
     for profile in messages.PROFILES.values():
         hosts, blocks, source = MESSAGES[profile.name]
-        assert tuple(re.findall(r"`([^`]+)`", hosts)) == profile.hosts
+        assert tuple(re.findall(r"`([^`]+)`", hosts)) == profile.vendor.hosts
         assert blocks == ("signed" if profile.is_signed else "")
         assert bool(hosts)
         assert source
@@ -92,10 +92,10 @@ def test_the_table_of_messages_has_every_profile_in_order() -> None:
     ],
 )
 def test_every_field_of_another_profile_is_named(
-    page: str, heading: str, profile: type[Upstream]
+    page: str, heading: str, profile: type[UpstreamProfile]
 ) -> None:
     """The section names what a profile of its API has in addition."""
-    more = {field.name for field in fields(profile)} - {f.name for f in fields(Upstream)}
+    more = {field.name for field in fields(profile)} - {f.name for f in fields(UpstreamProfile)}
     text = section_of(page, heading)
     assert all(f"`{name}`" in text for name in more)
 
@@ -103,9 +103,10 @@ def test_every_field_of_another_profile_is_named(
 def test_every_field_of_a_profile_is_explained() -> None:
     """Each field has a row with its default."""
     explained = rows("### The fields of a profile")
-    assert list(explained) == [field.name for field in fields(Profile)]
+    of_profile = [field for field in fields(Profile) if field.name != "vendor"]
+    assert list(explained) == [field.name for field in (*fields(Upstream), *of_profile)]
     words = {"": "empty", (): "none", True: "true"}
-    for field in fields(Profile):
+    for field in (*fields(Upstream), *of_profile):
         told = explained[field.name][0]
         if field.name == "blob":
             continue  # a pattern, which the page describes in words

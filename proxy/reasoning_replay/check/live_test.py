@@ -9,7 +9,7 @@ import aiohttp
 
 from reasoning_replay.check.report import Finding
 from reasoning_replay.check.upstream import NOT_SERVED, ApiKey
-from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.path_faults import PathFault
 from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.settings.model import Settings

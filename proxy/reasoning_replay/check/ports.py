@@ -40,7 +40,7 @@ async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
         faults = {name: fault for name, fault in faults.items() if not _is_taken(fault)}
     for name, fault in faults.items():
         address = getattr(settings, name)
-        yield Finding("problem", "ports", f"{name} {address}: {why_refused(fault)}")
+        yield Finding("problem", "ports", f"{name} {address}: {why_refused(fault, address)}")
     if not faults and running is None:
         words = f"free: {settings.listen} and {settings.admin_listen}; serve can listen there"
         yield Finding("ok", "ports", words)

@@ -209,7 +209,7 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
     for wire, chosen in zip(WIRES.values(), known, strict=True):
         path, status = wire.path, 0
         with contextlib.suppress(UpstreamError, TimeoutError):
-            url, demanded = settings.upstream_url + path, _required(chosen)
+            url, demanded = settings.upstream_url + path, _required(chosen.vendor)
             status = await _status(way, "POST", url, headers + demanded, b"{}")
         if status in NOT_SERVED:
             words.append(f"{path} is not served ({status or 'no response'})")

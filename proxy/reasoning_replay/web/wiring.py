@@ -34,7 +34,7 @@ from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile, profile_of
-from reasoning_replay.core.dialects.upstreams import Upstream
+from reasoning_replay.core.dialects.upstreams import Upstream, UpstreamProfile
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.model import Settings
@@ -90,9 +90,9 @@ def profiles(settings: Settings) -> Profiles:
 def profile(settings: Settings, dialect: str = RESPONSES) -> Upstream:
     """Return the facts about the upstream, of this dialect if it knows the upstream."""
     found = profiles(settings)
-    own: Upstream = getattr(found, dialect)
+    own: UpstreamProfile = getattr(found, dialect)
     known = (one for one in (own, *found) if one.name != GENERIC.name)
-    return next(known, own)
+    return next(known, own).vendor
 
 
 def upstream(settings: Settings) -> UpstreamPool:

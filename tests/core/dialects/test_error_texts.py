@@ -1,14 +1,21 @@
-"""Error texts: found in every structure in which an upstream or a gateway reports an error."""
+"""Errors: their texts and names, in every structure that an upstream or a gateway sends."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects import error_texts
-from reasoning_replay.core.dialects.error_texts import ErrorText, is_refusal, read_error
+from reasoning_replay.core.dialects.captures import NO_NAMES, ErrorNames
+from reasoning_replay.core.dialects.error_texts import (
+    ErrorText,
+    error_names,
+    is_refusal,
+    read_error,
+)
 
-from tests.core.documents import values
+from tests.core.documents import Written, values
 
 RAW = json.dumps({"error": {"message": "no", "code": "invalid_request_error"}})
 LOC = ["body", "messages", 2, "assistant", "reasoning_content"]
@@ -76,3 +83,45 @@ def test_any_body_has_texts(body: bytes) -> None:
 def test_a_refusal_is_about_the_input(status: int, *, counts: bool) -> None:
     """Overload and failures are never diagnosed."""
     assert is_refusal(status) is counts
+
+
+ERROR = {"message": "secret", "code": "rate_limit_exceeded", "type": "tokens"}
+NAMES = ErrorNames("rate_limit_exceeded", "tokens")
+
+
+@pytest.mark.parametrize(
+    ("said", "want"),
+    [
+        ({"error": ERROR}, NAMES),
+        ([{"error": ERROR}], NAMES),
+        ({"type": "error", "error": ERROR, "status": 400}, NAMES),
+        ({"type": "response.failed", "response": {"id": "x", "error": ERROR}}, NAMES),
+        ({"detail": ERROR}, NAMES),
+        ({"type": "error", **{k: ERROR[k] for k in ("code", "message")}}, NAMES._replace(type="")),
+        ({"code": "not_found", "error": "secret"}, ErrorNames("not_found")),
+        ({"error": {"code": 429, "message": "secret"}}, ErrorNames("429")),
+        ({"error": {"code": None, "type": "server_error"}}, ErrorNames("", "server_error")),
+        ({"error": {"code": True, "type": ["x"]}}, NO_NAMES),
+        ({"error": {"code": "a secret text", "type": "x" * 65}}, NO_NAMES),
+        ({"error": {"code": "schlüssel", "type": "\n"}}, NO_NAMES),
+        ({"error": "secret"}, NO_NAMES),
+        ([], NO_NAMES),
+        ("secret", NO_NAMES),
+    ],
+)
+def test_an_error_is_named_by_its_code_and_type(said: Any, want: ErrorNames) -> None:
+    """A value that is no word of an API could quote the request, so it is left out."""
+    assert error_names(json.dumps(said).encode()) == want
+
+
+@pytest.mark.parametrize("said", [b"", b"not JSON", b"[" * 9999, b'"\xff"'])
+def test_a_body_that_is_not_json_has_no_names(said: bytes) -> None:
+    """Neither a syntax error nor deep nesting raises."""
+    assert error_names(said) == NO_NAMES
+
+
+@given(values)
+def test_any_json_has_bounded_names(said: Written) -> None:
+    """Names are printable ASCII of at most 64 characters."""
+    for name in error_names(said.text):
+        assert name == "" or (name.isascii() and name.isprintable() and len(name) <= 64)

@@ -9,7 +9,9 @@ from typing import Literal
 import msgspec
 from msgspec import Raw
 
+from reasoning_replay.core.dialects.lenient import UNREADABLE, decoded
 from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.digest import utf8
 from reasoning_replay.core.wire.json_spans import NONE
 
 __all__ = ["canonical", "chars_of", "refusal_in", "text_and_rest"]
@@ -31,10 +33,10 @@ class _ContentPart(msgspec.Struct, gc=False):
 _WORDS = msgspec.json.Decoder(list[_Words])
 _PARTS = msgspec.json.Decoder(list[Raw])
 _PART = msgspec.json.Decoder(_ContentPart)
+_NO_PART = _ContentPart()
 _WHOLE_PARTS = msgspec.json.Decoder(list[_ContentPart])
 _SYNTAX = b'"\\{}[]:, '  # JSON syntax; it is in every call, so it is not counted
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 def text_and_rest(content: Raw) -> tuple[str, list[bytes]]:
@@ -43,22 +45,16 @@ def text_and_rest(content: Raw) -> tuple[str, list[bytes]]:
     words = json_spans.text(raw)
     if words is not None:
         return words, []
-    try:
-        return "".join([part.text for part in _WORDS.decode(raw)]), []
-    except _ERRORS:
-        pass  # some part is not text, or is malformed
-    try:
-        parts = _PARTS.decode(raw)
-    except _ERRORS:
+    all_words = decoded(_WORDS, raw)
+    if all_words is not None:
+        return "".join([part.text for part in all_words]), []
+    parts = decoded(_PARTS, raw)
+    if parts is None:
         return "", [raw]
     said: list[str] = []
     rest: list[bytes] = []
     for part in parts:
-        try:
-            head = _PART.decode(part)
-        except _ERRORS:
-            rest.append(bytes(part))
-            continue
+        head = decoded(_PART, part) or _NO_PART
         words = json_spans.text(head.text)
         if words is not None and json_spans.text(head.type) in _TEXT_PARTS:
             said.append(words)
@@ -69,10 +65,7 @@ def text_and_rest(content: Raw) -> tuple[str, list[bytes]]:
 
 def refusal_in(content: Raw) -> str:
     """Return the text of a message's refusal parts; "" if it has none."""
-    try:
-        parts = _WHOLE_PARTS.decode(content)
-    except _ERRORS:
-        return ""
+    parts = decoded(_WHOLE_PARTS, content) or ()
     refused = [part.refusal for part in parts if json_spans.text(part.type) == "refusal"]
     return "".join([json_spans.text(words) or "" for words in refused])
 
@@ -84,10 +77,10 @@ def canonical(raw: bytes) -> bytes:
         inner = json_spans.text(value)
         if inner is None:
             break
-        value = inner.encode("utf-8", "surrogatepass")
+        value = utf8(inner)
     try:
         return msgspec.json.encode(msgspec.json.decode(value), order="sorted")
-    except (*_ERRORS, ValueError, OverflowError):
+    except UNREADABLE:
         return value
 
 

@@ -1,15 +1,20 @@
 """
-Error texts: what an upstream says about a request that it refuses, in any of the known structures.
+Error texts: what an upstream says about a failure, in any of the known structures.
 
-Every dialect looks for its own errors in these texts.
+Every dialect looks for its own errors in the texts. The names, which are words of an API, are for
+logs and metrics.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["ErrorText", "decoded", "is_refusal", "read_error"]
+from reasoning_replay.core.dialects.captures import ErrorNames
+from reasoning_replay.core.dialects.lenient import UNREADABLE
+
+__all__ = ["ErrorText", "decoded", "error_names", "is_refusal", "read_error"]
 
 # Statuses with which the APIs refuse bad input; 429 and 5xx responses are never healed.
 _STATUSES = frozenset({400, 404, 422})
@@ -22,6 +27,8 @@ _MEMBERS = (
     *("error", "detail", "message", "msg", "param", "code", "response"),
     *("metadata", "raw", "upstream_error"),  # of gateways: the error of the vendor
 )
+# A word without spaces. A text is no name, because it could quote the request.
+_WORD = re.compile(r"[A-Za-z0-9][\w.:/-]{0,63}", re.ASCII)
 
 
 class ErrorText(NamedTuple):
@@ -44,7 +51,7 @@ def is_refusal(status: int) -> bool:
     return status in _STATUSES
 
 
-def decoded(body: bytes | str, form: Any = Any) -> Any:  # noqa: ANN401 (any JSON of an upstream)
+def decoded(body: bytes | str | msgspec.Raw, form: Any = Any) -> Any:  # noqa: ANN401 (any JSON of an upstream)
     """
     Return decoded JSON; None if it cannot be decoded.
 
@@ -54,7 +61,7 @@ def decoded(body: bytes | str, form: Any = Any) -> Any:  # noqa: ANN401 (any JSO
     """
     try:
         return msgspec.json.decode(body, type=form)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+    except UNREADABLE:
         return None
 
 
@@ -107,3 +114,28 @@ def _in_members(value: dict[str, object], depth: int) -> Iterator[tuple[str, str
             yield from _sayings(inner.get("error"), "error", depth)
         else:
             yield from _sayings(inner, key, depth)
+
+
+def error_names(body: bytes | msgspec.Raw) -> ErrorNames:
+    """
+    Return the code and the type of the error in a body, or in the data of an event; never raises.
+
+    Known forms: `{"error": {"code": …, "type": …}}`, `{"code": …, "error": "…"}` (xAI),
+    `{"detail": {"code": …}}`, the event `error`, flat or nested, and a failed response.
+    """
+    error = decoded(body)
+    if isinstance(error, list):  # some gateways wrap it
+        error = error[0] if error else None
+    for member in ("response", "error", "detail"):
+        inner = error.get(member) if isinstance(error, dict) else None
+        error = inner if isinstance(inner, dict) else error
+    members = error if isinstance(error, dict) else {}
+    kind = _word(members.get("type"))
+    # A flat event has the type `error`, which names no error.
+    return ErrorNames(_word(members.get("code")), "" if kind == "error" else kind)
+
+
+def _word(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return value if isinstance(value, str) and _WORD.fullmatch(value) else ""

@@ -1,29 +1,30 @@
-"""Upstreams: the facts about a vendor that do not depend on the dialect, and its recognition."""
+"""Upstreams: the facts about a vendor, the profiles of a dialect, and how one is chosen."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-__all__ = ["AUTO", "Upstream", "upstream_at"]
+__all__ = ["AUTO", "Upstream", "UpstreamProfile", "by_name", "chooser"]
 
 AUTO = "auto"
+_GENERIC = "generic"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Upstream:
     """
-    The facts about one upstream that every dialect shares.
+    The facts about one upstream that do not depend on what it does with reasoning.
 
     Attributes:
         name: Value of the setting `upstream_profile`.
-        source: Evidence for the other fields.
         hosts: Patterns of `host` or `host:port` by which `auto` recognises it; `*` is any text.
-        provider: Name in OpenTelemetry's generative AI conventions; "" if they have none, and
-            `name` is used.
         base_path: Path of the API on its host; "" if that varies.
         key_names: Environment variables in which its users keep their key.
+        provider: Name in OpenTelemetry's generative AI conventions; "" if they have none, and
+            `name` is used.
         key_header: Header that carries a key: `authorization` (after `Bearer`), `api-key` or
             `x-api-key`.
         headers: Other headers that it requires.
@@ -31,25 +32,68 @@ class Upstream:
     """
 
     name: str
-    source: str
-    hosts: tuple[str, ...] = ()
+    hosts: tuple[str, ...]
+    base_path: str
+    key_names: tuple[str, ...]
     provider: str = ""
-    base_path: str = ""
-    key_names: tuple[str, ...] = ("OPENAI_API_KEY",)
     key_header: str = "authorization"
     headers: tuple[tuple[str, str], ...] = ()
     wants_key: bool = True
 
 
-UpstreamT = TypeVar("UpstreamT", bound=Upstream)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamProfile:
+    """
+    What a dialect knows of one upstream.
+
+    Attributes:
+        vendor: The upstream, from `vendors`.
+        source: Evidence for the other fields.
+    """
+
+    vendor: Upstream
+    source: str
+
+    @property
+    def name(self) -> str:
+        """Value of the setting `upstream_profile`."""
+        return self.vendor.name
 
 
-def upstream_at(url: str, upstreams: Iterable[UpstreamT]) -> UpstreamT | None:
-    """Return the first upstream that a valid URL leads to, by host and port; None: not known."""
+ProfileT = TypeVar("ProfileT", bound=UpstreamProfile)
+NamedT = TypeVar("NamedT", bound=Upstream | UpstreamProfile)
+
+
+def by_name(rows: Iterable[NamedT]) -> Mapping[str, NamedT]:
+    """Return the rows of a table by their names."""
+    return MappingProxyType({row.name: row for row in rows})
+
+
+def chooser(profiles: Mapping[str, ProfileT]) -> Callable[[str, str], ProfileT]:
+    """Return the function that chooses one of these profiles, one of which is `generic`."""
+
+    def profile_of(name: str, upstream_url: str) -> ProfileT:
+        """
+        Return the active profile; `generic` if this dialect knows nothing of the upstream.
+
+        Args:
+            name: Value of the setting `upstream_profile`; `auto`: the profile of the host.
+            upstream_url: A valid URL; only its host and port are used.
+        """
+        if name == AUTO:
+            name = _name_at(upstream_url, profiles.values())
+        return profiles.get(name, profiles[_GENERIC])
+
+    return profile_of
+
+
+def _name_at(url: str, profiles: Iterable[UpstreamProfile]) -> str:
+    """Return the name of the first of these upstreams that has the host of a URL; "" without."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
     places = (host, f"{host}:{parts.port}")
-    for upstream in upstreams:
-        if any(fnmatchcase(place, pattern) for pattern in upstream.hosts for place in places):
-            return upstream
-    return None
+    for profile in profiles:
+        patterns = profile.vendor.hosts
+        if any(fnmatchcase(place, pattern) for pattern in patterns for place in places):
+            return profile.name
+    return ""

@@ -1,17 +1,18 @@
 """Usage: the token counts that an upstream reports at the end of a response."""
 
-import msgspec
+from collections.abc import Mapping
+
 from msgspec import Raw
 
 from reasoning_replay.core.dialects.captures import Usage
+from reasoning_replay.core.dialects.lenient import members_of, value_of
+from reasoning_replay.core.wire.json_spans import NONE
 
-__all__ = ["TOKENS_MAX", "read_usage", "token_count"]
+__all__ = ["TOKENS_MAX", "count_in", "part_in", "read_usage"]
 
 # No response uses more tokens; a larger number is not a token count.
 TOKENS_MAX = 1_000_000_000
 _NO_USAGE = Usage()
-_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 def read_usage(
@@ -25,39 +26,30 @@ def read_usage(
         taken: Name of the count of input tokens; that of its details is the name and `_details`.
         given: Name of the count of output tokens; as above.
     """
-    try:
-        said = _MEMBERS.decode(raw)
-    except _ERRORS:
-        return None
-    whole_input, whole_output = token_count(_value(said, taken)), token_count(_value(said, given))
+    said = members_of(raw)
+    whole_input, whole_output = count_in(said, taken), count_in(said, given)
     usage = Usage(
         input_tokens=whole_input,
-        cached_tokens=_part(_value(said, f"{taken}_details"), "cached_tokens", whole_input),
+        cached_tokens=part_in(said, f"{taken}_details", "cached_tokens", whole_input),
         output_tokens=whole_output,
-        reasoning_tokens=_part(_value(said, f"{given}_details"), "reasoning_tokens", whole_output),
+        reasoning_tokens=part_in(said, f"{given}_details", "reasoning_tokens", whole_output),
     )
     return None if usage == _NO_USAGE else usage
 
 
-def _value(said: dict[str, Raw], name: str) -> object:
-    if name not in said:
-        return None
-    try:
-        return msgspec.json.decode(said[name])
-    except _ERRORS:
-        return None
+def count_in(said: Mapping[str, Raw], name: str) -> int | None:
+    """Return a count of tokens; None if it is missing or impossible."""
+    return _count(value_of(said.get(name, NONE)))
 
 
-def _part(details: object, name: str, whole: int | None) -> int | None:
-    """Return a token count that is part of another; None if it is missing or impossible."""
-    if whole is None or not isinstance(details, dict):
-        return None
-    part = token_count(details.get(name))
-    return part if part is not None and part <= whole else None
+def part_in(said: Mapping[str, Raw], name: str, part: str, whole: int | None) -> int | None:
+    """Return the part of a count, from its details; None if it is missing or impossible."""
+    details = value_of(said.get(name, NONE))
+    count = _count(details.get(part)) if isinstance(details, dict) else None
+    return None if count is None or whole is None or count > whole else count
 
 
-def token_count(value: object) -> int | None:
-    """Return a count of tokens; None if the value is missing or impossible."""
+def _count(value: object) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool):  # JSON's `true` is an int in Python
         return None
     return value if 0 <= value <= TOKENS_MAX else None

@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from msgspec import MsgspecError, Raw, Struct, defstruct, json
+from msgspec import MsgspecError, Raw, json
 
 __all__ = [
     "NONE",
     "Edit",
-    "LenientDecoder",
     "Member",
     "TooMany",
     "Unspliceable",
@@ -322,24 +321,3 @@ def spliced(body: bytes, edits: Iterable[Edit]) -> list[bytes | memoryview]:
         at = end
     pieces.append(view[at:])
     return pieces
-
-
-class LenientDecoder:
-    """Decoder of the members that a struct names, as raw JSON of any type."""
-
-    def __init__(self, strict: type[Struct]) -> None:
-        """Prepare a decoder for the fields of this struct."""
-        self._names = strict.__struct_fields__
-        members = [(name, Raw, NONE) for name in self._names]
-        struct = defstruct("_" + strict.__name__, members, gc=False)
-        self._decoder: json.Decoder[Any] = json.Decoder(struct)
-
-    def decode(self, document: bytes | Raw) -> dict[str, Raw]:
-        """
-        Return every field by its name; an absent one is NONE.
-
-        Raises:
-            MsgspecError, RecursionError, UnicodeDecodeError: The document is not a JSON object.
-        """
-        found = self._decoder.decode(document)
-        return {name: getattr(found, name) for name in self._names}

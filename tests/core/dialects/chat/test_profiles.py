@@ -9,7 +9,6 @@ from reasoning_replay.core.dialects.chat.profiles import (
     Rounds,
     profile_of,
 )
-from reasoning_replay.core.dialects.responses.profiles import PROFILES as OF_RESPONSES
 
 
 @pytest.mark.parametrize(
@@ -52,14 +51,11 @@ def test_a_name_counts_more_than_a_host(setting: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", [*PROFILES])
 def test_a_profile_is_sound(name: str) -> None:
-    """It has evidence, and agrees with the other dialect about the upstream itself."""
-    profile, other = PROFILES[name], OF_RESPONSES.get(name)
+    """It has evidence, and names members of a message."""
+    profile = PROFILES[name]
 
     assert len(profile.source) >= 40
     assert {*profile.alone, *(profile.takes or ())} <= {*MESSAGE_MEMBERS}
-    if other is not None:
-        for field in ("hosts", "provider", "base_path", "key_names", "key_header", "wants_key"):
-            assert getattr(profile, field) == getattr(other, field)
 
 
 def test_the_operator_decides_about_rounds() -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.items import (
     ResponsesItem,
     _ItemFields,
-    _loosely,
     read_item,
 )
 from reasoning_replay.core.history.fingerprints import ID_CHARS, is_distinctive
@@ -312,25 +311,3 @@ HOLLOW = [
 def test_an_id_alone_is_hollow(fields: dict[str, object], want: bool) -> None:
     """A bare id is of use only to an upstream that stores items."""
     assert item(**fields).is_hollow is want
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(_ItemFields.__struct_fields__),
-        values.map(lambda written: written.text) | st.sampled_from([b"null", b'"x"', b'"\xff"']),
-        max_size=6,
-    )
-)
-@settings(max_examples=80, deadline=None)
-def test_both_ways_to_read_fields_agree(fields: dict[str, bytes]) -> None:
-    """Reading all fields at once and reading them one by one give the same result."""
-    raw = b"{" + b",".join(b'"%b":%b' % (key.encode(), fields[key]) for key in fields) + b"}"
-    one, other = read_item(raw)._head, _loosely(raw)
-    for name in _ItemFields.__struct_fields__:
-        ours, theirs = getattr(one, name), getattr(other, name)
-        assert (
-            (ours or None) == (theirs or None) if name in _NAMES else bytes(ours) == bytes(theirs)
-        )
-
-
-_NAMES = {"type", "id", "call_id", "role", "name", "status"}

@@ -22,7 +22,7 @@ from reasoning_replay.core.dialects.chat.members import (
     value_of,
 )
 from reasoning_replay.core.dialects.chat.messages import ChatMessage
-from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
 from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role

@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.chat.heal.diagnosis import (
 from reasoning_replay.core.dialects.chat.heal.memory import ChatRefusals
 from reasoning_replay.core.dialects.chat.placement import plan_injection
 from reasoning_replay.core.dialects.chat.request import ChatRequest, ParsedMessages, read_request
-from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.prefix_cache import PrefixCache

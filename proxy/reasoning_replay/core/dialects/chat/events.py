@@ -14,8 +14,16 @@ from reasoning_replay.core.dialects.chat.members import (
     is_emitted_empty,
     is_empty,
 )
-from reasoning_replay.core.wire import json_spans, surrogates
-from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
+from reasoning_replay.core.dialects.lenient import (
+    LenientDecoder,
+    decoded,
+    elements_of,
+    members_of,
+    number_of,
+)
+from reasoning_replay.core.dialects.raw_json import array_of, body_of, object_of, string_of
+from reasoning_replay.core.wire import surrogates
+from reasoning_replay.core.wire.json_spans import NONE
 
 __all__ = ["Choice", "Chunk", "MessageJoiner", "calls_in", "read_chunk"]
 
@@ -59,14 +67,8 @@ class Chunk(msgspec.Struct, gc=False):
         return self.error is not NONE and not is_empty(bytes(self.error))
 
 
-_CHUNK = msgspec.json.Decoder(Chunk)
-_LOOSE_CHUNK = LenientDecoder(Chunk)
-_LOOSE_CHOICE = LenientDecoder(Choice)
-_LIST = msgspec.json.Decoder(list[Raw])
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
+_CHUNK = LenientDecoder(Chunk, surrogates.marked)
 _OBJECTS = msgspec.json.Decoder(list[dict[str, Raw]])
-_INDEX = msgspec.json.Decoder(int)
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 # Strings of a message that a stream sends piece by piece.
 _TEXTS = frozenset({"content", "refusal", "reasoning_content", "reasoning", "reasoning_text"})
@@ -88,39 +90,7 @@ def read_chunk(data: bytes) -> Chunk | None:
 
     A lone surrogate is marked, because the other half may be in the next chunk.
     """
-    try:
-        return _CHUNK.decode(data)
-    except _ERRORS:
-        return _loosely(surrogates.marked(data))
-
-
-def _loosely(data: bytes) -> Chunk | None:
-    """Decode a chunk in which some value has an unexpected type."""
-    try:
-        members = _LOOSE_CHUNK.decode(data)
-    except _ERRORS:
-        return None
-    return Chunk(
-        id=json_spans.text(members["id"]),
-        model=json_spans.text(members["model"]),
-        created=members["created"],
-        choices=[_choice(raw) for raw in _elements(members["choices"])],
-        usage=members["usage"],
-        error=members["error"],
-    )
-
-
-def _choice(raw: Raw) -> Choice:
-    try:
-        members = _LOOSE_CHOICE.decode(raw)
-    except _ERRORS:
-        return Choice()
-    return Choice(
-        index=_number(members["index"]),
-        delta=_members(members["delta"]) or None,
-        message=members["message"],
-        finish_reason=json_spans.text(members["finish_reason"]),
-    )
+    return _CHUNK.decode(data)
 
 
 class _Detail:
@@ -150,7 +120,7 @@ class _Detail:
 
     def joined(self) -> bytes:
         """Return the JSON of the entry."""
-        return _object(self.values | {name: _string(body) for name, body in self.texts.items()})
+        return object_of(self.values | {name: string_of(body) for name, body in self.texts.items()})
 
 
 class _Call:
@@ -178,7 +148,7 @@ class _Call:
 
     def add_function(self, raw: Raw) -> None:
         """Add a fragment of the function."""
-        members = _members(raw)
+        members = members_of(raw)
         self._name = self._name or _unless_empty(bytes(members.get("name", b"")))
         arguments = bytes(members.get("arguments", b""))
         if arguments[:1] == b'"':
@@ -189,12 +159,12 @@ class _Call:
     @property
     def function(self) -> bytes:
         """The JSON of the function."""
-        arguments = self._whole or _string(self._arguments)
-        return _object({"name": self._name or b'""', "arguments": arguments})
+        arguments = self._whole or string_of(self._arguments)
+        return object_of({"name": self._name or b'""', "arguments": arguments})
 
     def joined(self) -> bytes:
         """Return the JSON of the call."""
-        return _object({"id": self.id or b'""', **self._values, "function": self.function})
+        return object_of({"id": self.id or b'""', **self._values, "function": self.function})
 
 
 class MessageJoiner:
@@ -246,8 +216,7 @@ class MessageJoiner:
             body += value[1:-1]
         elif name == "content":  # parts, as Mistral sends them
             for part in _all_members(Raw(value)):
-                said = bytes(part.get("text", b""))
-                body += said[1:-1] if said[:1] == b'"' else b""
+                body += body_of(bytes(part.get("text", b"")))
 
     def _add_detail(self, fragment: dict[str, Raw]) -> None:
         """Add a fragment to the newest entry of its type and index, or begin an entry."""
@@ -272,10 +241,10 @@ class MessageJoiner:
         A call is known by its index. Some upstreams use an index again for the next call, which
         then has another id; others send whole calls without an index.
         """
-        index = _number(fragment.get("index", NONE))
+        index = number_of(fragment.get("index", NONE))
         named = _unless_empty(bytes(fragment.get("id", b"")))
         if index is None:
-            begins = bool(named) or "name" in _members(fragment.get("function", NONE))
+            begins = bool(named) or "name" in members_of(fragment.get("function", NONE))
             found = None if begins or not self._calls else self._calls[-1]
         else:
             found = self._by_index.get(index)
@@ -290,20 +259,20 @@ class MessageJoiner:
     def joined(self) -> bytes:
         """Return the JSON of the message, as a JSON response would hold it."""
         members = {"role": b'"assistant"'}
-        members |= {name: _string(body) for name, body in self._texts.items()}
+        members |= {name: string_of(body) for name, body in self._texts.items()}
         if self._details:
-            members[_DETAILS] = _array([each.joined() for each in self._details])
+            members[_DETAILS] = array_of([each.joined() for each in self._details])
         members |= self._values
         if self._calls:
-            members["tool_calls"] = _array([each.joined() for each in self._calls])
+            members["tool_calls"] = array_of([each.joined() for each in self._calls])
         if self._function is not None:
             members["function_call"] = self._function.function
-        return surrogates.unmarked(_object(members))
+        return surrogates.unmarked(object_of(members))
 
 
 def calls_in(message: bytes) -> int:
     """Return the number of tool calls in a message, decoding none of them."""
-    return len(_elements(_members(Raw(message)).get("tool_calls", NONE)))
+    return len(elements_of(members_of(message).get("tool_calls", NONE)))
 
 
 def _newest(before: bytes, value: bytes) -> bytes:
@@ -319,45 +288,8 @@ def _unless_empty(value: bytes) -> bytes:
     return b"" if is_empty(value) else value
 
 
-def _string(body: bytearray) -> bytes:
-    return b'"' + bytes(body) + b'"'
-
-
-def _object(members: dict[str, bytes]) -> bytes:
-    return b"{" + b",".join([_key(name) + b":" + value for name, value in members.items()]) + b"}"
-
-
-def _key(name: str) -> bytes:
-    return msgspec.json.encode(name)
-
-
-def _array(values: list[bytes]) -> bytes:
-    return b"[" + b",".join(values) + b"]"
-
-
-def _members(raw: Raw) -> dict[str, Raw]:
-    try:
-        return _OBJECT.decode(raw)
-    except _ERRORS:
-        return {}
-
-
 def _all_members(raw: Raw) -> list[dict[str, Raw]]:
-    try:
-        return _OBJECTS.decode(raw)
-    except _ERRORS:
-        return [members for each in _elements(raw) if (members := _members(each))]
-
-
-def _elements(raw: Raw) -> list[Raw]:
-    try:
-        return _LIST.decode(raw)
-    except _ERRORS:
-        return []
-
-
-def _number(raw: Raw) -> int | None:
-    try:
-        return _INDEX.decode(raw)
-    except _ERRORS:
-        return None
+    found = decoded(_OBJECTS, raw)
+    if found is None:
+        found = [members for each in elements_of(raw) if (members := members_of(each))]
+    return found

@@ -11,6 +11,7 @@ from enum import Enum, auto
 
 import msgspec
 
+from reasoning_replay.core.dialects.lenient import UNREADABLE
 from reasoning_replay.core.history.turns import Reasoning
 from reasoning_replay.core.wire.digest import digest
 
@@ -57,7 +58,6 @@ _DEMANDED = "reasoning_content"
 _PIECES_MAX = 32
 _SPACE = b" \t\r\n"
 _STRING = " str"
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError)
 
 
 class Sent(Enum):
@@ -96,7 +96,7 @@ def reasoning_of(name: str, value: bytes, *, is_of_call: bool) -> Reasoning | No
     """
     try:
         blobs = {digest(b"blob", blob.encode()) for blob in _opaque(name, _decoded(value))}
-    except _ERRORS:
+    except UNREADABLE:
         return None
     known_as = _OF_CALL + name if is_of_call else name
     raw = b'"%b":%b' % (name.encode(), value)
@@ -136,7 +136,7 @@ def sent_of(given: bytes, part: Reasoning) -> Sent:
         if mine == whole:
             return Sent.WHOLE
         return Sent.TORN if _is_torn(name_of(part), mine, whole) else Sent.OWN
-    except _ERRORS:
+    except UNREADABLE:
         return Sent.OWN
 
 

@@ -6,13 +6,11 @@ states what may be sent. It never decides to which message reasoning belongs. Wh
 only a member that the upstream itself emitted is injected.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 
-from reasoning_replay.core.dialects.responses import profiles as responses
-from reasoning_replay.core.dialects.upstreams import AUTO, Upstream, upstream_at
+from reasoning_replay.core.dialects.upstreams import UpstreamProfile, by_name, chooser
+from reasoning_replay.core.dialects.vendors import VENDORS
 
 __all__ = ["GENERIC", "PROFILES", "Policy", "Profile", "Rounds", "profile_of"]
 
@@ -25,7 +23,7 @@ class Rounds(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile(Upstream):
+class Profile(UpstreamProfile):
     """
     The properties of one upstream.
 
@@ -43,184 +41,117 @@ class Profile(Upstream):
     demands_empty: bool = False
 
 
-def _as_in_responses(
-    name: str, source: str, alone: tuple[str, ...] = (), *, demands_empty: bool = False
-) -> Profile:
-    """Return the profile of an upstream that has both APIs on the same hosts."""
-    same = responses.PROFILES[name]
-    return Profile(
-        name=name,
-        source=source,
-        hosts=same.hosts,
-        provider=same.provider,
-        base_path=same.base_path,
-        key_names=same.key_names,
-        key_header=same.key_header,
-        wants_key=same.wants_key,
-        alone=alone,
-        demands_empty=demands_empty,
-    )
-
-
-GENERIC = _as_in_responses(
-    "generic",
-    "recorded traffic of Avian, Crusoe, doubleword, GPUStack, Hugging Face and Venice: a member "
-    "that was emitted is accepted",
+GENERIC = Profile(
+    vendor=VENDORS["generic"],
+    source="recorded traffic of Avian, Crusoe, doubleword, GPUStack, Hugging Face and Venice: a "
+    "member that was emitted is accepted",
 )
 
 _ALL = (
-    _as_in_responses(
-        "deepseek",
-        "api-docs.deepseek.com (thinking mode: with tools, every message after the last one of the "
-        "user needs `reasoning_content`, and older ones may have it); DeepSeek-Reasonix#6217; "
-        "rig's and chatlas' recordings",
+    Profile(
+        vendor=VENDORS["deepseek"],
+        source="api-docs.deepseek.com (thinking mode: with tools, every message after the last one "
+        "of the user needs `reasoning_content`, and older ones may have it); "
+        "DeepSeek-Reasonix#6217; rig's and chatlas' recordings",
         demands_empty=True,
     ),
     Profile(
-        name="moonshot",
+        vendor=VENDORS["moonshot"],
         source="platform.moonshot.ai (messages with tool calls keep `reasoning_content`); "
         "opencode's recording of kimi-k3, which sends it in every message",
-        hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
-        base_path="/v1",
-        key_names=("MOONSHOT_API_KEY",),
         demands_empty=True,
     ),
     Profile(
-        name="zai",
+        vendor=VENDORS["zai"],
         source="docs.z.ai (`clear_thinking`: the server itself drops older reasoning, unless it is "
         "false); fantasy's recordings of api.z.ai",
-        hosts=("api.z.ai", "open.bigmodel.cn"),
-        key_names=("ZAI_API_KEY", "ZHIPU_API_KEY"),
     ),
     Profile(
-        name="minimax",
+        vendor=VENDORS["minimax"],
         source="platform.minimax.io (with `reasoning_split`, the whole message goes back); "
         "opencode's recording of MiniMax-M3 sends both members",
-        hosts=("api.minimax.io", "api.minimaxi.com"),
-        base_path="/v1",
-        key_names=("MINIMAX_API_KEY",),
     ),
-    _as_in_responses(
-        "openrouter",
-        "openrouter.ai/docs (`reasoning_details` in their exact sequence); fantasy's, rig's and "
-        "ruby_llm's recordings, which send them alone",
+    Profile(
+        vendor=VENDORS["openrouter"],
+        source="openrouter.ai/docs (`reasoning_details` in their exact sequence); fantasy's, rig's "
+        "and ruby_llm's recordings, which send them alone",
         alone=("reasoning_details",),
     ),
     Profile(
-        name="vercel",
+        vendor=VENDORS["vercel"],
         source="vercel.com/docs/ai-gateway (`reasoning_details` as in OpenRouter's API); fantasy's "
         "recordings of ai-gateway.vercel.sh",
-        hosts=("ai-gateway.vercel.sh",),
-        base_path="/v1",
-        key_names=("AI_GATEWAY_API_KEY",),
         alone=("reasoning_details",),
     ),
     Profile(
-        name="gemini",
-        provider="gcp.gemini",
+        vendor=VENDORS["gemini"],
         source="ai.google.dev/gemini-api/docs/thought-signatures (the first call of each step of "
         "the current turn is validated; older ones help); opencode's recording of the endpoint",
-        hosts=(
-            "generativelanguage.googleapis.com",
-            "aiplatform.googleapis.com",
-            "*-aiplatform.googleapis.com",
-        ),
-        base_path="/v1beta/openai",
-        key_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    ),
-    _as_in_responses(
-        "xai",
-        "fantasy's recordings of grok-3-mini and grok-code-fast-1 (`reasoning_content` goes back)",
     ),
     Profile(
-        name="mistral",
-        provider="mistral_ai",
-        source="crush#1590, litellm#30835 (422 `extra_forbidden` for any such member); its own "
-        "reasoning is a part of `content`",
-        hosts=("api.mistral.ai",),
-        base_path="/v1",
-        key_names=("MISTRAL_API_KEY",),
-        takes=(),
-    ),
-    Profile(
-        name="groq",
-        provider="groq",
-        source="req_llm#772 (400 for `reasoning_content`), tensorzero#6353 (`reasoning` is "
-        "accepted); console.groq.com/docs/reasoning",
-        hosts=("api.groq.com",),
-        base_path="/openai/v1",
-        key_names=("GROQ_API_KEY",),
-        takes=("reasoning",),
-    ),
-    Profile(
-        name="cerebras",
-        source="qwen-code#11045 (400 `wrong_api_format` for `reasoning_content`; `reasoning` is "
-        "accepted); pydantic-ai's recordings",
-        hosts=("api.cerebras.ai",),
-        base_path="/v1",
-        key_names=("CEREBRAS_API_KEY",),
-        takes=("reasoning",),
-    ),
-    _as_in_responses(
-        "vllm",
-        "qwen-code#4285 and vllm-project RFC #27755 (newer versions emit both names and read only "
-        "`reasoning`); Crusoe's recordings",
-        alone=("reasoning",),
-    ),
-    Profile(
-        name="sglang",
-        source="docs.sglang.ai separate_reasoning (`reasoning_content` is emitted and passed to "
-        "the chat template)",
-        hosts=("*:30000",),
-        base_path="/v1",
-        key_names=("SGLANG_API_KEY",),
-        wants_key=False,
-    ),
-    _as_in_responses(
-        "llamacpp",
-        "ggml-org/llama.cpp#22615, #25887 (`reasoning_content` is passed to the chat template); "
-        "fantasy's and rig's recordings",
-    ),
-    _as_in_responses(
-        "ollama",
-        "ruby_llm's, pydantic-ai's and activeagent's recordings (`reasoning` is emitted and goes "
+        vendor=VENDORS["xai"],
+        source="fantasy's recordings of grok-3-mini and grok-code-fast-1 (`reasoning_content` goes "
         "back)",
     ),
     Profile(
-        name="lmstudio",
+        vendor=VENDORS["mistral"],
+        source="crush#1590, litellm#30835 (422 `extra_forbidden` for any such member); its own "
+        "reasoning is a part of `content`",
+        takes=(),
+    ),
+    Profile(
+        vendor=VENDORS["groq"],
+        source="req_llm#772 (400 for `reasoning_content`), tensorzero#6353 (`reasoning` is "
+        "accepted); console.groq.com/docs/reasoning",
+        takes=("reasoning",),
+    ),
+    Profile(
+        vendor=VENDORS["cerebras"],
+        source="qwen-code#11045 (400 `wrong_api_format` for `reasoning_content`; `reasoning` is "
+        "accepted); pydantic-ai's recordings",
+        takes=("reasoning",),
+    ),
+    Profile(
+        vendor=VENDORS["vllm"],
+        source="qwen-code#4285 and vllm-project RFC #27755 (newer versions emit both names and "
+        "read only `reasoning`); Crusoe's recordings",
+        alone=("reasoning",),
+    ),
+    Profile(
+        vendor=VENDORS["sglang"],
+        source="docs.sglang.ai separate_reasoning (`reasoning_content` is emitted and passed to "
+        "the chat template)",
+    ),
+    Profile(
+        vendor=VENDORS["llamacpp"],
+        source="ggml-org/llama.cpp#22615, #25887 (`reasoning_content` is passed to the chat "
+        "template); fantasy's and rig's recordings",
+    ),
+    Profile(
+        vendor=VENDORS["ollama"],
+        source="ruby_llm's, pydantic-ai's and activeagent's recordings (`reasoning` is emitted and "
+        "goes back)",
+    ),
+    Profile(
+        vendor=VENDORS["lmstudio"],
         source="lmstudio.ai/docs, Chat Completions (`reasoning_content`, as of llama.cpp, whose "
         "engine it has)",
-        hosts=("*:1234",),
-        base_path="/v1",
-        key_names=("LM_API_TOKEN",),
-        wants_key=False,
     ),
-    _as_in_responses(
-        "azure",
-        "req_llm's recordings of DeepSeek R1 on cognitiveservices.azure.com (`reasoning_content`)",
+    Profile(
+        vendor=VENDORS["azure"],
+        source="req_llm's recordings of DeepSeek R1 on cognitiveservices.azure.com "
+        "(`reasoning_content`)",
     ),
-    _as_in_responses(
-        "copilot",
-        "microsoft/vscode-copilot-chat (`reasoning_text` and `reasoning_opaque` go back with the "
-        "tool calls of a message)",
+    Profile(
+        vendor=VENDORS["copilot"],
+        source="microsoft/vscode-copilot-chat (`reasoning_text` and `reasoning_opaque` go back "
+        "with the tool calls of a message)",
     ),
     GENERIC,
 )
 
-PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for profile in _ALL})
-
-
-def profile_of(name: str, upstream_url: str) -> Profile:
-    """
-    Return the active profile; `generic` if this dialect knows nothing of the upstream.
-
-    Args:
-        name: Value of the setting `upstream_profile`; `auto`: the profile of the host.
-        upstream_url: A valid URL; only its host and port are used.
-    """
-    if name != AUTO:
-        return PROFILES.get(name, GENERIC)
-    return upstream_at(upstream_url, _ALL) or GENERIC
+PROFILES = by_name(_ALL)
+profile_of = chooser(PROFILES)
 
 
 @dataclass(frozen=True, slots=True)

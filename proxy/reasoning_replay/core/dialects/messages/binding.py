@@ -14,11 +14,12 @@ A binding is the prefix of its message. If a run of reasoning is inside the mess
 the message's own blocks before that run follows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
 
+from reasoning_replay.core.dialects.lenient import UNREADABLE
 from reasoning_replay.core.dialects.messages.items import REASONING
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
@@ -38,7 +39,6 @@ __all__ = [
 ]
 
 _MARK = "cache_control"
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, UnicodeEncodeError)
 # Only this member has text or blocks inside; those of others are data, which must not be changed.
 _NESTED = "content"
 # In place of the digest of a block: no reasoning comes before.
@@ -62,7 +62,7 @@ class Binding(NamedTuple):
 
 def start_of(request: MessagesRequest) -> bytes:
     """Return the digest of what precedes the first message."""
-    parts = (_normal_list(request.raw(name)) for name in ("system", "tools"))
+    parts = (_encoded(request.raw(name), _blocks) for name in ("system", "tools"))
     return digest(b"history", *parts)
 
 
@@ -119,23 +119,20 @@ def blocks_of(message: bytes) -> list[bytes]:
             return [msgspec.json.encode(form)]
         blocks = [block for block in form[_NESTED] if not _is_reasoning(form, block)]
         return [msgspec.json.encode(form | {_NESTED: block}) for block in blocks]
-    except _ERRORS:
+    except UNREADABLE:
         return [message]
 
 
 def normal(raw: bytes) -> bytes:
     """Return the normal form of a block."""
-    try:
-        return msgspec.json.encode(_block(msgspec.json.decode(raw)))
-    except _ERRORS:
-        return raw
+    return _encoded(raw, _block)
 
 
-def _normal_list(raw: bytes) -> bytes:
-    """Return the normal form of a text, or of a list of blocks or tools."""
+def _encoded(raw: bytes, form: Callable[[object], object]) -> bytes:
+    """Return a form of a value as JSON; a value that cannot be read stays as it is."""
     try:
-        return msgspec.json.encode(_blocks(msgspec.json.decode(raw)))
-    except _ERRORS:
+        return msgspec.json.encode(form(msgspec.json.decode(raw)))
+    except UNREADABLE:
         return raw
 
 
@@ -156,6 +153,7 @@ def _is_reasoning(message: dict[str, object], block: object) -> bool:
 
 
 def _blocks(value: object) -> object:
+    """Return the normal form of a text, or of a list of blocks or tools."""
     if isinstance(value, str):
         return [{"text": value, "type": "text"}]
     return [_block(each) for each in value] if isinstance(value, list) else _block(value)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Raw, structs
 
 from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
-from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.messages.binding import binding_of, own_of
 from reasoning_replay.core.dialects.messages.events import (
     BlockJoiner,

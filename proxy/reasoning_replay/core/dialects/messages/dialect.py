@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from reasoning_replay.core.dialects.base import Caller, Cure, Decision, Question, RefusedBodies
 from reasoning_replay.core.dialects.captures import ErrorNames, Origin
-from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.messages.binding import prefix_of
 from reasoning_replay.core.dialects.messages.capture import MessagesCapture
 from reasoning_replay.core.dialects.messages.decision import MessagesSettings, RequestPlanner

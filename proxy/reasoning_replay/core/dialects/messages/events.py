@@ -10,9 +10,12 @@ import msgspec
 from msgspec import Raw
 
 from reasoning_replay.core.dialects.captures import Usage
-from reasoning_replay.core.dialects.usage import token_count
+from reasoning_replay.core.dialects.lenient import UNREADABLE, LenientDecoder, members_of
+from reasoning_replay.core.dialects.raw_json import body_of, object_of, string_of
+from reasoning_replay.core.dialects.usage import count_in, part_in
 from reasoning_replay.core.wire import json_spans, surrogates
-from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
+from reasoning_replay.core.wire.digest import utf8
+from reasoning_replay.core.wire.json_spans import NONE
 
 __all__ = ["BlockJoiner", "Event", "MessageFields", "read_event", "read_message", "read_usage"]
 
@@ -41,14 +44,8 @@ class MessageFields(msgspec.Struct, gc=False):
     input_transformations: Raw = NONE
 
 
-_EVENT = msgspec.json.Decoder(Event)
-_LOOSE_EVENT = LenientDecoder(Event)
-_MESSAGE = msgspec.json.Decoder(MessageFields)
-_LOOSE_MESSAGE = LenientDecoder(MessageFields)
-_LIST = msgspec.json.Decoder(list[Raw])
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_INDEX = msgspec.json.Decoder(int)
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+_EVENT = LenientDecoder(Event, surrogates.marked)
+_MESSAGE = LenientDecoder(MessageFields, surrogates.marked)
 
 # Strings of a block that a stream sends piece by piece, and those that it sends as a whole.
 _JOINED = frozenset({"text", "thinking", "content"})
@@ -66,44 +63,12 @@ def read_event(data: bytes) -> Event | None:
 
     A lone surrogate is marked, because the other half may be in the next event.
     """
-    try:
-        return _EVENT.decode(data)
-    except _ERRORS:
-        pass
-    try:
-        members = _LOOSE_EVENT.decode(surrogates.marked(data))
-    except _ERRORS:
-        return None
-    return Event(
-        type=json_spans.text(members["type"]),
-        index=_number(members["index"]),
-        message=members["message"],
-        content_block=members["content_block"],
-        delta=members["delta"],
-        usage=members["usage"],
-        input_transformations=members["input_transformations"],
-    )
+    return _EVENT.decode(data)
 
 
 def read_message(raw: bytes | Raw) -> MessageFields | None:
     """Decode a message; None if it is not a JSON object. Lone surrogates are marked."""
-    try:
-        return _MESSAGE.decode(raw)
-    except _ERRORS:
-        pass
-    try:
-        members = _LOOSE_MESSAGE.decode(surrogates.marked(bytes(raw)))
-    except _ERRORS:
-        return None
-    return MessageFields(
-        type=json_spans.text(members["type"]),
-        id=json_spans.text(members["id"]),
-        model=json_spans.text(members["model"]),
-        stop_reason=json_spans.text(members["stop_reason"]),
-        content=_elements(members["content"]),
-        usage=members["usage"],
-        input_transformations=members["input_transformations"],
-    )
+    return _MESSAGE.decode(raw)
 
 
 def read_usage(*reports: Raw) -> Usage | None:
@@ -113,15 +78,12 @@ def read_usage(*reports: Raw) -> Usage | None:
     Args:
         reports: Values of `usage` from the start and the end of a stream; later counts win.
     """
-    said: dict[str, object] = {}
+    said: dict[str, Raw] = {}
     for report in reports:
-        said |= {key: value for key, value in _decoded(report).items() if value is not None}
-    fresh = token_count(said.get("input_tokens"))
-    written = token_count(said.get("cache_creation_input_tokens")) or 0
-    cached = token_count(said.get("cache_read_input_tokens"))
-    output = token_count(said.get("output_tokens"))
-    details = said.get("output_tokens_details")
-    thought = token_count(details.get("thinking_tokens")) if isinstance(details, dict) else None
+        said |= {key: raw for key, raw in members_of(report).items() if bytes(raw) != b"null"}
+    fresh, output = count_in(said, "input_tokens"), count_in(said, "output_tokens")
+    written = count_in(said, "cache_creation_input_tokens") or 0
+    cached = count_in(said, "cache_read_input_tokens")
     if fresh is None and output is None:
         return None
     return Usage(
@@ -129,7 +91,7 @@ def read_usage(*reports: Raw) -> Usage | None:
         input_tokens=None if fresh is None else fresh + written + (cached or 0),
         cached_tokens=None if fresh is None else cached,
         output_tokens=output,
-        reasoning_tokens=thought if output is not None and (thought or 0) <= output else None,
+        reasoning_tokens=part_in(said, "output_tokens_details", "thinking_tokens", output),
     )
 
 
@@ -155,18 +117,16 @@ class _Block:
 
     def _joined(self, name: str, before: bytes) -> bytearray:
         if name not in self._texts:
-            self._texts[name] = bytearray(before[1:-1] if before[:1] == b'"' else b"")
+            self._texts[name] = bytearray(body_of(before))
             self._values.setdefault(name, b"")  # its place among the members
         return self._texts[name]
 
     def raw(self) -> bytes:
         """Return the JSON of the block, as a JSON response would hold it."""
-        texts = {name: b'"' + bytes(body) + b'"' for name, body in self._texts.items()}
+        texts = {name: string_of(body) for name, body in self._texts.items()}
         if "input" in texts:
             texts["input"] = _input_of(texts["input"]) or self._values["input"] or b"{}"
-        values = self._values | texts
-        members = (msgspec.json.encode(name) + b":" + value for name, value in values.items())
-        return surrogates.unmarked(b"{" + b",".join(members) + b"}")
+        return surrogates.unmarked(object_of(self._values | texts))
 
 
 class BlockJoiner:
@@ -185,7 +145,7 @@ class BlockJoiner:
 
     def start(self, index: int | None, block: Raw) -> None:
         """Add a block; an index that is used again is that of the new block from now on."""
-        members = _members(block)
+        members = members_of(block)
         self.size_bytes += len(bytes(block)) + _BLOCK_BYTES + _MEMBER_BYTES * len(members)
         made = self._by_index[index] = _Block(members)
         self._blocks.append(made)
@@ -194,7 +154,7 @@ class BlockJoiner:
         """Add a delta to the block of its index; a delta of no block is ignored."""
         if index in self._by_index:
             self.size_bytes += len(bytes(delta))
-            self._by_index[index].add(_members(delta))
+            self._by_index[index].add(members_of(delta))
 
     def joined(self) -> list[bytes]:
         """Return the JSON of each block."""
@@ -206,38 +166,9 @@ def _input_of(text: bytes) -> bytes:
     said = json_spans.text(text)
     if not said:
         return text if said is None else b""
-    made = said.encode("utf-8", "surrogatepass")
+    made = utf8(said)
     try:
         msgspec.json.decode(made)
-    except _ERRORS:
+    except UNREADABLE:
         return text  # the stream was cut, or a surrogate has no other half
     return made
-
-
-def _decoded(raw: Raw) -> dict[str, object]:
-    try:
-        said = msgspec.json.decode(raw)
-    except _ERRORS:
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
-def _members(raw: Raw) -> dict[str, Raw]:
-    try:
-        return _OBJECT.decode(raw)
-    except _ERRORS:
-        return {}
-
-
-def _elements(raw: Raw) -> list[Raw]:
-    try:
-        return _LIST.decode(raw)
-    except _ERRORS:
-        return []
-
-
-def _number(raw: Raw) -> int | None:
-    try:
-        return _INDEX.decode(raw)
-    except _ERRORS:
-        return None

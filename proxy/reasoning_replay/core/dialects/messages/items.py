@@ -8,17 +8,19 @@ unexpected type counts as absent, and a message that cannot be read is one item.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.contents import canonical, chars_of, text_and_rest
-from reasoning_replay.core.history.fingerprints import TRACE_BYTES, is_distinctive
+from reasoning_replay.core.dialects.digested_item import DigestedItem
+from reasoning_replay.core.dialects.lenient import UNREADABLE, LenientDecoder
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.digest import digest
-from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder, Unspliceable
+from reasoning_replay.core.wire.digest import digest, utf8
+from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
 from reasoning_replay.core.wire.text_folding import folded
 
 __all__ = [
@@ -52,10 +54,7 @@ class _BlockFields(msgspec.Struct, gc=False):
     data: Raw = NONE
 
 
-_BLOCK = msgspec.json.Decoder(_BlockFields)
-_LOOSE_BLOCK = LenientDecoder(_BlockFields)
-_NAMES = ("type", "id", "tool_use_id", "name")
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+_BLOCK = LenientDecoder(_BlockFields)
 
 _ROLES = {
     b'"assistant"': Role.MODEL,
@@ -105,40 +104,24 @@ class BlockPlace(NamedTuple):
 ALONE = BlockPlace()  # of a block in a response
 
 
-class MessagesItem(msgspec.Struct, gc=False, eq=False):
+class MessagesItem(DigestedItem, gc=False, eq=False):
     """
     One item of a request: a content block.
 
     Attributes:
-        call_id, name: Values as received; "" if absent or not a string.
-        start, end: Byte range in the document.
         value: Its text, the input of a call, the content of a result, a signature; or the block.
         message: The assistant message that holds it; None for the other roles.
         number: Index of its block in the message.
         words: Folded text of an assistant's text; "" for other items.
         raw: JSON of the block as received, without its cache mark: clients move it. A string is
             the block that it stands for.
-
-    A history has thousands of items, so they are untracked by the garbage collector, the cheapest
-    form. This is safe because an item is never part of a reference cycle.
     """
 
-    type: str
-    role: Role
-    start: int
-    end: int
     value: Raw
-    call_id: str = ""
-    name: str = ""
+    raw: bytes
     message: AssistantMessage | None = None
     number: int = 0
     words: str = ""
-    raw: bytes = b""
-    # Computed on first use
-    _chars: int | None = None
-    _content: bytes | None = None
-    _said: bytes | None = None
-    _trace: bytes | None = None
 
     @property
     def id(self) -> str:
@@ -157,54 +140,37 @@ class MessagesItem(msgspec.Struct, gc=False, eq=False):
             return b""
         return blob_digest(self.value) or digest(b"unsigned", self.raw)
 
-    @property
-    def content(self) -> bytes:
+    @override
+    def _read_content(self) -> bytes:
         """
-        Digest of what a model's item says or does; it survives the changes that clients make.
+        Return a digest that is equal for normalised text, and for any spelling of a call's input.
 
-        It is equal for normalised text, and for differently spelled input of a call. In what a tool
-        of the server returned, null members do not count, and a string is one text block.
+        In what a tool of the server returned, null members do not count, and a string is one text
+        block.
         """
-        if self._content is None:
-            if self.type == MESSAGE:
-                self._content = digest(b"m", _utf8(self.words))
-            else:
-                names = _utf8(self.type), _utf8(self.name)
-                spelled = _result if self.type.endswith(_RESULT) else _spelled
-                self._content = digest(b"c", *names, spelled(self.value))
-        return self._content
+        if self.type == MESSAGE:
+            return digest(b"m", utf8(self.words))
+        spelled = _result if self.type.endswith(_RESULT) else _spelled
+        return digest(b"c", utf8(self.type), utf8(self.name), spelled(self.value))
 
-    @property
-    def chars(self) -> int:
-        """Approximate number of characters of content: short content recurs by chance."""
-        if self._chars is None:
-            if self.type == MESSAGE:
-                self._chars = len(self.words or json_spans.text(self.value) or "")
-            else:
-                self._chars = chars_of(bytes(self.value))
-        return self._chars
+    @override
+    def _count_chars(self) -> int:
+        if self.type == MESSAGE:
+            return len(self.words or json_spans.text(self.value) or "")
+        return chars_of(bytes(self.value))
 
-    @property
-    def trace(self) -> bytes:
-        """Eight bytes that distinguish it from model items of other conversations."""
-        if self._trace is None:
-            named = is_distinctive(self.call_id, self.name)
-            whole = digest(b"i", _utf8(self.type), _utf8(self.call_id)) if named else self.content
-            self._trace = whole[:TRACE_BYTES]
-        return self._trace
+    @override
+    def _named_by(self) -> tuple[bytes, ...]:
+        return utf8(self.type), utf8(self.call_id)
 
-    @property
-    def said(self) -> bytes:
-        """Digest of the item as client input: one link of the conversation's chain."""
-        if self._said is None:
-            if self.type in (MESSAGE, _RESULT):
-                # Without the call's id: some clients renumber their calls.
-                words, rest = text_and_rest(self.value)
-                kind = b"u" if self.type == MESSAGE else b"o"
-                self._said = digest(kind, _utf8(folded(words)), *map(_unmarked, rest))
-            else:
-                self._said = digest(b"x", _unmarked(bytes(self.value)))
-        return self._said
+    @override
+    def _read_said(self) -> bytes:
+        if self.type not in (MESSAGE, _RESULT):
+            return digest(b"x", _unmarked(bytes(self.value)))
+        # Without the call's id: some clients renumber their calls.
+        words, rest = text_and_rest(self.value)
+        kind = b"u" if self.type == MESSAGE else b"o"
+        return digest(kind, utf8(folded(words)), *map(_unmarked, rest))
 
 
 def read_message(raw: bytes, start: int = 0, end: int = 0) -> list[MessagesItem]:
@@ -217,7 +183,7 @@ def read_message(raw: bytes, start: int = 0, end: int = 0) -> list[MessagesItem]
         value = raw[content.start : content.end]
         spans = json_spans.elements(value, 0, len(value)) if value[:1] == b"[" else []
     except Unspliceable:  # not an object, or a key occurs twice
-        return [MessagesItem("", Role.CLIENT, start, end, Raw(raw), raw=raw)]
+        return [MessagesItem("", Role.CLIENT, start, end, "", "", Raw(raw), raw)]
     at = start + content.start
     said_by = members.get("role")
     word = raw[said_by.start : said_by.end] if said_by is not None else b""
@@ -241,57 +207,32 @@ def read_message(raw: bytes, start: int = 0, end: int = 0) -> list[MessagesItem]
 
 def read_block(raw: bytes, place: BlockPlace = ALONE) -> MessagesItem:
     """Return the item of one block; never raises, whatever the bytes are."""
-    try:
-        fields = _BLOCK.decode(raw)
-    except _ERRORS:
-        fields = _loose_block(raw)
+    fields = _BLOCK.decode(raw) or _BlockFields()
     kind = fields.type or ""
     start, end, role, message, number = place
     if kind == _TEXT:
         return _text_item(fields.text, place, _unmarked(raw))
     if kind in REASONING and role is Role.MODEL:
         value = fields.signature if fields.signature is not NONE else fields.data
-        return MessagesItem(
-            kind, Role.REASONING, start, end, value, message=message, number=number, raw=raw
-        )
+        return MessagesItem(kind, Role.REASONING, start, end, "", "", value, raw, message, number)
     value = fields.input if fields.input is not NONE else fields.content
     plain = _unmarked(raw)
     if value is NONE and kind != _RESULT:
         value = Raw(plain)
-    return MessagesItem(
-        kind,
-        role,
-        start,
-        end,
-        value,
-        call_id=fields.id or fields.tool_use_id or "",
-        name=fields.name or "",
-        message=message,
-        number=number,
-        raw=plain,
-    )
+    call_id, name = fields.id or fields.tool_use_id or "", fields.name or ""
+    return MessagesItem(kind, role, start, end, call_id, name, value, plain, message, number)
 
 
 def blob_digest(value: bytes | Raw) -> bytes:
     """Return the digest of a signature, or of redacted data, given as JSON; b"" if it is empty."""
     blob = json_spans.text(value)
-    return digest(b"blob", _utf8(blob)) if blob else b""
+    return digest(b"blob", utf8(blob)) if blob else b""
 
 
 def _text_item(value: Raw, place: BlockPlace, raw: bytes) -> MessagesItem:
     start, end, role, message, number = place
     words = folded(json_spans.text(value) or "") if role is Role.MODEL else ""
-    return MessagesItem(MESSAGE, role, start, end, value, "", "", message, number, words, raw)
-
-
-def _loose_block(raw: bytes) -> _BlockFields:
-    """Decode a block with a field of an unexpected type; an unreadable one counts as empty."""
-    try:
-        members = _LOOSE_BLOCK.decode(raw)
-    except _ERRORS:
-        return _BlockFields()
-    texts: dict[str, Any] = {name: json_spans.text(members.pop(name)) for name in _NAMES}
-    return _BlockFields(**texts | members)
+    return MessagesItem(MESSAGE, role, start, end, "", "", value, raw, message, number, words)
 
 
 def _unmarked(raw: bytes) -> bytes:
@@ -321,7 +262,7 @@ def _changed(said: bytes, change: Callable[[object], object]) -> bytes:
     """Return a value after a change, in the same spelling; one that cannot be read stays."""
     try:
         return msgspec.json.encode(change(msgspec.json.decode(said)), order="sorted")
-    except _ERRORS:
+    except UNREADABLE:
         return said
 
 
@@ -341,7 +282,3 @@ def _whole_numbers(value: object) -> object:
     if isinstance(value, dict):
         return {key: _whole_numbers(each) for key, each in value.items()}
     return value
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

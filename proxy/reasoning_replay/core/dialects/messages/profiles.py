@@ -6,11 +6,10 @@ states what may be sent. It never decides to which message reasoning belongs.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
-from reasoning_replay.core.dialects.upstreams import AUTO, Upstream, upstream_at
+from reasoning_replay.core.dialects.upstreams import UpstreamProfile, by_name, chooser
+from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS
 
 __all__ = ["GENERIC", "PROFILES", "Profile", "profile_of"]
 
@@ -25,7 +24,7 @@ _UNBOUND = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile(Upstream):
+class Profile(UpstreamProfile):
     """
     The properties of one upstream.
 
@@ -51,102 +50,54 @@ class Profile(Upstream):
         return self.is_bound(model) or _SERIES not in model.lower()
 
 
-_VERSION = (("anthropic-version", "2023-06-01"),)
 _ALL = (
     Profile(
-        name="anthropic",
-        provider="anthropic",
+        vendor=MESSAGES_VENDORS["anthropic"],
         source="platform.claude.com (extended thinking, preserved thinking); recordings of "
         "pydantic-ai, fantasy, mirascope, langchain, rig, crewai and Claude Code",
-        hosts=("api.anthropic.com",),
-        base_path="/v1",
-        key_names=("ANTHROPIC_API_KEY",),
-        key_header="x-api-key",
-        headers=_VERSION,
         is_signed=True,
     ),
     Profile(
-        name="bedrock",
-        provider="aws.bedrock",
+        vendor=MESSAGES_VENDORS["bedrock"],
         source="docs.aws.amazon.com (claude-messages-thinking-block-binding); opencode's recording "
         "of bedrock-mantle",
-        hosts=("bedrock-runtime*.amazonaws.com", "bedrock-mantle.*.api.aws"),
-        key_names=("AWS_BEARER_TOKEN_BEDROCK",),
         is_signed=True,
     ),
     Profile(
-        name="vertex",
-        provider="gcp.vertex_ai",
+        vendor=MESSAGES_VENDORS["vertex"],
         source="docs.cloud.google.com (Claude partner models: rawPredict, streamRawPredict); "
         "Kilo-Org/kilocode#5219",
-        hosts=("aiplatform.googleapis.com", "*-aiplatform.googleapis.com"),
-        key_names=(),
         is_signed=True,
     ),
     Profile(
-        name="azure",
-        provider="azure.ai.openai",
+        vendor=MESSAGES_VENDORS["azure"],
         source="platform.claude.com (Microsoft Foundry has the same prefix checks)",
-        hosts=("*.services.ai.azure.com",),
-        base_path="/anthropic/v1",
-        key_names=("AZURE_OPENAI_API_KEY",),
-        key_header="x-api-key",
-        headers=_VERSION,
         is_signed=True,
     ),
     Profile(
-        name="deepseek",
-        provider="deepseek",
+        vendor=MESSAGES_VENDORS["deepseek"],
         source="openclaw#71998, decolua/9router#2397 (`content[].thinking` must be passed back; "
         "there is no signature, or a placeholder)",
-        hosts=("api.deepseek.com",),
-        base_path="/anthropic/v1",
-        key_names=("DEEPSEEK_API_KEY",),
-        key_header="x-api-key",
     ),
     Profile(
-        name="moonshot",
+        vendor=MESSAGES_VENDORS["moonshot"],
         source="QuantumNous/new-api#3121 (missing reasoning is refused, as in its other API)",
-        hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
-        key_names=("MOONSHOT_API_KEY",),
     ),
     Profile(
-        name="minimax",
+        vendor=MESSAGES_VENDORS["minimax"],
         source="NousResearch/hermes-agent#75725 (thinking blocks are accepted)",
-        hosts=("api.minimax.io", "api.minimaxi.com"),
-        base_path="/anthropic/v1",
-        key_names=("MINIMAX_API_KEY",),
     ),
     Profile(
-        name="vercel",
+        vendor=MESSAGES_VENDORS["vercel"],
         source="opencode's recording of ai-gateway.vercel.sh (models of other vendors, with their "
         "signatures)",
-        hosts=("ai-gateway.vercel.sh",),
-        base_path="/v1",
-        key_names=("AI_GATEWAY_API_KEY",),
     ),
 )
 
 GENERIC = Profile(
-    name="generic",
+    vendor=MESSAGES_VENDORS["generic"],
     source="gateways and local servers with this API: a block that was emitted is accepted",
-    key_names=("ANTHROPIC_API_KEY",),
-    key_header="x-api-key",
 )
 
-PROFILES: Mapping[str, Profile] = MappingProxyType(
-    {profile.name: profile for profile in (*_ALL, GENERIC)}
-)
-
-
-def profile_of(name: str, upstream_url: str) -> Profile:
-    """
-    Return the active profile; `generic` if this dialect knows nothing of the upstream.
-
-    Args:
-        name: Value of the setting `upstream_profile`; `auto`: the profile of the host.
-        upstream_url: A valid URL; only its host and port are used.
-    """
-    if name != AUTO:
-        return PROFILES.get(name, GENERIC)
-    return upstream_at(upstream_url, _ALL) or GENERIC
+PROFILES = by_name((*_ALL, GENERIC))
+profile_of = chooser(PROFILES)

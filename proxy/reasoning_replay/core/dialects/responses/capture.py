@@ -25,7 +25,7 @@ from reasoning_replay.core.dialects.captures import (
     Usage,
     work_us,
 )
-from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
 from reasoning_replay.core.dialects.responses.events import (
     ResponseFields,

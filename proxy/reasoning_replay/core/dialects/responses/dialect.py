@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from reasoning_replay.core.dialects.base import Caller, Cure, Decision, Question, RefusedBodies
 from reasoning_replay.core.dialects.captures import ErrorNames, Origin
-from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.decision import RequestPlanner, ResponsesSettings

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.history.turns import Emitted, Reasoning
-from reasoning_replay.core.wire.digest import digest
+from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import Unspliceable, members, without
 
 __all__ = ["PHASE", "blob_digest", "emitted_of", "has_phase", "is_open", "phase_of", "reasoning_of"]
@@ -73,7 +73,7 @@ def _cut(raw: bytes, keys: Iterable[str]) -> bytes:
 def blob_digest(item: ResponsesItem) -> bytes:
     """Return the digest that identifies an `encrypted_content`; b"" if the item has none."""
     blob = item.blob
-    return digest(b"blob", blob.encode("utf-8", "surrogatepass")) if blob else b""
+    return digest(b"blob", utf8(blob)) if blob else b""
 
 
 def is_open(part: Reasoning) -> bool:

@@ -9,9 +9,9 @@ import re
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from reasoning_replay.core.dialects.lenient import LenientDecoder, decoded
 from reasoning_replay.core.dialects.removals import REMOVALS, read_removals
-from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
+from reasoning_replay.core.wire.json_spans import NONE
 
 __all__ = [
     "CONTEXTS",
@@ -59,12 +59,8 @@ class _Effort(msgspec.Struct, gc=False):
 
 
 _EVENT = msgspec.json.Decoder(EventFields)
-_RESPONSE = msgspec.json.Decoder(ResponseFields)
-_LOOSE_RESPONSE = LenientDecoder(ResponseFields)
-_OUTPUT = msgspec.json.Decoder(list[Raw])
+_RESPONSE = LenientDecoder(ResponseFields)
 _EFFORT = msgspec.json.Decoder(_Effort)
-_STORED = {b"true": True, b"false": False}
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 # Text in every event that is worth reading: whole items, or the start or end of a response.
@@ -83,50 +79,17 @@ def is_worth_reading(data: bytes) -> bool:
 
 def read_event(data: bytes) -> EventFields | None:
     """Decode an event; None if it is not of this API: some upstreams send `[DONE]` and pings."""
-    try:
-        return _EVENT.decode(data)
-    except _ERRORS:
-        return None
+    return decoded(_EVENT, data)
 
 
 def read_response(response: bytes | Raw) -> ResponseFields | None:
     """Decode a response; None if it is not a JSON object."""
-    try:
-        return _RESPONSE.decode(response)
-    except _ERRORS:
-        return _loosely(response)
-
-
-def _loosely(response: bytes | Raw) -> ResponseFields | None:
-    """Decode a response in which some value has an unexpected type."""
-    try:
-        members = _LOOSE_RESPONSE.decode(response)
-    except _ERRORS:
-        return None
-    output: list[Raw] | UnsetType | None = UNSET
-    if members["output"] is not NONE:
-        try:
-            output = _OUTPUT.decode(members["output"])
-        except _ERRORS:
-            output = None
-    return ResponseFields(
-        id=json_spans.text(members["id"]),
-        model=json_spans.text(members["model"]),
-        status=json_spans.text(members["status"]),
-        store=_STORED.get(bytes(members["store"])),
-        output=output,
-        input_transformations=members["input_transformations"],
-        reasoning=members["reasoning"],
-        usage=members["usage"],
-    )
+    return _RESPONSE.decode(response)
 
 
 def read_context(reasoning: Raw) -> str:
     """Return how much reasoning upstream used, one of CONTEXTS; "" if not reported."""
-    try:
-        context = _EFFORT.decode(reasoning).context
-    except _ERRORS:
+    effort = decoded(_EFFORT, reasoning)
+    if effort is None or not isinstance(effort.context, str):
         return ""
-    if not isinstance(context, str):
-        return ""
-    return context if context in CONTEXTS else "other"
+    return effort.context if effort.context in CONTEXTS else "other"

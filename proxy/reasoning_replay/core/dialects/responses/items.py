@@ -7,10 +7,10 @@ Types and their keys: `Items` of the Responses API; every vendor adds its own.
 """
 
 import re
-from typing import Any
 
 import msgspec
 from msgspec import Raw
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.contents import (
     canonical,
@@ -18,11 +18,12 @@ from reasoning_replay.core.dialects.contents import (
     refusal_in,
     text_and_rest,
 )
-from reasoning_replay.core.history.fingerprints import TRACE_BYTES, is_distinctive
+from reasoning_replay.core.dialects.digested_item import DigestedItem
+from reasoning_replay.core.dialects.lenient import LenientDecoder
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.digest import digest
-from reasoning_replay.core.wire.json_spans import NONE, LenientDecoder
+from reasoning_replay.core.wire.digest import digest, utf8
+from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.text_folding import folded
 
 __all__ = ["ResponsesItem", "read_item"]
@@ -48,10 +49,7 @@ class _ItemFields(msgspec.Struct, gc=False):
     encrypted_content: Raw = NONE
 
 
-_HEAD = msgspec.json.Decoder(_ItemFields)
-_LOOSE_HEAD = LenientDecoder(_ItemFields)
-_TEXTS = ("type", "id", "call_id", "role", "name", "status")
-_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+_HEAD = LenientDecoder(_ItemFields)
 
 
 # Everything that a model does (calls, programs, searches) has had one of these types so far.
@@ -70,35 +68,22 @@ _ID_IS_OPTIONAL = frozenset(
 )
 
 
-class ResponsesItem(msgspec.Struct, gc=False, eq=False):
+class ResponsesItem(DigestedItem, gc=False, eq=False):
     """
     One item of a request or a response.
 
     Attributes:
         raw: JSON, exactly as received.
         type: Value of `type`; "message" if there is a role and no type; "" if unreadable.
-        id, call_id, name: Values as received; "" if absent or not a string.
-        start, end: Byte range in the document from which it was read.
-
-    A history has thousands of items, so they are untracked by the garbage collector, the cheapest
-    form. This is safe because an item is never part of a reference cycle.
+        id: Value as received; "" if absent or not a string.
     """
 
     raw: bytes
-    start: int
-    end: int
-    type: str
-    role: Role
     id: str
-    call_id: str
-    name: str
     _head: _ItemFields
     # Computed on first use
     _blob: str | None = None
     _text: str | None = None
-    _content: bytes | None = None
-    _said: bytes | None = None
-    _trace: bytes | None = None
 
     @property
     def is_tool(self) -> bool:
@@ -179,64 +164,39 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
             )
         return self._text
 
-    @property
-    def content(self) -> bytes:
+    @override
+    def _read_content(self) -> bytes:
         """
-        Digest of what the item says or does; it survives the changes that clients make.
+        Return a digest that is b"" without content.
 
         It is equal for a message with joined parts, dropped annotations or normalised text, and for
-        a call with differently spelled arguments. b"" if the item has no content. For a message
-        without text, its refusal counts.
+        a call with differently spelled arguments. For a message without text, its refusal counts.
         """
-        if self._content is None:
-            self._content = self._read_content()
-        return self._content
+        if self.type == "message":
+            if self.text:
+                return digest(b"m", utf8(self.text))
+            refusal = folded(refusal_in(self._head.content))
+            return digest(b"r", utf8(refusal)) if refusal else b""
+        head = self._head
+        does = (head.arguments, head.input, head.action, head.operation, head.code, head.queries)
+        raw = b"\0".join([b"" if part is NONE else canonical(bytes(part)) for part in does])
+        if not self.name and not raw.strip(b"\0"):
+            return b""
+        return digest(b"c", self.type.encode(), utf8(self.name), raw)
 
-    @property
-    def chars(self) -> int:
-        """Approximate number of characters of content: short content recurs by chance."""
+    @override
+    def _count_chars(self) -> int:
         if self.type == "message":
             return len(self.text) or len(refusal_in(self._head.content))
         head = self._head
         does = (head.arguments, head.input, head.action, head.operation, head.code, head.output)
         return sum(chars_of(bytes(part)) for part in does if part is not NONE)
 
-    def _read_content(self) -> bytes:
-        if self.type == "message":
-            if self.text:
-                return digest(b"m", self.text.encode("utf-8", "surrogatepass"))
-            refusal = folded(refusal_in(self._head.content))
-            return digest(b"r", refusal.encode("utf-8", "surrogatepass")) if refusal else b""
-        head = self._head
-        does = (head.arguments, head.input, head.action, head.operation, head.code, head.queries)
-        raw = b"\0".join([b"" if part is NONE else canonical(bytes(part)) for part in does])
-        if not self.name and not raw.strip(b"\0"):
-            return b""
-        return digest(b"c", self.type.encode(), self.name.encode("utf-8", "surrogatepass"), raw)
-
-    @property
-    def trace(self) -> bytes:
-        """Eight bytes that distinguish it from model items of other conversations."""
-        if self._trace is None:
-            self._trace = self._read_trace()[:TRACE_BYTES]
-        return self._trace
-
-    def _read_trace(self) -> bytes:
-        if is_distinctive(self.call_id, self.name):
-            return digest(b"i", self.call_id.encode("utf-8", "surrogatepass"))
-        return self.content or digest(b"t", self.type.encode("utf-8", "surrogatepass"))
-
-    @property
-    def said(self) -> bytes:
-        """Digest of the item as client input: one link of the conversation's chain."""
-        if self._said is None:
-            self._said = self._read_said()
-        return self._said
-
+    @override
     def _read_said(self) -> bytes:
         if self.type == "message":
             words, rest = text_and_rest(self._head.content)
-            return digest(b"u", folded(words).encode("utf-8", "surrogatepass"), *rest)
+            return digest(b"u", utf8(folded(words)), *rest)
         if self.type.endswith("_output"):
             # Without call_id: some clients renumber their calls.
             return digest(b"o", self.type.encode(), bytes(self._head.output) or self.raw)
@@ -245,26 +205,13 @@ class ResponsesItem(msgspec.Struct, gc=False, eq=False):
 
 def read_item(raw: bytes, start: int = 0, end: int = 0) -> ResponsesItem:
     """Parse one item; never raises, whatever the bytes are."""
-    try:
-        head = _HEAD.decode(raw)
-    except _ERRORS:
-        head = _loosely(raw)
+    head = _HEAD.decode(raw) or _ItemFields()
     item_id, kind, said_by = head.id or "", head.type, head.role or ""
     if not kind:
         kind = "message" if said_by else "item_reference" if item_id else ""
     role = _ROLES.get((kind, said_by)) or _role(kind, said_by)
     call_id, name = head.call_id or "", head.name or ""
-    return ResponsesItem(raw, start, end, kind, role, item_id, call_id, name, head)
-
-
-def _loosely(raw: bytes) -> _ItemFields:
-    """Decode a head in which some field has an unexpected type, or an unreadable one as empty."""
-    try:
-        members = _LOOSE_HEAD.decode(raw)
-    except _ERRORS:
-        return _ItemFields()
-    texts: dict[str, Any] = {name: json_spans.text(members.pop(name)) for name in _TEXTS}
-    return _ItemFields(**texts | members)
+    return ResponsesItem(kind, role, start, end, call_id, name, raw, item_id, head)
 
 
 def _role(kind: str, said_by: str) -> Role:

@@ -6,12 +6,11 @@ A profile states what may be sent. It never decides to which item reasoning belo
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 
-from reasoning_replay.core.dialects.upstreams import AUTO, Upstream, upstream_at
+from reasoning_replay.core.dialects.upstreams import AUTO, UpstreamProfile, by_name, chooser
+from reasoning_replay.core.dialects.vendors import VENDORS
 
 __all__ = ["AUTO", "GENERIC", "PROFILES", "Ids", "Profile", "profile_of"]
 
@@ -36,7 +35,7 @@ class Ids(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile(Upstream):
+class Profile(UpstreamProfile):
     """
     The properties of one upstream.
 
@@ -72,110 +71,78 @@ class Profile(Upstream):
 
 
 GENERIC = Profile(
-    name="generic",
-    provider="openai",
+    vendor=VENDORS["generic"],
     source="OpenAI's documentation; gateways to several vendors (opencode zen, LiteLLM)",
 )
 
 _ALL = (
     Profile(
-        name="openai",
-        provider="openai",
+        vendor=VENDORS["openai"],
         source="pydantic-ai cassette test_openai_responses_thinking_with_modified_history (a pair "
         "is checked by its ids); Vercel AI SDK packages/openai/src/responses; openai/codex#8128; "
         "litellm#34569 (reasoning models refuse tools in Chat Completions)",
-        hosts=("api.openai.com", "*.api.openai.com"),
         has_chat_tools=False,
         blob=_FERNET,
-        base_path="/v1",
     ),
     Profile(
-        name="azure",
-        provider="azure.ai.openai",
+        vendor=VENDORS["azure"],
         source="LiteLLM llms/azure/responses/transformation.py (no `status`, litellm#13484); "
         "fantasy's recordings (store false: reasoning with its id, call without). Reports disagree "
         "over time: openai/codex#3528 (id demanded), openai/codex#35739 (id and blob not found)",
-        hosts=(
-            "*.openai.azure.com",
-            "*.openai.azure.us",
-            "*.services.ai.azure.com",
-            "*.cognitiveservices.azure.com",
-        ),
         ids=Ids.REQUIRED,
         omits=("status",),
         blob=_FERNET,
-        base_path="/openai/v1",
-        key_names=("AZURE_OPENAI_API_KEY",),
-        key_header="api-key",
     ),
     Profile(
-        name="codex",
-        provider="openai",
+        vendor=VENDORS["codex"],
         source="CLIProxyAPI codex_reasoning_replay_cache.go and codex_executor_reasoning.go (ids "
         "are stripped; without a blob they are not found), LiteLLM llms/chatgpt (no store); "
         "opencode's recording native-openai-oauth-tool-loop (neither id)",
-        hosts=("chatgpt.com", "*.chatgpt.com"),
         ids=Ids.DROPPED,
         keeps_items=False,
         blob=_FERNET,
-        base_path="/backend-api/codex",
-        key_names=(),
     ),
     Profile(
-        name="copilot",
+        vendor=VENDORS["copilot"],
         source="microsoft/vscode-copilot-chat responsesApi.ts (reasoning with its id, calls and "
         "messages without), openclaw#71448 (the blob is bound to that id), LiteLLM "
         "llms/github_copilot/responses (ids rotate; no null `status`)",
-        hosts=("*.githubcopilot.com", "copilot-api.*.ghe.com"),
         ids=Ids.KEPT,
         omits=("status",),
         keeps_items=False,
-        key_names=(),
     ),
     Profile(
-        name="openrouter",
+        vendor=VENDORS["openrouter"],
         source="@openrouter/sdk models OpenResponsesReasoning and OpenResponsesFunctionToolCall "
         "(`id` is required); pydantic-ai cassettes (`store: false` whatever was asked); LiteLLM",
-        hosts=("openrouter.ai", "*.openrouter.ai"),
         ids=Ids.KEPT,
         keeps_items=False,
-        base_path="/api/v1",
-        key_names=("OPENROUTER_API_KEY",),
     ),
     Profile(
-        name="xai",
-        provider="x_ai",
+        vendor=VENDORS["xai"],
         source="docs.x.ai best-practices (30 days of storage; blobs are sent every turn), "
         "CLIProxyAPI internal/signature/grok_validation.go (unpadded base64); ruby_llm's "
         "recordings (with all ids, and with none)",
-        hosts=("api.x.ai", "*.api.x.ai"),
         blob=_XAI,
-        base_path="/v1",
-        key_names=("XAI_API_KEY",),
     ),
     Profile(
-        name="bedrock",
-        provider="aws.bedrock",
+        vendor=VENDORS["bedrock"],
         source="LiteLLM llms/bedrock/responses; pydantic-ai cassettes test_bedrock_mantle "
         "(blobs `rsn_…`, both ids)",
-        hosts=("bedrock-runtime*.amazonaws.com", "bedrock-mantle.*.api.aws"),
         blob=_BEDROCK,
-        key_names=("AWS_BEARER_TOKEN_BEDROCK",),
     ),
     Profile(
-        name="deepseek",
+        vendor=VENDORS["deepseek"],
         source="rikkahub/rikkahub#1629 (`reasoning_text` must be passed back); pydantic-ai "
         "cassettes test_deepseek_responses (id and text, call without id, `store: false`)",
-        hosts=("api.deepseek.com",),
         ids=Ids.KEPT,
         needs="content",
         takes_include=False,
         keeps_items=False,
         blob=_NONE,
-        key_names=("DEEPSEEK_API_KEY",),
     ),
     Profile(
-        name="vllm",
+        vendor=VENDORS["vllm"],
         source="vLLM vllm/entrypoints/openai/responses/utils.py (`Encrypted content is not "
         "supported.`; the text is read from `content`), protocol.py (reasoning has an `id`)",
         ids=Ids.KEPT,
@@ -184,26 +151,19 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_NONE,
-        base_path="/v1",
-        key_names=("VLLM_API_KEY",),
-        wants_key=False,
     ),
     Profile(
-        name="ollama",
+        vendor=VENDORS["ollama"],
         source="Ollama openai/responses.go (`encrypted_content` is the plain thinking, and all "
         "that is read of reasoning; nothing is kept)",
-        hosts=("*:11434", "ollama.com"),
         ids=Ids.KEPT,
         needs="encrypted_content",
         takes_include=False,
         keeps_items=False,
         blob=_PLAIN,
-        base_path="/v1",
-        key_names=("OLLAMA_API_KEY",),
-        wants_key=False,
     ),
     Profile(
-        name="llamacpp",
+        vendor=VENDORS["llamacpp"],
         source="llama.cpp tools/server/server-chat.cpp (`item['content'] is not an array`; "
         "previous_response_id is refused)",
         ids=Ids.KEPT,
@@ -211,24 +171,9 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_NONE,
-        base_path="/v1",
-        key_names=("LLAMA_API_KEY",),
-        wants_key=False,
     ),
     GENERIC,
 )
 
-PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for profile in _ALL})
-
-
-def profile_of(name: str, upstream_url: str) -> Profile:
-    """
-    Return the active profile; `generic` if this dialect knows nothing of the upstream.
-
-    Args:
-        name: Value of the setting `upstream_profile`; `auto`: the profile of the host.
-        upstream_url: A valid URL; only its host and port are used.
-    """
-    if name != AUTO:
-        return PROFILES.get(name, GENERIC)
-    return upstream_at(upstream_url, _ALL) or GENERIC
+PROFILES = by_name(_ALL)
+profile_of = chooser(PROFILES)

@@ -1,15 +1,15 @@
 """
 Diagnosis: the error in a request that a refusal reports.
 
-One table decides, from the text that upstream sends; nothing is guessed from a status alone.
 Texts: the vendors and gateways of this API, as quoted in public issues of their clients.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS
+from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in, table_of
 from reasoning_replay.core.dialects.error_texts import decoded, is_refusal, read_error
 
 __all__ = [
@@ -34,7 +34,7 @@ class RefusalKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(ClassifiedRefusal):
     """
     A classified refusal.
 
@@ -49,42 +49,37 @@ class Diagnosis:
     refused: frozenset[str] = frozenset()
     quoted: frozenset[str] = frozenset()
 
-    @property
-    def is_understood(self) -> bool:
-        """Whether the refusal was classified, so that a cure can be tried."""
-        return self.kind is not RefusalKind.OTHER
-
 
 _NAMES = frozenset({*MESSAGE_MEMBERS, *CALL_MEMBERS})
 # A dotted or bracketed path to a member: messages.2.assistant.x, messages[2].tool_calls[0].x
 _PATH = r"(?:[\w\[\]]+\.)*"
 
-# The member that a message or a call lacks. The first match decides.
-_LACKS = tuple(
-    (re.compile(text, re.IGNORECASE), wanted)
-    for text, wanted in (
+_LACKS_TEXT = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_content")
+_LACKS_DETAILS = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_details")
+_LACKS_SIGNATURE = Diagnosis(RefusalKind.LACKS_REASONING, "extra_content")
+_BLOB = Diagnosis(RefusalKind.BLOB)
+# The first match decides.
+_TABLE = table_of(
+    (
         # OpenRouter. It quotes Google's own text after that.
-        (r"require OpenRouter reasoning details to be preserved", "reasoning_details"),
+        (r"require OpenRouter reasoning details to be preserved", _LACKS_DETAILS),
         # DeepSeek, since 2026 and before; the second form through a translator to Messages.
-        (r"reasoning_content`? in the thinking mode must be passed back", "reasoning_content"),
-        (r"content\[\]\.thinking`? in the thinking mode must be passed back", "reasoning_content"),
-        (r"Missing `reasoning_content` field in the assistant message", "reasoning_content"),
+        (r"reasoning_content`? in the thinking mode must be passed back", _LACKS_TEXT),
+        (r"content\[\]\.thinking`? in the thinking mode must be passed back", _LACKS_TEXT),
+        (r"Missing `reasoning_content` field in the assistant message", _LACKS_TEXT),
         # Moonshot, and those who serve its models.
-        (r"reasoning_content is missing in assistant", "reasoning_content"),
-        (r"requires reasoning_content on every assistant message", "reasoning_content"),
+        (r"reasoning_content is missing in assistant", _LACKS_TEXT),
+        (r"requires reasoning_content on every assistant message", _LACKS_TEXT),
         # Google AI Studio and Vertex AI.
-        (r"is missing a `?thought_signature`?", "extra_content"),
+        (r"is missing a `?thought_signature`?", _LACKS_SIGNATURE),
         # Anthropic, through a gateway.
-        (r"Expected `?thinking`? or `?redacted_thinking`?, but found", "reasoning_details"),
+        (r"Expected `?thinking`? or `?redacted_thinking`?, but found", _LACKS_DETAILS),
+        # Google AI Studio and Vertex AI.
+        (r"Corrupted thought signature|Thought signature is not valid", _BLOB),
+        (r"thought_signature'? \(TYPE_BYTES\)", _BLOB),
+        # Anthropic and Amazon Bedrock, through a gateway.
+        (r"Invalid `?signature`? in `?thinking`? block", _BLOB),
     )
-)
-# Signatures that upstream cannot use.
-_BLOBS = (
-    # Google AI Studio and Vertex AI.
-    re.compile(r"Corrupted thought signature|Thought signature is not valid", re.IGNORECASE),
-    re.compile(r"thought_signature'? \(TYPE_BYTES\)", re.IGNORECASE),
-    # Anthropic and Amazon Bedrock, through a gateway.
-    re.compile(r"Invalid `?signature`? in `?thinking`? block", re.IGNORECASE),
 )
 _QUOTED = re.compile(r'Base64 decoding failed for \\*"([A-Za-z0-9+/=_-]+)')
 # Members that upstream does not accept; the group is the name.
@@ -173,11 +168,10 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
     message = read_error(body).message
-    for lacks, wanted in _LACKS:
-        if lacks.search(message) is not None:
-            return Diagnosis(RefusalKind.LACKS_REASONING, wanted)
-    if any(blob.search(message) is not None for blob in _BLOBS):
-        return Diagnosis(RefusalKind.BLOB, quoted=frozenset(_QUOTED.findall(message)))
+    if (found := first_in(_TABLE, message)) is not None:
+        return (
+            replace(found, quoted=frozenset(_QUOTED.findall(message))) if found is _BLOB else found
+        )
     named = {name for field in _FIELDS for name in field.findall(message)}
     if refused := frozenset(named & _NAMES):
         return Diagnosis(RefusalKind.FIELD, refused=refused)

@@ -1,7 +1,6 @@
 """
 Diagnosis: the error in a request that a refusal reports.
 
-One table decides, from the text that upstream sends; nothing is guessed from a status alone.
 Texts: Anthropic, the clouds and the vendors with this API, as quoted in issues of their clients.
 """
 
@@ -11,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in, table_of
 from reasoning_replay.core.dialects.error_texts import decoded, is_refusal, read_error
 
 __all__ = [
@@ -37,7 +37,7 @@ class RefusalKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(ClassifiedRefusal):
     """
     A classified refusal.
 
@@ -50,17 +50,11 @@ class Diagnosis:
     message: int = -1
     block: int = -1
 
-    @property
-    def is_understood(self) -> bool:
-        """Whether the refusal was classified, so that a cure can be tried."""
-        return self.kind is not RefusalKind.OTHER
-
 
 _ANY_BLOCK = r"`?(?:redacted_)?thinking`?"
 # The first match decides.
-_TABLE = tuple(
-    (re.compile(text, re.IGNORECASE), kind)
-    for text, kind in (
+_TABLE = table_of(
+    (
         (r"is bound to a different conversation", RefusalKind.BINDING),
         (r"\bset [`'\"]?(?:\w+\.)*prefix_mismatch_behavior", RefusalKind.BINDING),
         (rf"Invalid `?(?:signature|data)`? in {_ANY_BLOCK} block", RefusalKind.BLOB),
@@ -99,7 +93,7 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
     text = read_error(body).message
-    kind = next((kind for said, kind in _TABLE if said.search(text)), RefusalKind.OTHER)
+    kind = first_in(_TABLE, text) or RefusalKind.OTHER
     place = _PLACE.search(text)
     if kind is RefusalKind.OTHER or place is None:
         return Diagnosis(kind)
@@ -112,21 +106,15 @@ class _Event(msgspec.Struct):
     type: object = None
     error: object = None
 
-    @property
-    def is_failure(self) -> bool:
-        """Whether it reports that the response failed, for any reason."""
-        return self.type == "error"
-
 
 def is_failing_event(data: bytes) -> bool:
     """Return whether a stream that begins with this event has failed, for any reason."""
     event: _Event | None = decoded(data, _Event)
-    return event is not None and event.is_failure
+    return event is not None and event.type == "error"
 
 
 def is_refusing_event(data: bytes) -> bool:
     """Return whether a stream that begins with this event failed because of the request."""
     event: _Event | None = decoded(data, _Event)
-    if event is None or not event.is_failure:
-        return False
-    return isinstance(event.error, dict) and event.error.get("type") == _ERROR_TYPE
+    error = event.error if event is not None and event.type == "error" else None
+    return isinstance(error, dict) and error.get("type") == _ERROR_TYPE
