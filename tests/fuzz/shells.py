@@ -25,7 +25,7 @@ from reasoning_replay.core.tenancy.scope import Scoping
 from reasoning_replay.core.wire.content_coding import decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
 from reasoning_replay.web.exchange import Exchange, Times
-from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee
 from reasoning_replay.web.pipeline.replay import Replay, ReplaySettings
 from reasoning_replay.web.websocket.session import ResponseStreams
@@ -45,7 +45,7 @@ class _Web:
         self.log = Log("error", "json", io.StringIO())
         self.now = 0.0
         self.clock: Callable[[], float] = lambda: self.now
-        self.account = ExchangeRecorder(METRICS, self.log, self.clock)
+        self.exchange_log = ExchangeLog(METRICS, self.log, self.clock)
         bounds = Bounds(ttl_s=60, max_turns=50, max_bytes=MAX_BYTES)
         store = MemoryStore(bounds, MAX_BYTES, self.clock)
         responses = ResponsesSettings(
@@ -62,7 +62,7 @@ class _Web:
             store_budget_s=10.0,
         )
         dialect = ResponsesDialect(responses, self.clock, nullcontext())
-        metrics = self.account.metrics
+        metrics = self.exchange_log.metrics
         offloader = Offloader()
         guard = StoreGuard(10.0, metrics, self.log, self.clock)
         safe = SafeStore(store, guard, ConversationCache(MAX_BYTES, metrics), offloader)
@@ -74,12 +74,12 @@ class _Web:
         return exchange
 
     def reader(self, exchange: Exchange, coding: str, *, is_stream: bool) -> CaptureTee | None:
-        if exchange.answer.capture is None:
+        if exchange.response.capture is None:
             return None
         return CaptureTee(
             replay=self.replay,
             exchange=exchange,
-            capture=exchange.answer.capture,
+            capture=exchange.response.capture,
             decoder=decoder_for(coding, MAX_BYTES),
             max_bytes=MAX_BYTES,
             left=None,
@@ -134,7 +134,7 @@ async def _response_streams(data: bytes) -> None:
         resent.append(message)
 
     headers = {"authorization": "Bearer ours"}
-    streams = ResponseStreams(web.replay, web.account, headers, MAX_BYTES, resend)
+    streams = ResponseStreams(web.replay, web.exchange_log, headers, MAX_BYTES, resend)
     held: list[bytes] = []
     holds = 0
     for text in given.documents:

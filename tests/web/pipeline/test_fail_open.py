@@ -8,7 +8,7 @@ from reasoning_replay.core.dialects import continuation
 from reasoning_replay.core.dialects.responses import decision, dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.web import exchange_log
-from reasoning_replay.web.pipeline import answer_phase, capture_tee, healing_retry, replay
+from reasoning_replay.web.pipeline import capture_tee, healing_retry, replay, response_phase
 
 from tests.web.line import Answer, request
 from tests.web.wire import (
@@ -121,7 +121,7 @@ async def test_a_bug_in_the_capture_is_not_noticed(
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(replay, "keys_of_turn"), (capture_tee, "decoder_for"), (answer_phase, "capture_tee_for")],
+    [(replay, "keys_of_turn"), (capture_tee, "decoder_for"), (response_phase, "capture_tee_for")],
 )
 async def test_a_bug_next_to_the_response_is_not_noticed(
     module: object, name: str, monkeypatch: pytest.MonkeyPatch
@@ -160,7 +160,7 @@ async def test_a_bug_while_healing_is_not_noticed(
     [
         pytest.param(Metrics, "inc", "metrics_failed", id="counting"),
         pytest.param(Metrics, "observe", "metrics_failed", id="timing"),
-        pytest.param(exchange_log, "_fields", "log_failed", id="logging"),
+        pytest.param(exchange_log, "flat_facts_of", "log_failed", id="logging"),
     ],
 )
 async def test_a_bug_in_metrics_or_log_is_not_noticed(

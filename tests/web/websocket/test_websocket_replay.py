@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 from reasoning_replay.adapters.stores.base import Store
-from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.web.pipeline.replay import Replay
 
 from tests.web.pipeline.test_save_before_release import Gate
 from tests.web.sockets import (
@@ -492,7 +492,7 @@ async def test_a_request_that_cannot_be_prepared_passes_unchanged(
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         with monkeypatch.context() as broken:
-            broken.setattr(w.app.handler._replays[Route.CREATE], "prepare", fails)
+            broken.setattr(Replay, "prepare", fails)
             await client.send(create(*LOST))
             await upstream.gets(create(*LOST))
             await upstream.send(b"".join(told(MESSAGE)))
