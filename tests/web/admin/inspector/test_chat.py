@@ -7,6 +7,7 @@ from tests.web.chat.completions import (
     ASK,
     LOST,
     MODEL,
+    PASSED_BACK,
     RESULT,
     SAID,
     THOUGHT,
@@ -17,7 +18,6 @@ from tests.web.chat.completions import (
     refusal,
 )
 from tests.web.chat.completions import said as completion
-from tests.web.chat.test_healing import PASSED_BACK
 from tests.web.wire import as_json, whole
 
 Json = dict[str, Any]
