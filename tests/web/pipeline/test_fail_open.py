@@ -89,21 +89,6 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
         assert not is_ours or w.upstream.received[0].body == BODY
 
 
-async def test_a_bug_in_the_inspector_summary_costs_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A bug in the inspector's summary does not stop injection."""
-
-    def fails(*_: object) -> None:
-        raise Bug
-
-    monkeypatch.setattr(continuation, "summarise", fails)
-    async with world() as w:
-        w.upstream.answers(whole(PLAIN), whole(b"{}"))
-        await w.turn(ASK)
-        assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=1"
-
-
 @pytest.mark.parametrize("name", ["feed", "read", "close", "snapshot", "_process", "_response"])
 async def test_a_bug_in_the_capture_is_not_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch
