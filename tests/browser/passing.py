@@ -44,4 +44,5 @@ def record(on: Stage, items: list[dict[str, Any]], *notes: PlanNote, **fields: A
         exchange.request.outcomes[what] = exchange.request.outcomes.get(what, 0) + count
     describe(exchange, **fields)
     exchange.tenant = exchange.scope  # equal in the Responses API
-    on.app.recorder.end(exchange, 0.1)
+    exchange.times.total_ms = 100.0
+    on.app.recorder.end(exchange)

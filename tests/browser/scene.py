@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from msgspec import structs
-from reasoning_replay.web.admin.inspector.recorder import _Seen
 
 from tests.browser.stage import TOOLS, Agent, Stage
 from tests.web.world import eventually
@@ -62,26 +61,27 @@ class Hour:
         await eventually(lambda: bool(recorder._over) and recorder._over[-1].number > before)
         seen = recorder._over[-1]
         thought_s = THOUGHT_S[seen.number % len(THOUGHT_S)]
-        seen.started_s -= age_s
-        seen.took_s = (seen.took_s or 0) + thought_s
-        seen.first_byte_ms += 1000 * thought_s
-        self._cache(seen)
+        recorder._over[-1] = seen._replace(started_s=seen.started_s - age_s)
+        seen.facts["total_ms"] += 1000 * thought_s
+        seen.facts["first_byte_ms"] += 1000 * thought_s
+        self._cache(seen.facts)
 
-    def _cache(self, seen: _Seen) -> None:
+    def _cache(self, facts: dict[str, Any]) -> None:
         """Count the tokens of the turn before as cached, if the prefix was kept."""
-        usage, turn = seen.usage, seen.conversation.hex()
-        if usage is None or not usage.input_tokens:
+        tokens, turn = facts["tokens"], facts["conversation"]
+        if not tokens.get("input_tokens"):
             return
-        if seen.prefix is not None and not seen.prefix.has_moved:
+        if facts["prefix"] and not facts["prefix"]["has_moved"]:
             cached = self.sent.get(turn, 0) // CACHED_STEP * CACHED_STEP
-            seen.usage = structs.replace(usage, cached_tokens=cached)
+            tokens["cached_tokens"] = cached
             self.on.app.recorder._minutes._minutes[-1][5] += cached
-        self.sent[turn] = usage.input_tokens
+        self.sent[turn] = tokens["input_tokens"]
 
 
 async def play(on: Stage) -> asyncio.Task[Any]:
     """Let several types of clients send requests; return the task of the one that is in flight."""
     hour = Hour(on)
+    on.app.recorder.listen(None)  # as if a page had just been open
     for minute in range(58, 1, -1):
         client = on.agent(key=f"sk-{minute % 5}", keeps_reasoning=minute % 4 == 0)
         client.history.append({"role": "user", "content": f"Trip {minute}"})

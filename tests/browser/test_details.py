@@ -146,7 +146,8 @@ async def test_the_details_follow_an_exchange_to_its_end(cleared: tuple[Stage, S
     await rows(page).first.click()
     await expect(value(page, "Status")).to_have_text("in flight")
     exchange.status, exchange.outcome = 200, "ok"
-    recorder.end(exchange, 1.5)
+    exchange.times.total_ms = 1500.0
+    recorder.end(exchange)
     await expect(value(page, "Status")).to_have_text("200")
     await expect(value(page, "In all")).to_have_text("1.50 s")
     await expect(page.locator("#close")).to_be_focused()

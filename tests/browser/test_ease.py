@@ -125,7 +125,8 @@ async def test_what_is_looked_at_stays_so(cleared: tuple[Stage, Seen]) -> None:
     recorder.begin(exchange)
     await page.locator(".open .plus").focus()
     exchange.status, exchange.outcome = 200, "ok"
-    recorder.end(exchange, 1.0)
+    exchange.times.total_ms = 1000.0
+    recorder.end(exchange)
     await expect(rows(page)).not_to_have_class(re.compile("open"))
     await expect(page.locator("button.plus")).to_be_focused()
     words = await page.locator(".words").bounding_box()

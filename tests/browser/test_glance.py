@@ -42,7 +42,7 @@ async def test_numbers_that_are_shown_together_add_up(
         await on.agent().ask()
         await on.agent(key="").post({"input": "hello"})
         await expect(page.locator("#requests")).to_have_text("54 read, 1 not read")
-        await expect(page.locator("#injected")).to_have_text("42 different items")
+        await expect(page.locator("#injected")).to_have_text("42 different while watched")
         await expect(page.locator("#captured")).to_contain_text(re.compile(r"^3items, "))
         back = page.locator("#chart-back")
         await expect(back).to_contain_text("Injected share100 %")

@@ -93,7 +93,8 @@ async def test_one_under_way_is_shown_and_then_what_became_of_it(
     on.app.recorder.begin(exchange)
     await expect(rows(seen.page)).to_have_text(re.compile("in flight"))
     exchange.status, exchange.outcome = 502, "upstream_failed"
-    on.app.recorder.end(exchange, 1.5)
+    exchange.times.total_ms = 1500.0
+    on.app.recorder.end(exchange)
     await expect(rows(seen.page)).to_have_text(re.compile(r"502 upstream_failed.*1\.50 s"))
 
 
@@ -125,7 +126,8 @@ async def test_what_is_lost_leaves_nothing_under_way(cleared: tuple[Stage, Seen]
     await expect(rows(seen.page)).to_have_count(0)
     await expect(seen.page.locator("#link")).to_have_text("live, 3 not shown")
     exchange.status, exchange.outcome = 200, "ok"
-    recorder.end(exchange, 1.0)
+    exchange.times.total_ms = 1000.0
+    recorder.end(exchange)
     await expect(rows(seen.page)).to_have_count(1)
     await seen.page.evaluate("lost = 0")
 

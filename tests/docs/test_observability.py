@@ -17,7 +17,7 @@ from reasoning_replay.core.dialects.states import HANDLED_ROUTES, ExchangeOutcom
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
-from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.exchange_log import ExchangeLog
 
 from tests.docs.page_tables import ROOT, names_in, rows_of, section_of
 from tests.monitoring.promql import selectors_of
@@ -98,8 +98,8 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
     exchange = Exchange(
         Route.RESPONSES, Times(0.0), tenant=b"s" * 16, conversation=b"c" * 16, method="POST"
     )
-    exchange.answer.capture = ResponsesCapture(Origin(Context(), "gpt-5.4"), 1 << 20)
-    exchange.answer.capture.usage = Usage(1, 1, 1, 1)
+    exchange.response.capture = ResponsesCapture(Origin(Context(), "gpt-5.4"), 1 << 20)
+    exchange.response.capture.usage = Usage(1, 1, 1, 1)
     exchange.request.outcomes = dict.fromkeys(Outcome, 1)
     exchange.request.repairs = dict.fromkeys(Repair, 1)
     for name in ("asked", "captured", "healed", "model", "upstream_request_id", "trace_id"):
@@ -107,7 +107,7 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
     exchange.error = exchange.error_detail = exchange.client = exchange.wrong_path = "x"
     for name in ("status", "injected_bytes", "captured_bytes"):
         describe(exchange, **{name: 1})
-    recorder = ExchangeRecorder(Metrics(), Log("info", "json", stream), lambda: 1.0)
+    recorder = ExchangeLog(Metrics(), Log("info", "json", stream), lambda: 1.0)
     for route in (Route.RESPONSES, Route.OTHER):
         exchange.route = route
         recorder.settle(exchange)

@@ -14,16 +14,17 @@ _PLACES = {
     "healed": "request.healed",
     "changes": "request.changes",
     "parent": "request.parent",
-    "capture": "answer.capture",
-    "captured": "answer.state",
-    "captured_items": "answer.reasoning_items",
-    "captured_bytes": "answer.reasoning_bytes",
-    "turn": "answer.turn",
-    "refusal": "answer.refusal",
+    "capture": "response.capture",
+    "captured": "response.state",
+    "captured_items": "response.reasoning_items",
+    "captured_bytes": "response.reasoning_bytes",
+    "turn": "response.turn",
+    "refusal": "response.refusal",
     "before_ms": "times.before_ms",
     "between_ms": "times.between_ms",
     "after_ms": "times.after_ms",
     "first_byte_ms": "times.first_byte_ms",
+    "total_ms": "times.total_ms",
 }
 
 

@@ -38,19 +38,6 @@ async def test_an_unreachable_upstream_is_a_502(data: bytes) -> None:
         assert "REPLAY_UPSTREAM_URL" in message
 
 
-async def test_an_upstream_that_speaks_no_tls_is_a_502() -> None:
-    """An upstream without TLS at an https URL counts as unreachable."""
-
-    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        writer.close()
-
-    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        async with world(upstream_url=f"https://127.0.0.1:{port}/v1") as w:
-            assert_ours(await w.ask(REQUEST), 502, "upstream_unreachable")
-
-
 async def slow_reader(line: Line) -> tuple[int, bool]:
     """Read only after data has piled up; return its size and whether it is complete."""
     await line.send(REQUEST)

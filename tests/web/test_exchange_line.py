@@ -124,7 +124,7 @@ async def test_a_fault_before_the_first_phase_is_recorded(
     capsys: Logged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client gets an id that the log has, and the exchange is counted."""
-    monkeypatch.setattr("reasoning_replay.web.pipeline.handler.client_request", _fails)
+    monkeypatch.setattr("reasoning_replay.web.handler.client_request", _fails)
     async with world() as w:
         got = await w.turn(ASK)
         assert got.status == 500

@@ -118,16 +118,6 @@ async def test_bytes_are_of_reasoning_alone() -> None:
         assert await scraped(w, "captured_bytes_total") == {("responses",): RS_BYTES}
 
 
-async def test_shadow_mode_injects_nothing() -> None:
-    """In shadow mode, items are counted, but no injected bytes."""
-    async with world(mode="shadow") as w:
-        w.upstream.answers(PLAIN, DONE)
-        await w.turn(ASK)
-        await w.turn(*LOST)
-        assert w.counted("items_total", outcome="injected") == 1
-        assert await scraped(w, "injected_bytes_total") == {}
-
-
 async def test_a_request_that_was_healed_counts_as_it_was_taken() -> None:
     """A healed request counts only the injected bytes of the accepted attempt."""
     async with world() as w:

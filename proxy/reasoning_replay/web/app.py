@@ -19,15 +19,16 @@ from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
 from reasoning_replay.core.dialects.states import HANDLED_ROUTES
 from reasoning_replay.settings.model import SECRET_MIN, Settings
 from reasoning_replay.settings.urls import host_and_port, redacted
-from reasoning_replay.web.admin.app import Readiness, Shown, admin_app
+from reasoning_replay.web.admin.app import Readiness, admin_app
 from reasoning_replay.web.admin.conversations import Access, Conversations
+from reasoning_replay.web.admin.inspector.events import Watchers
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.admin.store_probe import look_after
-from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.exchange_log import ExchangeLog
+from reasoning_replay.web.handler import ProxyHandler
 from reasoning_replay.web.http.listener import Listener
 from reasoning_replay.web.http.server import Server, silent
 from reasoning_replay.web.http.tls import Certificate
-from reasoning_replay.web.pipeline.handler import ProxyHandler
 from reasoning_replay.web.wiring import (
     certificate,
     codec,
@@ -97,7 +98,7 @@ class App:
         self.store = safe_store(settings, self.metrics, self.log, offloader)
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
         self._tracer = tracer(settings, self.log)
-        account = ExchangeRecorder(
+        exchange_log = ExchangeLog(
             self.metrics, self.log, time.monotonic, self.recorder, self._tracer
         )
         self._upstream = upstream(settings)
@@ -106,7 +107,7 @@ class App:
             self._upstream,
             replays(settings, self.store, offloader),
             limits(settings),
-            account,
+            exchange_log,
         )
         self._looking: asyncio.Task[None] | None = None
         self._access = access(settings)
@@ -137,9 +138,15 @@ class App:
         self.url = self._clients.url
         self._looking = asyncio.create_task(look_after(self.store))
         conversations = Conversations(self.store, self._access)
-        shown = Shown(self.recorder, self._access, lambda: _facts(settings, self.url) | _ROUTES)
+        watchers = Watchers(
+            self.recorder,
+            self._access,
+            lambda: _facts(settings, self.url) | _ROUTES,
+            self._state,
+            self.metrics.exposition,
+        )
         admin = admin_app(
-            self.metrics.exposition, self.store, self._readiness, conversations, shown
+            self.metrics.exposition, self.store, self._readiness, conversations, watchers
         )
         self._operators = Listener(admin_runner(admin), "admin_listen")
         await self._operators.open(settings.admin_listen)
@@ -151,6 +158,11 @@ class App:
     def _readiness(self) -> Readiness:
         is_ready = not self.handler.is_leaving
         return Readiness(is_ready, "ready" if is_ready else "draining")
+
+    def _state(self) -> dict[str, str]:
+        """Return the current state in words, for the inspector."""
+        store = "degraded" if self.store.is_degraded else "ok"
+        return {"status": self._readiness().status, "store": store}
 
     def reload(self, settings: Settings) -> Reloaded:
         """

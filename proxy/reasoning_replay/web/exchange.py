@@ -19,10 +19,10 @@ from reasoning_replay.web.unsaved_records import UnsavedRecords
 
 __all__ = [
     "DETAIL_MAX",
-    "AnswerReport",
     "Exchange",
     "Limits",
     "RequestReport",
+    "ResponseReport",
     "TenantOf",
     "Times",
 ]
@@ -77,6 +77,7 @@ class Times:
         between_ms: How long chunks of the response were held; chunks held together count once.
         answered_s: When the upstream's last byte had been read; 0.0: not yet.
         after_ms: From `answered_s` until the end of the response was written to the client.
+        total_ms: From `started_s` until the end of the exchange; None while it runs.
     """
 
     started_s: float
@@ -85,6 +86,7 @@ class Times:
     between_ms: float = 0.0
     answered_s: float = 0.0
     after_ms: float = 0.0
+    total_ms: float | None = None
 
 
 @dataclass(slots=True)
@@ -165,7 +167,7 @@ class RequestReport:
 
 
 @dataclass(slots=True)
-class AnswerReport:
+class ResponseReport:
     """
     Report on the response of an exchange.
 
@@ -213,7 +215,7 @@ class Exchange:
         conversation: Conversation that the request continues, then the one that the response
             belongs to; b"" if unknown.
         store_budget: How long it may still wait for the store; NO_TIME until its scope is known.
-        request, answer: Reports on both.
+        request, response: Reports on both.
         status: Status of the response to the client; 0: no head was sent.
         outcome: An ExchangeOutcome, or the code of an error of the proxy.
         error, error_detail: Why the upstream failed: an ErrorCause, and the place with the reason;
@@ -224,6 +226,7 @@ class Exchange:
         received_bytes, sent_bytes: Size of the bodies from the client and to it.
         upstream_request_id: The upstream's id of the request; "" if it sent none.
         trace_id: Id of its trace; "" without tracing.
+        is_watched: Whether the inspector is watched.
         lease: Memory that its request holds, in all its forms.
     """
 
@@ -236,7 +239,7 @@ class Exchange:
     conversation: bytes = b""
     store_budget: Budget = NO_TIME
     request: RequestReport = field(default_factory=RequestReport)
-    answer: AnswerReport = field(default_factory=AnswerReport)
+    response: ResponseReport = field(default_factory=ResponseReport)
     status: int = 0
     outcome: str = ExchangeOutcome.CLIENT_GONE
     error: str = ""
@@ -247,6 +250,7 @@ class Exchange:
     sent_bytes: int = 0
     upstream_request_id: str = ""
     trace_id: str = ""
+    is_watched: bool = False
     lease: MemoryLease = field(default_factory=lambda: MemoryLease(UNCOUNTED))
     _id: str = ""
 
@@ -258,6 +262,11 @@ class Exchange:
         return self._id
 
     @property
+    def is_open(self) -> bool:
+        """Whether it still runs."""
+        return self.times.total_ms is None
+
+    @property
     def dialect(self) -> str:
         """Name of the dialect of its route; "" if that has none."""
         return dialect_of(self.route)
@@ -265,11 +274,11 @@ class Exchange:
     def note_decision(self, decision: Decision) -> None:
         """Record the decision about the request."""
         self.request.note_decision(decision)
-        self.answer.joined = decision.joined
+        self.response.joined = decision.joined
         if decision.origin is not None:
             self.conversation = decision.origin.conversation
 
     def note_unread(self, state: RequestState = RequestState.FAILED) -> None:
         """Record why the request is forwarded unchanged, and its response not captured."""
         self.request.note_unread(state)
-        self.answer.capture = None
+        self.response.capture = None

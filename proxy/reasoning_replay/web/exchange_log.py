@@ -1,69 +1,79 @@
-"""Exchange recorder: metrics, log line, trace and inspector entry of each finished exchange."""
+"""Exchange log: metrics, log line, trace and inspector entry of each finished exchange."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from msgspec.structs import asdict, astuple
+from msgspec.structs import astuple
 
-from reasoning_replay.adapters.telemetry.log import Log, Value, called
+from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import TOKENS, Metrics, status_label
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.states import (
     CAPTURED_ROUTES,
-    HANDLED_ROUTES,
     REPLAYED_ROUTES,
     Route,
 )
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
-from reasoning_replay.web.exchange import DETAIL_MAX, Exchange
+from reasoning_replay.web.exchange import Exchange, Times
+from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 from reasoning_replay.web.tracing.tracer import Tracer
 
-__all__ = ["ExchangeRecorder", "summary_header"]
+__all__ = ["ExchangeLog", "summary_header"]
 
 _ERRORS = frozenset({"upstream_error", "cut_off", BUG.code})
 _FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeRecorder:
+class ExchangeLog:
     """
-    Recorder of finished exchanges; its failures never reach the client.
+    Log of finished exchanges; its failures never reach the client.
 
     Attributes:
         clock: Monotonic clock, in seconds.
-        recorder: The newest exchanges, for the inspector; None: they are not kept.
+        inspector: Keeps the newest exchanges; None: they are not kept.
         tracer: Ends the span of each exchange.
     """
 
     metrics: Metrics
     log: Log
     clock: Callable[[], float]
-    recorder: Recorder | None = None
+    inspector: Recorder | None = None
     tracer: Tracer = field(default_factory=Tracer)
+
+    def new(self, route: Route, method: str = "") -> Exchange:
+        """Return an exchange that begins now; `settle` must follow."""
+        is_watched = self.inspector is not None and self.inspector.is_watched
+        return Exchange(route, Times(self.clock()), method, is_watched=is_watched)
 
     def begin(self, exchange: Exchange) -> None:
         """Show an exchange in the inspector before its request is sent; `settle` must follow."""
-        if self.recorder is not None:
+        if self.inspector is not None:
             try:
-                self.recorder.begin(exchange)
+                self.inspector.begin(exchange)
             except Exception as error:  # noqa: BLE001 (fail open: the inspector may miss one)
                 self.warn("inspector_failed", exchange, error)
 
     def settle(self, exchange: Exchange) -> None:
         """Trace, count and log a finished exchange. Never raises."""
-        took_s = self.clock() - exchange.times.started_s
-        self.tracer.end(exchange, took_s)
+        times = exchange.times
+        times.total_ms = (self.clock() - times.started_s) * 1000
+        self.tracer.end(exchange)
         try:
-            self.count(exchange, took_s)
+            self.count(exchange)
         except Exception as error:  # noqa: BLE001 (fail open: a response matters more than a metric)
             self.warn("metrics_failed", exchange, error)
-        self._record(exchange, took_s)
+        if self.inspector is not None:
+            try:
+                self.inspector.end(exchange)
+            except Exception as error:  # noqa: BLE001 (as above)
+                self.warn("inspector_failed", exchange, error)
         try:
             level = _level(exchange)
             if self.log.takes(level):
-                self.log.write(level, "exchange", _fields(exchange, took_s))
+                self.log.write(level, "exchange", flat_facts_of(exchange, Reader.LOG))
         except Exception as error:  # noqa: BLE001 (as above)
             self.warn("log_failed", exchange, error)
 
@@ -76,32 +86,27 @@ class ExchangeRecorder:
         """Log a bug that the client did not see."""
         self.log.warning(event, request_id=exchange.id, reason=type(error).__name__)
 
-    def _record(self, exchange: Exchange, took_s: float) -> None:
-        if self.recorder is not None:
-            try:
-                self.recorder.end(exchange, took_s)
-            except Exception as error:  # noqa: BLE001 (as above)
-                self.warn("inspector_failed", exchange, error)
-
-    def count(self, exchange: Exchange, took_s: float = 0.0) -> None:
+    def count(self, exchange: Exchange) -> None:
         """Count a finished exchange."""
         metrics = self.metrics
         status = status_label(exchange.status)
         metrics.inc(metrics.exchanges, exchange.route, status, exchange.outcome)
-        metrics.observe(metrics.exchange_seconds, took_s, exchange.route)
+        metrics.observe(
+            metrics.exchange_seconds, (exchange.times.total_ms or 0.0) / 1000, exchange.route
+        )
         if exchange.times.first_byte_ms:
             metrics.observe(metrics.first_byte_seconds, exchange.times.first_byte_ms / 1000)
         if exchange.route in REPLAYED_ROUTES:
             self._count_request(exchange)
             self._time_overhead(exchange)
-        if exchange.answer.state:
-            dialect, answer = exchange.dialect, exchange.answer
+        if exchange.response.state:
+            dialect, answer = exchange.dialect, exchange.response
             metrics.inc(metrics.captures, dialect, answer.state)
             if answer.reasoning_items:
                 metrics.inc(metrics.captured_items, dialect, by=answer.reasoning_items)
                 metrics.inc(metrics.captured_bytes, dialect, by=answer.reasoning_bytes)
-        if exchange.answer.capture is not None:
-            self._count_answer(exchange, exchange.answer.capture)
+        if exchange.response.capture is not None:
+            self._count_response(exchange, exchange.response.capture)
 
     def _count_request(self, exchange: Exchange) -> None:
         metrics, dialect, request = self.metrics, exchange.dialect, exchange.request
@@ -124,7 +129,7 @@ class ExchangeRecorder:
         if exchange.times.after_ms:
             metrics.observe(overhead, exchange.times.after_ms / 1000, "after")
 
-    def _count_answer(self, exchange: Exchange, capture: Capture) -> None:
+    def _count_response(self, exchange: Exchange, capture: Capture) -> None:
         """Count the facts that the upstream reports about its response."""
         metrics = self.metrics
         for reason, count in capture.removed.items():
@@ -165,44 +170,5 @@ def _level(exchange: Exchange) -> str:
     """
     if exchange.status >= HTTPStatus.INTERNAL_SERVER_ERROR or exchange.outcome in _ERRORS:
         return "error"
-    has_failed = exchange.request.state in _FAILURES or exchange.answer.state in _FAILURES
+    has_failed = exchange.request.state in _FAILURES or exchange.response.state in _FAILURES
     return "warning" if has_failed or exchange.request.healed else "info"
-
-
-def _fields(exchange: Exchange, took_s: float) -> dict[str, Value]:
-    """Return the fields of the log line; a test compares them with docs/observability.md."""
-    usage = exchange.answer.capture.usage if exchange.answer.capture is not None else None
-    is_create = exchange.route == Route.CREATE  # its sent bytes are not counted
-    return {
-        "route": exchange.route,
-        "dialect": exchange.dialect or None,
-        "status": exchange.status or None,
-        "outcome": exchange.outcome,
-        "error": exchange.error or None,
-        "error_detail": called(exchange.error_detail, DETAIL_MAX),
-        "client": exchange.client or None,
-        "wrong_path": exchange.wrong_path or None,
-        "method": None if exchange.route in HANDLED_ROUTES else called(exchange.method),
-        "model": called(exchange.request.model),
-        "asked": exchange.request.state or None,
-        "captured": exchange.answer.state or None,
-        "healed": exchange.request.healed or None,
-        "repaired": exchange.request.repaired or None,
-        **exchange.request.counts,
-        "injected_bytes": exchange.request.injected_bytes or None,
-        "captured_items": exchange.answer.reasoning_items,
-        "captured_bytes": exchange.answer.reasoning_bytes or None,
-        **(asdict(usage) if usage is not None else {}),
-        "before_ms": round(exchange.times.before_ms, 2),
-        "between_ms": round(exchange.times.between_ms, 2),
-        "after_ms": round(exchange.times.after_ms, 2),
-        "first_byte_ms": round(exchange.times.first_byte_ms, 1),
-        "total_ms": round(took_s * 1000, 1),
-        "received_bytes": exchange.received_bytes,
-        "sent_bytes": None if is_create else exchange.sent_bytes,
-        "scope": exchange.tenant.hex() if exchange.tenant else None,
-        "conversation": exchange.conversation.hex() or None,
-        "request_id": exchange.id,
-        "upstream_request_id": called(exchange.upstream_request_id),
-        "trace_id": exchange.trace_id or None,
-    }

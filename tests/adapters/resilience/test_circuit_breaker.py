@@ -7,8 +7,8 @@ from reasoning_replay.adapters.resilience.circuit_breaker import (
     PAUSE_S,
     CircuitBreaker,
     Permit,
-    State,
 )
+from reasoning_replay.adapters.stores.base import BreakerState
 
 
 class Watched:
@@ -16,7 +16,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.states: list[State] = []
+        self.states: list[BreakerState] = []
         self.breaker = CircuitBreaker(lambda: self.now, self.states.append)
 
     def ends(self, permit: Permit = Permit.GO, *, failed: bool = True) -> None:
@@ -39,14 +39,14 @@ def test_each_change_is_reported_once() -> None:
     one = Watched()
     for _ in range(FAILURES_TOLERATED + 2):
         one.ends()
-    assert one.states == [State.OPEN]
+    assert one.states == [BreakerState.OPEN]
     assert one.breaker.allow() is Permit.SKIP
     one.now += PAUSE_S
     one.ends(one.breaker.allow())
-    assert one.states == [State.OPEN, State.HALF_OPEN, State.OPEN]
+    assert one.states == [BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.OPEN]
     one.now += 2 * PAUSE_S
     one.ends(one.breaker.allow(), failed=False)
-    assert one.states[3:] == [State.HALF_OPEN, State.CLOSED]
+    assert one.states[3:] == [BreakerState.HALF_OPEN, BreakerState.CLOSED]
 
 
 def test_only_one_call_at_a_time_is_a_probe() -> None:
@@ -70,7 +70,7 @@ def test_a_cancelled_probe_leaves_the_breaker_open() -> None:
     one.breaker.cancel(one.breaker.allow())
     one.breaker.cancel(Permit.GO)
     one.ends(failed=False)
-    assert one.states == [State.OPEN, State.HALF_OPEN, State.OPEN]
+    assert one.states == [BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.OPEN]
     assert one.breaker.allow() is Permit.PROBE
 
 
@@ -83,7 +83,7 @@ def test_overlapping_failures_count_once() -> None:
         for _ in range(10):
             one.now += 0.1
             one.breaker.record(Permit.GO, began, failed=True)
-    assert one.states == [State.OPEN]
+    assert one.states == [BreakerState.OPEN]
 
 
 @pytest.mark.parametrize("rounds", [1, 2])

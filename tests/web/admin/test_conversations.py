@@ -13,8 +13,9 @@ from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects.registry import CHAT, scope_in
 from reasoning_replay.web.admin import conversations
-from reasoning_replay.web.admin.app import Readiness, Shown, admin_app
+from reasoning_replay.web.admin.app import Readiness, admin_app
 from reasoning_replay.web.admin.conversations import Access, Conversations, Surveyed
+from reasoning_replay.web.admin.inspector.events import Watchers
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.app import admin_runner
 from reasoning_replay.web.http.listener import Listener
@@ -95,8 +96,9 @@ async def desk(
     noting = Noting(store or memory())
     about = Conversations(noting, Access(token, host))
     ready = Readiness(is_ready=True, status="ready")
-    shown = Shown(Recorder(time.monotonic, lambda: 0), Access(token, host), dict)
-    admin = admin_app(Metrics().exposition, Signs(), lambda: ready, about, shown)
+    recorder = Recorder(time.monotonic, lambda: 0)
+    watchers = Watchers(recorder, Access(token, host), dict, dict, bytes)
+    admin = admin_app(Metrics().exposition, Signs(), lambda: ready, about, watchers)
     port = Listener(admin_runner(admin), "admin_listen")
     await port.open("127.0.0.1:0")
     try:

@@ -16,8 +16,11 @@ __all__ = [
     "CHAT",
     "LOST",
     "MODEL",
+    "PASSED_BACK",
     "RESULT",
+    "SAID",
     "THOUGHT",
+    "UNSUPPORTED",
     "WHOLE",
     "Json",
     "answer",
@@ -39,6 +42,21 @@ CALL: Json = {
 SAID: Json = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 THOUGHT: Json = {"reasoning_content": "I must look it up."}
 RESULT: Json = {"role": "tool", "tool_call_id": CALL["id"], "content": "7 degrees"}
+PASSED_BACK = {
+    "error": {
+        "message": "The `reasoning_content` in the thinking mode must be passed back to the API.",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "invalid_request_error",
+    }
+}
+UNSUPPORTED = {
+    "error": {
+        "message": "'messages.1' : for 'role:assistant' the following must be satisfied"
+        "[('messages.1' : property 'reasoning_content' is unsupported)]",
+        "type": "invalid_request_error",
+    }
+}
 # History of a client that drops reasoning, and the same with it.
 LOST = [ASK, SAID, RESULT]
 WHOLE = [ASK, SAID | THOUGHT, RESULT]

@@ -128,19 +128,6 @@ async def test_a_body_at_the_limit_is_read() -> None:
         assert (await w.post(body)).mark == "injected=0"
 
 
-@pytest.mark.parametrize("coding", ["gzip, gzip", "br", "aws-chunked"])
-async def test_a_body_that_cannot_be_decoded_goes_out_as_it_came(coding: str) -> None:
-    """A body in an unknown coding is forwarded unchanged with its header, and counted."""
-    body = gzip.compress(as_json({"model": "gpt-5.4", "input": "x"}))
-    async with world() as w:
-        w.upstream.answers(error("No.", None))
-        got = await w.post(body, KEY, f"Content-Encoding: {coding}")
-        (received,) = w.upstream.received
-        assert (received.body, received.values("content-encoding")) == (body, [coding])
-        assert got.mark == "injected=0, asked=encoded"
-        assert await metric(w, 'requests_total{dialect="responses",result="encoded"} 1.0')
-
-
 async def test_bad_credentials_are_upstreams_to_refuse() -> None:
     """Non-ASCII, repeated and empty credentials never cause an error of the proxy."""
     for odd in (
@@ -162,18 +149,6 @@ async def test_a_request_of_very_many_values_is_not_looked_at(coding: str) -> No
     async with world() as w:
         w.upstream.answers(whole(b"{}"))
         got = await w.ask(request("POST", "/v1/responses", *headers, body=sent))
-        assert got.mark == "injected=0, asked=too_large"
-        assert w.upstream.received[-1].body == sent
-
-
-async def test_a_small_body_must_not_decode_to_a_huge_one() -> None:
-    """The decoded size is also limited in proportion to the encoded size."""
-    sent = gzip.compress(b'{"input":"' + b"x" * 9_000_000 + b'"}')
-    async with world() as w:
-        w.upstream.answers(whole(b"{}"))
-        got = await w.ask(
-            request("POST", "/v1/responses", KEY, "Content-Encoding: gzip", body=sent)
-        )
         assert got.mark == "injected=0, asked=too_large"
         assert w.upstream.received[-1].body == sent
 

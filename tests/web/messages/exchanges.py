@@ -12,8 +12,11 @@ Json = dict[str, Any]
 
 __all__ = [
     "ASK",
+    "BOUND",
     "CALL",
     "COUNT",
+    "EXPECTED",
+    "INVALID",
     "LOST",
     "MODEL",
     "PATH",
@@ -35,6 +38,7 @@ PATH = "/v1/messages"
 COUNT = "/v1/messages/count_tokens"
 MODEL = "claude-sonnet-4-6"
 VERTEX = f"/v1/projects/p/locations/l/publishers/anthropic/models/{MODEL}:rawPredict"
+BOUND = "claude-fable-5-1"  # its blocks are bound to the history before them
 ASK: Json = {"role": "user", "content": "What is the weather in Oslo?"}
 THOUGHT: Json = {"type": "thinking", "thinking": "I must look it up.", "signature": "EpMDCkYI=="}
 REDACTED: Json = {"type": "redacted_thinking", "data": "EvAFCoYBGAIiQ=="}
@@ -49,6 +53,11 @@ RESULT: Json = {
     "role": "user",
     "content": [{"type": "tool_result", "tool_use_id": CALL["id"], "content": "7 degrees"}],
 }
+EXPECTED = (
+    "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`. "
+    "When `thinking` is enabled, a final `assistant` message must start with a thinking block."
+)
+INVALID = "messages.1.content.0: Invalid `signature` in `thinking` block"
 # History of a client that drops reasoning, and the same with it.
 LOST: list[Json] = [ASK, {"role": "assistant", "content": [TEXT, CALL]}, RESULT]
 WHOLE: list[Json] = [ASK, {"role": "assistant", "content": [THOUGHT, TEXT, CALL]}, RESULT]

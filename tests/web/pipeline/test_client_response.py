@@ -9,7 +9,7 @@ from aiohttp.test_utils import make_mocked_request
 from reasoning_replay.adapters.upstream.response import UpstreamResponse
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange, Times
-from reasoning_replay.web.pipeline.client_response import RawResponse, relay
+from reasoning_replay.web.pipeline.client_response import ClientResponse, relay
 
 from tests.adapters.upstream.test_response_parser import Nowhere
 from tests.web.line import SOON_S
@@ -163,7 +163,7 @@ async def test_a_held_head_is_not_written_after_a_cancellation(
     request = make_mocked_request("GET", "/v1/models")
     response = UpstreamResponse(Nowhere(), loop.create_future())
     response.status = 200
-    downstream = RawResponse(request, response, [], is_last=False)
+    downstream = ClientResponse(request, response, [], is_last=False)
     exchange, tee = Exchange(Route.CREATE, Times(0.0)), Saving()
     timers: list[asyncio.TimerHandle] = []
     begin = loop.call_later
@@ -189,7 +189,7 @@ async def test_it_is_a_response_for_whatever_looks_at_it() -> None:
     response = UpstreamResponse(Nowhere(), loop.create_future())
     response.status, response.reason = 418, b"I'm a teapot"
     headers = [(b"Content-Type", b"text/event-stream; charset=utf-8"), (b"X-A", b"\xe9")]
-    made = RawResponse(request, response, headers, is_last=False)
+    made = ClientResponse(request, response, headers, is_last=False)
     assert (made.status, made.reason, made.headers["x-a"]) == (418, "I'm a teapot", "\xe9")
     assert (made.content_type, made.charset) == ("text/event-stream", "utf-8")
     assert (made.prepared, made.keep_alive) == (False, True)

@@ -12,52 +12,6 @@ REFUSAL = error("Encrypted content is not supported with this model.", "include"
 OK = whole(b"{}")
 
 
-@pytest.mark.parametrize(
-    ("sent", "want"),
-    [
-        (b'{"store":false,"input":"x"}', b'{"include":["%s"],"store":false,"input":"x"}'),
-        (b'{ "store":false}\n', b'{"include":["%s"], "store":false}\n'),
-        (b'{"include":[],"store":false}', b'{"include":["%s"],"store":false}'),
-        (b'{"include":null,"store":false}', b'{"include":["%s"],"store":false}'),
-        (b'{"store":false, "include": [ "a.b" ] }', b'{"store":false, "include": ["%s", "a.b" ] }'),
-    ],
-)
-async def test_it_is_merged_into_a_request_that_upstream_will_not_keep(
-    sent: bytes, want: bytes
-) -> None:
-    """`include` is merged into a request with `store: false`; no other byte changes."""
-    async with world() as w:
-        w.upstream.answers(OK)
-        await w.post(sent)
-        assert w.upstream.received[0].body == want % INCLUDE.encode()
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"model": "gpt-4o", "input": "x"},
-        {"model": "gpt-4.1-mini-2025-04-14", "input": "x"},
-        {"model": "openai/gpt-5-chat-latest", "input": "x"},
-        {"model": MODEL, "input": "x", "previous_response_id": "resp_1"},
-        {"model": MODEL, "input": "x", "conversation": {"id": "conv_1"}},
-        {"model": MODEL, "input": "x", "background": True},
-        {"model": MODEL, "input": "x", "include": [INCLUDE]},
-        {"model": MODEL, "input": "x", "include": "everything"},
-        {"model": MODEL, "input": "x", "include": {"a": 1}},
-    ],
-    ids=lambda body: "-".join(map(str, body.values())),
-)
-async def test_it_is_not_added_where_it_would_be_refused_or_is_there(
-    body: dict[str, object],
-) -> None:
-    """`include` is not added if the request would be refused, or has one already."""
-    sent = as_json(body | {"store": False})
-    async with world(include="always") as w:
-        w.upstream.answers(OK)
-        await w.post(sent)
-        assert w.upstream.received[0].body == sent
-
-
 async def test_it_is_never_asked_for_on_a_get() -> None:
     """`include` is never added to a GET, which the API would refuse."""
     async with world() as w:
@@ -178,16 +132,6 @@ async def test_a_model_that_refused_it_is_remembered() -> None:
         assert asked_for == [True, False, False, True, True]
 
 
-async def test_a_model_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A remembered refusal expires, as gateways change their models."""
-    monkeypatch.setattr("reasoning_replay.core.dialects.refusal_memory.REMEMBERED_S", 0.0)
-    async with world() as w:
-        w.upstream.answers(REFUSAL, OK, OK)
-        await w.turn(ASK, model="mystery-1", store=False)
-        await w.turn(ASK, model="mystery-1", store=False)
-        assert "include" in w.sent()
-
-
 async def test_a_refusal_without_it_is_not_remembered() -> None:
     """A request that is refused either way proves nothing about `include`."""
     async with world() as w:
@@ -196,19 +140,3 @@ async def test_a_refusal_without_it_is_not_remembered() -> None:
         await w.turn(ASK, model="mystery-1", store=False)
         assert (got.status, b"No such model." in got.body) == (400, True)
         assert "include" in w.sent()
-
-
-@pytest.mark.parametrize(
-    ("given", "left"),
-    [([INCLUDE], None), ([INCLUDE, "a", INCLUDE], ["a"]), (["a", INCLUDE], ["a"])],
-)
-async def test_the_clients_own_include_is_left_out_as_well(
-    given: list[str], left: list[str] | None
-) -> None:
-    """The second attempt also drops the client's own `include` of blobs."""
-    body = as_json({"model": "mystery-1", "include": given, "input": "x", "store": False})
-    async with world() as w:
-        w.upstream.answers(REFUSAL, OK)
-        got = await w.post(body)
-        assert (got.status, got.mark) == (200, "injected=0, healed=include")
-        assert w.sent().get("include") == left

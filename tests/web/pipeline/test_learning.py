@@ -39,15 +39,6 @@ async def test_what_was_named_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
         assert await refused(w, NAMED, OK) == BY_VALUE
 
 
-async def test_what_was_not_named_is_tried_again_after_an_hour(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """An item that the refusal does not name is tried again after an hour."""
-    monkeypatch.setattr("reasoning_replay.core.dialects.refusal_memory.REMEMBERED_S", 0.0)
-    async with world() as w:
-        assert await refused(w, UNNAMED, OK) == WHOLE
-
-
 async def test_nothing_is_learned_before_it_is_proven() -> None:
     """If the second attempt is refused as well, the item stays."""
     async with world() as w:

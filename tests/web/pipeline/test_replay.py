@@ -1,7 +1,6 @@
 """Replay: reasoning captured from a response is injected into the next request, at its place."""
 
 import gzip
-from collections.abc import Mapping
 
 import pytest
 
@@ -20,8 +19,6 @@ from tests.web.wire import (
     whole,
 )
 from tests.web.world import World, world
-
-Item = Mapping[str, object]
 
 STREAMED = stream(events(RS, CALL))
 IN_ONE_PIECE = whole(as_json(response(RS, CALL)))
@@ -153,25 +150,6 @@ async def test_the_answer_to_a_stateful_request_is_captured() -> None:
     async with world() as w:
         await taught(w, previous_response_id="resp_before")
         await w.turn(ASK, CALL, RESULT)
-        assert w.sent()["input"] == [ASK, RS, CALL, RESULT]
-
-
-async def test_another_models_reasoning_stays_out_and_its_id_is_left_out() -> None:
-    """Reasoning of another model is not injected; its call is degraded to be accepted."""
-    async with world() as w:
-        await taught(w)
-        got = await w.turn(ASK, CALL, RESULT, model="o3")
-        bare = {key: value for key, value in CALL.items() if key != "id"}
-        assert w.sent()["input"] == [ASK, bare, RESULT]
-        assert got.mark == "injected=0, guarded_model=1, degraded=1"
-
-
-@pytest.mark.parametrize("asked_for", ["gpt-5.4-2026-03-05", "openai/gpt-5.4"])
-async def test_a_snapshot_is_the_same_model(asked_for: str) -> None:
-    """Another spelling of a model's name counts as the same model."""
-    async with world() as w:
-        await taught(w)
-        await w.turn(ASK, CALL, RESULT, model=asked_for)
         assert w.sent()["input"] == [ASK, RS, CALL, RESULT]
 
 

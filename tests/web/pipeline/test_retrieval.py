@@ -39,15 +39,6 @@ async def test_a_background_response_is_captured_when_it_is_fetched(
         assert await restored(w) == [ASK, RS, CALL, RESULT]
 
 
-async def test_a_background_request_is_not_asked_to_include() -> None:
-    """`include` is not added to a background request: the API refuses it."""
-    body = as_json({"model": "gpt-5.4", "input": [ASK], "background": True})
-    async with world() as w:
-        w.upstream.answers(QUEUED)
-        await w.post(body)
-        assert w.upstream.received[-1].body == body
-
-
 async def test_reasoning_without_a_blob_is_injected_by_its_id() -> None:
     """Reasoning without a blob is injected by id if upstream stores items."""
     async with world() as w:
@@ -63,15 +54,6 @@ async def test_a_response_of_an_unknown_request_is_captured() -> None:
         w.upstream.answers(PLAIN)
         await w.get(f"/v1/responses/{RID}")
         assert await restored(w) == [ASK, RS, CALL, RESULT]
-
-
-async def test_a_fetch_does_not_replace_what_was_captured_with_blobs() -> None:
-    """A fetched response without blobs does not replace a captured one with blobs."""
-    async with world() as w:
-        w.upstream.answers(PLAIN, whole(as_json(response(BARE_RS, CALL, rid=RID))))
-        await w.turn(ASK)
-        await w.get(f"/v1/responses/{RID}")
-        assert await restored(w, store=False) == [ASK, RS, CALL, RESULT]
 
 
 async def test_a_fetch_is_forwarded_untouched() -> None:

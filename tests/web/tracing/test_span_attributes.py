@@ -47,7 +47,7 @@ def named(model: str, response_id: str) -> tuple[object, object, object]:
     """Return a span's requested model, answering model and response id."""
     exchange = Exchange(Route.RESPONSES, Times(0.0))
     exchange.request.model = model
-    exchange.answer.capture = ResponsesCapture(Origin(Context(), model), 1 << 20)
+    exchange.response.capture = ResponsesCapture(Origin(Context(), model), 1 << 20)
     with mock.patch.multiple(ResponsesCapture, model=model, response_id=response_id):
         found = attributes_of(exchange)
     names = ("gen_ai.request.model", "gen_ai.response.model", "gen_ai.response.id")

@@ -450,13 +450,6 @@ async def test_a_101_without_an_upgrade_is_an_upstream_error(agreed: bytes, meth
         assert w.upstream.connections == 2
 
 
-async def test_an_unreachable_upstream_is_a_502() -> None:
-    """If upstream is unreachable, the client gets the proxy's own 502, as on any route."""
-    async with world(upstream_url="http://127.0.0.1:9/v1") as w:
-        got = await w.ask(request("GET", "/v1/responses", *UPGRADE))
-        assert (got.status, got.mark) == (502, "error=upstream_unreachable")
-
-
 @pytest.mark.parametrize("mode", ["on", "off"])
 @pytest.mark.parametrize("is_upstream", [True, False])
 async def test_a_slow_reader_pauses_the_sender(mode: str, is_upstream: bool) -> None:

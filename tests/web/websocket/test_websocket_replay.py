@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 from reasoning_replay.adapters.stores.base import Store
-from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.web.pipeline.replay import Replay
 
 from tests.web.pipeline.test_save_before_release import Gate
 from tests.web.sockets import (
@@ -91,18 +91,6 @@ async def test_other_messages_pass_unchanged(message: bytes) -> None:
         await turn(client, upstream, create(ASK), told(RS, CALL))
         await client.send(message)
         await upstream.gets(message)
-
-
-async def test_include_is_merged_as_over_http() -> None:
-    """
-    `include` is merged as over HTTP.
-
-    If upstream stores nothing, a later turn needs the blob. A warm-up is a request, too.
-    """
-    async with world() as w, tunnelled(w) as (client, upstream):
-        for request in (create(ASK, store=False), create(ASK, store=False, generate=False)):
-            seen = await turn(client, upstream, request, told(MESSAGE))
-            assert seen["include"] == ["reasoning.encrypted_content"]
 
 
 @pytest.mark.parametrize("mode", ["shadow", "off"])
@@ -359,21 +347,6 @@ async def test_a_held_refusal_is_not_lost() -> None:
         assert await client.ended()
 
 
-async def test_a_refused_include_is_removed_and_remembered() -> None:
-    """If a model refuses `include`, it is removed and not sent to that model again."""
-    bad = failed("Encrypted content is not supported with this model.", param="include")
-    async with world() as w, tunnelled(w) as (client, upstream):
-        await client.send(create(ASK, store=False))
-        assert "include" in await upstream.event()
-        await upstream.send(bad)
-        await upstream.gets(create(ASK, store=False))
-        await upstream.send(b"".join(told(MESSAGE)))
-        await client.gets(*told(MESSAGE))
-        await client.send(create(ASK, store=False))
-        assert "include" not in await upstream.event()
-        assert w.counted("heals_total", diagnosis="include", result="cured") == 1
-
-
 @pytest.mark.parametrize(
     ("message", "status"), [("no such model", 400), ("Item with id 'x' not found.", 500)]
 )
@@ -385,18 +358,6 @@ async def test_other_refusals_pass(message: str, status: int) -> None:
         await turn(client, upstream, create(*LOST), [bad])
         await client.send(frame(PING, key=KEY))
         await upstream.gets(frame(PING, key=KEY))
-
-
-async def test_a_refusal_among_several_passes() -> None:
-    """A refusal is forwarded if several requests wait: it is not certain which one it is about."""
-    bad = failed(f"Item with id '{RS['id']}' not found.", 404)
-    async with world() as w, tunnelled(w) as (client, upstream):
-        await turn(client, upstream, create(ASK), told(RS, CALL))
-        await client.send(create(*LOST) + create(*LOST))
-        await upstream.event()
-        await upstream.event()
-        await upstream.send(bad)
-        await client.gets(bad)
 
 
 async def test_long_messages_pass_unread_and_are_counted(
@@ -492,7 +453,7 @@ async def test_a_request_that_cannot_be_prepared_passes_unchanged(
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         with monkeypatch.context() as broken:
-            broken.setattr(w.app.handler._replays[Route.CREATE], "prepare", fails)
+            broken.setattr(Replay, "prepare", fails)
             await client.send(create(*LOST))
             await upstream.gets(create(*LOST))
             await upstream.send(b"".join(told(MESSAGE)))

@@ -1,9 +1,11 @@
 """Circuit breaker: stops calls to a store that keeps failing, and probes it after a pause."""
 
 from collections.abc import Callable
-from enum import Enum, StrEnum
+from enum import Enum
 
-__all__ = ["FAILURES_TOLERATED", "PAUSE_MAX_S", "PAUSE_S", "CircuitBreaker", "Permit", "State"]
+from reasoning_replay.adapters.stores.base import BreakerState
+
+__all__ = ["FAILURES_TOLERATED", "PAUSE_MAX_S", "PAUSE_S", "CircuitBreaker", "Permit"]
 
 # After this many failures in a row, a breaker opens for PAUSE_S and then allows one probe. Each
 # failed probe doubles the pause, up to PAUSE_MAX_S.
@@ -20,14 +22,6 @@ class Permit(Enum):
     SKIP = "skip"
 
 
-class State(StrEnum):
-    """State of a breaker; also its label in the metrics."""
-
-    CLOSED = "closed"
-    HALF_OPEN = "half_open"  # one probe is running
-    OPEN = "open"
-
-
 class CircuitBreaker:
     """
     Circuit breaker: closed, open, or half-open while one probe is running.
@@ -35,7 +29,9 @@ class CircuitBreaker:
     For each permit other than SKIP, the caller must call `record` or `cancel` once.
     """
 
-    def __init__(self, clock: Callable[[], float], on_change: Callable[[State], None]) -> None:
+    def __init__(
+        self, clock: Callable[[], float], on_change: Callable[[BreakerState], None]
+    ) -> None:
         """
         Start closed.
 
@@ -68,7 +64,7 @@ class CircuitBreaker:
         if not self.is_due:
             return Permit.SKIP
         self._is_probing = True
-        self._on_change(State.HALF_OPEN)
+        self._on_change(BreakerState.HALF_OPEN)
         return Permit.PROBE
 
     def record(self, permit: Permit, began_s: float, *, failed: bool) -> None:
@@ -89,7 +85,7 @@ class CircuitBreaker:
         if not failed:
             self._failures, self._pause_s = 0, PAUSE_S
             if is_probe:
-                self._on_change(State.CLOSED)
+                self._on_change(BreakerState.CLOSED)
             return
         if is_probe:
             self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
@@ -100,10 +96,10 @@ class CircuitBreaker:
         self._failed_at = self._clock()
         self._open_until = self._failed_at + self._pause_s
         if not self.is_closed:
-            self._on_change(State.OPEN)
+            self._on_change(BreakerState.OPEN)
 
     def cancel(self, permit: Permit) -> None:
         """End a permit without a result."""
         if permit is Permit.PROBE:
             self._is_probing = False
-            self._on_change(State.OPEN)
+            self._on_change(BreakerState.OPEN)

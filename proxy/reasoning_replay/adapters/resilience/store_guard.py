@@ -10,9 +10,8 @@ from reasoning_replay.adapters.resilience.circuit_breaker import (
     PAUSE_S,
     CircuitBreaker,
     Permit,
-    State,
 )
-from reasoning_replay.adapters.stores.base import StoreError, StoreUsage
+from reasoning_replay.adapters.stores.base import BreakerState, StoreError, StoreUsage
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import BREAKERS, Metrics
 
@@ -176,8 +175,8 @@ class StoreGuard:
             self._log.warning("store_failed", operation=operation, reason=reason)
             self._metrics.store_up.set(0)
 
-    def _show(self, operation: str, state: State) -> None:
-        for one in State:
+    def _show(self, operation: str, state: BreakerState) -> None:
+        for one in BreakerState:
             self._metrics.store_breakers.labels(operation, one.value).set(one is state)
 
     def _observe(self, call: Call, began_s: float) -> float:

@@ -9,6 +9,7 @@ conversations by index keys. A store may raise StoreError; exchanges use it only
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from reasoning_replay.adapters.stores.codec import Codec
@@ -16,6 +17,7 @@ from reasoning_replay.core.history.lookup_keys import Lookup
 
 __all__ = [
     "Bounds",
+    "BreakerState",
     "ConversationInfo",
     "Page",
     "Store",
@@ -29,6 +31,14 @@ __all__ = [
 CONVERSATIONS_PER_KEY = 32
 # Size of the random number from which the versions of a conversation count up.
 VERSION_BITS = 48
+
+
+class BreakerState(StrEnum):
+    """State of the circuit breaker of a store operation; also its label in the metrics."""
+
+    CLOSED = "closed"
+    HALF_OPEN = "half_open"  # one probe is running
+    OPEN = "open"
 
 
 class StoreError(Exception):

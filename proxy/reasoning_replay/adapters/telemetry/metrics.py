@@ -23,8 +23,7 @@ from prometheus_client.metrics_core import Metric as MetricFamily
 from prometheus_client.registry import Collector
 
 from reasoning_replay import __version__
-from reasoning_replay.adapters.resilience.circuit_breaker import State
-from reasoning_replay.adapters.stores.base import StoreUsage
+from reasoning_replay.adapters.stores.base import BreakerState, StoreUsage
 from reasoning_replay.core.dialects.registry import CONTEXTS, DIALECTS, REMOVALS
 from reasoning_replay.core.dialects.states import (
     HANDLED_ROUTES,
@@ -298,7 +297,7 @@ class Metrics:
             (self.overhead_seconds, (PHASES,)),
             (self.cache_lookups, (CACHE_RESULTS,)),
             (self.store_operations, ((*BREAKERS, "check"), STORE_OUTCOMES)),
-            (self.store_breakers, (BREAKERS, State)),
+            (self.store_breakers, (BREAKERS, BreakerState)),
         ]
         for entry in DIALECTS:
             name = (entry.name,)
@@ -318,4 +317,4 @@ class Metrics:
                 metric.labels(*labels)
         self.store_up.set(1)
         for operation in BREAKERS:
-            self.store_breakers.labels(operation, State.CLOSED).set(1)
+            self.store_breakers.labels(operation, BreakerState.CLOSED).set(1)

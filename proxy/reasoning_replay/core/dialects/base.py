@@ -49,10 +49,12 @@ class Caller(NamedTuple):
     Attributes:
         scope: 16 bytes; data of other scopes is never read.
         account: Account that upstream issues reasoning to, as far as the request names it.
+        is_watched: Whether the digests of the items that are sent are wanted.
     """
 
     scope: bytes
     account: Account
+    is_watched: bool = True
 
 
 class Refusal(Protocol):

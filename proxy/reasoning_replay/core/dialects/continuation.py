@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from reasoning_replay.core.dialects.base import Caller
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_index import IndexedTurns
@@ -18,7 +19,7 @@ from reasoning_replay.core.history.matching.matches import (
 )
 from reasoning_replay.core.history.plan import PlanNote
 from reasoning_replay.core.history.request_history import RequestHistory
-from reasoning_replay.core.history.sent_items import SentItems
+from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 from reasoning_replay.core.history.turns import Turn, turn_id
 
 __all__ = ["NOTHING_FOUND", "Continuation", "continuation_of", "maybe_summary"]
@@ -100,17 +101,21 @@ def continuation_of(
 
 
 def maybe_summary(
-    request: RequestHistory[HistoryItem], notes: Sequence[PlanNote], sent: Callable[[], SentItems]
+    caller: Caller,
+    request: RequestHistory[HistoryItem],
+    notes: Sequence[PlanNote],
+    sent: Callable[[], SentItems],
 ) -> ItemSummary | None:
     """
     Return the item summary; None on a fault, which must not fail the request.
 
     Args:
+        caller: Says whether the digests are wanted.
         request: The request that the notes are about.
         notes: Notes of the plan.
         sent: Returns the digests of the request as it is sent.
     """
     try:
-        return summarise(request, notes, sent())
+        return summarise(request, notes, sent() if caller.is_watched else NOT_SENT)
     except Exception:  # noqa: BLE001 (fail open: the request does not need it)
         return None

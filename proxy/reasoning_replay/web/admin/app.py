@@ -2,28 +2,20 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from reasoning_replay.adapters.telemetry.metrics import process_exposition
-from reasoning_replay.web.admin.conversations import Access, Conversations, refused
-from reasoning_replay.web.admin.inspector.recorder import ExchangeFeed
-from reasoning_replay.web.errors import ErrorResponse, ProxyError
+from reasoning_replay.web.admin.conversations import Conversations
+from reasoning_replay.web.admin.inspector.events import Watchers
+from reasoning_replay.web.admin.inspector.page import page
 
-if TYPE_CHECKING:
-    from reasoning_replay.web.admin.inspector.events import Watchers
-
-__all__ = ["Readiness", "Shown", "admin_app"]
+__all__ = ["Readiness", "admin_app"]
 
 # A probe has its own timeout, by default 1 s in Kubernetes.
 STORE_WAIT_S: Final = 0.2
-EVENTS: Final = "/inspector/events"
-# Such a page cannot read the stream, but would occupy a place of a permitted watcher.
-_ANOTHERS: Final = ErrorResponse(
-    403, "cross_origin", "A page of another origin may not read events: open this port's page."
-)
 
 
 class Readiness(NamedTuple):
@@ -36,21 +28,6 @@ class Readiness(NamedTuple):
 
     is_ready: bool
     status: str
-
-
-class Shown(NamedTuple):
-    """
-    The data that the inspector shows, and the access to it.
-
-    Attributes:
-        source: Feed of the exchanges.
-        access: Access rule.
-        facts: Returns the facts of the proxy that do not change while it runs.
-    """
-
-    source: ExchangeFeed
-    access: Access
-    facts: Callable[[], Mapping[str, object]]
 
 
 class Probed(Protocol):
@@ -75,7 +52,7 @@ def admin_app(
     store: Probed,
     readiness: Callable[[], Readiness],
     conversations: Conversations,
-    shown: Shown,
+    watchers: Watchers,
 ) -> web.Application:
     """
     Return the admin port's application.
@@ -104,8 +81,6 @@ def admin_app(
     async def index(request: web.Request) -> web.Response:
         if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
             return web.json_response({"paths": paths}, headers={hdrs.VARY: hdrs.ACCEPT})
-        from reasoning_replay.web.admin.inspector.page import page  # noqa: PLC0415 (rarely used)
-
         return page()
 
     handlers: Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
@@ -117,13 +92,17 @@ def admin_app(
     app = web.Application()
     app.add_routes([web.get(path, handler) for path, handler in handlers.items()])
     app.add_routes(conversations.routes())
-    _add_events(app, exposition, store, readiness, shown)
+    app.add_routes(watchers.routes())
     paths = _paths_of(app)
+
+    async def shut(_: web.Application) -> None:
+        watchers.close()
 
     async def leave(_: web.Application) -> None:
         await check.close()
         await measurement.close()
 
+    app.on_shutdown.append(shut)
     app.on_cleanup.append(leave)
     return app
 
@@ -136,42 +115,6 @@ def _paths_of(app: web.Application) -> list[str]:
             method = "" if route.method == hdrs.METH_GET else f"{route.method} "
             paths.append(f"{method}{route.resource.canonical}")
     return paths
-
-
-def _add_events(
-    app: web.Application,
-    exposition: Callable[[], bytes],
-    store: Probed,
-    readiness: Callable[[], Readiness],
-    shown: Shown,
-) -> None:
-    """Add the route of the inspector's event stream."""
-    watchers: Watchers | None = None
-
-    def fares() -> Mapping[str, object]:
-        health = "degraded" if store.is_degraded else "ok"
-        return {"status": readiness().status, "store": health}
-
-    async def events(request: web.Request) -> web.StreamResponse:
-        nonlocal watchers
-        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            return refused(_ANOTHERS)
-        try:
-            shown.access.check(request)
-            if watchers is None:
-                from reasoning_replay.web.admin.inspector.events import Watchers  # noqa: PLC0415 (rarely used)
-
-                watchers = Watchers(shown.source, shown.facts, fares, exposition)
-            return await watchers.serve(request)
-        except ProxyError as error:
-            return refused(error.fault)
-
-    async def shut(_: web.Application) -> None:
-        if watchers is not None:
-            watchers.close()
-
-    app.router.add_get(EVENTS, events, allow_head=False)
-    app.on_shutdown.append(shut)
 
 
 class _SharedCall:

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from reasoning_replay.web.errors import ProxyError, tenant_busy, too_busy
 from reasoning_replay.web.exchange import Limits
-from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.exchange_log import ExchangeLog
 
 __all__ = ["AdmissionControl"]
 
@@ -21,16 +21,16 @@ class AdmissionControl:
         idle: Event, set while no exchange is in flight.
     """
 
-    def __init__(self, limits: Limits, recorder: ExchangeRecorder) -> None:
+    def __init__(self, limits: Limits, exchange_log: ExchangeLog) -> None:
         """Start with no exchange in flight."""
         self._limits = limits
-        self._recorder = recorder
+        self._exchange_log = exchange_log
         self._tenants: Counter[bytes] = Counter()
         self.count = 0
         self.idle = asyncio.Event()
         self.idle.set()
-        recorder.metrics.max_exchanges.set(limits.max_exchanges)
-        recorder.metrics.in_flight.set_function(lambda: self.count)
+        exchange_log.metrics.max_exchanges.set(limits.max_exchanges)
+        exchange_log.metrics.in_flight.set_function(lambda: self.count)
 
     def acquire(self, request: web.BaseRequest) -> bytes | None:
         """
@@ -68,5 +68,5 @@ class AdmissionControl:
         try:
             return self._limits.tenant_of(request.headers)
         except Exception as error:  # noqa: BLE001 (fail open: a bug here must not limit clients)
-            self._recorder.log.warning("tenant_failed", reason=type(error).__name__)
+            self._exchange_log.log.warning("tenant_failed", reason=type(error).__name__)
             return None

@@ -8,7 +8,7 @@ from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, is_encoded
 from reasoning_replay.web.memory_budget import MemoryLease
 
-__all__ = ["BodyDecoder", "NotDecoded"]
+__all__ = ["NotDecoded", "decode_body"]
 
 # Bodies up to these sizes are decoded on the event loop, in 1 to 2 ms; larger ones in a thread.
 ON_LOOP_ENCODED_BYTES = 64 * 1024
@@ -33,46 +33,42 @@ class NotDecoded(Exception):
         self.state = state
 
 
-class BodyDecoder:
-    """Decoder of request bodies; large ones are decoded in a thread."""
+async def decode_body(
+    body: bytes, coding: str, max_bytes: int, lease: MemoryLease, offloader: Offloader
+) -> bytes:
+    """
+    Return a body without its content coding; the same object if it has none.
 
-    def __init__(self, max_bytes: int) -> None:
-        """Limit each decoded body to `max_bytes`."""
-        self._max_bytes = max_bytes
+    A large one is decoded in a thread.
 
-    async def decode(
-        self, body: bytes, coding: str, lease: MemoryLease, offloader: Offloader
-    ) -> bytes:
-        """
-        Return a body without its content coding; the same object if it has none.
+    Args:
+        body: Complete body.
+        coding: Value of Content-Encoding.
+        max_bytes: Limit on the decoded size.
+        lease: Memory lease; it is extended by the decoded size.
+        offloader: Threads for large bodies.
 
-        Args:
-            body: Complete body.
-            coding: Value of Content-Encoding.
-            lease: Memory lease; it is extended by the decoded size.
-            offloader: Threads for large bodies.
-
-        Raises:
-            NotDecoded: The body is damaged, too large or in an unknown coding, or the memory budget
-                or the threads are used up.
-        """
-        if not is_encoded(coding):
-            return body
-        limit = min(self._max_bytes, max(DECODED_FREE_BYTES, DECODED_RATIO * len(body)))
-        try:
-            if len(body) <= ON_LOOP_ENCODED_BYTES:
-                with contextlib.suppress(TooLarge):
-                    plain = decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
-                    if lease.reserve(len(plain)):
-                        return plain
-                    raise NotDecoded(RequestState.BUSY)
-            return await _decode_in_thread(body, coding, limit, lease, offloader)
-        except TooLarge:
-            raise NotDecoded(RequestState.TOO_LARGE) from None
-        except Undecodable:
-            raise NotDecoded(RequestState.ENCODED) from None
-        except Busy:
-            raise NotDecoded(RequestState.BUSY) from None
+    Raises:
+        NotDecoded: The body is damaged, too large or in an unknown coding, or the memory budget
+            or the threads are used up.
+    """
+    if not is_encoded(coding):
+        return body
+    limit = min(max_bytes, max(DECODED_FREE_BYTES, DECODED_RATIO * len(body)))
+    try:
+        if len(body) <= ON_LOOP_ENCODED_BYTES:
+            with contextlib.suppress(TooLarge):
+                plain = decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
+                if lease.reserve(len(plain)):
+                    return plain
+                raise NotDecoded(RequestState.BUSY)
+        return await _decode_in_thread(body, coding, limit, lease, offloader)
+    except TooLarge:
+        raise NotDecoded(RequestState.TOO_LARGE) from None
+    except Undecodable:
+        raise NotDecoded(RequestState.ENCODED) from None
+    except Busy:
+        raise NotDecoded(RequestState.BUSY) from None
 
 
 async def _decode_in_thread(

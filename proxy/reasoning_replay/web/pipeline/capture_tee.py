@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from reasoning_replay.adapters.runtime.offload import Busy
-from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.client import UpstreamResponse
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.states import CaptureState
@@ -16,6 +15,7 @@ from reasoning_replay.core.wire.content_coding import (
     is_encoded,
 )
 from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.replay import Replay
 
@@ -26,6 +26,12 @@ ON_LOOP_ENCODED_BYTES = 4096
 # The memory of a streamed capture is counted again after this much of the stream.
 COUNTED_BYTES = 64 * 1024
 _SUCCESS = range(200, 300)
+# Why a response is not captured after these errors; all others are bugs.
+_STATE_AFTER: dict[type[Exception], CaptureState] = {
+    TooLarge: CaptureState.TOO_LARGE,
+    Undecodable: CaptureState.UNREADABLE,
+    Busy: CaptureState.BUSY,
+}
 
 
 @dataclass(slots=True)
@@ -48,7 +54,7 @@ class CaptureTee:
     left: int | None
     is_stream: bool
     is_encoded: bool
-    log: Log
+    exchange_log: ExchangeLog
     lease: MemoryLease
     _kept: list[bytes] = field(default_factory=list)
     _undecoded: bytes = b""
@@ -145,60 +151,56 @@ class CaptureTee:
         if self.capture.gave_up:
             self._give_up(CaptureState.TOO_LARGE)
         self.lease.resize(0)
-        self.exchange.answer.state = self.exchange.answer.state or CaptureState.NOTHING
+        self.exchange.response.state = self.exchange.response.state or CaptureState.NOTHING
 
     def _failed(self, error: Exception) -> None:
-        if isinstance(error, TooLarge):
-            self._give_up(CaptureState.TOO_LARGE)
-            return
-        if isinstance(error, Undecodable):
-            self._give_up(CaptureState.UNREADABLE)
-            return
-        if isinstance(error, Busy):
-            self._give_up(CaptureState.BUSY)
-            return
-        reason = type(error).__name__
-        self.log.warning("capture_failed", request_id=self.exchange.id, reason=reason)
-        self._give_up(CaptureState.FAILED)
+        state = _STATE_AFTER.get(type(error), CaptureState.FAILED)
+        if state is CaptureState.FAILED:
+            self.exchange_log.warn("capture_failed", self.exchange, error)
+        self._give_up(state)
 
     def _give_up(self, why: str) -> None:
-        self.exchange.answer.state = why
+        self.exchange.response.state = why
         self._is_done = True
         self._kept.clear()
         self.lease.resize(0)
 
 
 def capture_tee_for(
-    response: UpstreamResponse, replay: Replay, exchange: Exchange, max_bytes: int, log: Log
+    response: UpstreamResponse,
+    replay: Replay,
+    exchange: Exchange,
+    max_bytes: int,
+    exchange_log: ExchangeLog,
 ) -> CaptureTee | None:
     """Return the capture tee of a response; None if there is nothing to capture."""
-    if exchange.answer.capture is None:
+    if exchange.response.capture is None:
         return None
     if response.status not in _SUCCESS:
-        exchange.answer.state = CaptureState.REFUSED
+        exchange.response.state = CaptureState.REFUSED
         return None
     try:
         coding = response.value(b"content-encoding")
         decoder = decoder_for(coding, max_bytes)
     except Undecodable:
-        exchange.answer.state = CaptureState.UNREADABLE
+        exchange.response.state = CaptureState.UNREADABLE
         return None
     is_stream = response.content_type == "text/event-stream"
     lease = MemoryLease(exchange.lease.budget)
     lease.tenant = exchange.lease.tenant
     # All at once, so that responses do not take the room from each other before one is complete.
     if not is_stream and not lease.reserve(min(response.length or 0, max_bytes)):
-        exchange.answer.state = CaptureState.BUSY
+        exchange.response.state = CaptureState.BUSY
         return None
     return CaptureTee(
         replay=replay,
         exchange=exchange,
-        capture=exchange.answer.capture,
+        capture=exchange.response.capture,
         decoder=decoder,
         max_bytes=max_bytes,
         left=response.length,
         is_stream=is_stream,
         is_encoded=is_encoded(coding),
-        log=log,
+        exchange_log=exchange_log,
         lease=lease,
     )

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from aiohttp import HttpVersion11, hdrs, web
 
+from reasoning_replay.core.dialects.registry import route_of
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.strict_request import require_well_formed
+from reasoning_replay.web.http.upgrade import is_websocket
 from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.request_body import RequestBody
-from reasoning_replay.web.routes import route_of_request
 
 __all__ = ["ClientRequest", "client_request"]
 
@@ -67,4 +68,6 @@ class ClientRequest:
 def client_request(http: web.BaseRequest, limits: Limits, lease: MemoryLease) -> ClientRequest:
     """Return the request for a parsed head; its body is still unread."""
     body = RequestBody(http, limits.body_max_bytes, limits.client_timeout_s, lease)
-    return ClientRequest(http, route_of_request(http), http.raw_path.partition("?")[0], body)
+    path = http.raw_path.partition("?")[0]
+    route = Route.WEBSOCKET if is_websocket(http) else route_of(http.method, path)
+    return ClientRequest(http, route, path, body)

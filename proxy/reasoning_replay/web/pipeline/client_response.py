@@ -18,7 +18,7 @@ from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee
 from reasoning_replay.web.pipeline.error_tee import ErrorTee
 
-__all__ = ["RawResponse", "relay"]
+__all__ = ["ClientResponse", "relay"]
 
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LENGTH = b"content-length"
@@ -26,7 +26,7 @@ _LENGTH = b"content-length"
 HEAD_HELD_S = 0.01
 
 
-class RawResponse(web.StreamResponse):
+class ClientResponse(web.StreamResponse):
     """
     A response that is written directly to the client's connection, with one write per chunk.
 
@@ -156,7 +156,7 @@ class RawResponse(web.StreamResponse):
 async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     exchange: Exchange,
     response: UpstreamResponse,
-    downstream: RawResponse,
+    downstream: ClientResponse,
     tee: CaptureTee | ErrorTee | None,
     read: bytes,
     clock: Callable[[], float],
@@ -221,7 +221,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     return True
 
 
-async def _settle(tee: CaptureTee | ErrorTee | None, downstream: RawResponse) -> None:
+async def _settle(tee: CaptureTee | ErrorTee | None, downstream: ClientResponse) -> None:
     """Wait until the tee has saved its items; an unsent head is written after HEAD_HELD_S."""
     if tee is None:
         return
@@ -232,6 +232,6 @@ async def _settle(tee: CaptureTee | ErrorTee | None, downstream: RawResponse) ->
         soon.cancel()
 
 
-def _write_head(downstream: RawResponse) -> None:
+def _write_head(downstream: ClientResponse) -> None:
     with contextlib.suppress(ConnectionResetError):
         downstream.write_head()

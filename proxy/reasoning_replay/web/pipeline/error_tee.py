@@ -37,7 +37,7 @@ class ErrorTee:
         if len(self._read) <= ERROR_MAX_BYTES:
             with contextlib.suppress(Exception):  # fail open: the client has the error
                 names = self.dialect.error_names(self.decoder.feed(self._read))
-                self.exchange.answer.refusal = names
+                self.exchange.response.refusal = names
 
 
 def error_tee_for(

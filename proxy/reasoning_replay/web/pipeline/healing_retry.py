@@ -25,10 +25,10 @@ from reasoning_replay.core.wire.json_spans import Unspliceable
 from reasoning_replay.core.wire.sse import Events
 from reasoning_replay.web.errors import ProxyError
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.replay import Replay, Replays
 
-__all__ = ["Answer", "Healer", "Healers", "healers_of"]
+__all__ = ["CheckedResponse", "Healer", "Healers", "healers_of"]
 
 # At most this much of an error body is read for its diagnosis, in at most this time.
 REFUSAL_MAX_BYTES = 256 * 1024
@@ -43,7 +43,7 @@ Send = Callable[[Cure], Awaitable[UpstreamResponse]]
 
 
 @dataclass(slots=True)
-class Answer:
+class CheckedResponse:
     """
     A response of the upstream, with the findings about it.
 
@@ -71,19 +71,18 @@ class Answer:
         return read
 
 
+@dataclass(frozen=True, slots=True)
 class Healer:
-    """Diagnosis of refusals, and the retries of a request that can be cured: two at most."""
+    """
+    Diagnosis of refusals, and the retries of a request that can be cured: two at most.
 
-    def __init__(self, replay: Replay, recorder: ExchangeRecorder) -> None:
-        """
-        Keep the parts that all exchanges share.
+    Attributes:
+        replay: Decides on cures, and learns from them.
+        exchange_log: Counts the results.
+    """
 
-        Args:
-            replay: Decides on cures, and learns from them.
-            recorder: Counts the results.
-        """
-        self._replay = replay
-        self._recorder = recorder
+    replay: Replay
+    exchange_log: ExchangeLog
 
     async def heal(
         self,
@@ -91,7 +90,7 @@ class Healer:
         response: UpstreamResponse,
         bodies: RefusedBodies,
         send: Send,
-    ) -> Answer:
+    ) -> CheckedResponse:
         """
         Return the response to forward; the others, if any, are closed.
 
@@ -137,50 +136,50 @@ class Healer:
             exchange.request.note_cure("", cure)
         return again
 
-    async def learn(self, exchange: Exchange, answer: Answer) -> None:
+    async def learn(self, exchange: Exchange, answer: CheckedResponse) -> None:
         """Learn from a cure, once its response is complete and has not failed."""
-        capture = exchange.answer.capture
+        capture = exchange.response.capture
         if answer.cured is not None and not (capture is not None and capture.has_failed):
             await self.learn_from(exchange, *answer.cured)
 
     async def learn_from(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Learn from an accepted cure. Never raises."""
         try:
-            await self._replay.learn(exchange, refusal, cure)
+            await self.replay.learn(exchange, refusal, cure)
         except Exception as error:  # noqa: BLE001 (as below)
-            self._recorder.warn("heal_failed", exchange, error)
+            self.exchange_log.warn("heal_failed", exchange, error)
 
     async def cure(
         self, exchange: Exchange, bodies: RefusedBodies, refusal: Refusal
     ) -> Cure | None:
         """Return the cure for a refused request; None if there is none. Never raises."""
-        began_s = self._recorder.clock()
+        began_s = self.exchange_log.clock()
         try:
-            return await self._replay.cure(exchange, bodies, refusal)
+            return await self.replay.cure(exchange, bodies, refusal)
         except Unspliceable:
             return None  # it was sent unread, so it cannot be edited
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
-            self._recorder.warn("heal_failed", exchange, error)
+            self.exchange_log.warn("heal_failed", exchange, error)
             return None
         finally:
-            exchange.times.before_ms += (self._recorder.clock() - began_s) * 1000
+            exchange.times.before_ms += (self.exchange_log.clock() - began_s) * 1000
 
     def note_cured(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Record an accepted cure."""
         self._count(exchange, refusal, "cured")
         exchange.request.note_cure(refusal.kind.value, cure)
-        if exchange.answer.capture is not None:
-            exchange.answer.capture.note_cure(cure.binding)
+        if exchange.response.capture is not None:
+            exchange.response.capture.note_cure(cure.binding)
 
     def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:
         """Count a refused cure."""
         self._count(exchange, refusal, "refused")
 
     def _count(self, exchange: Exchange, refusal: Refusal, result: str) -> None:
-        metrics = self._recorder.metrics
+        metrics = self.exchange_log.metrics
         metrics.inc(metrics.heals, exchange.dialect, refusal.kind.value, result)
 
-    async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> Answer | None:
+    async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> CheckedResponse | None:
         """Send the cured request; return None if there is no response."""
         try:
             response = await send(cure)
@@ -192,30 +191,30 @@ class Healer:
             response.close()
             raise
 
-    async def _look(self, exchange: Exchange, response: UpstreamResponse) -> Answer:
+    async def _look(self, exchange: Exchange, response: UpstreamResponse) -> CheckedResponse:
         """Read enough of a response to decide whether it is a refusal."""
         encoding = response.value(b"content-encoding")
-        dialect = self._replay.dialect
+        dialect = self.replay.dialect
         if dialect.is_refusal(response.status):
             read = await _read_error(response)
             refused = self._diagnose(exchange, response.status, encoding, read)
-            return Answer(response, read, refused, has_failed=True)
+            return CheckedResponse(response, read, refused, has_failed=True)
         if response.status not in _OK or is_encoded(encoding):
-            return Answer(response)
+            return CheckedResponse(response)
         if response.content_type == "text/event-stream":
             read, said = await _first_event(response)
         else:
             read = said = await self._start_of_error(response)
         if not said or not dialect.is_failing_event(said):
-            return Answer(response, read)
-        exchange.answer.refusal = dialect.error_names(said)
+            return CheckedResponse(response, read)
+        exchange.response.refusal = dialect.error_names(said)
         refuses = dialect.is_refusing_event(said)
         refused = self._diagnose(exchange, 400, "", said) if refuses else None
-        return Answer(response, read, refused, has_failed=True)
+        return CheckedResponse(response, read, refused, has_failed=True)
 
     async def _start_of_error(self, response: UpstreamResponse) -> bytes:
         """Read a JSON response as far as it may be an error, up to a limit; b"" if it never is."""
-        maybe_failing = self._replay.dialect.maybe_failing
+        maybe_failing = self.replay.dialect.maybe_failing
         if maybe_failing(b"") is False:
             return b""
         read = await _read(
@@ -232,16 +231,16 @@ class Healer:
         try:
             with contextlib.suppress(Undecodable):
                 plain = decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read)
-                exchange.answer.refusal = self._replay.dialect.error_names(plain)
+                exchange.response.refusal = self.replay.dialect.error_names(plain)
                 exchange.wrong_path = fault_in_refusal(plain) or ""
                 return self._understood(status, plain)
             return self._understood(status, b"")
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
-            self._recorder.warn("heal_failed", exchange, error)
+            self.exchange_log.warn("heal_failed", exchange, error)
             return None
 
     def _understood(self, status: int, plain: bytes) -> Refusal:
-        refusal: Refusal = self._replay.dialect.diagnose(status, plain)
+        refusal: Refusal = self.replay.dialect.diagnose(status, plain)
         return refusal
 
 
@@ -249,9 +248,9 @@ class Healer:
 Healers = Mapping[Route, Healer]
 
 
-def healers_of(replays: Replays, recorder: ExchangeRecorder) -> Healers:
+def healers_of(replays: Replays, exchange_log: ExchangeLog) -> Healers:
     """Return the healers; the routes of one dialect share one."""
-    of_replay = {id(one): Healer(one, recorder) for one in replays.values() if one.heals}
+    of_replay = {id(one): Healer(one, exchange_log) for one in replays.values() if one.heals}
     return {route: of_replay[id(one)] for route, one in replays.items() if one.heals}
 
 

@@ -193,14 +193,14 @@ class Replay:
         if question.lookups:
             found = await self._store.look_up(scope, question.lookups, exchange.store_budget)
         is_created = exchange.route in CAPTURED_ROUTES
-        caller = Caller(scope, exchange.account)
+        caller = Caller(scope, exchange.account, exchange.is_watched)
         decide = partial(dialect.decide, caller, body, question, found, is_created=is_created)
         decision: Decision = await self.offloader.run(decide, scope, is_long=is_slow)
         exchange.note_decision(decision)
         if exchange.request.state == RequestState.STORE_FAILED and exchange.store_budget.is_used_up:
             exchange.request.state = RequestState.BUDGET_EXCEEDED
         if is_created:
-            exchange.answer.capture = dialect.capture(decision.origin)
+            exchange.response.capture = dialect.capture(decision.origin)
         return decision
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
@@ -212,11 +212,11 @@ class Replay:
         found = await self._store.look_up(exchange.scope, lookups, exchange.store_budget)
         origin = self.dialect.origin_of(response_id, found or _NOTHING_FOUND)
         if origin is not None:
-            exchange.answer.capture = self.dialect.capture(origin)
+            exchange.response.capture = self.dialect.capture(origin)
 
     def follow(self, exchange: Exchange, origin: Origin | None) -> None:
         """Capture a response to an unknown request; `origin` is the turn it continues, if known."""
-        exchange.answer.capture = self.dialect.capture(origin)
+        exchange.response.capture = self.dialect.capture(origin)
 
     # --- refusals ---
 
@@ -275,7 +275,7 @@ class Replay:
             exchange: Its response is captured.
             is_last: Whether the response is over: failed saves are then repeated at last.
         """
-        capture, answer = exchange.answer.capture, exchange.answer
+        capture, report = exchange.response.capture, exchange.response
         if capture is None:
             return
         if capture.is_behind:
@@ -283,27 +283,27 @@ class Replay:
                 await self.offloader.run(capture.catch_up, exchange.scope)
         if exchange.scope is None:
             return
-        while capture.dirty or (is_last and answer.unsaved):
+        while capture.dirty or (is_last and report.unsaved):
             part = capture.snapshot(self._epoch_ms(), SAVED_AT_ONCE).part
             if part is not None:
                 turn = part.turn
-                exchange.conversation, answer.turn = turn.conversation, turn.id
+                exchange.conversation, report.turn = turn.conversation, turn.id
                 self.dialect.note_issued(exchange.account, part.reasoning)
-                answer.unsaved.add(records_of_part(part), keys_of_turn(turn))
-            answer.state = answer.state or CaptureState.NOTHING
+                report.unsaved.add(records_of_part(part), keys_of_turn(turn))
+            report.state = report.state or CaptureState.NOTHING
             await self._save(exchange, exchange.scope, is_last=is_last and not capture.dirty)
             if not capture.dirty:
                 break
             await asyncio.sleep(0)  # other exchanges run between two parts
 
     async def _save(self, exchange: Exchange, scope: bytes, *, is_last: bool) -> None:
-        answer = exchange.answer
-        unsaved, joined = answer.unsaved, answer.joined
+        report = exchange.response
+        unsaved, joined = report.unsaved, report.joined
         if not unsaved:
             return
         for one in joined.turns:
             unsaved.add(records_of(one), keys_of_turn(one))
-        answer.joined = joined._replace(turns=())
+        report.joined = joined._replace(turns=())
         lot = records, keys = unsaved.take(is_last=is_last)
         saved = await self._store.save(
             scope, exchange.conversation, records, [*keys], exchange.store_budget
@@ -312,17 +312,17 @@ class Replay:
         if saved is Saved.FAILED or (saved is Saved.LATE and joined.left):
             unsaved.give_back(lot)
         if saved is Saved.FAILED or (saved is Saved.DONE and unsaved):
-            answer.state = CaptureState.STORE_FAILED
+            report.state = CaptureState.STORE_FAILED
             return
-        answer.state = CaptureState.LATE
+        report.state = CaptureState.LATE
         if saved is Saved.DONE:
             for conversation in joined.left:
                 self._store.forget_soon(scope, conversation)
-            answer.joined = NOT_JOINED
-            answer.state = CaptureState.SAVED
-            if answer.capture is not None:
-                answer.reasoning_items = answer.capture.reasoning_items
-                answer.reasoning_bytes = answer.capture.reasoning_bytes
+            report.joined = NOT_JOINED
+            report.state = CaptureState.SAVED
+            if report.capture is not None:
+                report.reasoning_items = report.capture.reasoning_items
+                report.reasoning_bytes = report.capture.reasoning_bytes
 
 
 # The replay of each route that belongs to a dialect; empty if the mode is off.

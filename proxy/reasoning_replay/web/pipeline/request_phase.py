@@ -1,13 +1,13 @@
 """Request phase: reads a request as far as replay needs it, and builds the upstream request."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
-from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.client import Body
 from reasoning_replay.core.dialects.base import RefusedBodies
 from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, RequestState, Route
-from reasoning_replay.web.exchange import Exchange, Limits
-from reasoning_replay.web.pipeline.body_decoder import BodyDecoder, NotDecoded
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange_log import ExchangeLog
+from reasoning_replay.web.pipeline.body_decoder import NotDecoded, decode_body
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 from reasoning_replay.web.pipeline.replay import Replay, Replays
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress, UpstreamRequest
@@ -15,33 +15,22 @@ from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress, Upst
 __all__ = ["RequestPhase"]
 
 
+@dataclass(frozen=True, slots=True)
 class RequestPhase:
-    """Preparation of requests for one upstream: read -> decode -> replay -> address."""
+    """
+    Preparation of requests for one upstream: read -> decode -> replay -> address.
 
-    def __init__(
-        self,
-        address: UpstreamAddress,
-        replays: Replays,
-        limits: Limits,
-        log: Log,
-        clock: Callable[[], float],
-    ) -> None:
-        """
-        Keep the parts that all exchanges share.
+    Attributes:
+        address: Address of the upstream.
+        replays: Capture and inject, by route; empty if the mode is off.
+        inspect_max_bytes: Largest body that is inspected, as received and decoded.
+        exchange_log: Provides the clock and the log.
+    """
 
-        Args:
-            address: Address of the upstream.
-            replays: Capture and inject, by route; empty if the mode is off.
-            limits: Limits on a body, as received and decoded.
-            log: Logs failures of replay.
-            clock: Monotonic clock, in seconds.
-        """
-        self._address = address
-        self._replays = replays
-        self._inspect_max_bytes = limits.inspect_max_bytes
-        self._decoder = BodyDecoder(limits.inspect_max_bytes)
-        self._log = log
-        self._clock = clock
+    address: UpstreamAddress
+    replays: Replays
+    inspect_max_bytes: int
+    exchange_log: ExchangeLog
 
     async def prepare(self, exchange: Exchange, client: ClientRequest) -> UpstreamRequest:
         """
@@ -50,28 +39,28 @@ class RequestPhase:
         Raises:
             ProxyError: The request cannot be forwarded.
         """
-        began_s = self._clock()
+        began_s = self.exchange_log.clock()
         client.check()
-        replay = self._replays.get(client.route)
+        replay = self.replays.get(client.route)
         body: Body = client.body.rest() if client.http.body_exists else None
         bodies: RefusedBodies | None = None
         try:
             if replay is None:
-                if not self._replays:
+                if not self.replays:
                     exchange.request.state = RequestState.OFF
             elif client.route is Route.RETRIEVE:
                 await self._prepare_retrieval(replay, exchange, client)
             elif client.route in REPLAYED_ROUTES:
                 self._identify(replay, exchange, client)
-                whole = await client.body.whole(self._inspect_max_bytes)
-                began_s = self._clock()  # the time before is the client's upload
+                whole = await client.body.whole(self.inspect_max_bytes)
+                began_s = self.exchange_log.clock()  # the time before is the client's upload
                 if whole is None:
                     exchange.request.state = client.body.why
                     body = client.body.rest()
                 else:
                     body, bodies = whole, await self._replayed(replay, exchange, client, whole)
-            is_captured = exchange.answer.capture is not None
-            return self._address.request(
+            is_captured = exchange.response.capture is not None
+            return self.address.request(
                 # Shadow mode changes no request: an encoded response is decoded for its capture.
                 client,
                 body,
@@ -79,7 +68,7 @@ class RequestPhase:
                 is_captured=is_captured and replay is not None and not replay.is_shadow,
             )
         finally:
-            exchange.times.before_ms = (self._clock() - began_s) * 1000
+            exchange.times.before_ms = (self.exchange_log.clock() - began_s) * 1000
 
     async def _replayed(
         self, replay: Replay, exchange: Exchange, client: ClientRequest, whole: bytes
@@ -88,8 +77,12 @@ class RequestPhase:
         plain = whole
         try:
             if exchange.scope is not None:  # without a scope, the body is not read
-                plain = await self._decoder.decode(
-                    whole, client.content_coding, exchange.lease, replay.offloader
+                plain = await decode_body(
+                    whole,
+                    client.content_coding,
+                    self.inspect_max_bytes,
+                    exchange.lease,
+                    replay.offloader,
                 )
             if exchange.request.state == RequestState.FAILED:
                 return RefusedBodies(whole, whole)
@@ -122,6 +115,5 @@ class RequestPhase:
             self._failed(exchange, error)
 
     def _failed(self, exchange: Exchange, error: Exception) -> None:
-        reason = type(error).__name__
-        self._log.warning("replay_failed", request_id=exchange.id, reason=reason)
+        self.exchange_log.warn("replay_failed", exchange, error)
         exchange.note_unread()

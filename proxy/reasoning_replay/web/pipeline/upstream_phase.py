@@ -1,5 +1,7 @@
 """Upstream phase: sends a request, and sends it once more if its refusal can be cured."""
 
+from dataclasses import dataclass
+
 from reasoning_replay.adapters.upstream.client import (
     UpstreamClient,
     UpstreamError,
@@ -7,9 +9,9 @@ from reasoning_replay.adapters.upstream.client import (
 )
 from reasoning_replay.web.errors import ProxyError, upstream_error
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.client_request import ClientRequest
-from reasoning_replay.web.pipeline.healing_retry import Answer, Healers
+from reasoning_replay.web.pipeline.healing_retry import CheckedResponse, Healers
 from reasoning_replay.web.pipeline.upstream_request import UpstreamRequest
 
 __all__ = ["UpstreamPhase"]
@@ -17,49 +19,41 @@ __all__ = ["UpstreamPhase"]
 _REQUEST_ID = b"x-request-id"
 
 
+@dataclass(frozen=True, slots=True)
 class UpstreamPhase:
-    """Sender of requests to one upstream."""
+    """
+    Sender of requests to one upstream.
 
-    def __init__(
-        self,
-        upstream: UpstreamClient,
-        origin: str,
-        healers: Healers,
-        recorder: ExchangeRecorder,
-    ) -> None:
-        """
-        Keep the parts that all exchanges share.
+    Attributes:
+        upstream: Client for the upstream.
+        origin: Scheme and authority of the upstream, for error messages.
+        healers: Heal refused requests, by route.
+        exchange_log: Provides the clock and the tracer.
+    """
 
-        Args:
-            upstream: Client for the upstream.
-            origin: Scheme and authority of the upstream, for error messages.
-            healers: Heal refused requests, by route.
-            recorder: Provides the clock and the tracer.
-        """
-        self._upstream = upstream
-        self._origin = origin
-        self._healers = healers
-        self._clock = recorder.clock
-        self._tracer = recorder.tracer
+    upstream: UpstreamClient
+    origin: str
+    healers: Healers
+    exchange_log: ExchangeLog
 
     async def send(
         self, exchange: Exchange, client: ClientRequest, request: UpstreamRequest
-    ) -> Answer:
+    ) -> CheckedResponse:
         """
         Return the upstream's response; only its head, or the part that healing needs, is read.
 
         Raises:
             ProxyError: There is no response.
         """
-        sent_s = self._clock()
+        sent_s = self.exchange_log.clock()
         response = await self._send(client, request)
-        exchange.times.first_byte_ms = (self._clock() - sent_s) * 1000
-        healer = self._healers.get(exchange.route)
+        exchange.times.first_byte_ms = (self.exchange_log.clock() - sent_s) * 1000
+        healer = self.healers.get(exchange.route)
         if healer is None or request.bodies is None:
-            answer = Answer(response)
+            checked = CheckedResponse(response)
         else:
             try:
-                answer = await healer.heal(
+                checked = await healer.heal(
                     exchange,
                     response,
                     request.bodies,
@@ -68,18 +62,18 @@ class UpstreamPhase:
             except BaseException:  # the client has left
                 response.close()
                 raise
-        exchange.upstream_request_id = answer.response.value(_REQUEST_ID)
-        return answer
+        exchange.upstream_request_id = checked.response.value(_REQUEST_ID)
+        return checked
 
     async def _send(self, client: ClientRequest, request: UpstreamRequest) -> UpstreamResponse:
-        headers = self._tracer.attempt(request.method, request.headers)
+        headers = self.exchange_log.tracer.attempt(request.method, request.headers)
         try:
-            response = await self._upstream.send(request.method, request.url, headers, request.body)
+            response = await self.upstream.send(request.method, request.url, headers, request.body)
         except UpstreamError as error:
-            self._tracer.failed(error.source)
+            self.exchange_log.tracer.failed(error.source)
             fault = client.body.fault  # a bad body is the cause, not the upstream
             if fault is None:
-                fault = upstream_error(error, self._origin, self._upstream.via)
+                fault = upstream_error(error, self.origin, self.upstream.via)
             raise ProxyError(fault) from error
-        self._tracer.answered(response.status, response.content_type)
+        self.exchange_log.tracer.answered(response.status, response.content_type)
         return response

@@ -155,13 +155,13 @@ class _OtelTracer(Tracer):
             with self._guard():
                 _fail(trace.attempt, error)
 
-    def end(self, exchange: Exchange, took_s: float) -> None:
+    def end(self, exchange: Exchange) -> None:
         trace = _current.get()
         if trace is None:
             return
         with self._guard():
             if exchange.route == Route.CREATE:
-                trace = self._created(trace.span, took_s)
+                trace = self._created(trace.span, exchange.times.total_ms or 0.0)
             else:
                 _current.set(None)  # the next request on this connection runs in the same task
             _end(trace, exchange)
@@ -169,11 +169,11 @@ class _OtelTracer(Tracer):
     async def close(self, within_s: float) -> None:
         await self._tracing.close(within_s)
 
-    def _created(self, whole: Span, took_s: float) -> _Trace:
+    def _created(self, whole: Span, took_ms: float) -> _Trace:
         """Return the span of a finished `response.create`, as a child of its WebSocket's span."""
         attributes = self._operation(Route.CREATE) | self._server | {OURS + "route": Route.CREATE}
         context = set_span_in_context(whole, Context())
-        began_ns = time.time_ns() - int(took_s * 1e9)
+        began_ns = time.time_ns() - int(took_ms * 1e6)
         span = self._tracer.start_span(
             OPERATIONS[Route.CREATE], context, SpanKind.CLIENT, attributes, start_time=began_ns
         )

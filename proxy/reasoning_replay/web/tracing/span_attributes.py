@@ -7,8 +7,9 @@ from http import HTTPStatus
 
 from msgspec.structs import astuple
 
-from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
+from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, Route
 from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 
 __all__ = [
     "OPERATIONS",
@@ -59,7 +60,7 @@ def error_of(exchange: Exchange, *, is_client: bool) -> str:
         is_error = is_client or status >= HTTPStatus.INTERNAL_SERVER_ERROR
         return str(status or outcome) if is_error else ""
     if outcome in {"ok", "client_gone", "client_stalled"}:
-        has_failed = exchange.answer.capture is not None and exchange.answer.capture.has_failed
+        has_failed = exchange.response.capture is not None and exchange.response.capture.has_failed
         return "response_failed" if has_failed and exchange.route in CAPTURED_ROUTES else ""
     is_clients_fault = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
     return "" if is_clients_fault else outcome
@@ -67,31 +68,10 @@ def error_of(exchange: Exchange, *, is_client: bool) -> str:
 
 def attributes_of(exchange: Exchange) -> Attributes:
     """Return the attributes of a finished exchange."""
-    has_counts = exchange.route in REPLAYED_ROUTES
-    known: dict[str, str | int | float | None] = {
-        "outcome": exchange.outcome,
-        "error": exchange.error,
-        "asked": exchange.request.state,
-        "captured": exchange.answer.state,
-        "healed": exchange.request.healed,
-        "repaired": exchange.request.repaired if has_counts else None,
-        "injected_bytes": exchange.request.injected_bytes if has_counts else None,
-        "captured_items": exchange.answer.reasoning_items if has_counts else None,
-        "captured_bytes": exchange.answer.reasoning_bytes if has_counts else None,
-        "dialect": exchange.dialect,
-        "scope": exchange.tenant.hex() if exchange.tenant else None,
-        "conversation": exchange.conversation.hex(),
-        "request_id": exchange.id,
-        "before_ms": round(exchange.times.before_ms, 3),
-        "between_ms": round(exchange.times.between_ms, 3),
-        "after_ms": round(exchange.times.after_ms, 3),
-        "first_byte_ms": round(exchange.times.first_byte_ms, 3) or None,
-        "received_bytes": exchange.received_bytes,
-        "sent_bytes": exchange.sent_bytes,
-        **exchange.request.counts,
-    }
     attributes: Attributes = {
-        OURS + k: value for k, value in known.items() if value not in {None, ""}
+        OURS + name: value
+        for name, value in flat_facts_of(exchange, Reader.SPAN).items()
+        if value is not None
     }
     if exchange.status:
         attributes["http.response.status_code"] = exchange.status
@@ -105,7 +85,7 @@ def _of_model(exchange: Exchange) -> Attributes:
     attributes: Attributes = {}
     if _MODEL.fullmatch(exchange.request.model):
         attributes["gen_ai.request.model"] = exchange.request.model
-    capture = exchange.answer.capture
+    capture = exchange.response.capture
     if capture is None:
         return attributes
     if _ID.fullmatch(capture.response_id):
@@ -130,7 +110,7 @@ def events_of(exchange: Exchange, sent_ns: int) -> Iterator[tuple[str, Attribute
         yield OURS + "heal", {OURS + "diagnosis": exchange.request.healed}, sent_ns
     for state, operation, at_ns in (
         (exchange.request.state, "recall", sent_ns),
-        (exchange.answer.state, "save", time.time_ns()),
+        (exchange.response.state, "save", time.time_ns()),
     ):
         if state == "store_failed":
             yield OURS + "store_failure", {OURS + "operation": operation}, at_ns

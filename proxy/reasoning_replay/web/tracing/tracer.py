@@ -28,7 +28,7 @@ class Tracer:
     def failed(self, error: str) -> None:
         """Record that the last attempt got no response."""
 
-    def end(self, exchange: Exchange, took_s: float) -> None:
+    def end(self, exchange: Exchange) -> None:
         """
         End the span of an exchange and of its last attempt; set the exchange's `trace_id`.
 

@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.responses.socket_messages import may_be_requ
 from reasoning_replay.core.wire.headers import without
 from reasoning_replay.web.errors import BUG, REQUEST_ID
 from reasoning_replay.web.exchange import Exchange, Limits
-from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.http.upgrade import accept_upgrade
 from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
 from reasoning_replay.web.pipeline.replay import Replay
@@ -58,7 +58,7 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     replay: Replay | None,
     limits: Limits,
     room: MemoryBudget,
-    recorder: ExchangeRecorder,
+    exchange_log: ExchangeLog,
     draining: asyncio.Event,
 ) -> web.StreamResponse:
     """
@@ -71,7 +71,7 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all parts of one relay)
         replay: Reads the messages; None leaves all of them unread.
         limits: Limits on messages that are read, and the timeout for a client that reads nothing.
         room: Memory budget of the client's messages.
-        recorder: Records each `response.create`.
+        exchange_log: Records each `response.create`.
         draining: Set when the process is about to stop.
     """
     exchange.status = upstream.response.status
@@ -90,7 +90,7 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all parts of one relay)
             _Peer(client, transport, limits.client_timeout_s, "client_gone", "client_stalled"),
             _Peer(upstream.socket, upstream.transport, upstream.stall_s, "cut_off", "cut_off"),
         )
-        relay = _Relay(exchange, *peers, recorder, MemoryLease(room))
+        relay = _Relay(exchange, *peers, exchange_log, MemoryLease(room))
         if replay is not None:
             relay.read_with(replay, request.headers, limits)
         # The server cancels this task as soon as the client leaves. The relay detects that itself.
@@ -170,13 +170,13 @@ class _Relay:
         exchange: Exchange,
         client: _Peer,
         upstream: _Peer,
-        recorder: ExchangeRecorder,
+        exchange_log: ExchangeLog,
         lease: MemoryLease,
     ) -> None:
         self._exchange = exchange
         self._client = client
         self._upstream = upstream
-        self._recorder = recorder
+        self._exchange_log = exchange_log
         self._lease = lease
         self._streams: ResponseStreams | None = None
         self._inspect_max_bytes = 0
@@ -185,7 +185,7 @@ class _Relay:
         """Read messages from now on; `headers` are those of the handshake."""
         self._inspect_max_bytes = limits.inspect_max_bytes
         self._streams = ResponseStreams(
-            replay, self._recorder, headers, limits.inspect_max_bytes, self._resend
+            replay, self._exchange_log, headers, limits.inspect_max_bytes, self._resend
         )
         self._streams.client = self._exchange.client
         self._streams.budget = self._lease.budget
@@ -210,7 +210,7 @@ class _Relay:
                 task.cancel()
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
-                    self._log_bug(result)
+                    self._exchange_log.failed(self._exchange, result)
             self._lease.resize(0)
             if self._streams is not None:
                 self._streams.close(end.outcome)
@@ -274,10 +274,7 @@ class _Relay:
             return await read(self._streams, kind, data)
         except Exception as error:  # noqa: BLE001 (fail open: it is forwarded unchanged)
             if self._streams is not None:
-                reason = type(error).__name__
-                self._recorder.log.warning(
-                    "websocket_unread", request_id=self._exchange.id, reason=reason
-                )
+                self._exchange_log.warn("websocket_unread", self._exchange, error)
             await self._stop_reading("ok")
             return data
 
@@ -315,10 +312,6 @@ class _Relay:
     async def _resend(self, request: bytes) -> None:
         with contextlib.suppress(*_GONE):
             await self._upstream.send(request)
-
-    def _log_bug(self, error: Exception) -> None:
-        exchange, reason = self._exchange, type(error).__name__
-        self._recorder.log.error("bug", request_id=exchange.id, route=exchange.route, reason=reason)
 
 
 def _end_of(source: _Peer, kind: WSMsgType, data: object, reason: str | None) -> _End:

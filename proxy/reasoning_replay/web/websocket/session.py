@@ -9,15 +9,15 @@ begin a response that no request asked for.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.base import Refusal, RefusedBodies
 from reasoning_replay.core.dialects.responses.socket_messages import CREATE, Message, read_message
 from reasoning_replay.core.dialects.states import Route
-from reasoning_replay.web.exchange import Exchange, Times
-from reasoning_replay.web.exchange_log import ExchangeRecorder
+from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease
 from reasoning_replay.web.pipeline.healing_retry import Healer
 from reasoning_replay.web.pipeline.replay import Replay
-from reasoning_replay.web.websocket.streams import PendingResponse, Stream, StreamState
+from reasoning_replay.web.websocket.streams import PendingResponse, Retry, Stream, StreamState
 
 __all__ = ["ResponseStreams"]
 
@@ -44,7 +44,7 @@ class ResponseStreams:
     def __init__(
         self,
         replay: Replay,
-        recorder: ExchangeRecorder,
+        exchange_log: ExchangeLog,
         headers: Mapping[str, str],
         keep_max_bytes: int,
         resend: Callable[[bytes], Awaitable[None]],
@@ -54,7 +54,7 @@ class ResponseStreams:
 
         Args:
             replay: Prepares requests and saves turns.
-            recorder: Records each request with its response.
+            exchange_log: Records each request with its response.
             headers: Headers of the handshake; they carry the credentials.
             keep_max_bytes: Largest total size of the requests kept for a healing retry.
             resend: Sends a request to the upstream once more.
@@ -62,8 +62,8 @@ class ResponseStreams:
         self.idle = asyncio.Event()
         self.idle.set()
         self._replay = replay
-        self._healer = Healer(replay, recorder)
-        self._recorder = recorder
+        self._healer = Healer(replay, exchange_log)
+        self._exchange_log = exchange_log
         self._headers = headers
         self._keep_max_bytes = keep_max_bytes
         self._resend = resend
@@ -97,8 +97,8 @@ class ResponseStreams:
         if self._is_closed:
             pending.drop_bodies()
             return text
-        self._recorder.begin(pending.exchange)
-        pending.sent_s = self._recorder.clock()
+        self._exchange_log.begin(pending.exchange)
+        pending.sent_s = self._exchange_log.clock()
         lease, is_room = pending.exchange.lease, self._kept() + len(text) <= self._keep_max_bytes
         if self._replay.heals and is_room and lease.reserve(len(text)):
             pending.bodies = bodies
@@ -116,19 +116,21 @@ class ResponseStreams:
         exchange.request.state = asked
         exchange.outcome = "ok"
         # There may be thousands of them, so only the first is logged.
-        (self._recorder.count if self._has_logged_unread else self._recorder.settle)(exchange)
+        (self._exchange_log.count if self._has_logged_unread else self._exchange_log.settle)(
+            exchange
+        )
         self._has_logged_unread = True
 
     async def _prepare(self, exchange: Exchange, text: bytes) -> RefusedBodies:
-        started = self._recorder.clock()
+        started = self._exchange_log.clock()
         try:
             return await self._replay.prepare(exchange, text, self._headers)
         except Exception as error:  # noqa: BLE001 (fail open: it is forwarded unchanged)
-            self._recorder.warn("replay_failed", exchange, error)
+            self._exchange_log.warn("replay_failed", exchange, error)
             exchange.note_unread()
             return RefusedBodies(text, text)
         finally:
-            exchange.times.before_ms = (self._recorder.clock() - started) * 1000
+            exchange.times.before_ms = (self._exchange_log.clock() - started) * 1000
 
     # --- from the upstream ---
 
@@ -156,11 +158,11 @@ class ResponseStreams:
             stream.state = StreamState.RUNNING  # the error was about another request
             self.idle.clear()
         exchange = stream.running.exchange
-        if exchange.answer.capture is not None:
-            came_s = self._recorder.clock()
-            exchange.answer.capture.hear(text)
+        if exchange.response.capture is not None:
+            came_s = self._exchange_log.clock()
+            exchange.response.capture.hear(text)
             await self._replay.save(exchange, is_last=message.kind in _ENDS)
-            exchange.times.between_ms += (self._recorder.clock() - came_s) * 1000
+            exchange.times.between_ms += (self._exchange_log.clock() - came_s) * 1000
         if message.kind in _ENDS:
             self._end(stream, "ok")
             if message.kind == _INCOMPLETE:
@@ -171,7 +173,7 @@ class ResponseStreams:
         """Record that a message of the upstream passes unread; it may end a response."""
         running = [stream for stream in self._streams.values() if stream.running]
         if len(running) == 1 and running[0].running is not None:
-            running[0].running.exchange.answer.state = "too_large"
+            running[0].running.exchange.response.state = "too_large"
             self._end(running[0], "ok")
 
     def close(self, outcome: str) -> list[bytes]:
@@ -181,8 +183,8 @@ class ResponseStreams:
         for stream in self._streams.values():
             self._end(stream, outcome)
             for pending in stream.waiting:
-                if pending.refusal is not None:
-                    held.append(pending.refusal)
+                if pending.retry is not None:
+                    held.append(pending.retry.message)
                 self._settle(pending, outcome)
             stream.waiting.clear()
         self._set_idle()
@@ -196,15 +198,15 @@ class ResponseStreams:
             pending = PendingResponse(self._exchange())
             origin = None if is_ambiguous else stream.origin(message.previous)
             self._replay.follow(pending.exchange, origin)
-        elif is_ambiguous and pending.exchange.answer.capture is not None:
+        elif is_ambiguous and pending.exchange.response.capture is not None:
             self._replay.follow(pending.exchange, None)  # it may answer another request
         exchange = pending.exchange
         exchange.status = 200
         if pending.sent_s:
-            exchange.times.first_byte_ms = (self._recorder.clock() - pending.sent_s) * 1000
-        if pending.cure is not None and pending.refused is not None:
-            self._healer.note_cured(exchange, pending.refused, pending.cure)
-            await self._healer.learn_from(exchange, pending.refused, pending.cure)
+            exchange.times.first_byte_ms = (self._exchange_log.clock() - pending.sent_s) * 1000
+        if pending.retry is not None:
+            self._healer.note_cured(exchange, pending.retry.refusal, pending.retry.cure)
+            await self._healer.learn_from(exchange, pending.retry.refusal, pending.retry.cure)
         pending.drop_bodies()
         stream.running, stream.last_id = pending, message.response_id
         stream.state = StreamState.RUNNING
@@ -238,49 +240,46 @@ class ResponseStreams:
             return text
         stream.is_ambiguous = stream.is_ambiguous or len(stream.waiting) > 1
         pending = stream.waiting[0]
-        passed = text
-        if pending.refusal is not None and pending.refused is not None:
-            self._healer.note_refused(pending.exchange, pending.refused)
-            last = self._last_resort(pending, message) if self._is_certain(stream) else None
-            if last is not None:
-                pending.cure = last
-                await self._resend(last.body)
-                return None
+        exchange, tried, passed = pending.exchange, pending.retry, text
+        if tried is not None:
+            self._healer.note_refused(exchange, tried.refusal)
             if pending.bodies is None or not pending.bodies.is_edited:
-                passed = pending.refusal
-        elif self._is_certain(stream):
-            refused = self._replay.dialect.diagnose(message.http_status, text)
-            cure = await self._cure(pending, refused)
-            # Another request may have been sent in the meantime; it is answered before a retry.
-            if cure is not None and self._is_certain(stream):
-                pending.exchange.answer.refusal = self._replay.dialect.error_names(text)
-                pending.hold(text, refused, cure)
-                await self._resend(cure.body)
-                return None
+                passed = tried.message
+        retry = await self._next_retry(stream, pending, message, text)
+        if retry is not None:
+            pending.retry = retry
+            await self._resend(retry.cure.body)
+            return None
         stream.waiting.popleft()
-        exchange = pending.exchange
-        exchange.answer.refusal = self._replay.dialect.error_names(passed)
+        exchange.response.refusal = self._replay.dialect.error_names(passed)
         exchange.status = message.http_status
-        if exchange.answer.capture is not None:
-            exchange.answer.state = "refused"
+        if exchange.response.capture is not None:
+            exchange.response.state = "refused"
         is_refusal = exchange.status in _CLIENT_ERRORS
         self._settle(pending, "refused" if is_refusal else "upstream_error")
         self._set_idle()
         return passed
 
-    async def _cure(self, pending: PendingResponse, refused: Refusal) -> Cure | None:
-        """Return the cure for a refused request; None if there is none."""
-        if pending.bodies is None or not refused.is_understood:
+    async def _next_retry(
+        self, stream: Stream, pending: PendingResponse, message: Message, text: bytes
+    ) -> Retry | None:
+        """Return what is tried after a refusal: a cure, then a last resort; None: nothing."""
+        dialect, tried, bodies = self._replay.dialect, pending.retry, pending.bodies
+        if bodies is None or not self._is_certain(stream):
             return None
-        return await self._healer.cure(pending.exchange, pending.bodies, refused)
-
-    def _last_resort(self, pending: PendingResponse, message: Message) -> Cure | None:
-        """Return what is sent after a cure was refused as well; None if nothing is."""
-        if pending.bodies is None or pending.cure is None:
+        if tried is not None:
+            is_refusal = dialect.is_refusal(message.http_status)
+            last = bodies.last_resort(tried.cure) if is_refusal else None
+            return None if last is None else tried._replace(cure=last)
+        refusal: Refusal = dialect.diagnose(message.http_status, text)
+        if not refusal.is_understood:
             return None
-        if not self._replay.dialect.is_refusal(message.http_status):
+        cure = await self._healer.cure(pending.exchange, bodies, refusal)
+        # Another request may have been sent in the meantime; it is answered before a retry.
+        if cure is None or not self._is_certain(stream):
             return None
-        return pending.bodies.last_resort(pending.cure)
+        pending.exchange.response.refusal = dialect.error_names(text)
+        return Retry(text, refusal, cure)
 
     def _is_certain(self, stream: Stream) -> bool:
         """Return whether a message on this stream can only be about its one waiting request."""
@@ -291,9 +290,9 @@ class ResponseStreams:
             return
         exchange = stream.running.exchange
         stream.successor = None
-        if exchange.answer.capture is not None:
-            stream.successor = exchange.answer.capture.successor()
-            exchange.answer.state = exchange.answer.state or "nothing"
+        if exchange.response.capture is not None:
+            stream.successor = exchange.response.capture.successor()
+            exchange.response.state = exchange.response.state or "nothing"
         if stream.state is StreamState.IN_DOUBT:
             outcome = "upstream_error"
         self._settle(stream.running, outcome)
@@ -303,7 +302,8 @@ class ResponseStreams:
     # --- both ---
 
     def _exchange(self, size: int = 0) -> Exchange:
-        exchange = Exchange(Route.CREATE, Times(self._recorder.clock()), received_bytes=size)
+        exchange = self._exchange_log.new(Route.CREATE)
+        exchange.received_bytes = size
         exchange.client = self.client
         self._replay.identify(exchange, self._headers)
         exchange.lease = MemoryLease(self.budget)
@@ -334,4 +334,4 @@ class ResponseStreams:
     def _settle(self, pending: PendingResponse, outcome: str) -> None:
         pending.drop_bodies()
         pending.exchange.outcome = outcome
-        self._recorder.settle(pending.exchange)
+        self._exchange_log.settle(pending.exchange)

@@ -3,12 +3,28 @@
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["PendingResponse", "Stream", "StreamState"]
+__all__ = ["PendingResponse", "Retry", "Stream", "StreamState"]
+
+
+class Retry(NamedTuple):
+    """
+    A cured request that is tried, and the refusal that is held meanwhile.
+
+    Attributes:
+        message: The upstream's error, as it arrived.
+        refusal: Its diagnosis.
+        cure: The cure that was sent.
+    """
+
+    message: bytes
+    refusal: Refusal
+    cure: Cure
 
 
 @dataclass(slots=True)
@@ -20,27 +36,19 @@ class PendingResponse:
         previous: Id of the response that it continues.
         sent_s: When it was sent to the upstream; 0.0 if the upstream began it without a request.
         bodies: The request as received and as sent, while it may be sent once more; else None.
-        refusal: The upstream's error, held while the cured request is tried; else None.
-        refused: Diagnosis of the error; None like `refusal`.
-        cure: The cure that was sent; None like `refusal`.
+        retry: The newest retry; None if it was sent once.
     """
 
     exchange: Exchange
     previous: str = ""
     sent_s: float = 0.0
     bodies: RefusedBodies | None = None
-    refusal: bytes | None = None
-    refused: Refusal | None = None
-    cure: Cure | None = None
+    retry: Retry | None = None
 
     def drop_bodies(self) -> None:
         """Free the request: it is not sent once more."""
         self.bodies = None
         self.exchange.lease.resize(0)
-
-    def hold(self, refusal: bytes, refused: Refusal, cure: Cure) -> None:
-        """Hold the refusal while the cured request is tried."""
-        self.refusal, self.refused, self.cure = refusal, refused, cure
 
 
 class StreamState(Enum):

@@ -1,14 +1,13 @@
 """Chat Completions in the inspector: marks of what was added to messages, and their prefixes."""
 
-import json
 from typing import Any
 
-from reasoning_replay.web.admin.inspector.prefixes import Prefix
-
+from tests.web.admin.inspector.watching import prefix, watched
 from tests.web.chat.completions import (
     ASK,
     LOST,
     MODEL,
+    PASSED_BACK,
     RESULT,
     SAID,
     THOUGHT,
@@ -19,9 +18,7 @@ from tests.web.chat.completions import (
     refusal,
 )
 from tests.web.chat.completions import said as completion
-from tests.web.chat.test_healing import PASSED_BACK
 from tests.web.wire import as_json, whole
-from tests.web.world import World, eventually, world
 
 Json = dict[str, Any]
 
@@ -38,30 +35,16 @@ def text(name: str, **more: object) -> bytes:
     return whole(as_json(completion(TEXT | more, "stop") | {"id": name}))
 
 
-async def shown(w: World, count: int) -> Json:
-    """Return the newest of so many finished exchanges, as the inspector gets it."""
-    recorder = w.app.recorder
-    await eventually(lambda: len(recorder._over) == count)
-    told: Json = json.loads(recorder.recent()[-1])["exchange"]
-    return told
-
-
-def kept(one: Json, before: int) -> bool:
-    """Return whether a request begins with all of these items of the turn before."""
-    want = Prefix(before, before, has_moved=False, is_head_new=False)
-    return bool(one["prefix"] == want._asdict())
-
-
 async def test_an_injected_member_is_marked_at_its_item() -> None:
     """The mark names the member; it is no item of its own, so the prefix counts messages' items."""
-    async with world() as w:
+    async with watched() as (w, page):
         w.upstream.answers(answer(**THOUGHT), text("chatcmpl-2"), text("chatcmpl-3"))
         await chat(w, ASK)
-        first = await shown(w, 1)
+        first = await page.ended(1)
         assert (first["dialect"], first["route"], first["model"]) == ("chat", "chat", MODEL)
         assert (first["captured"], first["captured_items"], first["prefix"]) == ("saved", 1, None)
         await chat(w, *LOST)
-        second = await shown(w, 2)
+        second = await page.ended(2)
         assert [item[:3] for item in second["strip"]["items"]] == [
             ["u", "message", ""],
             ["c", "function_call", SAID["tool_calls"][0]["id"]],
@@ -71,29 +54,28 @@ async def test_an_injected_member_is_marked_at_its_item() -> None:
         note = [1, "injected", 1, len(raw), "reasoning_content"]
         assert second["strip"]["notes"] == [note]
         assert (second["items"], second["sent_items"]) == (3, 3)
-        assert kept(second, 1)
+        assert second["prefix"] == prefix(1)
         await chat(w, *LOST, TEXT, NEXT)
-        third = await shown(w, 3)
+        third = await page.ended(3)
         assert third["strip"]["notes"] == [note]
-        assert kept(third, 3)
+        assert third["prefix"] == prefix(3)
 
 
 async def test_a_client_that_begins_to_replay_keeps_the_prefix() -> None:
     """Upstream sees the same bytes, from the proxy or from the client."""
-    async with world() as w:
+    async with watched() as (w, page):
         w.upstream.answers(answer(**THOUGHT), text("chatcmpl-2"), text("chatcmpl-3"))
         await chat(w, ASK)
         await chat(w, *LOST)
         await chat(w, *WHOLE, TEXT, NEXT)
-        assert kept(await shown(w, 3), 3)
+        assert (await page.ended(3))["prefix"] == prefix(3)
         await chat(w, ASK, SAID | {"reasoning_content": "Other."}, RESULT, TEXT, NEXT)
-        moved = (await shown(w, 4))["prefix"]
-        assert (moved["kept"], moved["has_moved"]) == (1, True)
+        assert (await page.ended(4))["prefix"] == prefix(1, 3)
 
 
 async def test_what_a_cure_injects_is_what_the_next_request_begins_with() -> None:
     """After a refusal, the prefix is that of the accepted request; the details list the change."""
-    async with world(chat_rounds="current") as w:
+    async with watched(chat_rounds="current") as (w, page):
         w.upstream.answers(
             answer(**THOUGHT),
             text("chatcmpl-2"),
@@ -104,19 +86,19 @@ async def test_what_a_cure_injects_is_what_the_next_request_begins_with() -> Non
         await chat(w, ASK)
         await chat(w, *LOST)
         await chat(w, *LOST, TEXT, NEXT)
-        healed = await shown(w, 3)
+        healed = await page.ended(3)
         assert healed["healed"] == "lacks_reasoning"
         size = len(as_json(THOUGHT["reasoning_content"]))
         assert healed["changes"] == [["added", "reasoning_content", "", size]]
-        assert kept(healed, 3)
+        assert healed["prefix"] == prefix(3)
         await chat(w, *LOST, TEXT, NEXT, TEXT, AGAIN)
-        assert kept(await shown(w, 4), 5)
+        assert (await page.ended(4))["prefix"] == prefix(5)
 
 
 async def test_a_filler_is_marked_and_part_of_the_prefix() -> None:
     """Both when it heals and when it is known, next to a member that is injected."""
     history = [*LOST, TEXT, NEXT, ELSEWHERE, AGAIN]
-    async with world(chat_fill="on") as w:
+    async with watched(chat_fill="on") as (w, page):
         w.upstream.answers(
             answer(**THOUGHT),
             text("chatcmpl-2"),
@@ -127,12 +109,12 @@ async def test_a_filler_is_marked_and_part_of_the_prefix() -> None:
         await chat(w, ASK)
         await chat(w, *LOST)
         await chat(w, *history)
-        healed = await shown(w, 3)
+        healed = await page.ended(3)
         assert (healed["healed"], healed["outcomes"]["degraded"]) == ("lacks_reasoning", 2)
         assert healed["changes"] == [["added", "reasoning_content", "", 2]] * 2
-        assert kept(healed, 3)
+        assert healed["prefix"] == prefix(3)
         await chat(w, *history, TEXT, NEXT)
-        known = await shown(w, 4)
+        known = await page.ended(4)
         filled = [TEXT | FILLED, NEXT, ELSEWHERE | FILLED, AGAIN, TEXT | FILLED, NEXT]
         assert messages(w) == [*WHOLE, *filled]
         notes = [(place, what) for place, what, *_ in known["strip"]["notes"]]
@@ -142,4 +124,4 @@ async def test_a_filler_is_marked_and_part_of_the_prefix() -> None:
             *((place, "degraded") for place in (3, 5, 7)),
         ]
         assert known["sent_items"] == known["items"] == 9
-        assert kept(known, 7)
+        assert known["prefix"] == prefix(7)

@@ -1,11 +1,10 @@
 """Details of an exchange: ids, tokens, times, the names of an error and the changes of a cure."""
 
 import gzip
-import json
-from typing import Any
 
 import pytest
 
+from tests.web.admin.inspector.watching import prefix, watched
 from tests.web.sockets import tunnelled
 from tests.web.usages import PLAIN, SAID
 from tests.web.websocket.creates import create, failed, turn
@@ -24,25 +23,14 @@ from tests.web.wire import (
     stream_head,
     whole,
 )
-from tests.web.world import World, eventually, world
 
 LIMIT = {"error": {"message": "secret", "code": "rate_limit_exceeded", "type": "tokens"}}
 NAMES = ("rate_limit_exceeded", "tokens")
 
 
-async def shown(w: World, count: int = 1) -> dict[str, Any]:
-    """Return the newest of so many finished exchanges, as the inspector gets it."""
-    recorder = w.app.recorder
-    await eventually(lambda: len(recorder._over) == count)
-    newest = recorder.recent()[-1]
-    assert b"secret" not in newest
-    told: dict[str, Any] = json.loads(newest)["exchange"]
-    return told
-
-
 async def test_an_exchange_has_its_ids_tokens_and_times() -> None:
     """The request id is that of the log."""
-    async with world() as w:
+    async with watched() as (w, page):
         w.upstream.answers(
             whole(
                 PLAIN.partition(b"\r\n\r\n")[2],
@@ -50,9 +38,9 @@ async def test_an_exchange_has_its_ids_tokens_and_times() -> None:
                 "x-request-id: req_7",
             )
         )
-        await w.turn(ASK)
-        one = await shown(w)
-        assert one["request_id"] == w.app.recorder._over[-1].request_id
+        got = await w.turn(ASK)
+        one = await page.ended(1)
+        assert one["request_id"] == got.head.request_id
         assert (one["upstream_request_id"], one["method"]) == ("req_7", "POST")
         assert one["tokens"] == {
             "input_tokens": SAID["input_tokens"],
@@ -111,11 +99,12 @@ async def test_an_exchange_has_its_ids_tokens_and_times() -> None:
 )
 async def test_the_error_of_the_upstream_is_named(answer: bytes) -> None:
     """Its code and type are shown, and never its message."""
-    async with world() as w:
+    async with watched() as (w, page):
         w.upstream.answers(answer)
         await w.turn(ASK)
-        one = await shown(w)
+        one = await page.ended(1)
         assert (one["error_code"], one["error_type"]) == NAMES
+        assert b"secret" not in as_json(page.lines)
 
 
 @pytest.mark.parametrize(
@@ -129,16 +118,16 @@ async def test_the_error_of_the_upstream_is_named(answer: bytes) -> None:
 )
 async def test_an_error_that_cannot_be_read_has_no_name(answer: bytes) -> None:
     """It reaches the client all the same."""
-    async with world() as w:
+    async with watched() as (w, page):
         w.upstream.answers(answer)
         assert (await w.turn(ASK)).status == 500
-        one = await shown(w)
+        one = await page.ended(1)
         assert (one["error_code"], one["error_type"]) == ("", "")
 
 
 async def test_a_healed_request_names_its_refusal_and_what_was_changed() -> None:
     """The prefix is that of the accepted request."""
-    async with world(heal="on") as w:
+    async with watched(heal="on") as (w, page):
         w.upstream.answers(
             whole(as_json(response(RS, CALL))),
             error(PAIRING.replace("without its required 'reasoning'", "without its required 'x'")),
@@ -146,18 +135,18 @@ async def test_a_healed_request_names_its_refusal_and_what_was_changed() -> None
         )
         await w.turn(ASK)
         await w.turn(ASK, CALL, RESULT)
-        one = await shown(w, 2)
+        one = await page.ended(2)
         assert one["status"] == 200
         assert one["healed"]
         assert one["error_type"] == "invalid_request_error"
         assert one["changes"] == [["removed", "reasoning", RS["id"], len(as_json(RS))]]
-        assert one["prefix"] == {"before": 1, "kept": 1, "has_moved": False, "is_head_new": False}
+        assert one["prefix"] == prefix(1)
 
 
 async def test_the_error_of_a_message_on_a_websocket_is_named() -> None:
     """It is shown with its request."""
-    async with world() as w:
+    async with watched() as (w, page):
         async with tunnelled(w) as (client, upstream):
             await turn(client, upstream, create(ASK), [failed("secret", 429)])
-        one = next(seen for seen in w.app.recorder._over if seen.route == "create")
-        assert one.error.type == "invalid_request_error"
+        one = await page.ended(1)
+        assert (one["route"], one["error_type"]) == ("create", "invalid_request_error")

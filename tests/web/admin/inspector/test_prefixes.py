@@ -12,9 +12,10 @@ from reasoning_replay.web.admin.inspector import prefixes as module
 from reasoning_replay.web.admin.inspector.prefixes import Prefix, Prefixes
 from reasoning_replay.web.exchange import Exchange, Times
 
+from tests.web.admin.inspector.watching import prefix, watched, watching
 from tests.web.reports import describe
 from tests.web.wire import ASK, CALL, NEXT, RESULT, RS, RS_2, as_json, response, whole
-from tests.web.world import World, eventually, world
+from tests.web.world import eventually, world
 
 SECOND = CALL | {"id": "fc_second", "call_id": "call_Second9xT7bLw2Rs"}
 MORE = RESULT | {"call_id": SECOND["call_id"]}
@@ -77,16 +78,9 @@ def test_the_memory_for_digests_is_bounded(turns: list[tuple[int, int]]) -> None
             assert prefixes.compare(exchange(b"x", parent=last)) is not None
 
 
-async def prefix_of(w: World, count: int) -> Any:
-    """Return the prefix of the newest of so many finished exchanges."""
-    recorder = w.app.recorder
-    await eventually(lambda: len(recorder._over) == count)
-    return recorder._over[-1].prefix
-
-
 async def test_an_append_only_client_keeps_the_prefix() -> None:
     """This holds with injected items; an earlier message that is changed moves it."""
-    async with world() as w:
+    async with watched() as (w, page):
         w.upstream.answers(
             whole(as_json(response(RS, CALL))),
             whole(as_json(response(RS_2, SECOND, rid="resp_2"))),
@@ -94,11 +88,26 @@ async def test_an_append_only_client_keeps_the_prefix() -> None:
             whole(as_json(response(rid="resp_4"))),
         )
         await w.turn(ASK)
-        assert await prefix_of(w, 1) is None
+        assert (await page.ended(1))["prefix"] is None
         await w.turn(ASK, CALL, RESULT)
-        assert await prefix_of(w, 2) == Prefix(1, 1, has_moved=False, is_head_new=False)
+        assert (await page.ended(2))["prefix"] == prefix(1)
         await w.turn(ASK, CALL, RESULT, SECOND, MORE)
-        assert await prefix_of(w, 3) == Prefix(4, 4, has_moved=False, is_head_new=False)
+        assert (await page.ended(3))["prefix"] == prefix(4)
         await w.turn(NEXT, CALL, RESULT, SECOND, MORE)
-        assert await prefix_of(w, 4) == Prefix(4, 0, has_moved=True, is_head_new=False)
+        assert (await page.ended(4))["prefix"] == prefix(0, 4)
         assert w.app.recorder.sums(1)["different"] == 2
+
+
+async def test_a_prefix_is_compared_only_while_it_is_watched() -> None:
+    """A turn without a watcher has no digests; a watcher that has just left counts."""
+    async with world() as w:
+        w.upstream.otherwise = whole(as_json(response(RS, CALL)))
+        await w.turn(ASK)
+        async with watching(w.app.admin_url) as page:
+            await w.turn(ASK, CALL, RESULT)
+            unknown = await page.ended(2)
+            assert (unknown["prefix"], unknown["sent_items"]) == (None, 4)
+        await eventually(lambda: w.app.recorder.is_watched)
+        await w.turn(ASK, CALL, RESULT, NEXT)
+        async with watching(w.app.admin_url) as page:
+            assert (await page.ended(3))["prefix"] == prefix(4)

@@ -34,6 +34,11 @@ class Told:
         self.recorder = Recorder(lambda: self.now, lambda: NOW_MS)
         self.lines: list[dict[str, Any]] = []
 
+    def end(self, one: Exchange) -> None:
+        """Record the end of an exchange."""
+        one.times.total_ms = 2000.0
+        self.recorder.end(one)
+
     def hear(self, line: bytes) -> None:
         """Record a line."""
         self.lines.append(json.loads(line)["exchange"])
@@ -60,7 +65,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
     """An exchange is recorded as numbers and shortened hashes, without body or credential."""
     told = Told()
     request = read_request(as_json({"model": "gpt-5.4", "input": [ASK, RS, CALL]}), {})
-    told.recorder.end(
+    told.end(
         exchange(
             summarise(request, [PlanNote(2, Outcome.INJECTED, 1, 7, "")]),
             model="gpt-5.4" + "x" * 99,
@@ -89,8 +94,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
             error_detail="api.example: " + "x" * 999,
             turn=b"\x12" * 16,
             parent=b"\x34" * 16,
-        ),
-        2.0,
+        )
     )
     (kept,) = told.recent()
     assert kept.pop("id").endswith(".1")
@@ -101,7 +105,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
     assert kept == {
         "at_ms": NOW_MS - 2000,
         "open": False,
-        "upstream_request_id": "req_" + "x" * 60,
+        "upstream_request_id": "req_" + "x" * 90 + "..",
         "trace_id": "ef" * 16,
         "method": "POST",
         "route": "responses",
@@ -111,8 +115,8 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
         "outcome": "ok",
         "error_code": "invalid_value",
         "error_type": "invalid_request_error",
-        "cause": "closed",
-        "cause_detail": "api.example: " + "x" * 227,
+        "error": "closed",
+        "error_detail": "api.example: " + "x" * 225 + "..",
         "asked": "planned",
         "outcomes": {"injected": 1},
         "repairs": {"duplicates": 2},
@@ -120,7 +124,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
         "changes": [["removed", "reasoning", "rs_1", 9]],
         "captured": "saved",
         "captured_items": 3,
-        "took_ms": 2000.0,
+        "total_ms": 2000.0,
         "before_ms": 1.23,
         "first_byte_ms": 5.7,
         "between_ms": 0.0,
@@ -133,7 +137,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
         "turn": "12" * 6,
         "parent": "34" * 6,
         "prefix": None,
-        "model": "gpt-5.4" + "x" * 57,
+        "model": "gpt-5.4" + "x" * 87 + "..",
         "injected_bytes": 7,
         "items": 3,
         "sent_items": 0,
@@ -150,12 +154,12 @@ def test_a_listener_gets_an_exchange_at_its_decision_and_its_end() -> None:
     told.recorder.listen(told.hear)
     one = exchange(strip())
     told.recorder.begin(one)
-    told.recorder.end(one, 2.0)
+    told.end(one)
     told.recorder.listen(None)
-    told.recorder.end(exchange(), 1.0)
+    told.end(exchange())
     begun, ended = told.lines
-    assert (begun["open"], begun["took_ms"], begun["outcome"]) == (True, None, "")
-    assert (ended["open"], ended["took_ms"]) == (False, 2000.0)
+    assert (begun["open"], begun["total_ms"], begun["outcome"]) == (True, None, "")
+    assert (ended["open"], ended["total_ms"]) == (False, 2000.0)
     assert begun["id"] == ended["id"]
     assert len({kept["id"] for kept in told.recent()}) == 2
 
@@ -163,7 +167,7 @@ def test_a_listener_gets_an_exchange_at_its_decision_and_its_end() -> None:
 def test_exchanges_in_flight_are_listed_too() -> None:
     """Exchanges in flight follow the completed ones in the recorded list."""
     told = Told()
-    told.recorder.end(exchange(), 1.0)
+    told.end(exchange())
     told.recorder.begin(exchange(strip()))
     assert [kept["open"] for kept in told.recent()] == [False, True]
 
@@ -179,10 +183,10 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "OPEN_MAX", 50)
     told = Told()
     for _ in range(2 * KEPT):
-        told.recorder.end(exchange(), 1.0)
+        told.end(exchange())
     assert len(told.recent()) == KEPT
     for _ in range(10):
-        told.recorder.end(exchange(strip(1000)), 1.0)
+        told.end(exchange(strip(1000)))
     assert len(told.recent()) == 5
     in_flight = [exchange(strip(300)) for _ in range(60)]
     for one in in_flight:
@@ -196,20 +200,20 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     ]
     assert len(told.recorder._open) == 50
     for one in in_flight:
-        told.recorder.end(one, 1.0)
+        told.end(one)
     assert (told.recorder._open, told.recorder._open_bytes) == ({}, 0)
 
 
 def test_an_exchange_that_cannot_be_recorded_hides_no_other() -> None:
     """An exchange that cannot be recorded does not hide the others."""
     told = Told()
-    told.recorder.end(exchange(ItemSummary(0, b"{}"), conversation=None), 1.0)
-    told.recorder.end(exchange(), 1.0)
+    told.end(exchange(ItemSummary(0, b"{}"), healed="\ud800"))
+    told.end(exchange())
     assert len(told.recent()) == 1
 
 
 def test_a_listener_that_raises_costs_no_exchange() -> None:
-    """A listener that raises costs no exchange, and an unencodable model name is left out."""
+    """A listener that raises costs no exchange, and an unencodable model name is replaced."""
 
     def fails(_: bytes) -> None:
         raise RuntimeError
@@ -218,8 +222,8 @@ def test_a_listener_that_raises_costs_no_exchange() -> None:
     told.recorder.listen(fails)
     one = exchange(ItemSummary(0, b"{}"), model="\ud800")
     told.recorder.begin(one)
-    told.recorder.end(one, 1.0)
-    assert [kept["model"] for kept in told.recent()] == [""]
+    told.end(one)
+    assert [kept["model"] for kept in told.recent()] == ["?"]
 
 
 async def test_a_recorder_that_fails_costs_no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from tests.web.line import Broken, Line, line_to
+from tests.web.world import World, world
 
-__all__ = ["Watching", "to_watch", "watching"]
+__all__ = ["Watching", "prefix", "to_watch", "watched", "watching"]
 
 PATH = "/inspector/events"
 Json = dict[str, Any]
@@ -16,6 +17,13 @@ Json = dict[str, Any]
 def to_watch(*headers: str, host: str = "127.0.0.1") -> bytes:
     """Return a request for the stream."""
     return "\r\n".join([f"GET {PATH} HTTP/1.1", f"Host: {host}", *headers, "", ""]).encode()
+
+
+def prefix(kept: int, before: int | None = None, *, is_head_new: bool = False) -> Json:
+    """Return how a request is shown that begins with so many items of the one before."""
+    before = kept if before is None else before
+    has_moved = is_head_new or kept < before
+    return {"before": before, "kept": kept, "has_moved": has_moved, "is_head_new": is_head_new}
 
 
 class Watching:
@@ -35,6 +43,22 @@ class Watching:
             *lines, self._rest = (self._rest + some).split(b"\n")
             self.lines += map(json.loads, lines)
         return found
+
+    async def ended(self, count: int) -> Json:
+        """Read until so many exchanges have ended, and return the newest of them."""
+        seen = 0
+        while True:
+            found = await self.until("exchange", seen + 1)
+            seen = len(found)
+            if len(ended := [one for one in found if not one["open"]]) >= count:
+                return dict(ended[count - 1])
+
+
+@contextlib.asynccontextmanager
+async def watched(**settings: Any) -> AsyncIterator[tuple[World, Watching]]:
+    """Run a proxy in front of a scripted upstream, and watch it."""
+    async with world(**settings) as w, watching(w.app.admin_url) as page:
+        yield w, page
 
 
 @contextlib.asynccontextmanager

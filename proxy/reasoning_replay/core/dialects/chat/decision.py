@@ -89,6 +89,7 @@ class RequestPlanner:
             outcomes=outcomes,
             injected_bytes=plan.injected_bytes if is_sent else 0,
             summary=maybe_summary(
+                caller,
                 request,
                 (*plan.notes, *_notes_of(request, filled_in)),
                 lambda: _sent(request, plan if is_sent else Plan(), sent if filled_in else None),

@@ -100,6 +100,7 @@ class RequestPlanner:
             outcomes=plan.outcomes,
             injected_bytes=0 if self._is_shadow else plan.injected_bytes,
             summary=maybe_summary(
+                caller,
                 request,
                 plan.notes,
                 lambda: _sent(request, plan if not self._is_shadow else Plan()),

@@ -104,7 +104,7 @@ class RequestPlanner:
         if self._settings.is_shadow:
             given = question.request
             summary = maybe_summary(
-                request, plan.notes, lambda: sent_items(given.head, given.places)
+                caller, request, plan.notes, lambda: sent_items(given.head, given.places)
             )
             return Decision(state, body, origin, repairs, outcomes, 0, summary, joined)
         # Upstream reported that it stores nothing (zero data retention), and a blob is missing.
@@ -115,7 +115,10 @@ class RequestPlanner:
         edits = [*plan.edits, include] if include is not None else plan.edits
         edited = json_spans.apply(base, edits) if edits else base
         summary = maybe_summary(
-            request, plan.notes, lambda: sent_items(request.head, request.places, plan.edits)
+            caller,
+            request,
+            plan.notes,
+            lambda: sent_items(request.head, request.places, plan.edits),
         )
         injected_bytes = plan.injected_bytes
         return Decision(

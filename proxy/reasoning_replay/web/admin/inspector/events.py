@@ -12,13 +12,14 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
 
+from reasoning_replay.web.admin.conversations import Access, refused
 from reasoning_replay.web.admin.inspector.minutes import MINUTES
-from reasoning_replay.web.admin.inspector.recorder import ExchangeFeed
+from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.admin.inspector.totals import read_totals
 from reasoning_replay.web.errors import ErrorResponse, ProxyError
 
@@ -34,6 +35,10 @@ GATHER_S: Final = 0.05
 WAITING_BYTES: Final = 4 << 20
 STALLED_S: Final = 60.0
 
+# Such a page cannot read the stream, but would occupy a place of a permitted watcher.
+_ANOTHERS = ErrorResponse(
+    403, "cross_origin", "A page of another origin may not read events: open this port's page."
+)
 _FULL = ErrorResponse(
     503,
     "too_many_watchers",
@@ -47,7 +52,8 @@ class Watchers:
 
     def __init__(
         self,
-        source: ExchangeFeed,
+        source: Recorder,
+        access: Access,
         facts: Callable[[], Mapping[str, object]],
         fares: Callable[[], Mapping[str, object]],
         exposition: Callable[[], bytes],
@@ -56,27 +62,34 @@ class Watchers:
         Start without watchers.
 
         Args:
-            source: Feed of the exchanges.
+            source: The newest exchanges.
+            access: Access rule for every request.
             facts: Returns the facts of the proxy that do not change while it runs.
             fares: Returns its current state in words, such as `status` and `store`.
             exposition: Returns its metrics, as Prometheus scrapes them.
         """
         self._source = source
+        self._access = access
         self._facts = facts
         self._fares = fares
         self._exposition = exposition
         self._watchers: dict[_Watcher, asyncio.Task[None] | None] = {}
         self._ticking: asyncio.Task[None] | None = None
 
-    async def serve(self, request: web.Request) -> web.StreamResponse:
-        """
-        Stream events to one watcher until it leaves; its access is already checked.
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the route for the admin port."""
+        return [web.get("/inspector/events", self._serve, allow_head=False)]
 
-        Raises:
-            ProxyError: There are too many watchers.
-        """
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        """Stream events to one watcher until it leaves."""
+        if request.headers.get("Sec-Fetch-Site", "none") not in {"same-origin", "none"}:
+            return refused(_ANOTHERS)
+        try:
+            self._access.check(request)
+        except ProxyError as error:
+            return refused(error.fault)
         if sum(watcher.is_there for watcher in self._watchers) >= WATCHERS_MAX:
-            raise ProxyError(_FULL)
+            return refused(_FULL)
         headers = {
             "Content-Type": "application/x-ndjson",
             "Cache-Control": "no-store",

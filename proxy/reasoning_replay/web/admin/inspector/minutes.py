@@ -49,7 +49,7 @@ class Minutes:
                 sums[_INJECTED] += count
             elif outcome in _LACKING:
                 sums[_LACKED] += count
-        capture = exchange.answer.capture
+        capture = exchange.response.capture
         usage = capture.usage if capture is not None else None
         if usage is not None and usage.input_tokens and exchange.route in CAPTURED_ROUTES:
             sums[_INPUT] += usage.input_tokens

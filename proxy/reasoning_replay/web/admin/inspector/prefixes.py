@@ -60,8 +60,8 @@ class Prefixes:
 
     def keep(self, exchange: Exchange) -> None:
         """Keep the digests of a finished exchange, if its response became a turn."""
-        sent, turn = _sent(exchange), (exchange.scope, exchange.answer.turn)
-        if not (exchange.answer.turn and sent.items):
+        sent, turn = _sent(exchange), (exchange.scope, exchange.response.turn)
+        if not (exchange.response.turn and sent.items):
             return
         self._drop(turn)
         self._sent[turn] = sent._replace(injected=b"")

@@ -78,8 +78,9 @@ function showState(state) {
   const t = state.totals, items = t.items_total, requests = sum(t.requests_total);
   const read = (t.requests_total.planned || 0) + (t.requests_total.stateful || 0), unread = requests - read;
   const other = sum(Object.fromEntries(Object.entries(items).filter(([what]) => what in WHY && what !== "degraded" && what !== "phase" && what !== "missed")));
-  // The same item is injected in each turn, so the number of different items is told as well.
-  const different = state.different ? `${state.different_is_more ? "more than " : ""}${count(state.different)} different items` : "";
+  // The same item is injected in each turn, so the number of different items is told as well. They
+  // are counted only while a page is open.
+  const different = state.different ? `${state.different_is_more ? "more than " : ""}${count(state.different)} different while watched` : "";
   figure("requests", count(requests), requests ? (unread ? `${count(read)} read, ${count(unread)} not read` : "all read") : "on replayed paths");
   figure("injected", count(items.injected || 0), different || "reasoning items", items.injected ? "good" : "");
   figure("missed", count(items.missed || 0), other ? `and ${count(other)} not injected for other reasons` : "", items.missed ? "poor" : "");

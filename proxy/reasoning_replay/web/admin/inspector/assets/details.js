@@ -48,7 +48,7 @@ function sectionsOf(e) {
       ["Status", e.open ? "in flight" : String(e.status || "none")],
       ["Outcome", e.open ? "" : ENDED[e.outcome] || e.outcome],
       ["Error code", copied(e.error_code)], ["Error type", copied(e.error_type)],
-      ["Cause", [e.cause, e.cause_detail].filter(Boolean).join(": ")],
+      ["Cause", [e.error, e.error_detail].filter(Boolean).join(": ")],
       ["Body", [e.received_bytes && `${bytes(e.received_bytes)} received`, e.sent_bytes && `${bytes(e.sent_bytes)} sent`].filter(Boolean).join(", ")],
     ]),
     section("Tokens", [
@@ -98,7 +98,7 @@ function listOf(texts) {
 }
 
 function timesOf(e) {
-  const rest = e.took_ms === null ? 0 : Math.max(0, e.took_ms - added(e) - e.first_byte_ms);
+  const rest = e.total_ms === null ? 0 : Math.max(0, e.total_ms - added(e) - e.first_byte_ms);
   const parts = [["before", "Proxy, before", e.before_ms], ["first", "Upstream, first byte", e.first_byte_ms], ["rest", "Upstream and client, the rest", rest], ["between", "Proxy, between", e.between_ms], ["after", "Proxy, after", e.after_ms]];
   const all = parts.reduce((n, part) => n + part[2], 0);
   if (!all) return [];
@@ -116,7 +116,7 @@ function timesOf(e) {
     return span;
   };
   return [
-    ["In all", e.took_ms === null ? "" : lasting(e.took_ms)], ["", bar],
+    ["In all", e.total_ms === null ? "" : lasting(e.total_ms)], ["", bar],
     ...parts.filter((part) => part[2] || part[0] === "before").map(([kind, label, ms]) => [label, key(kind, lasting(ms))]),
   ];
 }

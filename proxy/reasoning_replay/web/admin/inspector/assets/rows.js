@@ -42,7 +42,7 @@ function rowOf(e) {
   if (e.tokens.input_tokens && e.tokens.cached_tokens) measure("cached", share(e.tokens.cached_tokens, e.tokens.input_tokens));
   if (e.asked) measure("added", lasting(added(e)));
   if (e.first_byte_ms) measure("first byte", lasting(e.first_byte_ms));
-  if (e.took_ms !== null) measure("took", lasting(e.took_ms));
+  if (e.total_ms !== null) measure("took", lasting(e.total_ms));
   head.append(end);
   row.append(head);
   if (e.strip.items.length) row.append(make("div", "strip"));

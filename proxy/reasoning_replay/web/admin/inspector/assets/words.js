@@ -75,7 +75,7 @@ const injected = () => facts.mode === "shadow" ? "would be injected" : "injected
 const added = (e) => e.before_ms + e.between_ms + e.after_ms;
 const ended = (e) => e.open ? "in flight" : `${e.status || "no response"} ${e.outcome === "ok" ? "" : ENDED[e.outcome] || e.outcome}`.trim();
 // A healed request has ended well: its error is that of the first attempt.
-const errorOf = (e) => e.healed ? "" : e.error_code || e.error_type || e.cause;
+const errorOf = (e) => e.healed ? "" : e.error_code || e.error_type || e.error;
 const baseUrl = () => `${new URL(facts.listen.replace(/\/\/(0\.0\.0\.0|\[::\])/, `//${location.hostname}`)).origin}/v1`;
 // Why nothing could be injected on this path; empty if the proxy acts on it, or did not forward it.
 const pathOf = (e) => {

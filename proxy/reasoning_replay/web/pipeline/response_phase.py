@@ -1,5 +1,6 @@
-"""Answer phase: relays the upstream's response to the client, and captures it."""
+"""Response phase: relays the upstream's response to the client, and captures it."""
 
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from aiohttp import web
@@ -12,52 +13,44 @@ from reasoning_replay.core.dialects.states import (
     Route,
 )
 from reasoning_replay.core.wire.headers import Headers, for_downstream, without
-from reasoning_replay.web.errors import MARK, REQUEST_ID
+from reasoning_replay.web.errors import MARK, REQUEST_ID, ProxyError
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.exchange_log import ExchangeRecorder, summary_header
+from reasoning_replay.web.exchange_log import ExchangeLog, summary_header
 from reasoning_replay.web.pipeline.capture_tee import CaptureTee, capture_tee_for
 from reasoning_replay.web.pipeline.client_request import ClientRequest
-from reasoning_replay.web.pipeline.client_response import RawResponse, relay
+from reasoning_replay.web.pipeline.client_response import ClientResponse, relay
 from reasoning_replay.web.pipeline.error_tee import ErrorTee, error_tee_for
-from reasoning_replay.web.pipeline.healing_retry import Answer, Healers
+from reasoning_replay.web.pipeline.healing_retry import CheckedResponse, Healers
 from reasoning_replay.web.pipeline.path_advice import PathAdvice
 from reasoning_replay.web.pipeline.replay import Replays
 
-__all__ = ["AnswerPhase"]
+__all__ = ["ResponsePhase"]
 
 _MARK = MARK.encode()
 _REQUEST_ID = REQUEST_ID.encode()
 
 
-class AnswerPhase:
-    """Relay of the responses of one upstream."""
+@dataclass(frozen=True, slots=True)
+class ResponsePhase:
+    """
+    Relay of the responses of one upstream.
 
-    def __init__(
-        self,
-        replays: Replays,
-        healers: Healers,
-        capture_max_bytes: int,
-        recorder: ExchangeRecorder,
-        advice: PathAdvice,
-    ) -> None:
-        """
-        Keep the parts that all exchanges share.
+    Attributes:
+        replays: Capture responses, by route; empty if the mode is off.
+        healers: Learn from accepted cures, by route.
+        capture_max_bytes: Largest response that is captured.
+        exchange_log: Provides the clock and the log.
+        advice: Explains paths that were not found.
+    """
 
-        Args:
-            replays: Capture responses, by route; empty if the mode is off.
-            healers: Learn from accepted cures, by route.
-            capture_max_bytes: Largest response that is captured.
-            recorder: Provides the clock and the log.
-            advice: Explains paths that were not found.
-        """
-        self._replays = replays
-        self._healers = healers
-        self._capture_max_bytes = capture_max_bytes
-        self._recorder = recorder
-        self._advice = advice
+    replays: Replays
+    healers: Healers
+    capture_max_bytes: int
+    exchange_log: ExchangeLog
+    advice: PathAdvice
 
     async def relay(
-        self, exchange: Exchange, client: ClientRequest, answer: Answer, *, is_last: bool
+        self, exchange: Exchange, client: ClientRequest, checked: CheckedResponse, *, is_last: bool
     ) -> web.StreamResponse:
         """
         Write each chunk as it arrives; one that completes an item is written after its save.
@@ -65,22 +58,29 @@ class AnswerPhase:
         Args:
             exchange: Its status and outcome are set.
             client: Receives the response.
-            answer: Response to relay; closed at the end.
+            checked: Response to relay; closed at the end.
             is_last: Whether the connection is closed after it, because this process is about to
                 stop.
+
+        Raises:
+            ProxyError: The rest of the request is invalid, and no head was sent yet.
         """
-        response = answer.response
+        body, response = client.body, checked.response
+        # A fault in a body that is still being sent ends the response.
+        body.on_fault = response.close
         tee = None
         try:
+            if body.fault is not None:
+                raise ProxyError(body.fault)
             tee = self._tee(exchange, response)
-            self._advice.note(exchange, client.path, response.status)
+            self.advice.note(exchange, client.path, response.status)
             headers = self._headers(exchange, response)
-            downstream = RawResponse(client.http, response, headers, is_last=is_last)
+            downstream = ClientResponse(client.http, response, headers, is_last=is_last)
             exchange.status = response.status
-            clock = self._recorder.clock
-            if await relay(exchange, response, downstream, tee, answer.taken(), clock):
-                if (healer := self._healers.get(exchange.route)) is not None:
-                    await healer.learn(exchange, answer)
+            clock = self.exchange_log.clock
+            if await relay(exchange, response, downstream, tee, checked.taken(), clock):
+                if (healer := self.healers.get(exchange.route)) is not None:
+                    await healer.learn(exchange, checked)
                 downstream.write_end()
                 exchange.times.after_ms = (clock() - exchange.times.answered_s) * 1000
                 await downstream.drain()
@@ -92,13 +92,14 @@ class AnswerPhase:
             response.close()  # after its end, the connection is already back in the pool
             if isinstance(tee, CaptureTee):
                 tee.lease.resize(0)
+            body.on_fault = None
 
     def _headers(self, exchange: Exchange, response: UpstreamResponse) -> Headers:
         headers = for_downstream(response.headers)
         if response.value(_REQUEST_ID):  # of another proxy
             headers = without(headers, _REQUEST_ID)
         headers.append((_REQUEST_ID, exchange.id.encode()))
-        replay = self._replays.get(exchange.route)
+        replay = self.replays.get(exchange.route)
         if replay is None or exchange.route not in REPLAYED_ROUTES:
             return headers
         if not replay.may_tell(response.status):
@@ -111,20 +112,18 @@ class AnswerPhase:
     def _tee(self, exchange: Exchange, response: UpstreamResponse) -> CaptureTee | ErrorTee | None:
         # A handshake is of the dialect that speaks over WebSockets.
         route = Route.CREATE if exchange.route is Route.WEBSOCKET else exchange.route
-        replay, recorder = self._replays.get(route), self._recorder
+        replay, exchange_log = self.replays.get(route), self.exchange_log
         if replay is None:
             return None
         if response.status >= HTTPStatus.BAD_REQUEST:
-            if exchange.answer.capture is not None:
-                exchange.answer.state = CaptureState.REFUSED
+            if exchange.response.capture is not None:
+                exchange.response.state = CaptureState.REFUSED
             return error_tee_for(response, replay.dialect, exchange)
         try:
-            return capture_tee_for(
-                response, replay, exchange, self._capture_max_bytes, recorder.log
-            )
+            return capture_tee_for(response, replay, exchange, self.capture_max_bytes, exchange_log)
         except Exception as error:  # noqa: BLE001 (fail open: the client gets the response)
-            recorder.warn("capture_failed", exchange, error)
-            exchange.answer.state = CaptureState.FAILED
+            exchange_log.warn("capture_failed", exchange, error)
+            exchange.response.state = CaptureState.FAILED
             return None
 
 
