@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from reasoning_replay.settings.loader import default_of, load
+from reasoning_replay.settings.loader import load
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.reference import help_of, metavar_of
 
@@ -40,28 +40,6 @@ def test_the_example_file_has_every_setting_with_its_default() -> None:
 def test_every_choice_is_explained(name: str, choice: str) -> None:
     """The text of a setting with fixed values names each of them."""
     assert f"`{choice}`" in (Settings.model_fields[name].description or "")
-
-
-@pytest.mark.parametrize(
-    ("name", "want"),
-    [
-        ("ttl_s", "7d"),
-        ("connect_timeout_s", "10s"),
-        ("client_timeout_s", "5m"),
-        ("store_budget_ms", "250ms"),
-        ("recent_max_bytes", "32MiB"),
-        ("body_max_bytes", "1GiB"),
-        ("max_exchanges", "4096"),
-        ("total_timeout_s", "0"),
-        ("reuse_port", "false"),
-        ("mode", "on"),
-        ("upstream_proxy", "empty"),
-        ("scope_secret", "empty"),
-    ],
-)
-def test_a_default_is_shown_as_a_user_writes_it(name: str, want: str) -> None:
-    """A size and a duration have a unit."""
-    assert default_of(name) == want
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,8 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
         pytest.param("tenant_max_exchanges", "1.5", "should be a whole number; the default is 0", id="half-an-exchange"),  # noqa: E501
         pytest.param("upstream_ca_file", "/nowhere/ca.pem", "cannot be read: No such file or directory; name a readable file, or leave it empty", id="file"),  # noqa: E501
         pytest.param("upstream_proxy", "proxy:3128", "not a URL; start it with http:// or https://", id="egress"),  # noqa: E501
+        pytest.param("repairs", "hollow,all", "use any of duplicates,hollow,foreign,unpaired,dangling, or none", id="repair"),  # noqa: E501
+        pytest.param("store_url", "redis://h/ 1", "has a space or a control character; percent-encode it, a space as %20", id="space"),  # noqa: E501
         pytest.param("scope_from", "claim:oid", "use a comma-separated list of credential, claims:NAME+NAME and header:NAME", id="source"),  # noqa: E501
         pytest.param("scope_from", "header:te", "header: te is not forwarded to the upstream; use one that is", id="source-of-one-hop"),  # noqa: E501
     ],

@@ -4,7 +4,7 @@ import errno
 import re
 import socket
 from collections.abc import AsyncIterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import aiohttp
 
@@ -19,13 +19,6 @@ ASK_TIMEOUT_S: Final = 2.0
 VERSION = re.compile(r'^reasoning_replay_build_info\{version="([\w.+-]+)"\}', re.MULTILINE)
 
 
-class Running(NamedTuple):
-    """A proxy that responds on the admin port."""
-
-    version: str
-    readiness: str
-
-
 async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
     """Listen on each port for a moment; if that fails, test whether a proxy listens there."""
     faults = {
@@ -33,15 +26,14 @@ async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
         for name, reuse_port in (("listen", settings.reuse_port), ("admin_listen", False))
         if (fault := _fault(getattr(settings, name), reuse_port=reuse_port))
     }
-    running = await _maybe_running(settings.admin_listen) if "admin_listen" in faults else None
-    if running is not None:
-        words = f"a reasoning-replay {running.version} is running here: {running.readiness}"
-        yield Finding("ok", "ports", words)
+    running = await _running(settings.admin_listen) if "admin_listen" in faults else ""
+    if running:
+        yield Finding("ok", "ports", f"a reasoning-replay {running}")
         faults = {name: fault for name, fault in faults.items() if not _is_taken(fault)}
     for name, fault in faults.items():
         address = getattr(settings, name)
         yield Finding("problem", "ports", f"{name} {address}: {why_refused(fault, address)}")
-    if not faults and running is None:
+    if not faults and not running:
         words = f"free: {settings.listen} and {settings.admin_listen}; serve can listen there"
         yield Finding("ok", "ports", words)
 
@@ -61,8 +53,8 @@ def _is_taken(fault: OSError) -> bool:
     return fault.errno == errno.EADDRINUSE
 
 
-async def _maybe_running(admin_listen: str) -> Running | None:
-    """Return the proxy that listens there; None if something else does."""
+async def _running(admin_listen: str) -> str:
+    """Return version and readiness of the proxy that listens there; "" if something else does."""
     host, port = host_and_port(admin_listen)
     url = f"http://{authority(dialled(host), port)}"
     timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
@@ -71,11 +63,11 @@ async def _maybe_running(admin_listen: str) -> Running | None:
             async with session.get(f"{url}/metrics", allow_redirects=False) as response:
                 version = VERSION.search(await response.text())
             if version is None:
-                return None
+                return ""
             async with session.get(f"{url}/readyz", allow_redirects=False) as response:
                 state = await response.json()
     except (aiohttp.ClientError, OSError, ValueError):
-        return None
+        return ""
     is_told = isinstance(state, dict)
     status, store = (state.get("status"), state.get("store")) if is_told else ("", "")
-    return Running(version[1], f"{status}, store {store}")
+    return f"{version[1]} is running here: {status}, store {store}"

@@ -72,7 +72,7 @@ class _Issued:
         items = self._resolved(body)
         self._judge(items)
         output = _output_for(body, items)
-        before = Item()
+        before: Item = {}
         for item, following in zip(output, [*output[1:], {}], strict=True):
             is_led = before.get("type") == "reasoning"
             emitted = _Emitted(item, before["id"] if is_led else "", following)

@@ -1,5 +1,6 @@
 """Field types of the settings: each checks its values, and its error names a way out."""
 
+from collections.abc import Callable
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
@@ -8,7 +9,7 @@ from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.settings import urls
 from reasoning_replay.settings.encryption_keys import parse_keys
-from reasoning_replay.settings.store_url import why_unreadable
+from reasoning_replay.settings.store_url import read_store_url, why_unreadable
 
 __all__ = [
     "MIB",
@@ -38,6 +39,16 @@ def _utf8(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _readable_by(read: Callable[[str], object]) -> AfterValidator:
+    """Return a validator that accepts what a function can read."""
+
+    def check(written: str) -> str:
+        read(written)
+        return written
+
+    return AfterValidator(check)
+
+
 def _keys(secret: SecretStr) -> SecretStr:
     parse_keys(secret.get_secret_value())
     return secret
@@ -50,12 +61,6 @@ def _repairs(written: str) -> str:
     if names not in (["none"], [""]) and not set(names) <= set(known):
         raise ValueError(f"use any of {','.join(known)}, or none")
     return ",".join(names)
-
-
-def _scope_from(written: str) -> str:
-    """Accept what `read_parts` can parse."""
-    read_parts(written)
-    return written
 
 
 def _file(path: str) -> str:
@@ -90,10 +95,10 @@ def _has_otel() -> bool:
 
 UpstreamUrl = Annotated[str, AfterValidator(urls.upstream_url)]
 UpstreamProxy = Annotated[str, AfterValidator(urls.upstream_proxy)]
-StoreUrl = Annotated[str, AfterValidator(urls.store_url)]
-Listen = Annotated[str, AfterValidator(urls.listen)]
+StoreUrl = Annotated[str, _readable_by(read_store_url)]
+Listen = Annotated[str, _readable_by(urls.host_and_port)]
 RepairNames = Annotated[str, AfterValidator(_repairs)]
-ScopeFrom = Annotated[str, AfterValidator(_scope_from)]
+ScopeFrom = Annotated[str, _readable_by(read_parts)]
 File = Annotated[str, AfterValidator(_file)]
 Secret = Annotated[SecretStr, AfterValidator(_utf8)]
 EncryptionKeys = Annotated[SecretStr, AfterValidator(_keys)]

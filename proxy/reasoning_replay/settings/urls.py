@@ -10,17 +10,13 @@ import re
 import socket
 from urllib.parse import SplitResult, urlsplit
 
-from reasoning_replay.settings.store_url import read_store_url
-
 __all__ = [
     "authority",
     "dialled",
     "host_and_port",
     "is_at",
-    "listen",
     "port_of",
     "redacted",
-    "store_url",
     "upstream_proxy",
     "upstream_url",
 ]
@@ -91,12 +87,6 @@ def is_at(url: str, listen: str) -> bool:
     return (parts.hostname or "") in {host.lower()} | _REACHED_BY.get(host.lower(), set())
 
 
-def listen(value: str) -> str:
-    """Accept what `host_and_port` can parse."""
-    host_and_port(value)
-    return value
-
-
 def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
     """Parse a URL; messages never quote it, since it may hold a password."""
     choice = ", ".join(f"{scheme}://" for scheme in schemes[:-1]) + f" or {schemes[-1]}://"
@@ -139,9 +129,3 @@ def upstream_proxy(value: str) -> str:
     if parts.path.strip("/") or "?" in value or "#" in value:
         raise ValueError("has more than a host and a port; use only http://host:3128")
     return value.rstrip("/")
-
-
-def store_url(value: str) -> str:
-    """Accept what `read_store_url` can parse."""
-    read_store_url(value)
-    return value
