@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from reasoning_replay.adapters.resilience import safe_store, save_queue
@@ -66,6 +67,7 @@ class Inner:
         self.takes_s = 0.0
         self.closed = False
         self.saved: list[tuple[dict[bytes, bytes], list[bytes]]] = []
+        self.result = StoreResult([STORED], FOUND.crowded)
 
     async def _act(self) -> None:
         self.calls += 1
@@ -83,9 +85,9 @@ class Inner:
     async def look_up(
         self, _: bytes, __: Sequence[Lookup], ___: Mapping[bytes, int]
     ) -> StoreResult:
-        """Return the same conversation always."""
+        """Return the same result always."""
         await self._act()
-        return StoreResult([STORED], FOUND.crowded)
+        return self.result
 
     async def save(
         self, _: bytes, __: bytes, records: Mapping[bytes, bytes], keys: Sequence[bytes]
@@ -209,16 +211,43 @@ async def test_a_result_is_passed_on(operation: str) -> None:
         KeyError("a bug"),
         AssertionError(),
         RecursionError(),
+        MemoryError(),
+        StopAsyncIteration(),
+        ExceptionGroup("many", [ValueError(), OSError()]),
+        asyncio.CancelledError(),
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_no_exception_reaches_an_exchange(operation: str, error: Exception) -> None:
+@pytest.mark.parametrize("is_embedded", [False, True])
+async def test_no_exception_reaches_an_exchange(
+    operation: str, error: BaseException, *, is_embedded: bool
+) -> None:
     """A failure of the store or a bug in it is counted, and the exchange continues."""
     g = Guarded()
+    g.inner.is_embedded = is_embedded
     g.inner.error = error
     assert await OPERATIONS[operation](g.store) is FAILED[operation]
     assert (g.counted(operation, "error"), g.up, g.events) == (1, 0, ["store_failed"])
     assert g.store.is_degraded
+
+
+GARBAGE: dict[str, Any] = {
+    "nothing": None,
+    "a number": 7,
+    "a list": [b"\xff", None],
+    "no conversations": StoreResult(None, None),  # type: ignore[arg-type] # garbage
+    "invalid conversations": StoreResult([b"x", {}, 5]),  # type: ignore[list-item] # garbage
+    "invalid records": StoreResult([StoredConversation(b"c", 1, {b"x": 5})]),  # type: ignore[dict-item] # garbage
+}
+
+
+@pytest.mark.parametrize("result", GARBAGE.values(), ids=GARBAGE)
+async def test_a_result_that_is_garbage_is_a_failure(result: Any) -> None:
+    """A bug in a store may also be what it returns."""
+    g = Guarded()
+    g.inner.result = result
+    assert not await g.looks_up()
+    assert (g.counted("recall", "error"), g.events) == (1, ["store_failed"])
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

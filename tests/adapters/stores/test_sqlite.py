@@ -382,21 +382,6 @@ async def test_a_newer_format_is_not_touched(opens: Callable[..., SqliteStore], 
         await opens().check()
 
 
-async def test_a_file_of_an_old_format_is_cleared(
-    opens: Callable[..., SqliteStore], path: Path
-) -> None:
-    """The tables of an earlier version, which this one cannot read, are replaced."""
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE conversations (id INTEGER PRIMARY KEY)")
-        db.execute("CREATE TABLE turns (id INTEGER, c INTEGER REFERENCES conversations)")
-        db.execute("CREATE TABLE leads (id INTEGER PRIMARY KEY)")
-        db.execute(f"PRAGMA application_id = {APPLICATION}")
-        db.execute("PRAGMA user_version = 1")
-    store = opens()
-    await save(store, turn("a"), [key("1")])
-    assert await found(opens(), "1") == ["a"]
-
-
 async def test_a_removed_file_is_created_again(
     opens: Callable[..., SqliteStore], path: Path
 ) -> None:

@@ -78,22 +78,21 @@ class Versions(Mapping[bytes, int]):
     would look like a change by another replica, and the conversation would be loaded.
     """
 
-    def __init__(self, entries: Mapping[bytes, CacheEntry], held: Mapping[bytes, int]) -> None:
-        """Give the versions of the entries that are in `held`."""
-        self._entries = entries
-        self._held = held
+    def __init__(self, view: View) -> None:
+        """Give the versions of the conversations that the view holds."""
+        self._entries = {one: view.entries[one] for one in view.held}
 
     @override
     def __getitem__(self, conversation: bytes) -> int:
-        return self._entries[conversation].version if conversation in self._held else NOT_STORED
+        return self._entries[conversation].version
 
     @override
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._held)
+        return iter(self._entries)
 
     @override
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)
 
 
 class LoadedConversation(NamedTuple):

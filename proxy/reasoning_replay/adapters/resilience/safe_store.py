@@ -217,7 +217,7 @@ class SafeStore:
     # Looking up...
 
     async def _look_up(self, view: View) -> LookupResult:
-        held = Versions(view.entries, view.held)
+        held = Versions(view)
         result = await self.inner.look_up(view.scope, view.asked, held)
         if not view.held.keys() <= {one.conversation for one in result.conversations}:
             # One was deleted or has expired, so other conversations may match its items.

@@ -58,7 +58,6 @@ _SCHEMA = (
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
-_OLD_TABLES = ("leads", "turns", "conversations")  # of version 1, which is no longer read
 
 
 class SqliteFile:
@@ -128,8 +127,6 @@ class SqliteFile:
         if _version(db) < VERSION:
             with transaction(db):
                 if _version(db) < VERSION:  # unless another process was faster
-                    for table in _OLD_TABLES:
-                        db.execute(f"DROP TABLE IF EXISTS {table}")
                     for statement in _SCHEMA:
                         db.execute(statement)
 
