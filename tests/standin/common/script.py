@@ -99,9 +99,9 @@ def arguments(schema: Mapping[str, Any], subject: str, index: int) -> dict[str, 
     return {name: values.get(_type_of(schema), subject) for name, schema in wanted.items()}
 
 
-def _type_of(schema: Mapping[str, Any]) -> str:
-    """Return the type that a schema names, the first one of a list."""
-    named = schema.get("type")
+def _type_of(schema: object) -> str:
+    """Return the type that a schema names, the first one of a list; "None" without any."""
+    named = schema.get("type") if isinstance(schema, Mapping) else None
     return str(named[0] if isinstance(named, list) and named else named)
 
 
