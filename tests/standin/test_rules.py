@@ -114,14 +114,18 @@ SHAPES: list[tuple[str, Item, str]] = [
     (
         "reasoning-content",
         a_thought(id="rs_1", content=[{"type": "reasoning_text", "text": "hm"}]),
-        "Invalid 'input[1].content': array too long. Expected an array with maximum length 0, but"
-        " got an array with length 1 instead.",
+        (
+            "Invalid 'input[1].content': array too long. Expected an array with maximum length 0, but"
+            " got an array with length 1 instead."
+        ),
     ),
     (
         "role",
         {"role": "tool", "content": "x"},
-        "Invalid value: 'tool'. Supported values are: 'assistant', 'system', 'developer', and"
-        " 'user'.",
+        (
+            "Invalid value: 'tool'. Supported values are: 'assistant', 'system', 'developer', and"
+            " 'user'."
+        ),
     ),
     (
         "reference-without-id",
