@@ -115,8 +115,8 @@ SHAPES: list[tuple[str, Item, str]] = [
         "reasoning-content",
         a_thought(id="rs_1", content=[{"type": "reasoning_text", "text": "hm"}]),
         (
-            "Invalid 'input[1].content': array too long. Expected an array with maximum length 0, but"
-            " got an array with length 1 instead."
+            "Invalid 'input[1].content': array too long. Expected an array with maximum length 0,"
+            " but got an array with length 1 instead."
         ),
     ),
     (
