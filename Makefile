@@ -54,7 +54,7 @@ test-all: $(VENV)/langchain test ## the rest as well: every combination and exam
 bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quick small stream" for less
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-fuzz: $(VENV)/fuzz ## search for inputs that break a promise, for a quarter of an hour; ARGS="--seconds 600 sse document"
+fuzz: $(VENV)/fuzz ## search for inputs that break a promise, for ten minutes; ARGS="--seconds 600 sse document"
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 soak: $(VENV)/dev ## half an hour of mixed load while Redis and upstream fail; ARGS="--minutes 2"

@@ -52,7 +52,7 @@ async def history(
         dialect: The API.
         items: Number of elements of the history.
         item_chars: Size of each, about.
-        drops: Members of emitted items that the client leaves out, besides reasoning.
+        drops: Members of emitted items that the client leaves out, as well as reasoning.
     """
     if no_redis():
         return [Figure(row, "left out: redis-server is not installed")]

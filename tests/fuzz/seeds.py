@@ -44,6 +44,7 @@ __all__ = [
     "chat_streams",
     "documents",
     "encoded",
+    "headers",
     "messages",
     "messages_streams",
     "refusals",
@@ -180,6 +181,16 @@ def refusals() -> Iterator[bytes]:
         yield write([json.dumps({"detail": [{"error": {"message": text}}]}).encode()])
     for exchange in _recorded("error"):
         yield write([exchange.answer])
+
+
+def headers() -> Iterator[bytes]:
+    """Yield the headers of requests, line by line."""
+    # {"alg":"none"} . {"iss":"i","tid":"t","oid":7} . x
+    token = b"eyJhbGciOiJub25lIn0.eyJpc3MiOiJpIiwidGlkIjoidCIsIm9pZCI6N30.eA"
+    yield write([b"authorization: Bearer " + token + b"\nx-tenant: a\nsession_id: s"])
+    yield write([b"api-key: k\nx-a: b\nconnection: x-tenant, close\nx-tenant: a"])
+    yield write([b"Authorization: Bearer k\nauthorization: Bearer l\nx-a: b\nx-a: c"])
+    yield write([b"x-api-key: k\nopenai-organization: o\nopenai-project: p"])
 
 
 def encoded() -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from tests.fuzz import captures, documents, seeds, streams
+from tests.fuzz import captures, credentials, documents, seeds, streams
 
 __all__ = ["TARGETS", "Target"]
 
@@ -33,6 +33,7 @@ TARGETS: dict[str, Target] = {
     "sse": Target(streams.sse, streams.parse_events, seeds.streams),
     "coding": Target(streams.coding, streams.decode_all, seeds.encoded),
     "document": Target(documents.document, documents.locate, seeds.documents),
+    "scope": Target(credentials.scope, credentials.compute, seeds.headers),
     "refusal": Target(streams.refusal, streams.diagnose_it, seeds.refusals),
     "capture_stream": _stream(captures.capture_responses, seeds.streams),
     "capture_json": Target(captures.is_captured_from_json, captures.read_json, seeds.answers),

@@ -5,9 +5,28 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from tests.standin.variants import Variant
-from tests.standin.world import ASK, Item, World, answers, as_input, without
+from tests.standin.world import ASK, Item, World, answers, without
 
-FC = "fc_0123456789abcdef"
+
+def a_call(**more: object) -> Item:
+    """Return a function call; a member that is None is left out."""
+    item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", **more}
+    return {name: value for name, value in item.items() if value is not None}
+
+
+def a_custom_call(**more: object) -> Item:
+    """Return a call of a custom tool."""
+    return {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "", **more}
+
+
+def a_thought(**more: object) -> Item:
+    """Return reasoning."""
+    return {"type": "reasoning", "summary": [], **more}
+
+
+def a_message(**more: object) -> Item:
+    """Return a message."""
+    return {"type": "message", "role": "assistant", "content": "x", **more}
 
 
 def lost(item: Mapping[str, str], thought: Mapping[str, str]) -> str:
@@ -26,144 +45,115 @@ def alone(thought: Mapping[str, str]) -> str:
     )
 
 
-# (one item of the input, the error for it)
-SHAPES = [
-    pytest.param(
-        {"type": "function_call", "id": "call_1", "call_id": "c", "name": "f", "arguments": "{}"},
+CHARACTERS = (
+    "Expected an ID that contains letters, numbers, underscores, or dashes, but this value"
+    " contained additional characters."
+)
+NOT_KEPT = (
+    "not found. Items are not persisted when `store` is set to false. Try again with `store` set to"
+    " true, or remove this item from your input."
+)
+LONG = "string too long. Expected a string with maximum length 64, but got a string with length 65"
+
+# (name, one item of the input, the error for it)
+SHAPES: list[tuple[str, Item, str]] = [
+    (
+        "prefix-fc",
+        a_call(id="call_1"),
         "Invalid 'input[1].id': 'call_1'. Expected an ID that begins with 'fc'.",
-        id="prefix-fc",
     ),
-    pytest.param(
-        {"type": "reasoning", "id": "fc_1", "summary": [], "encrypted_content": "x"},
+    (
+        "prefix-rs",
+        a_thought(id="fc_1", encrypted_content="x"),
         "Invalid 'input[1].id': 'fc_1'. Expected an ID that begins with 'rs'.",
-        id="prefix-rs",
     ),
-    pytest.param(
-        {"type": "message", "id": "rs_1", "role": "assistant", "content": "x"},
+    (
+        "prefix-msg",
+        a_message(id="rs_1"),
         "Invalid 'input[1].id': 'rs_1'. Expected an ID that begins with 'msg'.",
-        id="prefix-msg",
     ),
-    pytest.param(
-        {"type": "custom_tool_call", "id": "fc_1", "call_id": "c", "name": "f", "input": ""},
+    (
+        "prefix-ctc",
+        a_custom_call(id="fc_1"),
         "Invalid 'input[1].id': 'fc_1'. Expected an ID that begins with 'ctc'.",
-        id="prefix-ctc",
     ),
-    pytest.param(
-        {"type": "function_call", "id": "", "call_id": "c", "name": "f", "arguments": "{}"},
-        "Invalid 'input[1].id': ''. Expected an ID that contains letters, numbers, underscores,"
-        " or dashes, but this value contained additional characters.",
-        id="empty-id",
-    ),
-    pytest.param(
+    ("empty-id", a_call(id=""), f"Invalid 'input[1].id': ''. {CHARACTERS}"),
+    (
+        "charset",
         {"type": "item_reference", "id": "rs 1"},
-        "Invalid 'input[1].id': 'rs 1'. Expected an ID that contains letters, numbers,"
-        " underscores, or dashes, but this value contained additional characters.",
-        id="charset",
+        f"Invalid 'input[1].id': 'rs 1'. {CHARACTERS}",
     ),
-    pytest.param(
-        {"type": "message", "id": "msg_" + "0" * 61, "role": "user", "content": "x"},
-        "Invalid 'input[1].id': string too long. Expected a string with maximum length 64, but"
-        " got a string with length 65 instead.",
-        id="long-id",
+    (
+        "long-id",
+        a_message(id="msg_" + "0" * 61, role="user"),
+        f"Invalid 'input[1].id': {LONG} instead.",
     ),
-    pytest.param(
-        {"type": "function_call", "call_id": "c" * 65, "name": "f", "arguments": "{}"},
-        "Invalid 'input[1].call_id': string too long. Expected a string with maximum length 64,"
-        " but got a string with length 65 instead.",
-        id="long-call-id",
-    ),
-    pytest.param(
-        {"type": "function_call", "name": "f", "arguments": "{}"},
-        "Missing required parameter: 'input[1].call_id'.",
-        id="no-call-id",
-    ),
-    pytest.param(
-        {"type": "function_call", "id": None, "call_id": "c", "name": "f", "arguments": "{}"},
+    ("long-call-id", a_call(call_id="c" * 65), f"Invalid 'input[1].call_id': {LONG} instead."),
+    ("no-call-id", a_call(call_id=None), "Missing required parameter: 'input[1].call_id'."),
+    (
+        "null-id",
+        {**a_call(), "id": None},
         "Invalid type for 'input[1].id': expected a string, but got null instead.",
-        id="null-id",
     ),
-    pytest.param(
-        {"type": "reasoning", "id": "rs_1", "summary": [], "status": "completed"},
+    (
+        "reasoning-status",
+        a_thought(id="rs_1", status="completed"),
         "Unknown parameter: 'input[1].status'.",
-        id="reasoning-status",
     ),
-    pytest.param(
-        {"type": "reasoning", "id": "rs_1", "summary": [], "status": None},
+    (
+        "reasoning-status-null",
+        a_thought(id="rs_1", status=None),
         "Unknown parameter: 'input[1].status'.",
-        id="reasoning-status-null",
     ),
-    pytest.param(
+    (
+        "no-summary",
         {"type": "reasoning", "id": "rs_1", "encrypted_content": "x"},
         "Missing required parameter: 'input[1].summary'.",
-        id="no-summary",
     ),
-    pytest.param(
-        {"type": "reasoning", "summary": []},
-        "Missing required parameter: 'input[1].id'.",
-        id="reasoning-without-id-and-blob",
+    ("reasoning-without-id-and-blob", a_thought(), "Missing required parameter: 'input[1].id'."),
+    (
+        "reasoning-content",
+        a_thought(id="rs_1", content=[{"type": "reasoning_text", "text": "hm"}]),
+        (
+            "Invalid 'input[1].content': array too long. Expected an array with maximum length 0,"
+            " but got an array with length 1 instead."
+        ),
     ),
-    pytest.param(
-        {
-            "type": "reasoning",
-            "id": "rs_1",
-            "summary": [],
-            "content": [{"type": "reasoning_text", "text": "hm"}],
-        },
-        "Invalid 'input[1].content': array too long. Expected an array with maximum length 0,"
-        " but got an array with length 1 instead.",
-        id="reasoning-content",
-    ),
-    pytest.param(
+    (
+        "role",
         {"role": "tool", "content": "x"},
-        "Invalid value: 'tool'. Supported values are: 'assistant', 'system', 'developer', and"
-        " 'user'.",
-        id="role",
+        (
+            "Invalid value: 'tool'. Supported values are: 'assistant', 'system', 'developer', and"
+            " 'user'."
+        ),
     ),
-    pytest.param(
+    (
+        "reference-without-id",
         {"type": "item_reference"},
         "Missing required parameter: 'input[1].id'.",
-        id="reference-without-id",
     ),
-    pytest.param(
-        {"type": "function_call", "id": FC, "call_id": "c1", "name": "f", "arguments": "{}"},
-        "No tool output found for function call c1.",
-        id="no-output",
+    ("no-output", a_call(id="fc_1"), "No tool output found for function call c."),
+    ("no-custom-output", a_custom_call(), "No tool output found for custom tool call c."),
+    (
+        "no-call",
+        {"type": "function_call_output", "call_id": "c", "output": ""},
+        "No tool call found for function call output with call_id c.",
     ),
-    pytest.param(
-        {"type": "custom_tool_call", "call_id": "c1", "name": "f", "input": ""},
-        "No tool output found for custom tool call c1.",
-        id="no-custom-output",
-    ),
-    pytest.param(
-        {"type": "function_call_output", "call_id": "c1", "output": ""},
-        "No tool call found for function call output with call_id c1.",
-        id="no-call",
-    ),
-    pytest.param(
-        {"type": "reasoning", "id": "rs_1", "summary": []},
-        "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."
-        " Try again with `store` set to true, or remove this item from your input.",
-        id="never-emitted",
-    ),
-    pytest.param(
-        {"id": "msg_1"},
-        "Item with id 'msg_1' not found. Items are not persisted when `store` is set to false."
-        " Try again with `store` set to true, or remove this item from your input.",
-        id="bare-reference",
-    ),
+    ("never-emitted", a_thought(id="rs_1"), f"Item with id 'rs_1' {NOT_KEPT}"),
+    ("bare-reference", {"id": "msg_1"}, f"Item with id 'msg_1' {NOT_KEPT}"),
 ]
 
 
-@pytest.mark.parametrize(("item", "said"), SHAPES)
-def test_a_bad_item_is_refused_in_the_words_of_the_api(item: Item, said: str) -> None:
+@pytest.mark.parametrize(("item", "text"), [pytest.param(*row, id=name) for name, *row in SHAPES])
+def test_a_bad_item_is_refused_in_the_words_of_the_api(item: Item, text: str) -> None:
     """One wrong item is enough for a refusal, and the error names its index."""
-    assert World().message([ASK, item]) == said
+    assert World().message([ASK, item]) == text
 
 
 def test_an_id_that_occurs_twice_is_a_duplicate() -> None:
     """Every id may occur only once, references included."""
     world = World()
-    _, (thought, call) = world.emit()
+    thought, call = world.emit()
     said = (
         f"Duplicate item found with id {thought['id']}. Remove duplicate items from your input"
         " and try again."
@@ -196,7 +186,7 @@ def test_an_id_alone_is_looked_up(
 ) -> None:
     """An id without ciphertext is looked up among the stored items of the same caller."""
     world = World()
-    _, (thought, call) = world.emit(store=store)
+    thought, call = world.emit(store=store)
 
     refusal = world.refusal([ASK, form(thought), call, *answers([call])], caller)
 
@@ -219,7 +209,7 @@ def test_an_id_alone_is_looked_up(
 def test_models_without_reasoning_refuse_reasoning(model: str) -> None:
     """A model without reasoning refuses both the `include` for ciphertext and reasoning items."""
     world = World()
-    _, (thought, call) = world.emit()
+    thought, call = world.emit()
     include = ["reasoning.encrypted_content"]
 
     asked = world.refusal([ASK], model=model, include=include)
@@ -254,7 +244,7 @@ def test_each_reasoning_belongs_to_the_item_right_after_it(
 ) -> None:
     """If reasoning is interleaved with hosted tools, every incomplete pair is refused."""
     world = World()
-    _, output = world.emit("interleaved")
+    output = world.emit("interleaved")
 
     assert world.message([ASK, *output]) == ""
     assert world.message([ASK, *output[:hole], *output[hole + 1 :]]) == said(output)
@@ -277,7 +267,7 @@ def test_the_mixed_form_is_for_store_false(
 ) -> None:
     """`rs_` id and blob before the same item without id are accepted only if `store` is false."""
     world = World()
-    _, (thought, item) = world.emit(variant)
+    thought, item = world.emit(variant)
     sent = thought if ciphertext else without(thought, "encrypted_content")
 
     said = world.message([ASK, sent, without(item, "id"), *answers([item])], store=store)
@@ -297,7 +287,7 @@ DAMAGES: list[Callable[[str], str]] = [
 def test_the_error_of_a_damaged_blob_shows_its_ends(damage: Callable[[str], str]) -> None:
     """A changed character, a truncated blob and a foreign text all cannot be decrypted."""
     world = World()
-    _, (thought, call) = world.emit()
+    thought, call = world.emit()
     damaged = damage(thought["encrypted_content"])
     sent = thought | {"encrypted_content": damaged}
 
@@ -310,8 +300,8 @@ def test_the_error_of_a_damaged_blob_shows_its_ends(damage: Callable[[str], str]
 def test_blobs_of_another_model_are_refused() -> None:
     """A blob is bound to the family of the model; the date of a model does not matter."""
     world = World()
-    _, (thought, call) = world.emit()
-    items = [ASK, thought, *as_input([call])]
+    thought, call = world.emit()
+    items = [ASK, thought, call, *answers([call])]
     blob = thought["encrypted_content"]
 
     assert world.message(items, model="gpt-5.4-2026-03-05") == ""

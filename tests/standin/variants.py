@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tests.standin.common.script import CALLS, arguments, part_of
 from tests.standin.mint import Ids
 from tests.standin.shapes import (
     CustomToolCall,
@@ -30,7 +31,7 @@ from tests.standin.shapes import (
     plain_text,
 )
 
-__all__ = ["LOOPS", "Cue", "Variant", "cue", "perform", "progress", "script"]
+__all__ = ["LOOPS", "Cue", "Variant", "cue", "perform", "progress"]
 
 Variant = Literal[
     "one_call",
@@ -67,23 +68,10 @@ LOOPS: Mapping[Variant, tuple[str, ...]] = {
 }
 """The shapes down to `call_zero` were recorded, except `custom`; clients reported the others."""
 
-_CALLS = frozenset({"fc", "ctc"})
 _EMPTY: Mapping[str, tuple[OutputText, ...]] = {"E": (OutputText(text=""),), "N": ()}
 _TOPIC_CHARS = 40
 _FUNCTION = Tool(type="function", name="lookup")
 _CUSTOM = Tool(type="custom", name="run")
-
-
-class Property(Struct):
-    """One argument in the JSON schema of a function tool."""
-
-    type: str | list[str] = "string"
-
-
-class Parameters(Struct):
-    """The JSON schema of a function tool, as far as it is needed to call it."""
-
-    properties: dict[str, Property] = msgspec.field(default_factory=dict)
 
 
 class Cue(Struct, frozen=True, kw_only=True):
@@ -136,26 +124,6 @@ def cue(
     )
 
 
-def script(variant: Variant, answered: int) -> tuple[str, ...]:
-    """
-    Choose the next response of a loop: the one after as many calls as were answered.
-
-    Args:
-        variant: The loop.
-        answered: Tool outputs since the last user message.
-
-    Returns:
-        Its items in the notation of this module. The last response if the loop is over.
-    """
-    *rounds, last = (tuple(line.split()) for line in LOOPS[variant])
-    called = 0
-    for parts in rounds:
-        if answered <= called:
-            return parts
-        called += sum(part in _CALLS for part in parts)
-    return last
-
-
 def perform(variant: Variant, cue: Cue, ids: Ids, *, reasons: bool) -> tuple[OutputItem, ...]:
     """
     Build the items of the next response, without ciphertext.
@@ -166,7 +134,7 @@ def perform(variant: Variant, cue: Cue, ids: Ids, *, reasons: bool) -> tuple[Out
         ids: The source of ids.
         reasons: False leaves the reasoning out, as a model without it would.
     """
-    parts = script(variant, cue.answered)
+    parts = part_of(LOOPS[variant], cue.answered).split()
     calls = cue.answered
     made: list[OutputItem] = []
     for at, part in enumerate(parts):
@@ -175,7 +143,7 @@ def perform(variant: Variant, cue: Cue, ids: Ids, *, reasons: bool) -> tuple[Out
             if reasons:
                 made.append(_reasoning(ids.item("rs"), cue, len(made) + 1))
         elif part == "A":
-            ends = _CALLS.isdisjoint(parts[at:])
+            ends = CALLS.isdisjoint(parts[at:])
             made.append(_message(ids.item("msg"), cue, step, ends=ends))
         elif part in _EMPTY:
             message = _message(ids.item("msg"), cue, step, ends=False)
@@ -240,23 +208,7 @@ def _call(
 
 
 def _arguments(tool: Tool, subject: str, step: int) -> str:
-    """Fill in every argument of a tool with a value of its type; `query` if it has none."""
-    try:
-        schema = msgspec.json.decode(tool.parameters, type=Parameters | None) or Parameters()
-    except msgspec.ValidationError:
-        # A tool can be called even if this stand-in cannot read its schema.
-        schema = Parameters()
-    wanted = schema.properties or {"query": Property()}
-    values = {name: _value(of.type, subject, step) for name, of in wanted.items()}
-    return msgspec.json.encode(values).decode()
-
-
-def _value(of: str | list[str], subject: str, step: int) -> str | int | bool | None:
-    first = of if isinstance(of, str) else next(iter(of), "null")
-    by_type: Mapping[str, str | int | bool] = {
-        "string": subject,
-        "integer": step,
-        "number": step,
-        "boolean": True,
-    }
-    return by_type.get(first)
+    """Fill in the arguments of a tool; one with a schema that cannot be read is called as well."""
+    schema = msgspec.json.decode(tool.parameters)
+    given = arguments(schema if isinstance(schema, dict) else {}, subject, step)
+    return msgspec.json.encode(given).decode()

@@ -20,7 +20,6 @@ class Behaviour(Struct, kw_only=True):
         repeats: Whether the model says the same in every turn, so that only places differ.
         ids: The ids of its calls; None for those of its family.
         call_index: See families.CallIndex; None for that of its family.
-        all_rounds: Whether DeepSeek demands the reasoning of earlier rounds too.
         end: How a response ends (answers.End).
         halves: Whether a delta may end inside a character (deltas.Cutting).
         chunk_bytes: Size of one write of the stream, in bytes; None writes event by event.
@@ -31,7 +30,6 @@ class Behaviour(Struct, kw_only=True):
     repeats: bool = False
     ids: IdForm | None = None
     call_index: CallIndex | None = None
-    all_rounds: bool = False
     end: End = "complete"
     halves: bool = False
     chunk_bytes: int | None = None
@@ -45,7 +43,6 @@ class Options(TypedDict, total=False):
     repeats: bool
     ids: IdForm | None
     call_index: CallIndex | None
-    all_rounds: bool
     end: End
     halves: bool
     chunk_bytes: int | None

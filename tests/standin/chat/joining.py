@@ -10,18 +10,9 @@ from typing import Any
 
 from tests.standin.chat.messages import joined
 
-__all__ = ["chunks_of", "join"]
+__all__ = ["join"]
 
 _TEXTS = ("content", "reasoning_content", "reasoning")
-
-
-def chunks_of(stream: bytes) -> list[dict[str, Any]]:
-    """Return the chunks of a whole SSE body, without comments and `[DONE]`."""
-    return [
-        json.loads(line[6:])
-        for line in stream.split(b"\n")
-        if line.startswith(b"data: ") and line != b"data: [DONE]"
-    ]
 
 
 def join(chunks: Iterable[Mapping[str, Any]], choice: int = 0) -> dict[str, Any]:

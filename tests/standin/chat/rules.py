@@ -43,19 +43,8 @@ class _Case(Struct, frozen=True, kw_only=True):
 _NOT_ITS_OWN = frozenset({"wrong", "other_model", "foreign"})
 
 
-def refusal(
-    family: Family, body: Message, findings: Sequence[Finding], *, all_rounds: bool = False
-) -> ApiRefusal | None:
-    """
-    Return the refusal of a request; None if its vendor accepts it.
-
-    Args:
-        family: The vendor.
-        body: The request.
-        findings: What was found in it (judging.py).
-        all_rounds: Whether the vendor demands the reasoning of earlier rounds too (DeepSeek's
-            documentation does, its API does not always).
-    """
+def refusal(family: Family, body: Message, findings: Sequence[Finding]) -> ApiRefusal | None:
+    """Return the refusal of a request, given what was found in it; None if it is accepted."""
     messages = body["messages"]
     for index, message in enumerate(messages):
         if message.get("role") == "assistant":
@@ -66,7 +55,7 @@ def refusal(
     rule = _RULES.get(family.name)
     if rule is None:
         return None
-    start = 0 if all_rounds else last_user(messages) + 1
+    start = last_user(messages) + 1
     case = _Case(body=body, messages=messages, findings=findings, start=start)
     return next(rule(case), None)
 

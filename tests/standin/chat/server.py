@@ -71,8 +71,7 @@ class ChatStandIn(JudgingServer):
         caller: str,
         findings: list[Finding],
     ) -> Ruling:
-        rounds = self.behaviour.all_rounds
-        return Ruling(refusal(self.family, body, findings, all_rounds=rounds))
+        return Ruling(refusal(self.family, body, findings))
 
     @override
     async def answer(

@@ -12,9 +12,21 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["TOPIC_CHARS", "Cue", "Source", "arguments", "part_of", "pieces", "subject", "words"]
+__all__ = [
+    "CALLS",
+    "TOPIC_CHARS",
+    "Cue",
+    "Source",
+    "arguments",
+    "part_of",
+    "pieces",
+    "subject",
+    "words",
+]
 
 TOPIC_CHARS = 40
+CALLS = frozenset({"fc", "ctc"})
+"""The signs of calls in a loop."""
 PIECE_CHARS = 9
 _SIGNATURE_BYTES = 180
 _REPEATED = "rain"
@@ -69,7 +81,7 @@ def part_of(loop: Sequence[str], answered: int) -> str:
     for parts in rounds:
         if answered <= called:
             return parts
-        called += parts.split().count("fc")
+        called += sum(part in CALLS for part in parts.split())
     return last
 
 
@@ -84,7 +96,13 @@ def arguments(schema: Mapping[str, Any], subject: str, index: int) -> dict[str, 
     """Return a value for each argument of a tool with this schema; `query` if it has none."""
     wanted = schema.get("properties") or {"query": {"type": "string"}}
     values: Mapping[str, object] = {"integer": index, "number": index, "boolean": True}
-    return {name: values.get(str(schema.get("type")), subject) for name, schema in wanted.items()}
+    return {name: values.get(_type_of(schema), subject) for name, schema in wanted.items()}
+
+
+def _type_of(schema: object) -> str:
+    """Return the type that a schema names, the first one of a list; "None" without any."""
+    named = schema.get("type") if isinstance(schema, Mapping) else None
+    return str(named[0] if isinstance(named, list) and named else named)
 
 
 def words(cue: Cue, *, calls: bool, repeats: bool) -> str:
