@@ -7,6 +7,7 @@ import pytest
 from tests.core.changes import window
 from tests.core.tenants import Chat, Tenant, injected, said
 from tests.core.world import (
+    Item,
     call,
     drawn,
     dropped,
@@ -329,3 +330,35 @@ def test_a_refusal_matches_a_refusal_only(tenant: Tenant) -> None:
     assert tenant.ask([WEATHER, kept, LATE]) == [WEATHER, injected("1"), kept, LATE]
     told = [WEATHER, said("I can't say."), LATE]
     assert tenant.ask(told) == told
+
+
+@pytest.mark.parametrize("words", ["Sunny.", "Sunny"], ids=["verbatim", "rewritten"])
+def test_an_answer_after_a_rewritten_preamble_keeps_its_reasoning(
+    tenant: Tenant, words: str
+) -> None:
+    """The clock moves on, and the call before the answer is certain."""
+    deed = call("1")
+    long = "It was sunny in all of the places that you asked me about."
+
+    def sent(*items: Item, now: str) -> list[Item]:
+        return [user(f"<now>{now}</now>"), GO_ON, *items]
+
+    tenant.ask(sent(now="1"), reasoning("1"), message("1", "Sunny."), deed)
+    rest = [said(words), nameless(deed), output(deed)]
+    tenant.ask(sent(*rest, now="2"), reasoning("2"), message("2", long))
+    told = [*rest, said(long), HI]
+
+    seen = tenant.ask([GO_ON, *told], instructions="It is 3.")
+    assert seen == [GO_ON, injected("1"), *rest, injected("2"), said(long), HI]
+
+
+def test_of_two_answers_to_one_call_neither_is_taken_after_an_edit(tenant: Tenant) -> None:
+    """Both follow the same certain call with the same words, and the start has changed."""
+    deed = call("1")
+    rest = [nameless(deed), output(deed)]
+    tenant.ask([WEATHER], reasoning("1"), deed)
+    for name in "ab":
+        tenant.ask([WEATHER, *rest], reasoning(name), message(name, DONE))
+
+    told = [user("Summary: none."), *rest, said(DONE), LATE]
+    assert tenant.ask(told) == [told[0], injected("1"), *told[1:]]

@@ -13,8 +13,6 @@ from reasoning_replay.web.app import running
 from reasoning_replay.web.errors import REQUEST_ID
 
 from tests.e2e.agent import MARK, MODEL
-from tests.e2e.proxies import proxied
-from tests.standin import Refusal, StandIn
 
 OURS_OR_THE_CLOCKS = {"date", MARK, REQUEST_ID}
 RATE_LIMITED = {
@@ -102,22 +100,3 @@ async def test_an_upstream_error_is_the_same_through_the_proxy(
     ]
     assert seen[0] == seen[1]
     assert headers.items() <= seen[0].items()
-
-
-@pytest.mark.parametrize("through_us", [False, True], ids=["straight", "proxied"])
-async def test_the_sdk_retries_the_same_errors(
-    monkeypatch: pytest.MonkeyPatch, *, through_us: bool
-) -> None:
-    """
-    The SDK retries the same errors as without the proxy.
-
-    Each retry is a separate exchange that is forwarded once.
-    """
-    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
-    async with StandIn("message") as standin, proxied(standin) as base_url:
-        standin.refuse_next(Refusal(429, "Rate limit reached.", "requests"))
-        where = base_url if through_us else standin.base_url
-        async with AsyncOpenAI(base_url=where, api_key="sk-a", max_retries=1) as sdk:
-            answer = await sdk.responses.create(model=MODEL, input="Rain?")
-        assert answer.output_text
-        assert [one.status for one in standin.received] == [429, 200]

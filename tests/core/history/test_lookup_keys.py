@@ -227,84 +227,100 @@ def many(count: int, prefix: str = "") -> list[bytes]:
     return [f"{prefix}{n}".encode() for n in range(count)]
 
 
-# (lookups, conversations of each key, chosen conversations)
+# (lookups, conversations of each key, chosen conversations, crowded places)
 CHOICES = [
-    pytest.param([], {}, [], id="nothing-asked"),
-    pytest.param([Lookup(0, [A], [B])], {}, [], id="nothing-found"),
-    pytest.param([Lookup(0, [A])], {A: [b"1"]}, [b"1"], id="certain"),
-    pytest.param([Lookup(0, [A], [B])], {A: [b"1"], B: [b"2"]}, [b"1"], id="certain-decides"),
-    pytest.param([Lookup(0, [A, B])], {A: [b"1"], B: [b"2"]}, [b"1", b"2"], id="both-certain"),
-    pytest.param([Lookup(0, [A], [B, C])], {C: [b"3"]}, [b"3"], id="first-key-with-a-result"),
+    pytest.param([], {}, [], set(), id="nothing-asked"),
+    pytest.param([Lookup(0, [A], [B])], {}, [], set(), id="nothing-found"),
+    pytest.param([Lookup(0, [A])], {A: [b"1"]}, [b"1"], set(), id="certain"),
     pytest.param(
-        [Lookup(0, [], [B, C])], {B: [b"2"], C: [b"3"]}, [b"2", b"3"], id="then-the-key-of-content"
+        [Lookup(0, [A], [B])], {A: [b"1"], B: [b"2"]}, [b"1"], set(), id="certain-decides"
     ),
-    pytest.param([Lookup(0, [], [B])], {B: [b"1", b"2"]}, [b"2", b"1"], id="newest-first"),
     pytest.param(
-        [Lookup(2, [A]), Lookup(0, [B])], {A: [b"1"], B: [b"1"]}, [b"1"], id="same-conversation"
+        [Lookup(0, [A, B])], {A: [b"1"], B: [b"2"]}, [b"1", b"2"], set(), id="both-certain"
+    ),
+    pytest.param(
+        [Lookup(0, [A], [B, C])], {C: [b"3"]}, [b"3"], set(), id="first-key-with-a-result"
+    ),
+    pytest.param(
+        [Lookup(0, [], [B, C])],
+        {B: [b"2"], C: [b"3"]},
+        [b"2", b"3"],
+        set(),
+        id="then-the-key-of-content",
+    ),
+    pytest.param([Lookup(0, [], [B])], {B: [b"1", b"2"]}, [b"2", b"1"], set(), id="newest-first"),
+    pytest.param(
+        [Lookup(2, [A]), Lookup(0, [B])],
+        {A: [b"1"], B: [b"1"]},
+        [b"1"],
+        set(),
+        id="same-conversation",
     ),
     pytest.param(
         [Lookup(0, [], [A])],
         {A: many(CONVERSATIONS_LOADED)},
         many(CONVERSATIONS_LOADED)[::-1],
+        set(),
         id="exactly-the-limit",
+    ),
+    pytest.param(
+        [Lookup(4, [], [A, B]), Lookup(2, [], [C]), Lookup(RESPONSE, [D])],
+        {A: many(CONVERSATIONS_LOADED + 1), B: [b"2"], C: [b"3"], D: many(7, "d")},
+        [b"3"],
+        {4, RESPONSE},
+        id="a-few-of-many-would-look-unambiguous",
+    ),
+    pytest.param(
+        [Lookup(n, [], [key]) for n, key in enumerate([A, B, C, D])],
+        {A: many(4), B: many(3, "b"), C: many(2, "c"), D: many(2)},
+        [*many(4)[::-1], *many(2, "c")[::-1]],
+        {1},
+        id="newest-items-first-and-all-of-an-item-or-none",
+    ),
+    pytest.param(
+        [Lookup(2, [], [A, B]), Lookup(0, [], [C])],
+        {A: [b"mine"], B: many(6), C: [b"before"]},
+        [b"mine", b"before"],
+        set(),
+        id="a-weaker-key-does-not-fit",
+    ),
+    pytest.param(
+        [Lookup(2, [], [A, B]), Lookup(0, [], [C])],
+        {A: [b"mine"], B: many(4), C: [b"before"]},
+        [b"mine", b"before", *many(4)[::-1]],
+        set(),
+        id="a-weaker-key-fits",
+    ),
+    pytest.param(
+        [Lookup(4, [], [A]), Lookup(2, [B]), Lookup(0, [C])],
+        {A: many(CONVERSATIONS_LOADED), B: [b"mine"], C: [b"before"]},
+        [b"mine", b"before"],
+        {4},
+        id="a-stock-phrase-after-certain-keys-of-older-items",
+    ),
+    pytest.param(
+        [Lookup(4, [A, B]), Lookup(2, [C]), Lookup(0, [D])],
+        {A: [b"mine"], B: many(7), C: many(6, "c"), D: [b"before"]},
+        [b"mine", b"before"],
+        {2},
+        id="names-of-few-before-names-of-many",
+    ),
+    pytest.param(
+        [Lookup(0, [A], [B])],
+        {A: many(7), B: [b"mine"]},
+        [b"mine"],
+        {0},
+        id="content-where-a-name-is-crowded",
     ),
 ]
 
 
-@pytest.mark.parametrize(("asked", "index", "want"), CHOICES)
+@pytest.mark.parametrize(("asked", "index", "want", "crowded"), CHOICES)
 def test_the_strongest_key_decides(
-    asked: list[Lookup], index: dict[Key, list[bytes]], want: list[bytes]
+    asked: list[Lookup], index: dict[Key, list[bytes]], want: list[bytes], crowded: set[int]
 ) -> None:
     """All certain keys of an item count; if none has a result, its first doubtful key does."""
-    assert chosen(asked, index) == ConversationChoice(want, set())
-
-
-def test_a_crowded_key_decides_nothing() -> None:
-    """The item counts as crowded, because a few of many conversations would look unambiguous."""
-    asked = [Lookup(4, [], [A, B]), Lookup(2, [], [C]), Lookup(RESPONSE, [D])]
-    index = {A: many(CONVERSATIONS_LOADED + 1), B: [b"2"], C: [b"3"], D: many(7, "d")}
-
-    assert chosen(asked, index) == ConversationChoice([b"3"], {4, RESPONSE})
-
-
-def test_the_number_of_loaded_conversations_is_bounded() -> None:
-    """The newest items have priority; an item whose conversations do not fit counts as crowded."""
-    index = {A: many(4), B: many(3, "b"), C: many(2, "c"), D: many(2)}
-    asked = [Lookup(n, [], [key]) for n, key in enumerate([A, B, C, D])]
-
-    assert chosen(asked, index) == ConversationChoice([*many(4)[::-1], *many(2, "c")[::-1]], {1})
-
-
-def test_weaker_keys_use_the_room_that_is_left() -> None:
-    """The strongest keys choose first; the conversations of a weaker key fit all or not at all."""
-    asked = [Lookup(2, [], [A, B]), Lookup(0, [], [C])]
-    index = {A: [b"mine"], B: many(6), C: [b"before"]}
-
-    assert chosen(asked, index) == ConversationChoice([b"mine", b"before"], set())
-    assert len(chosen(asked, index | {B: many(4)}).conversations) == CONVERSATIONS_LOADED
-
-
-def test_certain_keys_of_older_items_have_priority() -> None:
-    """A stock phrase in the newest item gets only the room that certain keys of all items leave."""
-    asked = [Lookup(4, [], [A]), Lookup(2, [B]), Lookup(0, [C])]
-    index = {A: many(CONVERSATIONS_LOADED), B: [b"mine"], C: [b"before"]}
-
-    assert chosen(asked, index) == ConversationChoice([b"mine", b"before"], {4})
-
-
-def test_a_name_of_many_conversations_takes_the_room_that_names_of_few_leave() -> None:
-    """A call id may recur; the item's own id, or that of an older item, leads nevertheless."""
-    asked = [Lookup(4, [A, B]), Lookup(2, [C]), Lookup(0, [D])]
-    index = {A: [b"mine"], B: many(7), C: many(6, "c"), D: [b"before"]}
-
-    assert chosen(asked, index) == ConversationChoice([b"mine", b"before"], {2})
-
-
-def test_an_item_with_a_crowded_name_is_looked_up_by_its_content() -> None:
-    """So its own conversation is loaded; the item stays crowded, so it is no proof by itself."""
-    asked = [Lookup(0, [A], [B])]
-
-    assert chosen(asked, {A: many(7), B: [b"mine"]}) == ConversationChoice([b"mine"], {0})
+    assert chosen(asked, index) == ConversationChoice(want, crowded)
 
 
 keys = st.sampled_from([A, B, C, D])

@@ -114,9 +114,10 @@ def test_a_long_run_of_marks_stays_as_it_is() -> None:
 
 def test_no_text_swells() -> None:
     """NFKC writes some characters out as whole sentences; a small body would become a large one."""
-    for code in range(0x110000):
-        if not 0xD800 <= code < 0xE000:
-            assert len(folded(chr(code))) <= 4, hex(code)
+    characters = (chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+    for one in characters:
+        if len(unicodedata.normalize("NFKC", one)) > 1:
+            assert len(folded(one)) <= 4, hex(ord(one))
 
 
 def test_a_very_long_text_keeps_its_unicode_form() -> None:

@@ -225,6 +225,16 @@ def test_items_are_matched_together_as_one_by_one(
     assert [known.free([match], places[n].item) for n, match in want.items()] == [[]] * len(want)
 
 
+def test_an_extended_index_leaves_the_one_before_it_as_it_was() -> None:
+    """Other requests may be using it; a name may be of both turns."""
+    first, second = told([[call("1")], [call("1"), message("2", "Done.")]])
+    before = ItemIndex([first])
+    kept = attributes(before)
+
+    assert attributes(before.after(second)) == attributes(ItemIndex([first, second]))
+    assert attributes(before) == kept
+
+
 @given(TURNS)
 def test_an_index_is_extended_turn_by_turn(turns: list[list[Item]]) -> None:
     """An extended ItemIndex equals one that is built from all turns."""
@@ -233,7 +243,7 @@ def test_an_index_is_extended_turn_by_turn(turns: list[list[Item]]) -> None:
     for end in range(2, len(all_of_them) + 1):
         before, kept = grown, attributes(grown.names)
         grown = IndexedTurns(all_of_them[:end], before)
-        assert attributes(before.names) == kept  # other requests may be using it
+        assert attributes(before.names) == kept
 
     assert attributes(grown.names) == attributes(ItemIndex(all_of_them))
 
