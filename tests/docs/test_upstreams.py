@@ -69,7 +69,6 @@ def test_every_profile_of_chat_is_in_the_table(profile: chat.Profile) -> None:
     assert ("alone" in back) == bool(profile.alone)
     assert (back == "nothing") == (profile.takes == ())
     assert ("only" in back) == bool(profile.takes)
-    assert profile.rounds is chat.Rounds.ALL
     assert source
 
 

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping
 
-import msgspec
 from msgspec import Raw
+
+from reasoning_replay.core.dialects.lenient import value_of
 
 __all__ = ["REMOVALS", "read_removals"]
 
@@ -22,10 +23,7 @@ REMOVALS = (
 
 def read_removals(transformations: Raw) -> Mapping[str, int] | None:
     """Return how many items upstream left out, by one of REMOVALS; None if not reported."""
-    try:
-        said = msgspec.json.decode(transformations)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
+    said = value_of(transformations)
     if not isinstance(said, list):
         return None
     reasons = (one.get("reason") for one in said if isinstance(one, dict))

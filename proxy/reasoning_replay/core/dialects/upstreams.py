@@ -1,13 +1,13 @@
 """Upstreams: the facts about a vendor, the profiles of a dialect, and how one is chosen."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-__all__ = ["AUTO", "Upstream", "UpstreamProfile", "by_name", "chooser"]
+__all__ = ["AUTO", "Upstream", "UpstreamProfile", "by_name", "chosen"]
 
 AUTO = "auto"
 _GENERIC = "generic"
@@ -69,22 +69,18 @@ def by_name(rows: Iterable[NamedT]) -> Mapping[str, NamedT]:
     return MappingProxyType({row.name: row for row in rows})
 
 
-def chooser(profiles: Mapping[str, ProfileT]) -> Callable[[str, str], ProfileT]:
-    """Return the function that chooses one of these profiles, one of which is `generic`."""
+def chosen(profiles: Mapping[str, ProfileT], name: str, upstream_url: str) -> ProfileT:
+    """
+    Return the active profile; `generic` if the dialect knows nothing of the upstream.
 
-    def profile_of(name: str, upstream_url: str) -> ProfileT:
-        """
-        Return the active profile; `generic` if this dialect knows nothing of the upstream.
-
-        Args:
-            name: Value of the setting `upstream_profile`; `auto`: the profile of the host.
-            upstream_url: A valid URL; only its host and port are used.
-        """
-        if name == AUTO:
-            name = _name_at(upstream_url, profiles.values())
-        return profiles.get(name, profiles[_GENERIC])
-
-    return profile_of
+    Args:
+        profiles: The profiles of the dialect, by name.
+        name: Value of the setting `upstream_profile`; `auto`: the profile of the host.
+        upstream_url: A valid URL; only its host and port are used.
+    """
+    if name == AUTO:
+        name = _name_at(upstream_url, profiles.values())
+    return profiles.get(name, profiles[_GENERIC])
 
 
 def _name_at(url: str, profiles: Iterable[UpstreamProfile]) -> str:

@@ -59,6 +59,6 @@ def test_a_profile_is_sound(name: str) -> None:
 
 
 def test_the_operator_decides_about_rounds() -> None:
-    """Without a word of the operator, the profile does."""
+    """Without a word of the operator, all rounds get reasoning."""
     assert not Policy().is_current_only
     assert Policy(profile=GENERIC, rounds=Rounds.CURRENT).is_current_only

@@ -176,13 +176,6 @@ def test_wrong_types_anywhere_never_raise(kind: str, fields: dict[str, bytes]) -
     read_everything(b"{" + b",".join(members) + b"}")
 
 
-def test_ids_and_names_of_another_type_count_as_absent() -> None:
-    """Only a string is read as an id, a name or a status."""
-    got = item(type="function_call", id=1, call_id=["c"], name={"x": 1}, status=True)
-
-    assert (got.id, got.call_id, got.name, got.status, got.is_finished) == ("", "", "", "", True)
-
-
 @pytest.mark.parametrize(
     ("fields", "optional"),
     [

@@ -8,8 +8,9 @@ only a member that the upstream itself emitted is injected.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
-from reasoning_replay.core.dialects.upstreams import UpstreamProfile, by_name, chooser
+from reasoning_replay.core.dialects.upstreams import UpstreamProfile, by_name, chosen
 from reasoning_replay.core.dialects.vendors import VENDORS
 
 __all__ = ["GENERIC", "PROFILES", "Policy", "Profile", "Rounds", "profile_of"]
@@ -30,14 +31,12 @@ class Profile(UpstreamProfile):
     Attributes:
         alone: Members of a message that are injected without the other ones, which say the same.
         takes: Members of a message that upstream accepts; None: whatever it emitted.
-        rounds: See Rounds.
         demands_empty: Whether upstream demands an emitted member also if its text was empty, or is
             in the message in another form.
     """
 
     alone: tuple[str, ...] = ()
     takes: tuple[str, ...] | None = None
-    rounds: Rounds = Rounds.ALL
     demands_empty: bool = False
 
 
@@ -151,7 +150,7 @@ _ALL = (
 )
 
 PROFILES = by_name(_ALL)
-profile_of = chooser(PROFILES)
+profile_of = partial(chosen, PROFILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ class Policy:
     The limits that the operator and the upstream set for injection.
 
     Attributes:
-        rounds: Set by the operator; None: as the profile says.
+        rounds: Set by the operator; None: all.
         refused: Members that the model has refused.
         demands: Whether the model has refused messages without their reasoning, so that every
             message must have it.
@@ -179,4 +178,4 @@ class Policy:
     @property
     def is_current_only(self) -> bool:
         """Whether only messages after the last one of the user get reasoning."""
-        return not self.demands and (self.rounds or self.profile.rounds) is Rounds.CURRENT
+        return not self.demands and self.rounds is Rounds.CURRENT

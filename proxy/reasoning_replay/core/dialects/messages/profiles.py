@@ -7,8 +7,9 @@ states what may be sent. It never decides to which message reasoning belongs.
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
-from reasoning_replay.core.dialects.upstreams import UpstreamProfile, by_name, chooser
+from reasoning_replay.core.dialects.upstreams import UpstreamProfile, by_name, chosen
 from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS
 
 __all__ = ["GENERIC", "PROFILES", "Profile", "profile_of"]
@@ -100,4 +101,4 @@ GENERIC = Profile(
 )
 
 PROFILES = by_name((*_ALL, GENERIC))
-profile_of = chooser(PROFILES)
+profile_of = partial(chosen, PROFILES)

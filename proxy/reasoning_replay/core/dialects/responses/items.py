@@ -6,8 +6,6 @@ type counts as absent, and an item of an unknown type is still an item.
 Types and their keys: `Items` of the Responses API; every vendor adds its own.
 """
 
-import re
-
 import msgspec
 from msgspec import Raw
 from typing_extensions import override
@@ -52,8 +50,10 @@ class _ItemFields(msgspec.Struct, gc=False):
 _HEAD = LenientDecoder(_ItemFields)
 
 
-# Everything that a model does (calls, programs, searches) has had one of these types so far.
-_MODEL_TYPE = re.compile(r".*_call|program|mcp_list_tools|mcp_approval_request|agent_message")
+# Everything that a model does (calls, programs, searches) has had one of these types so far, or one
+# that ends in `_call`.
+_MODEL_TYPES = frozenset({"program", "mcp_list_tools", "mcp_approval_request", "agent_message"})
+_FRAMES = frozenset({"system", "developer"})
 # Types that the API accepts without `id` (OpenAI Python SDK 3.52, `*_param.py`; for messages the
 # easy form). It refuses the others without an id, so theirs is never removed.
 _ID_IS_OPTIONAL = frozenset(
@@ -209,37 +209,18 @@ def read_item(raw: bytes, start: int = 0, end: int = 0) -> ResponsesItem:
     item_id, kind, said_by = head.id or "", head.type, head.role or ""
     if not kind:
         kind = "message" if said_by else "item_reference" if item_id else ""
-    role = _ROLES.get((kind, said_by)) or _role(kind, said_by)
+    role = _role(kind, said_by)
     call_id, name = head.call_id or "", head.name or ""
     return ResponsesItem(kind, role, start, end, call_id, name, raw, item_id, head)
 
 
 def _role(kind: str, said_by: str) -> Role:
-    if kind == "message":
-        if said_by == "assistant":
-            return Role.MODEL
-        return Role.FRAME if said_by in ("system", "developer") else Role.CLIENT
+    if kind == "message" and said_by == "assistant":
+        return Role.MODEL
     if kind == "reasoning":
         return Role.REASONING
     if kind == "item_reference":
         return Role.REFERENCE
-    if _MODEL_TYPE.fullmatch(kind):
+    if kind.endswith("_call") or kind in _MODEL_TYPES:
         return Role.MODEL
-    return Role.FRAME if said_by in ("system", "developer") else Role.CLIENT
-
-
-# The items of most histories: their role is looked up, without matching a regex.
-_ROLES = {
-    (kind, said_by): _role(kind, said_by)
-    for kind, said_by in (
-        ("message", "assistant"),
-        ("message", "user"),
-        ("message", "developer"),
-        ("message", "system"),
-        ("reasoning", ""),
-        ("function_call", ""),
-        ("function_call_output", ""),
-        ("custom_tool_call", ""),
-        ("custom_tool_call_output", ""),
-    )
-}
+    return Role.FRAME if said_by in _FRAMES else Role.CLIENT

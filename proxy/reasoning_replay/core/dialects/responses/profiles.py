@@ -8,8 +8,9 @@ A profile states what may be sent. It never decides to which item reasoning belo
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
-from reasoning_replay.core.dialects.upstreams import AUTO, UpstreamProfile, by_name, chooser
+from reasoning_replay.core.dialects.upstreams import AUTO, UpstreamProfile, by_name, chosen
 from reasoning_replay.core.dialects.vendors import VENDORS
 
 __all__ = ["AUTO", "GENERIC", "PROFILES", "Ids", "Profile", "profile_of"]
@@ -176,4 +177,4 @@ _ALL = (
 )
 
 PROFILES = by_name(_ALL)
-profile_of = chooser(PROFILES)
+profile_of = partial(chosen, PROFILES)
