@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from tests.demand.notation import Item
 from tests.demand.scenario import Made, Refused, Scenario
 from tests.standin import Behaviour, Quirks
 from tests.standin.variants import Variant
@@ -54,7 +55,12 @@ REFUSALS: Mapping[str, str] = {
 }
 """Patterns of upstream's messages; `{0}` is the id, or `call_id`, of the first item it names."""
 
-_SEARCH = {"type": "tool_search_output", "id": "tso_68a1f0c2b7d34e95", "call_id": None, "tools": []}
+_SEARCH: Item = {
+    "type": "tool_search_output",
+    "id": "tso_68a1f0c2b7d34e95",
+    "call_id": None,
+    "tools": [],
+}
 _COMPACTION = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAABcompacted=="}
 _UNSTORED = {"store": False}
 

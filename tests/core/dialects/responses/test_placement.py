@@ -16,13 +16,13 @@ from tests.core.world import (
     body,
     call,
     drawn,
+    input_of,
     message,
     nameless,
     output,
     reasoning,
     search,
     user,
-    without_ids,
 )
 
 ASK = user("What is the weather in Paris?")
@@ -413,11 +413,6 @@ def test_a_run_after_an_unknown_item_of_its_group_is_not_injected() -> None:
     assert decided.edits == ()
 
 
-def test_without_ids_removes_optional_ids() -> None:
-    """The test helper removes only the ids that the API does not demand."""
-    assert [item.get("id") for item in without_ids([C1, SAID, WS])] == [None, None, WS["id"]]
-
-
 def test_a_replayed_unfinished_turn_is_not_edited() -> None:
     """The client chose to send the reasoning of an interrupted response, so the proxy keeps it."""
     half = {**SAID, "status": "incomplete"}
@@ -429,13 +424,13 @@ def test_a_replayed_unfinished_turn_is_not_edited() -> None:
 
 
 @pytest.mark.parametrize(
-    "theirs",
+    "replayed",
     [{"type": "item_reference", "id": R2["id"]}, nameless(R2)],
     ids=["by-reference", "by-value"],
 )
-def test_nothing_is_injected_next_to_replayed_reasoning(theirs: Item) -> None:
+def test_nothing_is_injected_next_to_replayed_reasoning(replayed: Item) -> None:
     """Reasoning before an item counts as the reasoning of that item, even if it is unknown."""
-    sent = body([ASK, theirs, nameless(C1), user("go on")])
+    sent = body([ASK, replayed, nameless(C1), user("go on")])
 
     _, _, decided = world_of(R1, C1).ask(sent)
 
@@ -448,3 +443,40 @@ def test_many_reasoning_items_without_ids_cost_linear_time() -> None:
     sent = body([{"type": "reasoning"}] * 20_000)
 
     assert World().ask(sent)[2].edits == ()
+
+
+def odd(sent: bytes) -> bytes:
+    """Return a body in which the call has one key twice."""
+    return sent.replace(
+        b'"name" : "get_weather"', b'"name" : "get_weather" , "name" : "get_weather"'
+    )
+
+
+def test_an_id_that_cannot_be_removed_stays() -> None:
+    """Reasoning of another model is not injected, and the item is not degraded either."""
+    world = World()
+    world.learn(body([ASK], model="o4-mini"), [R1, C1], model="o4-mini")
+    sent = odd(body([ASK, C1, output(C1)]))
+
+    decided = world.ask(sent)[2]
+
+    assert decided.apply(sent) is sent
+    assert decided.outcomes == {Outcome.GUARDED_MODEL: 1}
+
+
+def test_an_id_that_cannot_be_added_is_left_out() -> None:
+    """The reasoning is then injected by value, without its id."""
+    world = World()
+    world.learn(body([ASK]), [R1, C1])
+    bare = {key: value for key, value in C1.items() if key != "id"}
+    sent = odd(body([ASK, bare, output(C1)]))
+
+    got = world.ask(sent)[2].apply(sent)
+
+    thought = {key: value for key, value in R1.items() if key != "id"}
+    assert input_of(got) == [ASK, thought, bare, output(C1)]
+    assert got == sent.replace(
+        b'{"type" : "function_call" ',
+        json.dumps(thought).encode() + b',{"type" : "function_call" ',
+        1,
+    )

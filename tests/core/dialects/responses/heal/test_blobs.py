@@ -1,8 +1,5 @@
 """Refused blobs: healing removes the reasoning that upstream refuses, and no more than it must."""
 
-from typing import Any
-
-import pytest
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.items import read_item
@@ -10,11 +7,8 @@ from reasoning_replay.core.dialects.responses.profiles import PROFILES
 
 from tests.core.dialects.responses.heal.played import (
     ASK,
-    MORE,
     cure_of,
     cured,
-    hollow,
-    reference,
     world_of,
 )
 from tests.core.world import (
@@ -34,9 +28,7 @@ R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2, C3 = call("1"), call("2"), call("3")
 O1, O2, O3 = output(C1, "one"), output(C2, "two"), output(C3, "three")
 SAID, WS = message("1", "Sunny."), search("1")
-COMPACTION: Item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAzip"}
 ANY = Diagnosis(RefusalKind.BLOB)
-FOREIGN = Diagnosis(RefusalKind.BLOB, is_foreign=True)
 BOUND = Diagnosis(RefusalKind.BLOB, subject=R1["id"], is_bound=True)
 UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
 
@@ -59,82 +51,6 @@ def digest_of(item: Item) -> bytes:
 
 PAIRS = [R1, C1, O1, R2, C2, O2]
 DAMAGED = {**R1, "encrypted_content": "gAAAAhalf"}
-
-# (captured turns, other fields of the request, items sent, refusal, items of the cure)
-BLOBS: list[Any] = [
-    pytest.param(
-        [[R2, C2]], {}, PAIRS, refused(R1), [nameless(C1), O1, R2, C2, O2], id="named-and-unknown"
-    ),
-    pytest.param([], {}, PAIRS, masked(R1), [nameless(C1), O1, nameless(C2), O2], id="masked"),
-    pytest.param(
-        [[R1, C1], [R2, C2]], {}, PAIRS, ANY, [nameless(C1), O1, nameless(C2), O2], id="all-known"
-    ),
-    pytest.param(
-        [[R2, C2]], {}, PAIRS, ANY, [nameless(C1), O1, R2, C2, O2], id="unknown-ones-only"
-    ),
-    pytest.param(
-        [[R2, C2]], {}, PAIRS, FOREIGN, [nameless(C1), O1, nameless(C2), O2], id="foreign"
-    ),
-    pytest.param(
-        [[R1, C1], [R2, C2]],
-        {},
-        PAIRS,
-        refused(R1),
-        [nameless(C1), O1, nameless(C2), O2],
-        id="known-one-refused-so-all",
-    ),
-    pytest.param([[R1, C1]], OTHER_MODEL, [R1, C1, O1], ANY, [nameless(C1), O1], id="model"),
-    pytest.param([[R1, C1]], {}, [DAMAGED, C1, O1], refused(R1), [R1, C1, O1], id="damaged"),
-    pytest.param([[R1, C1]], {}, [DAMAGED, C1, O1, R2, C2], ANY, [R1, C1, O1, R2, C2], id="any"),
-    pytest.param([[R1, C1]], {}, [DAMAGED, C1], FOREIGN, [nameless(C1)], id="damaged-foreign"),
-    pytest.param([], {}, [DAMAGED, C1, O1], refused(R1), [nameless(C1), O1], id="damaged-unknown"),
-    pytest.param(
-        [[R1, C1]],
-        OTHER_MODEL,
-        [DAMAGED, C1, O1],
-        refused(R1),
-        [nameless(C1), O1],
-        id="damaged-model",
-    ),
-    pytest.param(
-        [[R1, C1]], {}, [nameless(R1), C1, O1], refused(R1), [nameless(C1), O1], id="sealed-id"
-    ),
-    pytest.param([], UNSTORED, [R1, WS, SAID], refused(R1), [nameless(SAID)], id="hosted"),
-    pytest.param([], {}, [R1, R2, C1, O1], refused(R1), [nameless(C1), O1], id="run"),
-    pytest.param(
-        [],
-        {},
-        [COMPACTION, R1, C1, O1],
-        refused(R1),
-        [COMPACTION, nameless(C1), O1],
-        id="compaction",
-    ),
-    pytest.param([], {}, [COMPACTION, MORE], refused(COMPACTION), None, id="compaction-alone"),
-    pytest.param([], {}, [C1, O1], ANY, None, id="nothing-sealed"),
-    pytest.param([], {}, [R1, C1, O1], BOUND, [nameless(R1), nameless(C1), O1], id="bound"),
-    pytest.param(
-        [],
-        {},
-        [hollow(R1), C1, R2, C2],
-        BOUND,
-        [hollow(R1), C1, nameless(R2), nameless(C2)],
-        id="bound-hollow",
-    ),
-]
-
-
-@pytest.mark.parametrize(("turns", "more", "sent", "refusal", "want"), BLOBS)
-def test_a_refused_blob_is_removed_with_the_ids_that_demand_it(
-    turns: list[list[Item]],
-    more: dict[str, Any],
-    sent: list[Item],
-    refusal: Diagnosis,
-    want: list[Item] | None,
-) -> None:
-    """Named blobs and blobs that were never captured are removed, with the ids that demand them."""
-    got = cured(world_of(*turns), [ASK, *sent], refusal, **more)
-
-    assert got == ([ASK, *want] if want is not None else None)
 
 
 def test_blobs_of_another_vendor_are_removed() -> None:
@@ -209,59 +125,6 @@ def test_a_bound_blob_is_good() -> None:
     assert found is not None
 
     assert (found.lost, found.withheld) == (frozenset(), ())
-
-
-TEXT: Item = {"content": [{"type": "reasoning_text", "text": "Hm."}]}
-SUMMED = {**R1, "summary": [{"type": "summary_text", "text": "Hm."}]}
-
-# (items sent, refused member, index that upstream names, items of the cure)
-MEMBERS = [
-    pytest.param([{**R1, "status": None}, C1], "status", 1, [R1, C1], id="status"),
-    pytest.param([R1 | TEXT, C1, R2 | TEXT, C2], "content", None, [R1, C1, R2, C2], id="content"),
-    pytest.param([hollow(R1) | TEXT, C1], "content", 1, [nameless(C1)], id="nothing-left"),
-    pytest.param([R1, C1], "encrypted_content", None, [nameless(C1)], id="blob"),
-    pytest.param(
-        [R1 | TEXT, C1], "encrypted_content", None, [hollow(R1) | TEXT, C1], id="blob-next-to-text"
-    ),
-    pytest.param([SUMMED, C1], "encrypted_content", 1, [hollow(SUMMED), C1], id="summary-left"),
-    pytest.param(
-        [{**hollow(R1), "status": "completed"}, C1],
-        "status",
-        1,
-        [hollow(R1), C1],
-        id="hollow-stays",
-    ),
-    pytest.param([R1, C1], "content", None, None, id="not-there"),
-    pytest.param([R1 | TEXT, C1], "status", 2, None, id="of-another-item"),
-]
-
-
-@pytest.mark.parametrize(("sent", "member", "index", "want"), MEMBERS)
-def test_a_refused_member_is_removed_from_all_reasoning(
-    sent: list[Item], member: str, index: int | None, want: list[Item] | None
-) -> None:
-    """Reasoning that is empty without the member is removed whole; other items are unchanged."""
-    refusal = Diagnosis(RefusalKind.FIELD, member=member, index=index)
-    got = cured(World(), [ASK, *sent], refusal)
-
-    assert got == ([ASK, *want] if want is not None else None)
-
-
-def test_a_model_without_reasoning_gets_no_reasoning() -> None:
-    """Reasoning and the ids that demand it are removed; a hosted item is removed whole."""
-    sent = [ASK, R1, C1, O1, R2, WS, R3, SAID, MORE, reference(R1), C2, O2]
-    refusal = Diagnosis(RefusalKind.NO_REASONING_MODEL)
-
-    assert cured(World(), sent, refusal) == [
-        ASK,
-        nameless(C1),
-        O1,
-        nameless(SAID),
-        MORE,
-        nameless(C2),
-        O2,
-    ]
-    assert cured(World(), [ASK, C1, O1], refusal) is None
 
 
 def test_include_is_removed_if_the_model_cannot_encrypt() -> None:

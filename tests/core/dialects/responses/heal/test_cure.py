@@ -124,3 +124,15 @@ def test_a_body_with_a_repeated_key_is_not_cured() -> None:
 
     assert found is None
     assert json.loads(raw)["input"][0]["status"] == 2
+
+
+def test_an_item_with_a_repeated_key_stays() -> None:
+    """If an item has two ids, readers disagree on which one counts, so the item is not edited."""
+    raw = b'{"input":[{"type":"function_call","id":"x","id":""},{"type":"message","id":"x"}]}'
+    sent = read_request(raw, {})
+    refusal = Diagnosis(RefusalKind.BAD_ID, index=1)
+
+    found = cure(sent, sent, refusal, LookupResult(), GENERIC)
+
+    assert found is not None
+    assert found.body == raw.replace(b',"id":"x"}]', b"}]")

@@ -13,7 +13,7 @@ C1, SAID, WS = call("1"), message("1", "Sunny."), search("1")
 SCREEN: Item = {"type": "computer_call", "id": f"cu_{drawn(1)}", "call_id": f"call_{drawn(1)}"}
 SPACED = b'{"n": 1.0e0, "input" :[ {"id":"a"} ,\n{"id":"b"}\t, {"id":"c"} ], "model":"m"}'
 
-# (order of the pieces, where p is an inserted one; the written input)
+# (order of the items, where p is an inserted one; the written input)
 WRITTEN = [
     pytest.param("abc", b'[ {"id":"a"} ,\n{"id":"b"}\t, {"id":"c"} ]', id="unchanged"),
     pytest.param("ab", b'[ {"id":"a"} ,\n{"id":"b"} ]', id="last-dropped"),

@@ -181,7 +181,7 @@ def test_a_clean_history_returns_the_same_object(history: History) -> None:
 @settings(max_examples=200, deadline=None)
 @given(requests())
 def test_ordering_loses_nothing_and_is_idempotent(requested: Requested) -> None:
-    """Ordering keeps all pieces, and an ordered input is not changed again."""
+    """Ordering keeps all items, and an ordered input is not changed again."""
     history, sent, more = requested
     case = case_of(history.world, sent, **more)
     ordered = in_order(case.items, case.positions())

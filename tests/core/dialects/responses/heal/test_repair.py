@@ -1,13 +1,15 @@
 """Repairs: the edits before the first attempt, made only where the request is certainly wrong."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs
-from reasoning_replay.core.dialects.responses.profiles import PROFILES
+from reasoning_replay.core.dialects.responses.profiles import GENERIC, PROFILES, Ids
 
+from tests.core.dialects.responses.heal.notation import history, request_of, rows
 from tests.core.dialects.responses.heal.played import (
     ASK,
     MORE,
@@ -35,101 +37,39 @@ R1, R2 = reasoning("1"), reasoning("2")
 C1, C2 = call("1"), call("2")
 O1, O2 = output(C1, "one"), output(C2, "two")
 SAID, WS = message("1", "Sunny."), search("1")
-DONE: Item = {**SAID, "id": "msg_1"}
-NOTE: Item = {"type": "message", "role": "user", "id": "msg_9", "content": "Hi"}
-UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
-D, H, F, END = Repair.DUPLICATES, Repair.HOLLOW, Repair.FOREIGN, Repair.DANGLING
-
-# (captured turns, other fields of the request, items sent, items of the repaired request, repairs)
-REPAIRED: list[Any] = [
-    pytest.param([], {}, [R1, R1, C1, O1], [R1, C1, O1], {D: 1}, id="reasoning-twice"),
-    pytest.param(
-        [], {}, [R1, R1, R2, R2, R1, C1], [R1, R2, R1, C1], {D: 2}, id="reasoning-not-in-a-row"
-    ),
-    pytest.param([], {}, [hollow(R1), R1, C1], [hollow(R1), R1, C1], {}, id="not-identical"),
-    *(
-        pytest.param([], {}, [*again, MORE], [*again, MORE], {}, id=f"{name}-{where}")
-        for name, items in {
-            "message": [SAID],
-            "counted-id": [DONE],
-            "search": [WS],
-            "call-with-its-output": [C1, O1],
-            "user-message": [NOTE],
-        }.items()
-        for where, again in {"in-a-row": [*items, *items], "later": [*items, MORE, *items]}.items()
-    ),
-    pytest.param([[R1, C1]], UNSTORED, [hollow(R1), C1], [R1, C1], {H: 1}, id="hollow"),
-    pytest.param([[R1, C1]], UNSTORED, [reference(R1), C1], [R1, C1], {H: 1}, id="reference"),
-    pytest.param([[R1, C1]], {}, [hollow(R1), C1], [hollow(R1), C1], {}, id="hollow-but-stored"),
-    pytest.param([], UNSTORED, [hollow(R1), C1], [hollow(R1), C1], {}, id="hollow-unknown"),
-    pytest.param(
-        [[R1, SAID]],
-        UNSTORED,
-        [R1, reference(SAID)],
-        [R1, reference(SAID)],
-        {},
-        id="reference-to-a-message",
-    ),
-    pytest.param(
-        [[R1, C1]],
-        {**UNSTORED, **OTHER_MODEL},
-        [hollow(R1), C1],
-        [hollow(R1), C1],
-        {},
-        id="hollow-other-model",
-    ),
-    pytest.param([[R1, C1]], OTHER_MODEL, [R1, C1, O1], [nameless(C1), O1], {F: 1}, id="foreign"),
-    pytest.param([[R1, C1]], {"model": ""}, [R1, C1, O1], [R1, C1, O1], {}, id="no-model"),
-    pytest.param([], OTHER_MODEL, [R1, C1, O1], [R1, C1, O1], {}, id="foreign-but-unknown"),
-    pytest.param([], {}, [ASK, R1], [ASK], {END: 1}, id="dangling"),
-    pytest.param([], {}, [R1, SAID, R2, R2], [R1, SAID], {D: 1, END: 1}, id="dangling-run"),
-    pytest.param([], {}, [SAID, R1], [SAID, R1], {}, id="perhaps-out-of-order"),
-    pytest.param([], {}, [ASK, nameless(R1)], [ASK, nameless(R1)], {}, id="dangling-by-value"),
-    pytest.param(
-        [[R1, C1]], {"model": "gpt-5.4"}, [R1, C1, O1], [R1, C1, O1], {}, id="perhaps-an-alias"
-    ),
-    pytest.param(
-        [[R1, WS]], OTHER_MODEL, [R1, WS], [R1, WS], {}, id="foreign-before-a-hosted-item"
-    ),
-    pytest.param([[R1, C1]], {}, [C1, O1, R1], [C1, O1, R1], {}, id="out-of-order"),
-    pytest.param([[R1, SAID]], {}, [ASK, R1], [ASK], {END: 1}, id="dangling-and-known"),
-    pytest.param([], {}, [ASK, MORE], [ASK, MORE], {}, id="nothing"),
-]
+F = Repair.FOREIGN
 
 
-@pytest.mark.parametrize(("turns", "more", "sent", "want", "counts"), REPAIRED)
+COLUMNS = ("captured", "request_", "sent", "want", "counts")
+REPAIRED = rows("repairs.md")
+
+
+@pytest.mark.parametrize(COLUMNS, REPAIRED)
 def test_certain_faults_are_repaired(
-    turns: list[list[Item]],
-    more: dict[str, Any],
-    sent: list[Item],
-    want: list[Item],
-    counts: dict[Repair, int],
+    captured: str, request_: str, sent: str, want: str, counts: str
 ) -> None:
-    """Each repair edits only its own fault, and is counted."""
-    done = repaired(world_of(*turns), [ASK, *sent], **more)
+    """Each repair edits only its own fault, and is counted; a pair stays as the history grows."""
+    world = world_of(*map(history, captured.split(" / "))) if captured else World()
+    for rest in ([], [MORE]) if "unpaired" in counts else ([],):
+        done = repaired(world, [ASK, *history(sent), *rest], **request_of(request_))
 
-    assert input_of(done.body) == [ASK, *want]
-    assert done.counts == counts
+        assert input_of(done.body) == [ASK, *history(want), *rest]
+        assert ", ".join(f"{repair}={n}" for repair, n in done.counts.items()) == counts
 
 
-@pytest.mark.parametrize(("turns", "more", "sent", "want", "counts"), REPAIRED)
+@pytest.mark.parametrize(COLUMNS, REPAIRED)
 def test_each_repair_may_be_switched_off(
-    turns: list[list[Item]],
-    more: dict[str, Any],
-    sent: list[Item],
-    want: list[Item],
-    counts: dict[Repair, int],
+    captured: str, request_: str, sent: str, want: str, counts: str
 ) -> None:
     """A repair that is switched off edits nothing; the other repairs still work."""
+    world = world_of(*map(history, captured.split(" / "))) if captured else World()
     for switched_off in Repair:
-        left = frozenset(Repair) - {switched_off}
-        repairs = Repairs(left, lambda _: False)
-        done = repaired(world_of(*turns), [ASK, *sent], repairs, **more)
+        repairs = Repairs(frozenset(Repair) - {switched_off}, lambda _: False)
+        done = repaired(world, [ASK, *history(sent)], repairs, **request_of(request_))
 
         assert switched_off not in done.counts
         if switched_off not in counts:
-            assert done.counts == counts
-            assert input_of(done.body) == [ASK, *want]
+            assert input_of(done.body) == [ASK, *history(want)]
 
 
 def every(refused: Collection[bytes] = (), **more: Any) -> Repairs:
@@ -232,3 +172,31 @@ def test_an_item_that_cannot_be_edited_is_not_counted() -> None:
     done = repaired_body(world_of([R1, C1]), sent)
 
     assert (done.body is sent, done.counts) == (True, {})
+
+
+@pytest.mark.parametrize(
+    ("ids", "turn", "sent", "want"),
+    [
+        pytest.param(
+            Ids.DROPPED, [R1, C1], [nameless(R1), C1], [nameless(R1), nameless(C1)], id="neither"
+        ),
+        pytest.param(Ids.DROPPED, [R1, WS], [nameless(R1), WS], [R1, WS], id="demanded"),
+        pytest.param(Ids.REQUIRED, [R1, C1], [R1, nameless(C1)], [R1, C1], id="both"),
+        pytest.param(Ids.REQUIRED, [R1, SAID, C1], [R1, C1], [R1, C1], id="required"),
+        pytest.param(Ids.KEPT, [R1, C1], [R1, nameless(C1)], [R1, nameless(C1)], id="not-checked"),
+    ],
+)
+def test_the_repaired_form_is_accepted_by_the_profile(
+    ids: Ids, turn: list[Item], sent: list[Item], want: list[Item]
+) -> None:
+    """If the profile accepts neither form, nothing is changed."""
+    repairs = Repairs([Repair.UNPAIRED], lambda _: False, profile=replace(GENERIC, ids=ids))
+
+    assert input_of(repaired(world_of(turn), [ASK, *sent], repairs).body) == [ASK, *want]
+
+
+def test_an_upstream_that_stores_nothing_accepts_an_unpaired_id() -> None:
+    """The profile decides this, independent of `store` in the request."""
+    repairs = Repairs([*Repair], lambda _: False, profile=PROFILES["codex"])
+
+    assert repaired(world_of([R1, C1]), [ASK, R1, nameless(C1), O1], repairs).counts == {}

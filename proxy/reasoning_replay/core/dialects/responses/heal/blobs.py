@@ -146,9 +146,8 @@ def _named(case: RefusedRequest) -> list[ResponsesItem]:
 def _is_damaged(case: RefusedRequest, item: ResponsesItem) -> bool:
     """Return whether upstream never issued this blob for the item, and a good one is stored."""
     known = case.known(item)
-    if known is None or blob_digest(item) in known.part.blobs:
-        return False
-    return case.is_own(known.turn) and bool(case.captured(item))
+    is_other = known is not None and blob_digest(item) not in known.part.blobs
+    return is_other and bool(case.captured(item))
 
 
 def _is_trusted(case: RefusedRequest, item: ResponsesItem) -> bool:

@@ -68,6 +68,11 @@ class KnownReasoning(NamedTuple):
         """All reasoning that led to the same item, in order."""
         return [KnownReasoning(self.turn, self.k, n) for n in range(len(self.follower.run))]
 
+    def whole(self, model: str, profile: Profile) -> bytes:
+        """Return the item in the form that upstream accepts; b"" if the model cannot read it."""
+        is_own = self.part.has_blob and family(model) in self.turn.models
+        return in_form(self.part, profile) if is_own or is_open(self.part) else b""
+
     def led_to(self, item: ResponsesItem) -> bool:
         """Return whether an item was emitted in its group."""
         return any(
@@ -203,9 +208,7 @@ class RefusedRequest:
         b"" if it is unknown, or if the model could not read it.
         """
         if (known := self.known(item)) is not None:
-            is_whole = known.part.has_blob or is_open(known.part)
-            is_usable = is_whole and self.accepts(known.turn, known.part)
-            return in_form(known.part, self.profile) if is_usable else b""
+            return known.whole(self.sent.model, self.profile)
         match = self.match(item)
         return match.emitted.raw if match is not None else b""
 

@@ -107,11 +107,10 @@ class Draft:
         if given == [(item.start, self.text(item)) for item in self.items]:
             return body
         after = dict(pairwise(start for start, _ in given))
-        written: list[bytes] = []
-        for before, item in pairwise([None, *self.items]):
-            if before is not None:
-                are_neighbours = item.start and after.get(before.start) == item.start
-                written.append(body[before.end : item.start] if are_neighbours else b",")
+        written = [self.text(item) for item in self.items[:1]]
+        for before, item in pairwise(self.items):
+            are_neighbours = item.start and after.get(before.start) == item.start
+            written.append(body[before.end : item.start] if are_neighbours else b",")
             written.append(self.text(item))
         whole = Edit(places[0].item.start, places[-1].item.end, b"".join(written))
         return json_spans.apply(body, [whole])

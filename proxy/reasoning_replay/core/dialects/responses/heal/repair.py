@@ -14,12 +14,11 @@ from reasoning_replay.core.dialects.responses.heal.captured import KnownReasonin
 from reasoning_replay.core.dialects.responses.heal.draft import Draft
 from reasoning_replay.core.dialects.responses.heal.pairs import pair_ids
 from reasoning_replay.core.dialects.responses.heal.runs import remove_reasoning, runs_of
-from reasoning_replay.core.dialects.responses.id_policy import in_form
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
-from reasoning_replay.core.history.model_names import are_known_to_differ, family
+from reasoning_replay.core.history.model_names import are_known_to_differ
 from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["Repair", "Repaired", "Repairs", "is_sound", "repair"]
@@ -153,12 +152,9 @@ def _wholes(
     draft: Draft, index: ReasoningIndex, model: str, profile: Profile
 ) -> dict[ResponsesItem, bytes]:
     """Return the bare ids of reasoning, each with the whole item."""
-    wholes: dict[ResponsesItem, bytes] = {}
-    for item in draft.items:
-        known = index.find(item) if item.is_reasoning and item.is_id_alone else None
-        if known is not None and known.part.has_blob and family(model) in known.turn.models:
-            wholes[item] = in_form(known.part, profile)
-    return wholes
+    bare = ((item, index.find(item)) for item in draft.items if item.is_id_alone)
+    found = ((item, known.whole(model, profile)) for item, known in bare if known is not None)
+    return {item: raw for item, raw in found if raw}
 
 
 def _foreign(
@@ -192,6 +188,5 @@ def _original(known: KnownReasoning | None, blob: bytes, model: str, repairs: Re
     """Return the captured item if its blobs differ from the client's, and upstream accepts it."""
     if known is None or not repairs.takes_reasoning or blob in known.part.blobs:
         return b""
-    is_known = family(model) in known.turn.models and known.part.has_blob
-    is_good = is_known and not any(map(repairs.is_refused, known.part.blobs))
-    return in_form(known.part, repairs.profile) if is_good else b""
+    is_refused = any(map(repairs.is_refused, known.part.blobs))
+    return b"" if is_refused else known.whole(model, repairs.profile)
