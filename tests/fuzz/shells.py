@@ -134,7 +134,14 @@ async def _response_streams(data: bytes) -> None:
         resent.append(message)
 
     headers = {"authorization": "Bearer ours"}
-    streams = ResponseStreams(web.replay, web.exchange_log, headers, MAX_BYTES, resend)
+    streams = ResponseStreams(
+        web.exchange_log.new(Route.WEBSOCKET),
+        web.replay,
+        web.exchange_log,
+        headers,
+        MAX_BYTES,
+        resend,
+    )
     held: list[bytes] = []
     holds = 0
     for text in given.documents:
