@@ -85,7 +85,7 @@ class _Web:
             left=None,
             is_stream=is_stream,
             is_encoded=is_encoded(coding),
-            log=self.log,
+            exchange_log=self.exchange_log,
             lease=exchange.lease,
         )
 
