@@ -82,7 +82,7 @@ of_each_api = pytest.mark.parametrize("api", APIS, ids=[api.name for api in APIS
 
 def line_of(logged: Logged) -> Json:
     """Return the newest line of an exchange."""
-    lines = [json.loads(line) for line in logged.readouterr().out.splitlines()]
+    lines: list[Json] = [json.loads(line) for line in logged.readouterr().out.splitlines()]
     return [line for line in lines if line["event"] == "exchange"][-1]
 
 

@@ -6,7 +6,7 @@ Each message names the event, the place and the way out. docs/troubleshooting.md
 
 import json
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from aiohttp import web
 
@@ -15,22 +15,23 @@ from reasoning_replay.core.dialects.states import ErrorCause
 
 __all__ = [
     "BAD_TARGET",
+    "BODY_TIMEOUT",
+    "BODY_TOO_LARGE",
     "BUG",
     "DRAINING",
+    "HEAD_TOO_LARGE",
+    "MALFORMED",
     "MARK",
     "REQUEST_ID",
+    "TENANT_BUSY",
+    "TOO_MANY_CONNECTIONS",
+    "TOO_MANY_EXCHANGES",
+    "TOTAL_TIMEOUT",
     "ErrorResponse",
     "ProxyError",
+    "amount",
     "as_bytes",
     "as_response",
-    "body_stalled",
-    "body_too_large",
-    "head_too_large",
-    "malformed",
-    "tenant_busy",
-    "too_busy",
-    "too_long",
-    "too_many_connections",
     "upstream_error",
 ]
 
@@ -67,6 +68,12 @@ class ErrorResponse(NamedTuple):
     request_id: str = ""
     cause: str = ""
     detail: str = ""
+
+    def filled(self, **values: object) -> Self:
+        """Return it with these values in its texts."""
+        return self._replace(
+            message=self.message.format_map(values), detail=self.detail.format_map(values)
+        )
 
 
 class ProxyError(Exception):
@@ -106,98 +113,67 @@ BAD_TARGET = ErrorResponse(
 )
 
 
-def malformed(status: int) -> ErrorResponse:
-    """Return the error for a request that is not valid HTTP; `status` comes from the parser."""
-    return ErrorResponse(
-        status,
-        "bad_request",
-        "The request is not valid HTTP: its request line, a header or a chunk of its body is "
-        "malformed. Check the client, and any proxy between the client and this one.",
-        ends=True,
-    )
+MALFORMED = ErrorResponse(
+    HTTPStatus.BAD_REQUEST,
+    "bad_request",
+    "The request is not valid HTTP: its request line, a header or a chunk of its body is "
+    "malformed. Check the client, and any proxy between the client and this one.",
+    ends=True,
+)
 
+# --- limits: each message is filled in with the limit ---
 
-# --- limits ---
-
-
-def too_many_connections(most: int) -> ErrorResponse:
-    """Return the error of `max_connections`."""
-    return ErrorResponse(
-        503,
-        "too_many_connections",
-        f"The proxy has reached its limit of {most} connections (max_connections). Try again in a "
-        "moment; use fewer connections, raise the limit or run more replicas.",
-        RETRY_AFTER_S,
-        ends=True,
-    )
-
-
-def too_busy(most: int) -> ErrorResponse:
-    """Return the error of `max_exchanges`."""
-    return ErrorResponse(
-        503,
-        "too_many_exchanges",
-        f"The proxy has reached its limit of {most} exchanges in flight (max_exchanges). Try again "
-        "in a moment; raise the limit or run more replicas.",
-        RETRY_AFTER_S,
-    )
-
-
-def tenant_busy(most: int) -> ErrorResponse:
-    """Return the error of `tenant_max_exchanges`."""
-    return ErrorResponse(
-        429,
-        "tenant_too_many_exchanges",
-        f"This tenant has reached its limit of {most} exchanges in flight (tenant_max_exchanges). "
-        "Try again when one of them has ended, or raise the limit.",
-        RETRY_AFTER_S,
-    )
-
-
-def body_too_large(size: int, most: int) -> ErrorResponse:
-    """Return the error of `body_max_bytes`; `size` is the part of the size that is known."""
-    return ErrorResponse(
-        413,
-        "body_too_large",
-        f"The request body has {_amount(size)} or more; the limit is {_amount(most)} "
-        "(body_max_bytes). Shorten the input or raise the limit.",
-        ends=True,
-    )
-
-
-def head_too_large(most: int) -> ErrorResponse:
-    """Return the error of a head over the limit."""
-    return ErrorResponse(
-        431,
-        "head_too_large",
-        f"The request line and headers exceed {_amount(most)}, or there are more than 128 headers. "
-        "Send fewer or shorter headers.",
-        ends=True,
-    )
-
-
-def body_stalled(most_s: float) -> ErrorResponse:
-    """Return the error of `client_timeout_s`."""
-    return ErrorResponse(
-        408,
-        "body_timeout",
-        f"The client sent no part of the request body for {most_s:g} s (client_timeout_s). Try "
-        "again, or raise the limit.",
-        ends=True,
-    )
-
-
-def too_long(upstream: str, most_s: float) -> ErrorResponse:
-    """Return the error of `total_timeout_s`."""
-    return ErrorResponse(
-        504,
-        "upstream_timeout",
-        f"{upstream} did not answer in time (the exchange took {most_s:g} s). Try again, or raise "
-        "total_timeout_s if the upstream needs longer.",
-        cause=ErrorCause.TOTAL_TIMEOUT,
-        detail=f"{upstream}: {most_s:g} s",
-    )
-
+TOO_MANY_CONNECTIONS = ErrorResponse(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "too_many_connections",
+    "The proxy has reached its limit of {most} connections (max_connections). Try again in a "
+    "moment; use fewer connections, raise the limit or run more replicas.",
+    RETRY_AFTER_S,
+    ends=True,
+)
+TOO_MANY_EXCHANGES = ErrorResponse(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "too_many_exchanges",
+    "The proxy has reached its limit of {most} exchanges in flight (max_exchanges). Try again "
+    "in a moment; raise the limit or run more replicas.",
+    RETRY_AFTER_S,
+)
+TENANT_BUSY = ErrorResponse(
+    HTTPStatus.TOO_MANY_REQUESTS,
+    "tenant_too_many_exchanges",
+    "This tenant has reached its limit of {most} exchanges in flight (tenant_max_exchanges). "
+    "Try again when one of them has ended, or raise the limit.",
+    RETRY_AFTER_S,
+)
+BODY_TOO_LARGE = ErrorResponse(
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "body_too_large",
+    "The request body has {size} or more; the limit is {most} (body_max_bytes). Shorten the input "
+    "or raise the limit.",
+    ends=True,
+)
+HEAD_TOO_LARGE = ErrorResponse(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "head_too_large",
+    "The request line and headers exceed {most}, or there are more than 128 headers. Send fewer or "
+    "shorter headers.",
+    ends=True,
+)
+BODY_TIMEOUT = ErrorResponse(
+    HTTPStatus.REQUEST_TIMEOUT,
+    "body_timeout",
+    "The client sent no part of the request body for {most_s:g} s (client_timeout_s). Try again, "
+    "or raise the limit.",
+    ends=True,
+)
+TOTAL_TIMEOUT = ErrorResponse(
+    HTTPStatus.GATEWAY_TIMEOUT,
+    "upstream_timeout",
+    "{upstream} did not answer in time (the exchange took {most_s:g} s). Try again, or raise "
+    "total_timeout_s if the upstream needs longer.",
+    cause=ErrorCause.TOTAL_TIMEOUT,
+    detail="{upstream}: {most_s:g} s",
+)
 
 # --- the upstream ---
 
@@ -211,40 +187,40 @@ def upstream_error(error: UpstreamError, upstream: str, via: str = "") -> ErrorR
         upstream: Scheme and authority of the upstream.
         via: Phrase that names the HTTP proxy in between; "" if there is none.
     """
-    told = _told(error, upstream, via)
-    return told._replace(cause=cause_of(error), detail=f"{upstream}{via}: {reason_of(error)}")
-
-
-def _told(error: UpstreamError, upstream: str, via: str) -> ErrorResponse:
-    reason = reason_of(error)
-    if error.source == "timeout":
-        return ErrorResponse(
-            504,
-            "upstream_timeout",
-            f"{upstream} did not answer in time{via} ({reason}). Try again, or raise "
-            f"{error.setting} if the upstream needs longer.",
-        )
-    if error.source == "proxy":
-        return ErrorResponse(
-            502,
-            "upstream_unreachable",
-            f"{upstream} could not be reached{via} ({reason}). Check upstream_proxy, its user "
-            "name and password, and the targets it allows; `reasoning-replay check` tests them.",
-        )
-    if error.source == "connect":
-        return ErrorResponse(
-            502,
-            "upstream_unreachable",
-            f"{upstream} could not be reached{via} ({reason}). Check REPLAY_UPSTREAM_URL, DNS and "
-            "outgoing connections; `reasoning-replay check` tests them.",
-        )
-    return ErrorResponse(
-        502,
-        "upstream_failed",
-        f"{upstream} sent no valid response{via} ({reason}). The request may have taken effect; "
-        "check that before you send it again.",
+    told = _UPSTREAM_ERRORS.get(error.source, _UPSTREAM_FAILED)._replace(
+        cause=cause_of(error), detail="{upstream}{via}: {reason}"
     )
+    reason, setting = reason_of(error), error.setting
+    return told.filled(upstream=upstream, via=via, reason=reason, setting=setting)
 
+
+# By the source of the failure.
+_UPSTREAM_ERRORS = {
+    "timeout": ErrorResponse(
+        HTTPStatus.GATEWAY_TIMEOUT,
+        "upstream_timeout",
+        "{upstream} did not answer in time{via} ({reason}). Try again, or raise {setting} if the "
+        "upstream needs longer.",
+    ),
+    "proxy": ErrorResponse(
+        HTTPStatus.BAD_GATEWAY,
+        "upstream_unreachable",
+        "{upstream} could not be reached{via} ({reason}). Check upstream_proxy, its user "
+        "name and password, and the targets it allows; `reasoning-replay check` tests them.",
+    ),
+    "connect": ErrorResponse(
+        HTTPStatus.BAD_GATEWAY,
+        "upstream_unreachable",
+        "{upstream} could not be reached{via} ({reason}). Check REPLAY_UPSTREAM_URL, DNS and "
+        "outgoing connections; `reasoning-replay check` tests them.",
+    ),
+}
+_UPSTREAM_FAILED = ErrorResponse(
+    HTTPStatus.BAD_GATEWAY,
+    "upstream_failed",
+    "{upstream} sent no valid response{via} ({reason}). The request may have taken effect; "
+    "check that before you send it again.",
+)
 
 # --- serialization ---
 
@@ -285,5 +261,6 @@ def _body_of(fault: ErrorResponse) -> bytes:
     return json.dumps({"error": error}).encode()
 
 
-def _amount(size: int) -> str:
+def amount(size: int) -> str:
+    """Return a size for people."""
     return f"{size / _MIB:.1f} MiB" if size >= _MIB else f"{size:,} bytes"

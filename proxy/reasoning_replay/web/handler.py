@@ -16,10 +16,10 @@ from reasoning_replay.core.dialects.states import ErrorCause, ExchangeOutcome, R
 from reasoning_replay.web.errors import (
     BUG,
     DRAINING,
+    TOTAL_TIMEOUT,
     ErrorResponse,
     ProxyError,
     as_response,
-    too_long,
 )
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeLog
@@ -83,7 +83,6 @@ class ProxyHandler:
             address.origin,
             replays.get(Route.CREATE),
             limits,
-            budget,
             exchange_log,
             self._responses,
         )
@@ -175,7 +174,9 @@ class ProxyHandler:
             if not limit.expired():
                 raise
             if not exchange.status:
-                raise ProxyError(too_long(self._origin, most_s)) from None
+                raise ProxyError(
+                    TOTAL_TIMEOUT.filled(upstream=self._origin, most_s=most_s)
+                ) from None
             if client.cut_off():
                 exchange.outcome = ExchangeOutcome.CUT_OFF
                 exchange.error = ErrorCause.TOTAL_TIMEOUT

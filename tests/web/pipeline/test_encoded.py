@@ -1,10 +1,8 @@
 """Encoded requests: the proxy reads a decoded copy; upstream gets the original or plain JSON."""
 
 import gzip
-import zlib
 from collections.abc import Callable
 
-import brotli
 import pytest
 import zstandard
 from reasoning_replay.web.pipeline import body_decoder
@@ -39,23 +37,9 @@ def streamed(plain: bytes) -> bytes:
     return encoder.compress(plain) + encoder.flush()
 
 
-def bare(plain: bytes) -> bytes:
-    """Encode with raw deflate."""
-    return zlib.compress(plain, wbits=-zlib.MAX_WBITS)
-
-
-def brotlied(plain: bytes) -> bytes:
-    """Encode with brotli, at a fast level."""
-    return bytes(brotli.compress(plain, quality=4))
-
-
+# Each coding is proven in the tests of `wire.content_coding`.
 ENCODERS: dict[str, tuple[str, Encode]] = {
-    "gzip": ("gzip", gzip.compress),
-    "x-gzip": ("X-GZip", gzip.compress),
-    "deflate": ("deflate", zlib.compress),
-    "deflate-bare": ("deflate", bare),
-    "br": ("br", brotlied),
-    "zstd": ("zstd", zstandard.ZstdCompressor().compress),
+    "gzip": ("X-GZip", gzip.compress),
     "zstd-streamed": ("zstd", streamed),
 }
 ENCODED = pytest.mark.parametrize(("coding", "encode"), ENCODERS.values(), ids=list(ENCODERS))
@@ -157,16 +141,8 @@ async def test_a_body_that_is_said_to_be_plain_is_plain(coding: str) -> None:
 
 
 GZIPPED = gzip.compress(as_json(LACKING))
-ZSTD = zstandard.ZstdCompressor().compress(as_json(LACKING))
 UNREADABLE = [
     pytest.param("gzip", GZIPPED[:-1], [], "encoded", id="cut-off"),
-    pytest.param("zstd", ZSTD[:-1], [], "encoded", id="zstd-cut-off"),
-    pytest.param("br", brotli.compress(as_json(LACKING))[:-1], [], "encoded", id="br-cut-off"),
-    pytest.param("gzip", GZIPPED[:20] + b"\0" + GZIPPED[21:], [], "encoded", id="damaged"),
-    pytest.param("gzip", GZIPPED + b"{}", [], "encoded", id="trailing-bytes"),
-    pytest.param("gzip", b"", [], "encoded", id="empty"),
-    pytest.param("zstd", as_json(LACKING), [], "encoded", id="not-encoded"),
-    pytest.param("gzip", ZSTD, [], "encoded", id="another-coding"),
     pytest.param("aws-chunked", GZIPPED, [], "encoded", id="unknown"),
     pytest.param("gzip, gzip", gzip.compress(GZIPPED), [], "encoded", id="stacked"),
     pytest.param(
@@ -175,8 +151,6 @@ UNREADABLE = [
     pytest.param("gzip", gzip.compress(b"{"), [], "unreadable", id="no-json-inside"),
     pytest.param("gzip", gzip.compress(bytes(3 * MIB)), [], "too_large", id="bomb"),
     pytest.param("gzip", gzip.compress(b" " * MIB)[:-9], [], "too_large", id="bomb-cut-off"),
-    pytest.param("deflate", zlib.compress(bytes(3 * MIB)), [], "too_large", id="deflate-bomb"),
-    pytest.param("br", brotlied(bytes(300 * MIB)), [], "too_large", id="br-bomb"),
     pytest.param("zstd", streamed(bytes(300 * MIB)), [], "too_large", id="zstd-bomb"),
 ]
 

@@ -1,10 +1,8 @@
 """Encoded responses: the proxy asks for identity, and decodes a copy of encoded ones."""
 
 import gzip
-import zlib
 from collections.abc import Callable
 
-import brotli
 import pytest
 import zstandard
 
@@ -30,14 +28,11 @@ KEY = "Authorization: Bearer sk-a"
 ACCEPTS = "Accept-Encoding: gzip, deflate, br, zstd"
 OK = whole(b'{"ok":true}')
 BODY = as_json({"model": MODEL, "input": [ASK]})
+# Each coding is proven in the tests of `wire.content_coding`.
 ENCODED = pytest.mark.parametrize(
     ("coding", "encode"),
-    [
-        pytest.param("gzip", gzip.compress, id="gzip"),
-        pytest.param("deflate", zlib.compress, id="deflate"),
-        pytest.param("br", brotli.compress, id="br"),
-        pytest.param("zstd", zstandard.ZstdCompressor().compress, id="zstd"),
-    ],
+    [("gzip", gzip.compress), ("zstd", zstandard.ZstdCompressor().compress)],
+    ids=["gzip", "zstd"],
 )
 
 

@@ -36,6 +36,11 @@ class Bug(Exception):
     """An unexpected error."""
 
 
+def fails(*_: object, **__: object) -> None:
+    """Raise a bug."""
+    raise Bug
+
+
 async def three_exchanges(w: World) -> list[Answer]:
     """Make exchanges with a plain, a streamed and a fetched response."""
     w.upstream.answers(whole(PLAIN), stream(EVENTS), whole(PLAIN))
@@ -75,10 +80,6 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch, *, is_ours: bool
 ) -> None:
     """A bug in request processing leaves the request unchanged."""
-
-    def fails(*_: object, **__: object) -> None:
-        raise Bug
-
     where = next(
         module for module in (replay, dialect, decision, continuation) if hasattr(module, name)
     )
@@ -94,10 +95,6 @@ async def test_a_bug_in_the_capture_is_not_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bug in the capture does not change the response."""
-
-    def fails(*_: object, **__: object) -> None:
-        raise Bug
-
     monkeypatch.setattr(ResponsesCapture, name, fails)
     async with world() as w:
         assert_nothing_happened(w, await three_exchanges(w))
@@ -112,10 +109,6 @@ async def test_a_bug_next_to_the_response_is_not_noticed(
     module: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bug around the capture does not change the response."""
-
-    def fails(*_: object, **__: object) -> None:
-        raise Bug
-
     monkeypatch.setattr(module, name, fails)
     async with world() as w:
         assert_nothing_happened(w, await three_exchanges(w))
@@ -128,10 +121,6 @@ async def test_a_bug_while_healing_is_not_noticed(
     module: object, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a bug stops healing, the client gets upstream's refusal."""
-
-    def fails(*_: object, **__: object) -> None:
-        raise Bug
-
     monkeypatch.setattr(module, name, fails)
     async with world() as w:
         w.upstream.answers(error("No.", "include"))
@@ -156,10 +145,6 @@ async def test_a_bug_in_metrics_or_log_is_not_noticed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A bug in metrics or the log changes no response, nor the proxy's own errors."""
-
-    def fails(*_: object, **__: object) -> None:
-        raise Bug
-
     async with world() as w:
         with monkeypatch.context() as broken:
             broken.setattr(owner, name, fails)

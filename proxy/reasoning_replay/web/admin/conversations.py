@@ -15,6 +15,7 @@ import hmac
 import ipaddress
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from aiohttp import hdrs, web
@@ -133,19 +134,18 @@ class Access:
         return False
 
 
+@dataclass(frozen=True, slots=True)
 class Conversations:
-    """Handlers of the requests about stored conversations."""
+    """
+    Handlers of the requests about stored conversations.
 
-    def __init__(self, store: Surveyed, access: Access) -> None:
-        """
-        Keep the store and the access rule.
+    Attributes:
+        store: Store of the conversations.
+        access: Access rule for every request.
+    """
 
-        Args:
-            store: Store of the conversations.
-            access: Access rule for every request.
-        """
-        self._store = store
-        self._access = access
+    store: Surveyed
+    access: Access
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes for the admin port."""
@@ -162,7 +162,7 @@ class Conversations:
     ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
-                self._access.check(request)
+                self.access.check(request)
                 return web.json_response(await answer(request))
             except ProxyError as error:
                 return refused(error.fault)
@@ -201,7 +201,7 @@ class Conversations:
             )
         scope, conversation = map(bytes.fromhex, match.groups())
         for space in scopes_of(scope):
-            if await self._store.forget(space, conversation):
+            if await self.store.forget(space, conversation):
                 break
         else:
             raise ProxyError(ErrorResponse(404, "not_kept", "This conversation is not stored."))
@@ -217,7 +217,7 @@ class Conversations:
                 while not is_complete:
                     before = count
                     async for kept in self._all(scope):
-                        count += await self._store.forget(kept.scope, kept.conversation)
+                        count += await self.store.forget(kept.scope, kept.conversation)
                     is_complete = count == before
         return {"forgotten": count, "complete": is_complete}
 
@@ -239,13 +239,13 @@ class Conversations:
         In every space but the first, the cursor has the number of the space in front.
         """
         if scope is None:
-            return await self._store.survey(None, cursor, limit)
+            return await self.store.survey(None, cursor, limit)
         spaces = scopes_of(scope)
         found = _NTH_SPACE.match(cursor)
         nth = int(found[1]) if found is not None else 0
         if nth >= len(spaces):
             raise StoreError("the cursor is not one of this store", is_local=True)
-        page = await self._store.survey(spaces[nth], cursor[found.end() if found else 0 :], limit)
+        page = await self.store.survey(spaces[nth], cursor[found.end() if found else 0 :], limit)
         if page.next_cursor:
             return page if not nth else Page(page.conversations, f"{nth}~{page.next_cursor}")
         return Page(page.conversations, f"{nth + 1}~" if nth + 1 < len(spaces) else "")

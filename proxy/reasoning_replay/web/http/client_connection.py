@@ -20,12 +20,13 @@ from aiohttp.http_exceptions import LineTooLong
 
 from reasoning_replay.web.errors import (
     BUG,
+    HEAD_TOO_LARGE,
+    MALFORMED,
     ErrorResponse,
     ProxyError,
+    amount,
     as_bytes,
     as_response,
-    head_too_large,
-    malformed,
 )
 
 __all__ = ["HEAD_MAX_BYTES", "ClientConnection", "ConnectionLimits", "Unreadable"]
@@ -33,6 +34,7 @@ __all__ = ["HEAD_MAX_BYTES", "ClientConnection", "ConnectionLimits", "Unreadable
 # Largest request line and headers together. Most servers and gateways allow 8 to 32 KiB, so a
 # larger limit would help no client.
 HEAD_MAX_BYTES: Final = 64 * 1024
+_HEAD_TOO_LARGE: Final = HEAD_TOO_LARGE.filled(most=amount(HEAD_MAX_BYTES))
 # How long a client may take to read the error response to an unreadable request.
 LINGER_S = 1.0
 _TOO_MANY = "Too many headers"  # aiohttp has no exception class for it
@@ -156,7 +158,7 @@ class ClientConnection(web.RequestHandler):
         """
         self._is_idle = False
         if _head_size(request) > HEAD_MAX_BYTES:
-            raise ProxyError(self._recorded(head_too_large(HEAD_MAX_BYTES)))
+            raise ProxyError(self._recorded(_HEAD_TOO_LARGE))
 
     def end_exchange(self) -> None:
         """Record that the handler has finished the request."""
@@ -214,7 +216,7 @@ class ClientConnection(web.RequestHandler):
     def _refuse_head(self) -> None:
         """Reject a head that exceeds the limit before its end; nothing is read after it."""
         self._is_over = True
-        fault = self._recorded(head_too_large(HEAD_MAX_BYTES))
+        fault = self._recorded(_HEAD_TOO_LARGE)
         if self._is_idle and self.transport is not None:
             self.transport.write(as_bytes(fault))
             self.force_close()
@@ -228,8 +230,8 @@ class ClientConnection(web.RequestHandler):
 
     def _fault_of(self, status: int, error: BaseException | None) -> ErrorResponse:
         if isinstance(error, LineTooLong) or _TOO_MANY in str(error):
-            return head_too_large(HEAD_MAX_BYTES)
-        return malformed(status)
+            return _HEAD_TOO_LARGE
+        return MALFORMED._replace(status=status)
 
 
 def _head_size(request: web.BaseRequest) -> int:

@@ -11,11 +11,11 @@ from reasoning_replay.adapters.runtime.tcp import WriteProgress, buffered_bytes
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.client import READ_BUFFER_BYTES
 from reasoning_replay.web.errors import (
+    TOO_MANY_CONNECTIONS,
     ErrorResponse,
     ProxyError,
     as_bytes,
     as_response,
-    too_many_connections,
 )
 from reasoning_replay.web.http.client_connection import ClientConnection, ConnectionLimits
 
@@ -65,7 +65,7 @@ class Server(web.Server):
         self._answer = handle
         self._limits = limits
         self._log = log
-        self._full = too_many_connections(limits.max_connections)
+        self._full = TOO_MANY_CONNECTIONS.filled(most=limits.max_connections)
         self._open: dict[web.RequestHandler, WriteProgress] = {}
         self._turned_away = 0  # since the limit was reached
         self._checking: asyncio.TimerHandle | None = None

@@ -5,7 +5,7 @@ from collections import Counter
 
 from aiohttp import web
 
-from reasoning_replay.web.errors import ProxyError, tenant_busy, too_busy
+from reasoning_replay.web.errors import TENANT_BUSY, TOO_MANY_EXCHANGES, ProxyError
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.exchange_log import ExchangeLog
 
@@ -44,11 +44,11 @@ class AdmissionControl:
         """
         limits = self._limits
         if self.count >= limits.max_exchanges:
-            raise ProxyError(too_busy(limits.max_exchanges))
+            raise ProxyError(TOO_MANY_EXCHANGES.filled(most=limits.max_exchanges))
         tenant = self._tenant(request) if limits.tenant_max_exchanges else None
         if tenant is not None:
             if self._tenants[tenant] >= limits.tenant_max_exchanges:
-                raise ProxyError(tenant_busy(limits.tenant_max_exchanges))
+                raise ProxyError(TENANT_BUSY.filled(most=limits.tenant_max_exchanges))
             self._tenants[tenant] += 1
         self.count += 1
         self.idle.clear()

@@ -10,7 +10,13 @@ from collections.abc import AsyncGenerator, Callable
 from aiohttp import web
 
 from reasoning_replay.core.dialects.states import RequestState
-from reasoning_replay.web.errors import ErrorResponse, ProxyError, body_stalled, body_too_large
+from reasoning_replay.web.errors import (
+    BODY_TIMEOUT,
+    BODY_TOO_LARGE,
+    ErrorResponse,
+    ProxyError,
+    amount,
+)
 from reasoning_replay.web.http.client_connection import Unreadable
 from reasoning_replay.web.memory_budget import MemoryLease
 
@@ -73,7 +79,7 @@ class RequestBody:
         """
         size = self._request.content_length or 0
         if self._max_bytes and size > self._max_bytes:
-            raise self._failing(body_too_large(size, self._max_bytes))
+            raise self._too_large(size)
 
     async def whole(self, max_bytes: int) -> bytes | None:
         """
@@ -174,13 +180,18 @@ class RequestBody:
                         break
         except TimeoutError:
             content.set_exception(TimeoutError())  # so that aiohttp does not wait for the rest
-            raise self._failing(body_stalled(self._timeout_s)) from None
+            raise self._failing(BODY_TIMEOUT.filled(most_s=self._timeout_s)) from None
         except Unreadable as error:
             raise self._failing(error.fault) from None
         self.size += len(chunk)
         if self._max_bytes and self.size > self._max_bytes:
-            raise self._failing(body_too_large(self.size, self._max_bytes))
+            raise self._too_large(self.size)
         return chunk
+
+    def _too_large(self, size: int) -> ProxyError:
+        """Return the error of `body_max_bytes`; `size` is the part of the size that is known."""
+        most = amount(self._max_bytes)
+        return self._failing(BODY_TOO_LARGE.filled(size=amount(size), most=most))
 
     def _failing(self, fault: ErrorResponse) -> ProxyError:
         self.fault = fault

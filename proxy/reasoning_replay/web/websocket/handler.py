@@ -14,7 +14,6 @@ from reasoning_replay.web.errors import ProxyError, upstream_error
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.http.upgrade import offers_compression, require_handshake
-from reasoning_replay.web.memory_budget import MemoryBudget
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 from reasoning_replay.web.pipeline.healing_retry import CheckedResponse
 from reasoning_replay.web.pipeline.replay import Replay
@@ -37,7 +36,6 @@ class WebSocketHandler:
         origin: Scheme and authority of the upstream, for error messages.
         replay: Captures and injects; None if the mode is off.
         limits: Limits on messages, and the timeout for a client that reads nothing.
-        budget: Memory budget of the client's messages.
         exchange_log: Records the WebSocket, and each `response.create`.
         refusals: Relays an upstream's refusal of the handshake.
     """
@@ -46,7 +44,6 @@ class WebSocketHandler:
     origin: str
     replay: Replay | None
     limits: Limits
-    budget: MemoryBudget
     exchange_log: ExchangeLog
     refusals: ResponsePhase
 
@@ -92,7 +89,6 @@ class WebSocketHandler:
             answer,
             self.replay if client.path.endswith("/responses") else None,
             self.limits,
-            self.budget,
             self.exchange_log,
             draining,
         )

@@ -23,7 +23,7 @@ from reasoning_replay.web.errors import BUG, REQUEST_ID
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.http.upgrade import accept_upgrade
-from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
+from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.websocket.session import ResponseStreams
 
@@ -57,7 +57,6 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     upstream: UpstreamSocket,
     replay: Replay | None,
     limits: Limits,
-    room: MemoryBudget,
     exchange_log: ExchangeLog,
     draining: asyncio.Event,
 ) -> web.StreamResponse:
@@ -70,7 +69,6 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all parts of one relay)
         upstream: The upstream's WebSocket; closed when the relay ends.
         replay: Reads the messages; None leaves all of them unread.
         limits: Limits on messages that are read, and the timeout for a client that reads nothing.
-        room: Memory budget of the client's messages.
         exchange_log: Records each `response.create`.
         draining: Set when the process is about to stop.
     """
@@ -90,7 +88,7 @@ async def relay_websocket(  # noqa: PLR0913, PLR0917 (all parts of one relay)
             _Peer(client, transport, limits.client_timeout_s, "client_gone", "client_stalled"),
             _Peer(upstream.socket, upstream.transport, upstream.stall_s, "cut_off", "cut_off"),
         )
-        relay = _Relay(exchange, *peers, exchange_log, MemoryLease(room))
+        relay = _Relay(exchange, *peers, exchange_log, MemoryLease(exchange.lease.budget))
         if replay is not None:
             relay.read_with(replay, request.headers, limits)
         # The server cancels this task as soon as the client leaves. The relay detects that itself.
@@ -185,10 +183,13 @@ class _Relay:
         """Read messages from now on; `headers` are those of the handshake."""
         self._inspect_max_bytes = limits.inspect_max_bytes
         self._streams = ResponseStreams(
-            replay, self._exchange_log, headers, limits.inspect_max_bytes, self._resend
+            self._exchange,
+            replay,
+            self._exchange_log,
+            headers,
+            limits.inspect_max_bytes,
+            self._resend,
         )
-        self._streams.client = self._exchange.client
-        self._streams.budget = self._lease.budget
 
     async def run(self, draining: asyncio.Event) -> None:
         """Relay until one side ends, then end the other."""

@@ -14,7 +14,7 @@ from reasoning_replay.core.dialects.responses.socket_messages import CREATE, Mes
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
-from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease
+from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.healing_retry import Healer
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.websocket.streams import PendingResponse, Retry, Stream, StreamState
@@ -37,12 +37,11 @@ class ResponseStreams:
 
     Attributes:
         idle: Event, set while no request waits and no response runs.
-        client: IP address of the client, for the log; "" if unknown.
-        budget: Memory budget of the requests kept for a healing retry.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 (all parts of a session)
         self,
+        websocket: Exchange,
         replay: Replay,
         exchange_log: ExchangeLog,
         headers: Mapping[str, str],
@@ -53,6 +52,7 @@ class ResponseStreams:
         Start without requests.
 
         Args:
+            websocket: The exchange of the WebSocket: its client, and its memory budget.
             replay: Prepares requests and saves turns.
             exchange_log: Records each request with its response.
             headers: Headers of the handshake; they carry the credentials.
@@ -67,8 +67,7 @@ class ResponseStreams:
         self._headers = headers
         self._keep_max_bytes = keep_max_bytes
         self._resend = resend
-        self.client = ""
-        self.budget = UNCOUNTED
+        self._websocket = websocket
         self._streams: dict[str, Stream] = {}
         self._preparing = 0
         self._is_blind = False  # requests may have passed unread
@@ -304,9 +303,9 @@ class ResponseStreams:
     def _exchange(self, size: int = 0) -> Exchange:
         exchange = self._exchange_log.new(Route.CREATE)
         exchange.received_bytes = size
-        exchange.client = self.client
+        exchange.client = self._websocket.client
         self._replay.identify(exchange, self._headers)
-        exchange.lease = MemoryLease(self.budget)
+        exchange.lease = MemoryLease(self._websocket.lease.budget)
         exchange.lease.tenant = exchange.scope or b""
         return exchange
 
