@@ -13,7 +13,7 @@ from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
+from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.diagnosis import diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -48,25 +48,19 @@ class _Web:
         self.account = ExchangeRecorder(METRICS, self.log, self.clock)
         bounds = Bounds(ttl_s=60, max_turns=50, max_bytes=MAX_BYTES)
         store = MemoryStore(bounds, MAX_BYTES, self.clock)
-        responses = ResponsesSettings(
-            is_shadow=is_shadow,
-            profile=PROFILES[profile],
-            include="auto",
-            repairs=frozenset(Repair),
-            capture_max_bytes=MAX_BYTES,
-        )
         settings = ReplaySettings(
             scoping=Scoping("http://upstream", "secret"),
             is_shadow=is_shadow,
             heals=True,
             store_budget_s=10.0,
         )
-        dialect = ResponsesDialect(responses, self.clock, nullcontext())
+        dialect = ResponsesDialect(PROFILES[profile], repairs=frozenset(Repair))
+        engine = Engine(dialect, self.clock, nullcontext(), MAX_BYTES, is_shadow=is_shadow)
         metrics = self.account.metrics
         offloader = Offloader()
         guard = StoreGuard(10.0, metrics, self.log, self.clock)
         safe = SafeStore(store, guard, ConversationCache(MAX_BYTES, metrics), offloader)
-        self.replay = Replay(settings, dialect, safe, lambda: int(self.now), offloader)
+        self.replay = Replay(settings, engine, safe, lambda: int(self.now), offloader)
 
     def exchange(self, key: str) -> Exchange:
         exchange = Exchange(Route.RESPONSES, Times(self.now))

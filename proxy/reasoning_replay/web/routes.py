@@ -9,7 +9,7 @@ from reasoning_replay.web.http.upgrade import is_websocket
 __all__ = ["route_of_request"]
 
 
-def route_of_request(request: web.BaseRequest) -> Route:
+def route_of_request(request: web.BaseRequest) -> str:
     """Return the route of a request; a WebSocket handshake has its own route."""
     if is_websocket(request):
         return Route.WEBSOCKET

@@ -1,18 +1,16 @@
 """Clock skew: the order of a conversation's turns follows the conversation, not the clocks."""
 
-from contextlib import nullcontext
-
 import pytest
 from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.core.dialects.base import Caller
-from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_turn
 from reasoning_replay.core.history.turns import Turn, records_of, turns_of
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
+from tests.core.engines import engine_of
 from tests.core.world import Item, answer, body, call, output, reasoning, user
 
 SCOPE = b"s" * 16
@@ -25,21 +23,14 @@ class Replica:
     """A dialect with a clock of its own, on a shared store."""
 
     def __init__(self, store: MemoryStore, skew_ms: int) -> None:
-        settings = ResponsesSettings(
-            is_shadow=False,
-            profile=GENERIC,
-            include="never",
-            repairs=[],
-            capture_max_bytes=1 << 20,
-        )
-        self.dialect = ResponsesDialect(settings, lambda: 0.0, nullcontext())
+        self.engine = engine_of(ResponsesDialect(GENERIC, "never"))
         self.store = store
         self.skew_ms = skew_ms
 
     async def exchange(self, history: list[Item], number: int, now_ms: int) -> tuple[Turn, int]:
         """Answer a request; return the stored turn, and how many turns were found for it."""
         sent = body(history)
-        question = self.dialect.ask(sent, {}, SCOPE)
+        question = self.engine.ask(sent, {}, SCOPE)
         found = await self.store.look_up(SCOPE, question.lookups, {})
         turns = [
             turn
@@ -47,8 +38,8 @@ class Replica:
             for turn in turns_of(one.conversation, one.records or {})
         ]
         caller = Caller(SCOPE, NO_ACCOUNT)
-        made = self.dialect.decide(caller, sent, question, LookupResult(turns), is_created=True)
-        capture = self.dialect.capture(made.origin)
+        made = self.engine.decide(caller, sent, question, LookupResult(turns), is_created=True)
+        capture = self.engine.capture(made.origin)
         items = [reasoning(f"{number}"), call(f"{number}")]
         capture.read(answer(items, f"resp_{number}"))
         turn = capture.snapshot(now_ms + self.skew_ms).turn

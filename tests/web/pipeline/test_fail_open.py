@@ -4,9 +4,10 @@ import json
 
 import pytest
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.dialects import continuation
-from reasoning_replay.core.dialects.responses import decision, dialect
+from reasoning_replay.core.dialects import continuation, engine, request_body
+from reasoning_replay.core.dialects.responses import dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.heal import diagnosis
 from reasoning_replay.web import exchange_log
 from reasoning_replay.web.pipeline import answer_phase, capture_tee, healing_retry, replay
 
@@ -60,12 +61,12 @@ def assert_nothing_happened(w: World, answers: list[Answer]) -> None:
     ("name", "is_ours"),
     [
         ("account_of", True),
-        ("read_request", True),
+        ("read_values", True),
         ("keys_of_request", True),
         ("match_items", True),
         ("plan_injection", True),
         ("include_edit", True),
-        ("ResponsesCapture", True),
+        ("capture", True),
         # Used only for a fetched response:
         ("turn_id", False),
         ("key_of_response", False),
@@ -80,7 +81,9 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
         raise Bug
 
     where = next(
-        module for module in (replay, dialect, decision, continuation) if hasattr(module, name)
+        where
+        for where in (replay, dialect, continuation, engine, engine.Engine, request_body)
+        if hasattr(where, name)
     )
     monkeypatch.setattr(where, name, fails)
     async with world() as w:
@@ -97,7 +100,7 @@ async def test_a_bug_in_the_inspector_summary_costs_nothing_else(
     def fails(*_: object) -> None:
         raise Bug
 
-    monkeypatch.setattr(continuation, "summarise", fails)
+    monkeypatch.setattr(engine, "summarise", fails)
     async with world() as w:
         w.upstream.answers(whole(PLAIN), whole(b"{}"))
         await w.turn(ASK)
@@ -137,7 +140,7 @@ async def test_a_bug_next_to_the_response_is_not_noticed(
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [(dialect, "diagnose"), (healing_retry, "decoder_for")]
+    ("module", "name"), [(diagnosis, "read_error"), (healing_retry, "decoder_for")]
 )
 async def test_a_bug_while_healing_is_not_noticed(
     module: object, name: str, monkeypatch: pytest.MonkeyPatch

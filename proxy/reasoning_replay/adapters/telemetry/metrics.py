@@ -25,9 +25,8 @@ from prometheus_client.registry import Collector
 from reasoning_replay import __version__
 from reasoning_replay.adapters.resilience.circuit_breaker import State
 from reasoning_replay.adapters.stores.base import StoreUsage
-from reasoning_replay.core.dialects.registry import CONTEXTS, DIALECTS, REMOVALS
+from reasoning_replay.core.dialects.registry import CONTEXTS, DIALECTS, HANDLED_ROUTES, REMOVALS
 from reasoning_replay.core.dialects.states import (
-    HANDLED_ROUTES,
     CaptureState,
     ExchangeOutcome,
     RequestState,

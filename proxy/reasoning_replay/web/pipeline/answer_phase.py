@@ -5,12 +5,8 @@ from http import HTTPStatus
 from aiohttp import web
 
 from reasoning_replay.adapters.upstream.client import UpstreamResponse
-from reasoning_replay.core.dialects.states import (
-    REPLAYED_ROUTES,
-    CaptureState,
-    ExchangeOutcome,
-    Route,
-)
+from reasoning_replay.core.dialects.registry import REPLAYED_ROUTES
+from reasoning_replay.core.dialects.states import CaptureState, ExchangeOutcome, Route
 from reasoning_replay.core.wire.headers import Headers, for_downstream, without
 from reasoning_replay.web.errors import MARK, REQUEST_ID
 from reasoning_replay.web.exchange import Exchange
@@ -117,7 +113,7 @@ class AnswerPhase:
         if response.status >= HTTPStatus.BAD_REQUEST:
             if exchange.answer.capture is not None:
                 exchange.answer.state = CaptureState.REFUSED
-            return error_tee_for(response, replay.dialect, exchange)
+            return error_tee_for(response, exchange)
         try:
             return capture_tee_for(
                 response, replay, exchange, self._capture_max_bytes, recorder.log

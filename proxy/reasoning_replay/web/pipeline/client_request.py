@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from aiohttp import HttpVersion11, hdrs, web
 
-from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.strict_request import require_well_formed
 from reasoning_replay.web.memory_budget import MemoryLease
@@ -28,7 +27,7 @@ class ClientRequest:
     """
 
     http: web.BaseRequest
-    route: Route
+    route: str
     path: str
     body: RequestBody
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.client import Body
 from reasoning_replay.core.dialects.base import RefusedBodies
-from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, RequestState, Route
+from reasoning_replay.core.dialects.registry import REPLAYED_ROUTES
+from reasoning_replay.core.dialects.states import RequestState, Route
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.pipeline.body_decoder import BodyDecoder, NotDecoded
 from reasoning_replay.web.pipeline.client_request import ClientRequest

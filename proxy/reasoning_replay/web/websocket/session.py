@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.error_names import error_names
+from reasoning_replay.core.dialects.error_texts import is_refusal
 from reasoning_replay.core.dialects.responses.socket_messages import CREATE, Message, read_message
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange, Times
@@ -249,17 +251,17 @@ class ResponseStreams:
             if pending.bodies is None or not pending.bodies.is_edited:
                 passed = pending.refusal
         elif self._is_certain(stream):
-            refused = self._replay.dialect.diagnose(message.http_status, text)
+            refused = self._replay.engine.readers.diagnose(message.http_status, text)
             cure = await self._cure(pending, refused)
             # Another request may have been sent in the meantime; it is answered before a retry.
             if cure is not None and self._is_certain(stream):
-                pending.exchange.answer.refusal = self._replay.dialect.error_names(text)
+                pending.exchange.answer.refusal = error_names(text)
                 pending.hold(text, refused, cure)
                 await self._resend(cure.body)
                 return None
         stream.waiting.popleft()
         exchange = pending.exchange
-        exchange.answer.refusal = self._replay.dialect.error_names(passed)
+        exchange.answer.refusal = error_names(passed)
         exchange.status = message.http_status
         if exchange.answer.capture is not None:
             exchange.answer.state = "refused"
@@ -278,7 +280,7 @@ class ResponseStreams:
         """Return what is sent after a cure was refused as well; None if nothing is."""
         if pending.bodies is None or pending.cure is None:
             return None
-        if not self._replay.dialect.is_refusal(message.http_status):
+        if not is_refusal(message.http_status):
             return None
         return pending.bodies.last_resort(pending.cure)
 

@@ -7,12 +7,13 @@ from itertools import pairwise
 import pytest
 from reasoning_replay.core.dialects.messages import placement
 from reasoning_replay.core.dialects.messages.message_groups import MessageGroup, groups_of
-from reasoning_replay.core.dialects.messages.placement import BoundPlan, plan_injection
+from reasoning_replay.core.dialects.messages.placement import plan_injection
 from reasoning_replay.core.dialects.messages.prefix_walk import BoundEdits, PrefixWalk, walk
 from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.matching.matches import Matches
+from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.turns import Turn
 
 from tests.core import worlds as engine
@@ -65,9 +66,7 @@ def test_most_of_what_is_due_is_injected(monkeypatch: pytest.MonkeyPatch, first:
     assert counts["injected", "all"] / counts["due", "all"] > 0.88
 
 
-def _of_the_message_before(
-    request: MessagesRequest, matched: Matches, profile: Profile
-) -> BoundPlan:
+def _of_the_message_before(request: MessagesRequest, matched: Matches, profile: Profile) -> Plan:
     """Give each message the reasoning of the one before it, if it has as many blocks."""
     groups = groups_of(request, matched)
     found: dict[int, Match] = {}

@@ -110,7 +110,8 @@ class MessagesWorld(RandomWorld):
     ) -> dict[int, list[str]]:
         """Return the reasoning that is injected before the block of each item."""
         assert isinstance(request, MessagesRequest)
-        plan, self._prefix = plan_injection(request, matched, GENERIC)
+        plan = plan_injection(request, matched, GENERIC)
+        self._prefix = plan.binding or b""
         body = plan.apply(self._body)
         self._received = _form(body)
         if self._prefix:
