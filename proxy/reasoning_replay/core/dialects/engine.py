@@ -35,7 +35,7 @@ from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_requ
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.prefix_cache import PrefixCache
 from reasoning_replay.core.history.request_history import HistoryPrefix
-from reasoning_replay.core.history.sent_items import NOT_SENT
+from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 from reasoning_replay.core.history.turns import Reasoning
 from reasoning_replay.core.tenancy.scope import Account
 
@@ -130,16 +130,21 @@ class Engine:
         plan = sent = _NO_PLAN
         if not known.has_failed:
             plan = sent = dialect.plan(request, known.matched, refused)
-        base = body if request is given else request.body
+        edited = request
         if self._is_shadow:
-            request, base, sent = given, body, _NO_PLAN
+            edited, sent = given, _NO_PLAN
         elif is_created:
             plan = sent = dialect.finished(request, plan, known.parent, refused)
+        base = body if edited is given else edited.body
         origin, binding = known.origin, sent.binding
         if binding is None:
-            binding = dialect.binding_of(request, refused)
+            binding = dialect.binding_of(edited, refused)
         if binding:
             origin = structs.replace(origin, binding=binding)
+
+        def digests() -> SentItems:
+            return dialect.sent(edited, sent) if caller.is_watched else NOT_SENT
+
         return Decision(
             state=RequestState.STATEFUL if request.is_stateful else known.state,
             body=sent.apply(base),
@@ -147,20 +152,10 @@ class Engine:
             repairs=repairs,
             outcomes=plan.outcomes,
             injected_bytes=sent.injected_bytes,
-            summary=self._maybe_summary(caller, request, plan, sent),
+            summary=_maybe_summary(request, plan, digests),
             joined=known.joined,
             edits=sent.edits if base is body else None,
         )
-
-    def _maybe_summary(
-        self, caller: Caller, request: ParsedRequest[HistoryItem], plan: Plan, sent: Plan
-    ) -> ItemSummary | None:
-        """Return the item summary; None on a fault, which must not fail the request."""
-        try:
-            digests = self._dialect.sent(request, sent) if caller.is_watched else NOT_SENT
-            return summarise(request, plan.notes, digests)
-        except Exception:  # noqa: BLE001 (fail open: the request does not need it)
-            return None
 
     # Responses
 
@@ -220,3 +215,13 @@ class Engine:
         ]
         for kind, what in lessons:
             self._refusals.refuse(scope, kind, what)
+
+
+def _maybe_summary(
+    request: ParsedRequest[HistoryItem], plan: Plan, digests: Callable[[], SentItems]
+) -> ItemSummary | None:
+    """Return the item summary; None on a fault, which must not fail the request."""
+    try:
+        return summarise(request, plan.notes, digests())
+    except Exception:  # noqa: BLE001 (fail open: the request does not need it)
+        return None
