@@ -4,9 +4,8 @@ import re
 
 import pytest
 from playwright.async_api import Browser, Page, expect
-from reasoning_replay.core.dialects.captures import Usage
+from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
-from reasoning_replay.core.dialects.responses.dialect import _UNKNOWN
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import events
 
@@ -58,7 +57,7 @@ async def test_charts_show_the_last_hour_by_minute(
         for age, n in ((59, 1), (1, 2)):
             set_clock(on, NOW_MS - 60_000 * age)
             for _ in range(n):
-                capture = ResponsesCapture(_UNKNOWN, 1000)
+                capture = ResponsesCapture(UNKNOWN_ORIGIN, 1000)
                 capture.usage = Usage(input_tokens=1000, cached_tokens=600 if n == 2 else 0)
                 note = PlanNote(0, Outcome.INJECTED if n == 2 else Outcome.MISSED, 1, 9, "")
                 record(on, [LOST_CALL], note, capture=capture, before_ms=2.0 * n)

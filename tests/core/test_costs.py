@@ -5,26 +5,27 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from random import Random
 
 import brotli
 import pytest
 import zstandard
-from reasoning_replay.core.dialects.base import AnyDialect, Caller
+from reasoning_replay.core.dialects.base import Caller
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
+from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
+from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.error_texts import error_names
-from reasoning_replay.core.dialects.messages.dialect import MessagesDialect
 from reasoning_replay.core.dialects.request_body import read_values
-from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
-from reasoning_replay.core.dialects.responses.request import ParsedInput, Request, read_request
+from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.seen import Run, Seen, decided, seen_of
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 from reasoning_replay.core.wire.content_coding import decode
@@ -36,6 +37,7 @@ from reasoning_replay.core.wire.text_folding import folded
 from tests.core.costs import assert_linear, relative
 from tests.core.dialects.chat import chats
 from tests.core.dialects.messages import tenant
+from tests.core.engines import engine_of
 from tests.core.world import (
     Item,
     World,
@@ -159,14 +161,10 @@ def _numbered(form: str, size: int) -> bytes:
 
 
 # Each has its own cache of parsed requests, so that a new one parses all of a request.
-DIALECTS: dict[str, Callable[[], AnyDialect]] = {
-    "responses": lambda: ResponsesDialect(
-        ResponsesSettings(False, GENERIC, "auto", [*Repair], 1 << 20),
-        lambda: 0.0,
-        nullcontext(),
-    ),
-    "chat": lambda: ChatDialect(chats.settings_of(), lambda: 0.0, nullcontext()),
-    "messages": lambda: MessagesDialect(tenant.settings_of(), lambda: 0.0, nullcontext()),
+DIALECTS: dict[str, Callable[[], Engine]] = {
+    "responses": lambda: engine_of(ResponsesDialect(GENERIC, repairs=[*Repair])),
+    "chat": lambda: engine_of(ChatDialect(CHAT)),
+    "messages": lambda: engine_of(tenant.dialect_of()),
 }
 
 
@@ -298,13 +296,13 @@ def test_an_error_that_quotes_a_request_is_diagnosed_in_linear_time(word: str) -
 
 def _diagnose(error: bytes) -> None:
     error_names(error)
-    for dialect in DIALECTS.values():
-        dialect().diagnose(400, error)
+    for engine in DIALECTS.values():
+        engine().readers.diagnose(400, error)
 
 
 def _turns(size: int, named: Callable[[int], str], said: Callable[[int], str]) -> Stored:
     world, items = World(), [user("go")]
-    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 30)
+    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 30)
     parent = None
     for n in range(size):
         made = [reasoning(f"r{n}"), message(f"m{n}", said(n)), call(f"c{n}", call_id=named(n))]

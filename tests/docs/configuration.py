@@ -70,7 +70,7 @@ def example() -> str:
 def _lists() -> Iterator[tuple[str, str]]:
     """Yield a pattern of each list in the hand-written text, and what stands there."""
     profiles = [*PROFILES.values(), *chat.PROFILES.values(), *messages.PROFILES.values()]
-    keys = dict.fromkeys(name for profile in profiles for name in profile.key_names)
+    keys = dict.fromkeys(name for profile in profiles for name in profile.vendor.key_names)
     yield r"(?<=injected on ).*(?=, and other paths)", ", ".join(REPLAYED_PATHS)
     yield r"(?<=its own vendor: ).*(?=\.\n)", ", ".join(f"`{name}`" for name in keys)
 

@@ -10,10 +10,10 @@ from reasoning_replay.adapters.stores.base import StoreUsage
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics, process_exposition
 from reasoning_replay.core.dialects.captures import Origin, Usage
-from reasoning_replay.core.dialects.registry import DIALECTS
+from reasoning_replay.core.dialects.registry import DIALECTS, HANDLED_ROUTES
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
-from reasoning_replay.core.dialects.states import HANDLED_ROUTES, ExchangeOutcome, Route
+from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times

@@ -8,7 +8,7 @@ from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
 from reasoning_replay.core.dialects.base import Cure, Decision
 from reasoning_replay.core.dialects.captures import NO_NAMES, Capture, ErrorNames
 from reasoning_replay.core.dialects.registry import dialect_of
-from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState, Route
+from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState
 from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
@@ -230,7 +230,7 @@ class Exchange:
         lease: Memory that its request holds, in all its forms.
     """
 
-    route: Route
+    route: str
     times: Times
     method: str = ""
     tenant: bytes | None = None

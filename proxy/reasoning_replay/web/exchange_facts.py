@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from reasoning_replay.adapters.telemetry.log import Value, called
-from reasoning_replay.core.dialects.states import HANDLED_ROUTES, Route
+from reasoning_replay.core.dialects.registry import HANDLED_ROUTES
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import DETAIL_MAX, Exchange
 
 __all__ = ["FACTS", "Fact", "Reader", "facts_of", "flat_facts_of"]

@@ -9,11 +9,8 @@ from msgspec.structs import astuple
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import TOKENS, Metrics, status_label
 from reasoning_replay.core.dialects.captures import Capture
-from reasoning_replay.core.dialects.states import (
-    CAPTURED_ROUTES,
-    REPLAYED_ROUTES,
-    Route,
-)
+from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, REPLAYED_ROUTES
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange, Times

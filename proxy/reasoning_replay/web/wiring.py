@@ -2,9 +2,8 @@
 
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
@@ -19,18 +18,16 @@ from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
-from reasoning_replay.core.dialects.base import AnyDialect
-from reasoning_replay.core.dialects.chat.decision import ChatSettings
+from reasoning_replay.core.dialects.base import Dialect
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import Profile as ChatProfile
 from reasoning_replay.core.dialects.chat.profiles import Rounds
 from reasoning_replay.core.dialects.chat.profiles import profile_of as chat_profile_of
-from reasoning_replay.core.dialects.messages.decision import MessagesSettings
+from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.messages.dialect import MessagesDialect
 from reasoning_replay.core.dialects.messages.profiles import Profile as MessagesProfile
 from reasoning_replay.core.dialects.messages.profiles import profile_of as messages_profile_of
-from reasoning_replay.core.dialects.registry import CHAT, DIALECTS, MESSAGES, RESPONSES
-from reasoning_replay.core.dialects.responses.decision import ResponsesSettings
+from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile, profile_of
@@ -162,43 +159,35 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
         return {}
     is_shadow = settings.mode == "shadow"
     repairs = settings.repairs.split(",")
-    profile = profiles(settings).responses
-    responses = ResponsesSettings(
-        is_shadow=is_shadow,
-        profile=profile if settings.phase == "on" else replace(profile, takes_phase=False),
-        include=settings.include,
-        repairs=frozenset(r for r in Repair if r.value in repairs),
-        capture_max_bytes=settings.inspect_max_bytes,
-    )
-    chat = ChatSettings(
-        is_shadow=is_shadow,
-        profile=profiles(settings).chat,
-        rounds=None if settings.chat_rounds == "profile" else Rounds(settings.chat_rounds),
-        fills=settings.chat_fill == "on",
-        capture_max_bytes=settings.inspect_max_bytes,
-    )
-    messages = MessagesSettings(
-        is_shadow=is_shadow,
-        profile=profiles(settings).messages,
-        repairs=repairs,
-        capture_max_bytes=settings.inspect_max_bytes,
-        drops=settings.messages_drop_block == "on",
-    )
+    known = profiles(settings)
     plain = ReplaySettings(
         scoping=scoping(settings),
         is_shadow=is_shadow,
         heals=settings.heal == "on",
         store_budget_s=settings.store_budget_ms / 1000,
     )
-    dialects: Mapping[str, AnyDialect] = {
-        RESPONSES: ResponsesDialect(responses, time.monotonic, threading.Lock()),
-        CHAT: ChatDialect(chat, time.monotonic, threading.Lock()),
-        MESSAGES: MessagesDialect(messages, time.monotonic, threading.Lock()),
-    }
-    of_dialect = {
-        name: Replay(plain, dialect, store, lambda: time.time_ns() // 1_000_000, offloader)
-        for name, dialect in dialects.items()
-    }
+    dialects = (
+        ResponsesDialect(
+            known.responses
+            if settings.phase == "on"
+            else replace(known.responses, takes_phase=False),
+            settings.include,
+            frozenset(one for one in Repair if one.value in repairs),
+        ),
+        ChatDialect(
+            known.chat,
+            rounds=None if settings.chat_rounds == "profile" else Rounds(settings.chat_rounds),
+            fills=settings.chat_fill == "on",
+        ),
+        MessagesDialect(known.messages, repairs, drops=settings.messages_drop_block == "on"),
+    )
+
+    def replay_of(dialect: Dialect[Any, Any]) -> Replay:
+        limit = settings.inspect_max_bytes
+        engine = Engine(dialect, time.monotonic, threading.Lock(), limit, is_shadow=is_shadow)
+        return Replay(plain, engine, store, lambda: time.time_ns() // 1_000_000, offloader)
+
+    of_dialect = {dialect.name: replay_of(dialect) for dialect in dialects}
     return {route: of_dialect[entry.name] for entry in DIALECTS for route in entry.routes}
 
 

@@ -118,10 +118,10 @@ def test_a_lookup_without_refused_blobs_returns_the_same_object() -> None:
     )
     recalled = LookupResult([this])
     one.refuse(THEIRS, RefusalKind.BLOB, blob)
-    assert one.without_refused(MINE, recalled) is recalled
+    assert one.known_to(MINE).without_refused(recalled) is recalled
     one.refuse(MINE, RefusalKind.BLOB, b"another")
-    assert one.without_refused(MINE, recalled) is recalled
+    assert one.known_to(MINE).without_refused(recalled) is recalled
     one.refuse(MINE, RefusalKind.BLOB, blob)
-    (less,) = one.without_refused(MINE, recalled).turns
+    (less,) = one.known_to(MINE).without_refused(recalled).turns
     assert [(item.run, item.withheld) for item in less.items] == [((), True)] * len(this.items)
     assert this.items

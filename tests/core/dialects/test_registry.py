@@ -1,15 +1,17 @@
 """Registry: each route belongs to one dialect, and each dialect has its own key space."""
 
 from reasoning_replay.core.dialects.registry import (
+    CAPTURED_ROUTES,
     CHAT,
     DIALECTS,
     MESSAGES,
+    REPLAYED_ROUTES,
     RESPONSES,
     dialect_of,
     scope_in,
     scopes_of,
 )
-from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES, Route
+from reasoning_replay.core.dialects.states import Route
 
 ONE, OTHER = b"one tenant of 16", b"another of 16 by"
 

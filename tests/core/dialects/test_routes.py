@@ -3,9 +3,15 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.registry import HANDLED, REPLAYED_PATHS, route_of
-from reasoning_replay.core.dialects.routes import KNOWN
-from reasoning_replay.core.dialects.states import HANDLED_ROUTES, REPLAYED_ROUTES, Route
+from reasoning_replay.core.dialects.registry import (
+    HANDLED,
+    HANDLED_ROUTES,
+    KNOWN,
+    REPLAYED_PATHS,
+    REPLAYED_ROUTES,
+    route_of,
+)
+from reasoning_replay.core.dialects.states import Route
 
 SEGMENTS = st.sampled_from([*"/".join(KNOWN).split("/"), "v1", "openai", "deployments", "x", ""])
 
@@ -98,5 +104,5 @@ def test_every_route_is_handled_or_passes_through() -> None:
 
 def test_replayed_paths_are_named_for_people() -> None:
     """The list has each request into which reasoning is injected, with its method."""
-    assert len(REPLAYED_PATHS) == len({one.route for one in HANDLED} & REPLAYED_ROUTES)
+    assert len(REPLAYED_PATHS) == len({one.route for one in HANDLED if one.path} & REPLAYED_ROUTES)
     assert REPLAYED_PATHS[0] == "POST …/responses"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
-from reasoning_replay.core.dialects.responses.request import ParsedInput, Request, read_request
+from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history import prefix_cache
 from reasoning_replay.core.history.prefix_cache import (
     HEAD_BYTES,
@@ -15,6 +16,7 @@ from reasoning_replay.core.history.prefix_cache import (
     ParsedPrefix,
     PrefixCache,
 )
+from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.wire.json_spans import TooMany
 
 from tests.core.world import call, message, output, reasoning, user
@@ -40,7 +42,7 @@ def seen(request: Request) -> dict[str, Any]:
     return {"places": places, "chains": request.chains, "context": request.context()}
 
 
-def same(sent: bytes, cache: PrefixCache[ParsedInput]) -> bool:
+def same(sent: bytes, cache: PrefixCache[HistoryPrefix[ResponsesItem]]) -> bool:
     """Return whether a request reads the same with the cache and without it."""
     return seen(read_request(sent, {}, cache, WHOSE)) == seen(read_request(sent, {}))
 
@@ -55,7 +57,7 @@ def test_a_grown_history_reads_like_a_new_one(
     items: list[object], more: list[object], last: str
 ) -> None:
     """A history may grow, shrink, continue differently or get other instructions."""
-    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
+    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 20)
     assert same(body(*items), cache)
     assert same(body(*items, *more), cache)
     assert same(body(*items, *more, last=last), cache)
@@ -76,7 +78,7 @@ def test_a_grown_history_reads_like_a_new_one(
 )
 def test_an_item_is_not_mistaken_for_the_start_of_another(first: bytes, then: bytes) -> None:
     """After a cached prefix, an input must continue with a comma or end."""
-    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
+    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 20)
     ahead = b'{"input":[' + json.dumps(BEGIN).encode() + b","
     assert same(ahead + first + b"]}", cache)
     assert same(ahead + then + b"]}", cache)
@@ -84,7 +86,7 @@ def test_an_item_is_not_mistaken_for_the_start_of_another(first: bytes, then: by
 
 def test_a_cached_prefix_is_not_parsed_again() -> None:
     """The items are the same objects, except for another tenant."""
-    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
+    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 20)
     one = read_request(body(C1), {}, cache, WHOSE)
     grown = read_request(body(C1, output(C1)), {}, cache, WHOSE)
     again = read_request(body(C1, output(C1)), {}, cache, WHOSE)
@@ -99,7 +101,7 @@ def test_a_cached_prefix_is_not_parsed_again() -> None:
 
 def test_instructions_after_the_input_are_read() -> None:
     """They are not part of the compared prefix, but they are the frame of all items."""
-    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
+    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 20)
     read_request(body(C1), {}, cache, WHOSE)
 
     assert same(body(C1, last=',"instructions":"be brief"'), cache)
@@ -107,7 +109,7 @@ def test_instructions_after_the_input_are_read() -> None:
 
 def test_a_history_is_cached_once_for_each_of_its_frames() -> None:
     """An application may ask with two instructions about one history: neither is parsed again."""
-    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 20)
+    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 20)
     frames = [f',"instructions":"{said}"' for said in ("summarise", "answer")]
 
     def ask(*items: object, last: str) -> Request:
@@ -124,7 +126,7 @@ def test_a_history_is_cached_once_for_each_of_its_frames() -> None:
 
 def test_a_history_that_grew_too_long_raises() -> None:
     """The limit applies to all items, cached or new."""
-    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 30)
+    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 30)
     half = [1] * (ITEMS_MAX // 2)
     read_request(body(*half), {}, cache, WHOSE)
     with pytest.raises(TooMany):
@@ -192,7 +194,7 @@ def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_conversations_with_the_same_system_message_all_hit() -> None:
     """Two conversations alternate over forty requests; only the first request of each misses."""
-    cache: PrefixCache[ParsedInput] = PrefixCache(1 << 24)
+    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 24)
     head = {"role": "developer", "content": "Be brief. " * 2000}
     hits = 0
     for n in range(40):

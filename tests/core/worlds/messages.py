@@ -88,7 +88,8 @@ class MessagesWorld(WorldDialect):
         self, request: RequestHistory[HistoryItem], matched: Matches
     ) -> Mapping[int, list[str]]:
         assert isinstance(request, MessagesRequest)
-        plan, self._prefix = plan_injection(request, matched, GENERIC)
+        plan = plan_injection(request, matched, GENERIC)
+        self._prefix = plan.binding or b""
         body = plan.apply(self._body)
         self._received = _form(body)
         if self._prefix:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from reasoning_replay.core.dialects.messages import placement
 from reasoning_replay.core.dialects.messages.message_groups import MessageGroup, groups_of
-from reasoning_replay.core.dialects.messages.placement import BoundPlan
 from reasoning_replay.core.dialects.messages.prefix_walk import BoundEdits, PrefixWalk, walk
 from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
@@ -161,9 +160,7 @@ def test_the_options_choose_the_habits(
     assert "--shapes: " in play(range(8), new=New(has_shapes=True))[1][0]
 
 
-def _of_the_message_before(
-    request: MessagesRequest, matched: Matches, profile: Profile
-) -> BoundPlan:
+def _of_the_message_before(request: MessagesRequest, matched: Matches, profile: Profile) -> Plan:
     """Give each message the reasoning of the one before it, if it has as many blocks."""
     groups = groups_of(request, matched)
     found: dict[int, Match] = {}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.runtime.offload import ON_LOOP_BYTES
-from reasoning_replay.core.dialects import continuation
-from reasoning_replay.core.dialects.responses import decision, dialect
+from reasoning_replay.core.dialects import continuation, request_body
+from reasoning_replay.core.dialects.responses import dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
@@ -56,7 +56,7 @@ def waiting(act: Callable[..., Any], goes_on: threading.Event) -> Callable[..., 
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(dialect, "read_request"), (continuation, "match_items"), (decision, "plan_injection")],
+    [(request_body, "read_values"), (continuation, "match_items"), (dialect, "plan_injection")],
 )
 async def test_the_loop_goes_on_while_a_long_request_is_worked_on(
     where: object, name: str, monkeypatch: pytest.MonkeyPatch

@@ -4,9 +4,10 @@ import json
 
 import pytest
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.dialects import continuation
-from reasoning_replay.core.dialects.responses import decision, dialect
+from reasoning_replay.core.dialects import continuation, engine, request_body
+from reasoning_replay.core.dialects.responses import dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.heal import diagnosis
 from reasoning_replay.web import exchange_log
 from reasoning_replay.web.pipeline import capture_tee, healing_retry, replay, response_phase
 
@@ -65,12 +66,12 @@ def assert_nothing_happened(w: World, answers: list[Answer]) -> None:
     ("name", "is_ours"),
     [
         ("account_of", True),
-        ("read_request", True),
+        ("read_values", True),
         ("keys_of_request", True),
         ("match_items", True),
         ("plan_injection", True),
         ("include_edit", True),
-        ("ResponsesCapture", True),
+        ("capture", True),
         # Used only for a fetched response:
         ("turn_id", False),
         ("key_of_response", False),
@@ -81,13 +82,26 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
 ) -> None:
     """A bug in request processing leaves the request unchanged."""
     where = next(
-        module for module in (replay, dialect, decision, continuation) if hasattr(module, name)
+        where
+        for where in (replay, dialect, continuation, engine, engine.Engine, request_body)
+        if hasattr(where, name)
     )
     monkeypatch.setattr(where, name, fails)
     async with world() as w:
         assert_nothing_happened(w, await three_exchanges(w))
         assert w.counted("requests_total", result="failed") == (2 if is_ours else 0)
         assert not is_ours or w.upstream.received[0].body == BODY
+
+
+async def test_a_bug_in_the_inspector_summary_costs_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bug in the inspector's summary does not stop injection."""
+    monkeypatch.setattr(engine, "summarise", fails)
+    async with world() as w:
+        w.upstream.answers(whole(PLAIN), whole(b"{}"))
+        await w.turn(ASK)
+        assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=1"
 
 
 @pytest.mark.parametrize("name", ["feed", "read", "close", "snapshot", "_process", "_response"])
@@ -115,7 +129,7 @@ async def test_a_bug_next_to_the_response_is_not_noticed(
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [(dialect, "diagnose"), (healing_retry, "decoder_for")]
+    ("module", "name"), [(diagnosis, "read_error"), (healing_retry, "decoder_for")]
 )
 async def test_a_bug_while_healing_is_not_noticed(
     module: object, name: str, monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,5 @@
 """Span attributes: limited words and numbers, and errors by the OpenTelemetry conventions."""
 
-from unittest import mock
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,9 +45,9 @@ def named(model: str, response_id: str) -> tuple[object, object, object]:
     """Return a span's requested model, answering model and response id."""
     exchange = Exchange(Route.RESPONSES, Times(0.0))
     exchange.request.model = model
-    exchange.response.capture = ResponsesCapture(Origin(Context(), model), 1 << 20)
-    with mock.patch.multiple(ResponsesCapture, model=model, response_id=response_id):
-        found = attributes_of(exchange)
+    exchange.response.capture = capture = ResponsesCapture(Origin(Context(), model), 1 << 20)
+    capture.model, capture.response_id = model, response_id
+    found = attributes_of(exchange)
     names = ("gen_ai.request.model", "gen_ai.response.model", "gen_ai.response.id")
     requested, answered, response = (found.get(name, "") for name in names)
     return requested, answered, response

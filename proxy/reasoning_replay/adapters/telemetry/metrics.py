@@ -24,9 +24,8 @@ from prometheus_client.registry import Collector
 
 from reasoning_replay import __version__
 from reasoning_replay.adapters.stores.base import BreakerState, StoreUsage
-from reasoning_replay.core.dialects.registry import CONTEXTS, DIALECTS, REMOVALS
+from reasoning_replay.core.dialects.registry import CONTEXTS, DIALECTS, HANDLED_ROUTES, REMOVALS
 from reasoning_replay.core.dialects.states import (
-    HANDLED_ROUTES,
     CaptureState,
     ExchangeOutcome,
     RequestState,

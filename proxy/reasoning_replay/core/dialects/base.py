@@ -2,43 +2,42 @@
 Dialect interface: the wire format of one API, so that no other code depends on it.
 
 History, matching, stores, the web shell, metrics and the inspector use only this interface. A
-dialect is one package below `dialects`. Every method here is pure or changes only the dialect's
-own bounded memory, so it may run in a thread.
+dialect is one package below `dialects`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from reasoning_replay.core.dialects.captures import (
-    Capture,
-    ErrorNames,
-    Origin,
-)
+from reasoning_replay.core.dialects.captures import Capture, Origin
+from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
+from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
-from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
+from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
-from reasoning_replay.core.history.plan import Outcome
-from reasoning_replay.core.history.request_history import RequestHistory
-from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
-from reasoning_replay.core.history.turns import Reasoning, Turn
+from reasoning_replay.core.history.matching.matches import Matches
+from reasoning_replay.core.history.plan import Outcome, Plan
+from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems, sent_items
+from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = [
-    "AnyDialect",
     "Caller",
     "Cure",
     "Decision",
     "Dialect",
     "Question",
+    "Readers",
     "Refusal",
     "RefusedBodies",
+    "Retrieval",
 ]
 
 
@@ -71,11 +70,11 @@ class Refusal(Protocol):
         ...
 
 
-RequestT = TypeVar("RequestT", bound=RequestHistory[HistoryItem])
+RequestT = TypeVar("RequestT", bound=ParsedRequest[HistoryItem])
 RefusalT = TypeVar("RefusalT", bound=Refusal)
 
 
-class Question(NamedTuple, Generic[RequestT]):
+class Question(NamedTuple):
     """
     A parsed request and the store lookups that the decision about it needs.
 
@@ -84,7 +83,7 @@ class Question(NamedTuple, Generic[RequestT]):
         lookups: Store lookups, newest item first; empty if there is nothing to look up.
     """
 
-    request: RequestT
+    request: ParsedRequest[HistoryItem]
     lookups: Sequence[Lookup]
 
 
@@ -102,7 +101,7 @@ class Decision:
         injected_bytes: Size of all injected reasoning.
         summary: Items by type, id and size, for people; None if it could not be made.
         joined: Conversations found to be part of the one in which the response is stored.
-        edits: Edits of the request's body that make `body`; None if it was edited repeatedly.
+        edits: Edits of the request's body that make `body`; None if a repair edited it before.
     """
 
     state: RequestState
@@ -206,122 +205,125 @@ class Cure:
     changes: tuple[ItemChange, ...] = ()
 
 
-class Dialect(Protocol[RequestT, RefusalT]):
+class Retrieval(NamedTuple):
     """
-    The wire format of one API. The methods are in the order in which a request uses them.
+    How a response is captured that a client fetches.
+
+    Attributes:
+        id_in: Returns the id of the response that a GET of a path fetches; "" if it fetches none.
+        origin_of: Returns the origin of a response with this id, from the turns that are known;
+            None if its capture would add nothing.
+    """
+
+    id_in: Callable[[str], str]
+    origin_of: Callable[[str, LookupResult], Origin | None]
+
+
+class Readers(NamedTuple, Generic[RequestT, RefusalT]):
+    """
+    The readers of a wire format. They are pure.
+
+    Attributes:
+        request: Reader of a request.
+        capture: Capture of a response: its origin, and the most bytes that it may keep.
+        diagnose: Classifies a refusal: its status, and its decoded body or the data of an event.
+        is_failing: Whether a stream that begins with this event, or a JSON response that is this,
+            has failed, for any reason.
+        is_refusing: Whether it failed because of the request.
+        maybe_failing: Whether a JSON response with a status of success begins as an error; None:
+            more of it must be read. No reader: the API always sends a status that tells.
+        retrieval: How a fetched response is captured; None: no request fetches one.
+    """
+
+    request: Callable[..., RequestT]
+    capture: Callable[[Origin, int], Capture]
+    diagnose: Callable[[int, bytes], RefusalT]
+    is_failing: Callable[[bytes], bool]
+    is_refusing: Callable[[bytes], bool]
+    maybe_failing: Callable[[bytes], bool | None] | None = None
+    retrieval: Retrieval | None = None
+
+
+class Dialect(ABC, Generic[RequestT, RefusalT]):
+    """
+    The wire format of one API, at one upstream: data, readers, and what it decides by itself.
+
+    `engine` has the way of a request, and all state. The methods are pure, and in the order in
+    which it calls them. Those with a body are optional: only some APIs need them.
 
     Attributes:
         name: Value of the label `dialect`.
+        readers: See Readers.
+        has_accounts: Whether reasoning belongs to the account that it was issued to.
     """
 
-    name: str
+    name: ClassVar[str]
+    readers: ClassVar[Readers[Any, Any]]
+    has_accounts: ClassVar[bool] = False
 
-    def ask(
-        self, body: bytes, headers: Mapping[str, str], scope: bytes, path: str = ""
-    ) -> Question[RequestT]:
+    def repaired(
+        self, request: RequestT, held: LookupResult, refused: KnownRefusals
+    ) -> tuple[RequestT, Mapping[Any, int]]:
+        """Return a request without errors that are certain, and the items that each repair took."""
+        return request, {}
+
+    @abstractmethod
+    def plan(self, request: RequestT, matched: Matches, refused: KnownRefusals) -> Plan:
+        """Return the edits that inject the reasoning that a request lacks."""
+
+    def finished(
+        self, request: RequestT, plan: Plan, parent: Turn | None, refused: KnownRefusals
+    ) -> Plan:
         """
-        Parse a request and return the store lookups that it needs.
-
-        The path, without its query, names the model in some dialects.
-
-        Raises:
-            TooMany: The request has too many items or values to process.
-            Unspliceable: Parsers could disagree on the body; it must be forwarded unchanged.
-        """
-        ...
-
-    def decide(
-        self,
-        caller: Caller,
-        body: bytes,
-        question: Question[RequestT],
-        found: LookupResult | None,
-        *,
-        is_created: bool,
-    ) -> Decision:
-        """
-        Decide which reasoning a request lacks, and inject it.
+        Return the plan of a request that creates a response, with the edits that depend on it.
 
         Args:
-            caller: Scope and account of the request.
-            body: Body as the client sent it, after content decoding.
-            question: Result of `ask`.
-            found: Result of the lookups; None if the store did not respond.
-            is_created: Whether the request creates a response that will be captured.
+            request: The request.
+            plan: What is injected.
+            parent: The turn that it continues; None if unknown.
+            refused: What upstream refused.
         """
-        ...
+        return plan
 
-    def capture(self, origin: Origin | None) -> Capture:
-        """Return the capture for a response; `origin` is None if the request is unknown."""
-        ...
+    def binding_of(self, request: RequestT, refused: KnownRefusals) -> bytes:
+        """Return the `Origin.binding` of a request that is sent without edits."""
+        return b""
 
-    def retrieved(self, path: str) -> str:
-        """Return the id of the response that a GET of this path fetches; "" if it fetches none."""
-        ...
+    def sent(self, request: RequestT, plan: Plan) -> SentItems:
+        """Return the digests of a request as it is sent with a plan."""
+        return sent_items(request.head, request.places, plan.edits)
 
-    def origin_of(self, response_id: str, found: LookupResult) -> Origin | None:
-        """Return the origin of a fetched response; None if its capture would add nothing."""
-        ...
+    def lookups_for_cure(self, sent: RequestT, refusal: RefusalT) -> Sequence[Lookup]:
+        """Return the store lookups that the cure of a refused request needs."""
+        return keys_of_request(sent)
 
-    def is_refusal(self, status: int) -> bool:
-        """Return whether a response with this status is worth diagnosing."""
-        ...
-
-    def maybe_failing(self, start: bytes) -> bool | None:
-        """
-        Return whether a JSON response with a status of success begins as an error.
-
-        None: more of it must be read, so the response is held; False for b"": it is never held.
-        """
-        ...
-
-    def is_failing_event(self, data: bytes) -> bool:
-        """Return whether a stream that begins with this event has failed, for any reason."""
-        ...
-
-    def is_refusing_event(self, data: bytes) -> bool:
-        """Return whether a stream that begins with this event failed because of the request."""
-        ...
-
-    def error_names(self, body: bytes) -> ErrorNames:
-        """Return the names of an error; `body` is as in `diagnose`. Never raises."""
-        ...
-
-    def diagnose(self, status: int, body: bytes) -> RefusalT:
-        """Classify a refusal; `body` is a decoded response body, or the data of an event."""
-        ...
-
-    def ask_for_cure(self, bodies: RefusedBodies, refusal: RefusalT) -> Question[RequestT]:
-        """
-        Parse a refused request and return the store lookups that a cure needs.
-
-        Raises:
-            Unspliceable: The body cannot be parsed safely.
-        """
-        ...
-
+    @abstractmethod
     def cure(
         self,
-        scope: bytes | None,
-        bodies: RefusedBodies,
-        question: Question[RequestT],
+        sent: RequestT,
+        given: RequestT,
         refusal: RefusalT,
-        found: LookupResult,
+        held: LookupResult,
+        refused: KnownRefusals,
     ) -> Cure | None:
-        """Return the request to send instead of a refused one; None to forward the refusal."""
-        ...
-
-    def learn(self, scope: bytes, refusal: RefusalT, cure: Cure, model: str) -> None:
         """
-        Record an accepted cure: upstream would refuse the content that it leaves out again.
+        Return the request to send instead of a refused one; None to forward the refusal.
 
-        The model is the one of the request's `Origin`: the body may not name it.
+        Args:
+            sent: Request as it was refused.
+            given: Request as the client sent it; the same object if nothing was edited.
+            refusal: Its diagnosis.
+            held: Result of the lookups, without the reasoning that upstream refused.
+            refused: What upstream refused.
         """
-        ...
 
-    def note_issued(self, account: Account, reasoning: Iterable[Reasoning]) -> None:
-        """Record for which account upstream issued the reasoning of a response."""
-        ...
+    @abstractmethod
+    def lessons(self, refusal: RefusalT, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
+        """
+        Return the kind and the name of what upstream would refuse again, blobs aside.
 
-
-AnyDialect = Dialect[Any, Any]
+        Args:
+            refusal: The diagnosis of the refusal.
+            cure: Its cure, which was accepted.
+            model: The model of the request's `Origin`: the body may not name it.
+        """

@@ -5,10 +5,13 @@ The types of the other direction, the request and its cure, are in `base`.
 """
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Context, Turn, TurnPart
@@ -17,6 +20,7 @@ __all__ = [
     "AT_ONCE_US",
     "ITEM_BYTES",
     "NO_NAMES",
+    "UNKNOWN_ORIGIN",
     "Capture",
     "CaptureSnapshot",
     "ErrorNames",
@@ -34,6 +38,7 @@ AT_ONCE_US = 5_000
 # Estimated time for each item of a response, and for its bytes.
 _ITEM_US = 40
 _BYTES_PER_US = 100
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 def work_us(size: int, items: int, item_us: int = _ITEM_US) -> int:
@@ -82,6 +87,10 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         order stays right, and other conversations are not affected. Nothing expires by this time.
         """
         return self.created_ms or max(now_ms, self.after_ms + 1)
+
+
+# Of a response whose request is not known.
+UNKNOWN_ORIGIN = Origin(context=Context(), model="")
 
 
 class CaptureSnapshot(msgspec.Struct, frozen=True, gc=False):
@@ -134,7 +143,7 @@ class ErrorNames(NamedTuple):
 NO_NAMES = ErrorNames()
 
 
-class Capture(Protocol):
+class Capture(ABC):
     """
     The capture of one response. It never raises and never delays the client.
 
@@ -153,47 +162,75 @@ class Capture(Protocol):
         reasoning_context: How much reasoning upstream used, as a fixed word; "" if not reported.
         usage: Token counts that upstream reports at the end; None if it does not.
         error: Names of the error with which upstream reports that the response failed.
+        response_id: Response id; "" while unknown.
+        model: Model that responds, as upstream names it; "" while unknown.
+        has_failed: Whether upstream reports that the response failed or was cancelled.
     """
 
-    dirty: bool
-    gave_up: str
-    reasoning_items: int
-    reasoning_bytes: int
-    removed: Mapping[str, int]
-    reasoning_context: str
-    usage: Usage | None
-    error: ErrorNames
+    def __init__(self, origin: Origin, max_bytes: int) -> None:
+        """
+        Start before the first byte of a response.
+
+        Args:
+            origin: Origin of the request.
+            max_bytes: Largest event, and most that is kept of the response in total, in bytes. A
+                larger response is not followed any further.
+        """
+        self.dirty = False
+        self.gave_up = ""
+        self.reasoning_items = 0
+        self.reasoning_bytes = 0
+        self.removed = _NOTHING
+        self.reasoning_context = ""
+        self.usage: Usage | None = None
+        self.error = NO_NAMES
+        self.response_id = ""
+        self.model = ""
+        self.has_failed = False
+        self._origin = origin
+        self._max_bytes = max_bytes
+        self._status = ""  # in the dialect's own word, once it is known
+        self._answer = b""  # a JSON response that is not read yet
+        self._is_over = False
 
     @property
+    @abstractmethod
     def held_bytes(self) -> int:
         """Estimated memory of all that it holds of the response, in bytes."""
-        ...
 
     @property
+    @abstractmethod
     def is_behind(self) -> bool:
         """Whether there is work left that would block the event loop."""
-        ...
 
+    @abstractmethod
     def catch_up(self) -> None:
         """Do the work that is left; this may run in a thread, while nothing else is called."""
-        ...
 
+    @abstractmethod
     def feed(self, chunk: bytes) -> None:
         """Process the next bytes of a stream."""
-        ...
 
+    @abstractmethod
     def hear(self, data: bytes) -> None:
         """Process the data of one event."""
-        ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Process the end of the stream."""
 
     def read(self, answer: bytes) -> None:
         """Process a whole JSON response."""
-        ...
+        if work_us(len(answer), answer.count(b"{")) > AT_ONCE_US:
+            self._answer, self.dirty = answer, True
+        else:
+            self._read(answer)
 
-    def close(self) -> None:
-        """Process the end of the stream."""
-        ...
+    @abstractmethod
+    def _read(self, answer: bytes) -> None:
+        """Process a whole JSON response now."""
 
+    @abstractmethod
     def snapshot(self, created_ms: int, max_items: int = sys.maxsize) -> CaptureSnapshot:
         """
         Return what is new since the last snapshot, and mark it as saved.
@@ -203,32 +240,16 @@ class Capture(Protocol):
                 keeps the time of its first snapshot.
             max_items: Most items; `dirty` stays true if there are more.
         """
-        ...
 
     def note_cure(self, binding: bytes = b"") -> None:
         """
-        Record that the request was healed: upstream did not see the original decisions.
+        Drop what was recorded of the request as it was first sent: upstream saw another one.
 
         Args:
             binding: As in `Origin`, of the healed request.
         """
-        ...
+        self._origin = structs.replace(self._origin, seen=None, binding=binding)
 
     def successor(self) -> Origin:
         """Return the origin of a response that upstream starts after this one, unrequested."""
-        ...
-
-    @property
-    def response_id(self) -> str:
-        """Response id; "" while unknown."""
-        ...
-
-    @property
-    def model(self) -> str:
-        """Model that responds, as upstream names it; "" while unknown."""
-        ...
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether upstream reports that the response failed or was cancelled."""
-        ...
+        return Origin(context=Context(), model=self._origin.model)

@@ -1,13 +1,11 @@
 """Continuation: the conversation that a request continues, as every dialect decides it."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reasoning_replay.core.dialects.base import Caller
 from reasoning_replay.core.dialects.captures import Origin
+from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_index import IndexedTurns
-from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined, join
@@ -17,12 +15,9 @@ from reasoning_replay.core.history.matching.matches import (
     match_items,
     parent_of,
 )
-from reasoning_replay.core.history.plan import PlanNote
-from reasoning_replay.core.history.request_history import RequestHistory
-from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 from reasoning_replay.core.history.turns import Turn, turn_id
 
-__all__ = ["NOTHING_FOUND", "Continuation", "continuation_of", "maybe_summary"]
+__all__ = ["NOTHING_FOUND", "Continuation", "continuation_of"]
 
 NOTHING_FOUND = LookupResult()
 
@@ -53,12 +48,7 @@ class Continuation:
 
 
 def continuation_of(
-    request: RequestHistory[HistoryItem],
-    found: LookupResult | None,
-    held: LookupResult,
-    *,
-    stores: bool,
-    switched_off: bool = False,
+    request: ParsedRequest[HistoryItem], found: LookupResult | None, held: LookupResult
 ) -> Continuation:
     """
     Match a request and find the conversation that it continues.
@@ -67,8 +57,6 @@ def continuation_of(
         request: The parsed request.
         found: Result of the lookups; None if the store did not respond.
         held: The same, without the reasoning that upstream refused; empty if there is none.
-        stores: As in `Origin`.
-        switched_off: As in `Origin`.
     """
     matched = match_items(request, held)
     parent = parent_of(request, matched, held)
@@ -92,30 +80,9 @@ def continuation_of(
         model=request.model,
         conversation=conversation,
         parent=parent.id if parent is not None else named,
-        stores=stores,
+        stores=request.stores,
         after_ms=after_ms,
         seen=seen,
-        switched_off=switched_off,
+        switched_off=request.is_switched_off,
     )
     return Continuation(matched, parent, joined, has_failed, origin)
-
-
-def maybe_summary(
-    caller: Caller,
-    request: RequestHistory[HistoryItem],
-    notes: Sequence[PlanNote],
-    sent: Callable[[], SentItems],
-) -> ItemSummary | None:
-    """
-    Return the item summary; None on a fault, which must not fail the request.
-
-    Args:
-        caller: Says whether the digests are wanted.
-        request: The request that the notes are about.
-        notes: Notes of the plan.
-        sent: Returns the digests of the request as it is sent.
-    """
-    try:
-        return summarise(request, notes, sent() if caller.is_watched else NOT_SENT)
-    except Exception:  # noqa: BLE001 (fail open: the request does not need it)
-        return None

@@ -8,11 +8,11 @@ import re
 from enum import StrEnum
 
 from reasoning_replay.core.dialects.error_texts import read_error
-from reasoning_replay.core.dialects.routes import KNOWN
+from reasoning_replay.core.dialects.registry import ENDPOINTS, KNOWN
 
 __all__ = ["PathFault", "fault_in_refusal", "path_fault"]
 
-_TWO_ENDPOINTS = re.compile(r"(?:/(?:responses|chat/completions|messages)){2}\Z")
+_TWO_ENDPOINTS = re.compile(rf"(?:/(?:{'|'.join(ENDPOINTS)})){{2}}\Z")
 # Maps to the upstream's URL; any other path goes to the same path of its host.
 _V1 = "/v1"
 # OpenAI, of models that reason or call tools in its newer API only: openai/openai-openapi#541,

@@ -2,20 +2,20 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from operator import is_ as is_same
 from typing import Generic, TypeVar
 
-from reasoning_replay.core.dialects.base import Caller, Cure
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Reasoning, Turn
-from reasoning_replay.core.tenancy.scope import Account
+from reasoning_replay.core.tenancy.scope import NO_ACCOUNT, Account
 
-__all__ = ["BLOB", "RefusalMemory"]
+__all__ = ["BLOB", "DAMAGED", "KnownRefusals", "RefusalMemory"]
 
 # The kind under which refused blobs are recorded, in every dialect.
 BLOB = "blob"
 # The kind under which conversations are recorded in which the client damages its reasoning.
-_DAMAGED = "damaged"
+DAMAGED = "damaged"
 
 # How long a refusal is remembered before upstream is tried again, and how many are remembered.
 REMEMBERED_S = 3600.0
@@ -53,37 +53,13 @@ class RefusalMemory:
         until = self._until.get(scope, (kind, what))
         return until is not None and until > self._clock()
 
-    def learn(self, scope: bytes, cure: Cure) -> None:
-        """Record what an accepted cure left out, and the conversations that it completed."""
-        for blob in cure.lost:
-            self.refuse(scope, BLOB, blob)
-        for conversation in cure.completed:
-            self.refuse(scope, _DAMAGED, conversation)
-
-    def completes(self, scope: bytes, turn: Turn) -> bool:
-        """Return whether captured reasoning must replace what the client makes of a turn's."""
-        return self.is_refused(scope, _DAMAGED, turn.conversation)
-
     def knows_tenant(self, scope: bytes) -> bool:
         """Return whether anything is recorded for a tenant."""
         return scope in self._until
 
-    def knows(self, caller: Caller) -> bool:
-        """Return whether any entry may concern this caller's requests."""
-        return self.knows_tenant(caller.scope) or (any(caller.account) and bool(self._issued_for))
-
-    def without_refused(self, scope: bytes, looked_up: LookupResult) -> LookupResult:
-        """Withhold the reasoning that upstream refused within the last hour."""
-        if not self.knows_tenant(scope):
-            return looked_up
-
-        def is_refused(blob: bytes) -> bool:
-            return self.is_refused(scope, BLOB, blob)
-
-        turns = [turn.without_reasoning(is_refused) for turn in looked_up.turns]
-        if all(map(is_same, turns, looked_up.turns)):
-            return looked_up  # the same object, which may be indexed already
-        return looked_up._replace(turns=turns)
+    def known_to(self, scope: bytes, account: Account = NO_ACCOUNT) -> "KnownRefusals":
+        """Return what concerns the requests of one caller."""
+        return KnownRefusals(self, scope, account)
 
     def issue(self, account: Account, reasoning: Iterable[Reasoning]) -> None:
         """Record the account to which upstream issued the blobs of a response."""
@@ -98,6 +74,11 @@ class RefusalMemory:
             for owner, forgotten in self._issued.put(account, blob, None):
                 self._forget(owner, forgotten)
 
+    @property
+    def has_issued(self) -> bool:
+        """Whether the account of any blob is recorded."""
+        return bool(self._issued_for)
+
     def is_of_another_account(self, account: Account, blob: bytes) -> bool:
         """Return whether a blob is known to be issued only to accounts other than this one."""
         issued = self._issued_for.get(blob, ())
@@ -109,6 +90,49 @@ class RefusalMemory:
             self._issued_for[blob] = left
         else:
             del self._issued_for[blob]
+
+
+class KnownRefusals:
+    """What upstream refused within the last hour, as far as it concerns one caller; only read."""
+
+    __slots__ = ("_account", "_memory", "_scope")
+
+    def __init__(self, memory: RefusalMemory, scope: bytes, account: Account) -> None:
+        """Keep the memory, and the tenant and account that ask it."""
+        self._memory = memory
+        self._scope = scope
+        self._account = account
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is recorded for the tenant."""
+        return not self._memory.knows_tenant(self._scope)
+
+    @property
+    def may_concern_blobs(self) -> bool:
+        """Whether any entry may concern the reasoning in a request."""
+        return not self.is_empty or (any(self._account) and self._memory.has_issued)
+
+    def has(self, kind: str, what: str | bytes) -> bool:
+        """Return whether upstream refused something to the tenant: a blob, a model, a member."""
+        return self._memory.is_refused(self._scope, kind, what)
+
+    def is_foreign(self, blob: bytes) -> bool:
+        """Return whether upstream refused a blob, or issued it only to other accounts."""
+        return self.has(BLOB, blob) or self._memory.is_of_another_account(self._account, blob)
+
+    def completes(self, turn: Turn) -> bool:
+        """Return whether captured reasoning must replace what the client makes of a turn's."""
+        return self.has(DAMAGED, turn.conversation)
+
+    def without_refused(self, looked_up: LookupResult) -> LookupResult:
+        """Withhold the reasoning that upstream refused."""
+        if self.is_empty:
+            return looked_up
+        turns = [turn.without_reasoning(partial(self.has, BLOB)) for turn in looked_up.turns]
+        if all(map(is_same, turns, looked_up.turns)):
+            return looked_up  # the same object, which may be indexed already
+        return looked_up._replace(turns=turns)
 
 
 class _Shares(Generic[_O, _K, _V]):

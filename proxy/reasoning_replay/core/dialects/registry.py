@@ -4,31 +4,40 @@ Registry: what the shell knows of each dialect, as data: its routes, key space a
 A new dialect is one entry here, and one line in `web.wiring`, which creates it.
 """
 
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.chat import routes as chat
+from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.heal.diagnosis import RefusalKind as ChatRefusalKind
 from reasoning_replay.core.dialects.messages import routes as messages
-from reasoning_replay.core.dialects.messages.decision import FOREIGN
+from reasoning_replay.core.dialects.messages.dialect import FOREIGN, MessagesDialect
 from reasoning_replay.core.dialects.messages.heal.diagnosis import (
     RefusalKind as MessagesRefusalKind,
 )
 from reasoning_replay.core.dialects.responses import routes as responses
+from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.routes import RoutePath, RouteTable
-from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, Route
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.digest import digest
 
 __all__ = [
+    "CAPTURED_ROUTES",
     "CHAT",
     "CONTEXTS",
     "DIALECTS",
+    "ENDPOINTS",
     "HANDLED",
+    "HANDLED_ROUTES",
+    "KNOWN",
     "MESSAGES",
     "REMOVALS",
     "REPLAYED_PATHS",
+    "REPLAYED_ROUTES",
     "RESPONSES",
     "DialectEntry",
     "dialect_of",
@@ -37,18 +46,9 @@ __all__ = [
     "scopes_of",
 ]
 
-RESPONSES = "responses"
-CHAT = "chat"
-MESSAGES = "messages"
-
-HANDLED: tuple[RoutePath, ...] = (*responses.ROUTES, *chat.ROUTES, *messages.ROUTES)
-# For people: the requests into which reasoning is injected, without other names of their paths.
-REPLAYED_PATHS = tuple(
-    {
-        one.route: f"{one.method} …{one.path}" for one in HANDLED if one.route in REPLAYED_ROUTES
-    }.values()
-)
-route_of = RouteTable(HANDLED).route_of
+RESPONSES = ResponsesDialect.name
+CHAT = ChatDialect.name
+MESSAGES = MessagesDialect.name
 
 
 class DialectEntry(NamedTuple):
@@ -57,47 +57,69 @@ class DialectEntry(NamedTuple):
 
     Attributes:
         name: `Dialect.name`; the value of the label `dialect`.
-        routes: Routes of its requests.
-        refusals: Refusals that it understands; values of the label `diagnosis`.
+        paths: Its requests on which the proxy acts.
+        others: Its other requests: the end of its base path, without a slash -> their route.
+        kinds: Its refusals; `other` is one that it does not understand.
         repairs: Its repairs before the first attempt; values of the label `repair`.
         has_own_scope: Whether its key space is derived from the tenant's scope. Only the first
             dialect uses that scope itself, because it was there before the others.
     """
 
     name: str
-    routes: tuple[Route, ...]
-    refusals: tuple[str, ...]
+    paths: tuple[RoutePath, ...]
+    others: Mapping[str, str]
+    kinds: type[StrEnum]
     repairs: tuple[str, ...] = ()
     has_own_scope: bool = True
+
+    @property
+    def routes(self) -> tuple[str, ...]:
+        """Routes of its requests, each once."""
+        return tuple(dict.fromkeys(one.route for one in self.paths))
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """Refusals that it understands; values of the label `diagnosis`."""
+        return tuple(kind for kind in self.kinds if kind != "other")
 
 
 DIALECTS = (
     DialectEntry(
-        name=RESPONSES,
-        routes=(*(one.route for one in responses.ROUTES), Route.CREATE),
-        refusals=tuple(kind for kind in RefusalKind if kind is not RefusalKind.OTHER),
+        RESPONSES,
+        responses.ROUTES,
+        responses.OTHERS,
+        RefusalKind,
         repairs=tuple(Repair),
         has_own_scope=False,
     ),
+    DialectEntry(CHAT, chat.ROUTES, chat.OTHERS, ChatRefusalKind),
     DialectEntry(
-        name=CHAT,
-        routes=tuple(one.route for one in chat.ROUTES),
-        refusals=tuple(kind for kind in ChatRefusalKind if kind is not ChatRefusalKind.OTHER),
-    ),
-    DialectEntry(
-        name=MESSAGES,
-        routes=(Route.MESSAGES, Route.COUNT_TOKENS),
-        refusals=tuple(
-            kind for kind in MessagesRefusalKind if kind is not MessagesRefusalKind.OTHER
-        ),
-        repairs=(FOREIGN,),
+        MESSAGES, messages.ROUTES, messages.OTHERS, MessagesRefusalKind, repairs=(FOREIGN,)
     ),
 )
+
+HANDLED = tuple(one for entry in DIALECTS for one in entry.paths)
+REPLAYED_ROUTES = frozenset(one.route for one in HANDLED if one.replays)
+# These routes create a response, so what the response reports about itself is counted.
+CAPTURED_ROUTES = frozenset(one.route for one in HANDLED if one.creates)
+# On all other routes, requests and responses pass through unread.
+HANDLED_ROUTES = frozenset({*(one.route for one in HANDLED), Route.WEBSOCKET})
+# For people: the requests into which reasoning is injected, without other names of their paths.
+REPLAYED_PATHS = tuple(
+    {one.route: f"{one.method} …{one.path}" for one in HANDLED if one.replays and one.path}.values()
+)
+_OTHERS = {path: route for entry in DIALECTS for path, route in entry.others.items()}
+# The ends of the paths at which the dialects' APIs are.
+ENDPOINTS = tuple(_OTHERS)
+_TABLE = RouteTable(HANDLED, _OTHERS)
+KNOWN = _TABLE.known
+route_of = _TABLE.route_of
+
 _OF_ROUTE = {route: entry.name for entry in DIALECTS for route in entry.routes}
 _DERIVED = tuple(entry.name for entry in DIALECTS if entry.has_own_scope)
 
 
-def dialect_of(route: Route) -> str:
+def dialect_of(route: str) -> str:
     """Return the name of a route's dialect; "" if the route has none."""
     return _OF_ROUTE.get(route, "")
 

@@ -6,7 +6,7 @@ A dialect adds how it reads one item, and which top-level values it looks at.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Raw
 
@@ -18,10 +18,11 @@ from reasoning_replay.core.history.request_history import (
     empty_prefix,
     extend,
 )
+from reasoning_replay.core.tenancy.scope import hint_of
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import Member, TooMany, Unspliceable
 
-__all__ = ["ITEMS_MAX", "VALUES_MAX", "ParsedRequest", "read_items", "read_values"]
+__all__ = ["ITEMS_MAX", "VALUES_MAX", "ParsedRequest", "RequestReader", "read_values"]
 
 # Limits of items in a request's history, and of values in its whole body. Real requests have some
 # thousands of items. A request above a limit is forwarded without parsing.
@@ -40,10 +41,27 @@ class ParsedRequest(RequestHistory[ItemT_co]):
     Attributes:
         body: Body as received, except that lone surrogate escapes may be replaced by U+FFFD.
         values: JSON of each top-level value.
+        is_mended: Whether such escapes were replaced, so that `body` must not be sent.
     """
 
     body: bytes = b""
     values: Mapping[str, Raw] = field(default_factory=dict)
+    is_mended: bool = False
+
+    @property
+    def head(self) -> tuple[bytes, ...]:
+        """JSON of the members that a model reads before the items."""
+        return ()
+
+    @property
+    def stores(self) -> bool:
+        """Whether upstream stores the items of this exchange."""
+        return False
+
+    @property
+    def is_switched_off(self) -> bool:
+        """Whether it switches reasoning off."""
+        return False
 
     def raw(self, key: str) -> bytes:
         """Return the JSON of a top-level value; b"" if it is absent."""
@@ -53,6 +71,64 @@ class ParsedRequest(RequestHistory[ItemT_co]):
         """Return a top-level string; "" if it is absent or of another type."""
         raw = self.values.get(key)
         return (json_spans.text(raw) or "") if raw is not None else ""
+
+
+RequestT = TypeVar("RequestT", bound=ParsedRequest[HistoryItem])
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReader(Generic[RequestT, ItemT]):
+    """
+    Reader of the requests to one API.
+
+    Attributes:
+        make: Class of a parsed request.
+        key: Key of the array that holds the history. Without that array, a request has no items.
+        read: Returns the items of one element: its JSON, its first offset and the one after it.
+        note_frame: Records what precedes the history.
+        model_in: Returns the model that the path names, where the body names none; "": none.
+    """
+
+    make: type[RequestT]
+    key: str
+    read: Callable[[bytes, int, int], Sequence[ItemT]]
+    note_frame: Callable[[RequestT], None] = lambda _: None
+    model_in: Callable[[str], str] = lambda _: ""
+
+    def __call__(
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        cache: PrefixCache[HistoryPrefix[ItemT]] | None = None,
+        tenant: bytes = b"",
+        path: str = "",
+    ) -> RequestT:
+        """
+        Parse the body of a request, as far as injection needs it.
+
+        Args:
+            body: UTF-8 JSON, after content decoding; the caller limits its size.
+            headers: Request headers, for the name of the conversation.
+            cache: Parsed prefixes; the request is added to it.
+            tenant: Owner of the request; prefixes of other tenants are never used.
+            path: Path of the request, without its query.
+
+        Raises:
+            TooMany: The request has too many values or items to process.
+            Unspliceable: Not a JSON object in UTF-8, nested too deep, or a key occurs twice. The
+                caller forwards such a body unchanged, and upstream reports its own error.
+
+        Cost: linear; about three C passes over the body, and some Python for each new item.
+        """
+        readable, values = read_values(body)
+        request = self.make("", b"", body=readable, values=values)
+        request.is_mended = readable is not body
+        request.model = request.text("model") or self.model_in(path)
+        request.hint = hint_of(headers, request.text)
+        self.note_frame(request)
+        if request.raw(self.key).startswith(b"["):
+            _read_items(request, self.key, self.read, cache, tenant)
+        return request
 
 
 def read_values(body: bytes) -> tuple[bytes, dict[str, Raw]]:
@@ -82,8 +158,8 @@ def read_values(body: bytes) -> tuple[bytes, dict[str, Raw]]:
         return mended, json_spans.unambiguous(mended)
 
 
-def read_items(
-    request: ParsedRequest[ItemT],
+def _read_items(
+    request: ParsedRequest[Any],
     key: str,
     read: Callable[[bytes, int, int], Sequence[ItemT]],
     cache: PrefixCache[HistoryPrefix[ItemT]] | None,

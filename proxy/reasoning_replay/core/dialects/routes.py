@@ -5,20 +5,17 @@ A route is always a name of this table, never text of a client: it becomes a lab
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.states import Route
 
-__all__ = ["KNOWN", "RoutePath", "RouteTable"]
+__all__ = ["RoutePath", "RouteTable"]
 
-# Paths of well-known APIs that are passed through, by one segment, or by two in a row.
-KNOWN: Mapping[str, Route] = {
-    "responses": Route.RESPONSES_OTHER,
-    "chat/completions": Route.CHAT_OTHER,
+# Paths of APIs without a dialect, by one segment.
+_WELL_KNOWN: Mapping[str, str] = {
     "completions": Route.COMPLETIONS,
-    "messages": Route.MESSAGES_OTHER,
     "assistants": Route.ASSISTANTS,
     "threads": Route.THREADS,
     "conversations": Route.CONVERSATIONS,
@@ -46,13 +43,19 @@ class RoutePath(NamedTuple):
     Requests of a dialect on which the proxy acts.
 
     Attributes:
+        route: Name of the route; several paths may have one.
+        method: Its method; "" for a message of a WebSocket, which has no path either.
         path: End of the path; a name in braces stands for any text without a slash:
             `/responses/{response_id}`.
+        replays: Whether reasoning is injected into such a request.
+        creates: Whether it creates a response, which is captured.
     """
 
-    route: Route
-    method: str
-    path: str
+    route: str
+    method: str = ""
+    path: str = ""
+    replays: bool = True
+    creates: bool = False
 
 
 # Paths of other APIs that end as one on which the proxy acts.
@@ -60,22 +63,35 @@ _ALIKE = (RoutePath(Route.THREADS, "POST", "/threads/{thread_id}/messages"),)
 
 
 class RouteTable:
-    """The routes of all dialects, and the well-known paths of other APIs."""
+    """
+    The routes of all dialects, and the well-known paths of other APIs.
 
-    def __init__(self, handled: Sequence[RoutePath]) -> None:
-        """Compile the paths on which the proxy acts; the first one that fits decides."""
-        self._patterns: dict[str, list[tuple[re.Pattern[str], Route]]] = {}
+    Attributes:
+        known: Routes of the requests that pass through, by one segment of the path, or by two in a
+            row.
+    """
+
+    def __init__(self, handled: Iterable[RoutePath], others: Mapping[str, str]) -> None:
+        """
+        Compile the table.
+
+        Args:
+            handled: Paths on which the proxy acts; the first one that fits decides.
+            others: Routes of the dialects' other requests, as in `known`.
+        """
+        self.known = {**others, **_WELL_KNOWN}
+        self._patterns: dict[str, list[tuple[re.Pattern[str], str]]] = {}
         for one in (*_ALIKE, *handled):
             pattern = re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(one.path)) + r"\Z")
             self._patterns.setdefault(one.method, []).append((pattern, one.route))
 
-    def route_of(self, method: str, path: str) -> Route:
+    def route_of(self, method: str, path: str) -> str:
         """Return the route of a request; `path` has no query."""
         for pattern, route in self._patterns.get(method, ()):
             if pattern.search(path):
                 return route
         for before, segment in pairwise(path.split("/")):
-            known = KNOWN.get(f"{before}/{segment}") or KNOWN.get(segment)
+            known = self.known.get(f"{before}/{segment}") or self.known.get(segment)
             if known is not None and before != _NAMING:
                 return known
         return Route.OTHER

@@ -1,12 +1,8 @@
 """Exchange states: the fixed words for the result of an exchange, used as labels and log values."""
 
-from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
 __all__ = [
-    "CAPTURED_ROUTES",
-    "HANDLED_ROUTES",
-    "REPLAYED_ROUTES",
     "CaptureState",
     "ErrorCause",
     "ExchangeOutcome",
@@ -16,7 +12,11 @@ __all__ = [
 
 
 class Route(StrEnum):
-    """How the proxy treats an exchange; also the label that it is counted under."""
+    """
+    How the proxy treats an exchange; also the label that it is counted under.
+
+    A dialect may have routes with other names, in its own table.
+    """
 
     RESPONSES = "responses"  # POST …/responses: replay and capture
     COMPACT = "compact"  # POST …/responses/compact: replay
@@ -51,25 +51,6 @@ class Route(StrEnum):
     FINE_TUNING = "fine_tuning"
     EVALS = "evals"
     OTHER = "other"  # any other path
-
-
-REPLAYED_ROUTES: AbstractSet[str] = frozenset(
-    {
-        Route.RESPONSES,
-        Route.COMPACT,
-        Route.INPUT_TOKENS,
-        Route.CREATE,
-        Route.CHAT,
-        Route.MESSAGES,
-        Route.COUNT_TOKENS,
-    }
-)
-# These routes create a response, so what the response reports about itself is counted.
-CAPTURED_ROUTES: AbstractSet[str] = frozenset(
-    {Route.RESPONSES, Route.CREATE, Route.CHAT, Route.MESSAGES}
-)
-# On all other routes, requests and responses pass through unread.
-HANDLED_ROUTES: AbstractSet[str] = REPLAYED_ROUTES | {Route.RETRIEVE, Route.WEBSOCKET}
 
 
 class RequestState(StrEnum):

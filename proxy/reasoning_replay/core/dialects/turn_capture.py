@@ -7,22 +7,22 @@ made when the response is complete, so it is stored once and never changes.
 
 import re
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
 
 from msgspec import structs
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.captures import (
     AT_ONCE_US,
     ITEM_BYTES,
-    NO_NAMES,
+    Capture,
     CaptureSnapshot,
     Origin,
-    Usage,
     work_us,
 )
-from reasoning_replay.core.history.turns import Context, Emitted, Turn, TurnPart
+from reasoning_replay.core.history.turns import Emitted, Turn, TurnPart
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.sse import Events
 
@@ -37,60 +37,35 @@ _OBJECT_US = 2
 _JOINED_BYTES_PER_US = 25
 # The longest start of the text that ends a response, at the end of a piece, white space aside.
 _OVERLAP = 32
-_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
-class TurnCapture(ABC):
+class TurnCapture(Capture):
     """
-    The capture of one response; see `Capture`.
+    The capture of one response that is one turn.
 
     Attributes:
-        reasoning_items, reasoning_bytes: Count and size of the reasoning in the turn.
-        usage: Token counts that upstream reports at the end; None if it does not.
-        error: Names of the error with which upstream reports that the response failed.
+        end: Text in the event that ends a response; elsewhere, it only costs time.
     """
 
-    def __init__(self, origin: Origin, max_bytes: int, end: re.Pattern[bytes]) -> None:
-        """
-        Start before the first byte of a response.
+    end: ClassVar[re.Pattern[bytes]]
 
-        Args:
-            origin: Origin of the request.
-            max_bytes: Largest event, and most that is kept of the response in total, in bytes. A
-                larger response is not followed any further.
-            end: Text in the event that ends a response; elsewhere, it only costs time.
-        """
-        self.dirty = False
-        self.gave_up = ""  # the reason, once it no longer follows
-        self.reasoning_items = 0
-        self.reasoning_bytes = 0
-        self.removed = _NOTHING
-        self.reasoning_context = ""
-        self.usage: Usage | None = None
-        self.error = NO_NAMES
-        self._origin = origin
-        self._max_bytes = max_bytes
-        self._end = end
+    @override
+    def __init__(self, origin: Origin, max_bytes: int) -> None:
+        super().__init__(origin, max_bytes)
         self._events = Events(max_bytes, _is_any)
         self._batch: list[bytes] = []  # pieces that are not parsed yet
         self._batch_bytes = 0
         self._tail = b""  # end of the last piece, if it ended inside an event
         self._is_ending = False
-        self._response_id = ""
-        self._model = ""
-        self._status = ""  # once the response is complete
-        self._has_failed = False
         self._turn: Turn | None = None
         self._turn_bytes = 0
         self._is_behind = False
-        self._answer = b""  # a JSON response that is not read yet
-        self._is_over = False
         self._handed_out = 0  # items of the turn
         self._has_new_head = False
 
     @property
+    @override
     def held_bytes(self) -> int:
-        """Estimated memory of all that it holds of the response, in bytes."""
         unread = self._batch_bytes + _PIECE_BYTES * len(self._batch) + self._events.held_bytes
         return unread + len(self._answer) + self._joined_bytes + self._turn_bytes
 
@@ -100,28 +75,28 @@ class TurnCapture(ABC):
         """Estimated memory of the parts of the response that are not a turn yet."""
 
     @property
+    @override
     def is_behind(self) -> bool:
-        """Whether there is work left that would block the event loop."""
-        return self._is_behind
+        return self._is_behind or bool(self._answer)
 
+    @override
     def catch_up(self) -> None:
-        """Read what was left."""
-        if self._is_behind:
+        if self.is_behind:
             self._is_behind = False
             answer, self._answer = self._answer, b""
             if answer:
                 self._read(answer)
             self._parse()
 
+    @override
     def feed(self, chunk: bytes) -> None:
-        """Process the next bytes of a stream; never raises."""
         if self.gave_up:
             return
         self._batch.append(chunk)
         self._batch_bytes += len(chunk)
         if not self._is_ending:
             searched = self._tail + chunk if self._tail else chunk
-            self._is_ending = self._end.search(searched) is not None
+            self._is_ending = self.end.search(searched) is not None
             self._tail = b"" if chunk.endswith(b"\n") else searched[-_OVERLAP:]
         if self._batch_bytes >= BATCH_BYTES or (self._is_ending and not self._status):
             self._parse_soon()
@@ -150,26 +125,11 @@ class TurnCapture(ABC):
             for data in self._events.close():
                 self.hear(data)
 
+    @override
     def close(self) -> None:
-        """Process the end of the stream."""
         self._is_over = True
         if not self.gave_up:
             self._parse_soon()
-
-    @abstractmethod
-    def hear(self, data: bytes) -> None:
-        """Process the JSON of one event; never raises."""
-
-    def read(self, answer: bytes) -> None:
-        """Process a whole JSON response; never raises."""
-        if work_us(len(answer), answer.count(b"{")) > AT_ONCE_US:
-            self._answer, self._is_behind, self.dirty = answer, True, True
-        else:
-            self._read(answer)
-
-    @abstractmethod
-    def _read(self, answer: bytes) -> None:
-        """Process a whole JSON response now."""
 
     def _give_up(self, reason: str) -> None:
         """Stop following the response."""
@@ -197,7 +157,7 @@ class TurnCapture(ABC):
         self._turn_bytes = self.reasoning_bytes + sum(map(_size_of, items))
         origin = self._origin
         # Ids repeat at some local servers, so the content and the conversation count as well.
-        name = self._response_id.encode("utf-8", "surrogatepass")
+        name = self.response_id.encode("utf-8", "surrogatepass")
         before = origin.parent, origin.context.whole, origin.context.frame, origin.context.hint
         this = digest(b"response", name, *before, content)
         self._turn = Turn(
@@ -215,15 +175,8 @@ class TurnCapture(ABC):
         )
         self.dirty = self._has_new_head = True
 
+    @override
     def snapshot(self, created_ms: int, max_items: int = sys.maxsize) -> CaptureSnapshot:
-        """
-        Return what is new of the turn, once it is complete, and mark it as saved.
-
-        Args:
-            created_ms: Current time, in ms since the epoch; the turn keeps that of its first
-                snapshot.
-            max_items: Most items; `dirty` stays true if there are more.
-        """
         self.catch_up()
         self.dirty = False
         turn, first = self._turn, self._handed_out
@@ -239,31 +192,12 @@ class TurnCapture(ABC):
         self.dirty = self._handed_out < len(turn.items)
         return CaptureSnapshot(self._status, part)
 
+    @override
     def note_cure(self, binding: bytes = b"") -> None:
-        """Drop what was recorded of the request as it was first sent: upstream saw another one."""
-        self._origin = structs.replace(self._origin, seen=None, binding=binding)
+        super().note_cure(binding)
         if self._turn is not None:
             self._turn = structs.replace(self._turn, seen=None, binding=b"")
             self._has_new_head = True
-
-    def successor(self) -> Origin:
-        """Return the origin of an unrequested response, which such an API does not have."""
-        return Origin(context=Context(), model=self._origin.model)
-
-    @property
-    def response_id(self) -> str:
-        """Response id; "" while unknown."""
-        return self._response_id
-
-    @property
-    def model(self) -> str:
-        """Model that responds, as upstream names it; "" while unknown."""
-        return self._model
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether upstream reports that the response failed."""
-        return self._has_failed
 
 
 def _size_of(item: Emitted) -> int:

@@ -74,12 +74,14 @@ class Plan:
         notes: The outcomes by place; a place may have several.
         completed: Offset of each message in which captured reasoning replaces what the client makes
             of it -> the conversation.
+        binding: As in `Turn`, of the request with the edits; None if the plan does not say.
     """
 
     edits: tuple[Edit, ...] = ()
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
     notes: tuple[PlanNote, ...] = ()
     completed: Mapping[int, bytes] = field(default_factory=dict)
+    binding: bytes | None = None
 
     @property
     def injected_bytes(self) -> int:

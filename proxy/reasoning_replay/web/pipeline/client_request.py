@@ -29,7 +29,7 @@ class ClientRequest:
     """
 
     http: web.BaseRequest
-    route: Route
+    route: str
     path: str
     body: RequestBody
 

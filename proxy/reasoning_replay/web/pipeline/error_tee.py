@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import dataclass
 
 from reasoning_replay.adapters.upstream.client import UpstreamResponse
-from reasoning_replay.core.dialects.base import AnyDialect
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.wire.content_coding import Decoder, Undecodable, decoder_for
 from reasoning_replay.web.exchange import Exchange
 
@@ -18,7 +18,6 @@ ERROR_MAX_BYTES = 16 * 1024
 class ErrorTee:
     """Reader of one error response; it never delays the client."""
 
-    dialect: AnyDialect
     exchange: Exchange
     decoder: Decoder
     _read: bytes = b""
@@ -36,16 +35,14 @@ class ErrorTee:
         """Read the error. Never raises."""
         if len(self._read) <= ERROR_MAX_BYTES:
             with contextlib.suppress(Exception):  # fail open: the client has the error
-                names = self.dialect.error_names(self.decoder.feed(self._read))
+                names = error_names(self.decoder.feed(self._read))
                 self.exchange.response.refusal = names
 
 
-def error_tee_for(
-    response: UpstreamResponse, dialect: AnyDialect, exchange: Exchange
-) -> ErrorTee | None:
+def error_tee_for(response: UpstreamResponse, exchange: Exchange) -> ErrorTee | None:
     """Return the tee of an error response; None if it cannot be decoded."""
     try:
         decoder = decoder_for(response.value(b"content-encoding"), ERROR_MAX_BYTES)
     except Undecodable:
         return None
-    return ErrorTee(dialect, exchange, decoder)
+    return ErrorTee(exchange, decoder)

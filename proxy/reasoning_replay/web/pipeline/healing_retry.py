@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
 from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.error_texts import error_names, is_refusal
 from reasoning_replay.core.dialects.path_faults import fault_in_refusal
-from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
 from reasoning_replay.core.wire.sse import Events
@@ -194,8 +194,8 @@ class Healer:
     async def _look(self, exchange: Exchange, response: UpstreamResponse) -> CheckedResponse:
         """Read enough of a response to decide whether it is a refusal."""
         encoding = response.value(b"content-encoding")
-        dialect = self.replay.dialect
-        if dialect.is_refusal(response.status):
+        readers = self.replay.engine.readers
+        if is_refusal(response.status):
             read = await _read_error(response)
             refused = self._diagnose(exchange, response.status, encoding, read)
             return CheckedResponse(response, read, refused, has_failed=True)
@@ -205,17 +205,17 @@ class Healer:
             read, said = await _first_event(response)
         else:
             read = said = await self._start_of_error(response)
-        if not said or not dialect.is_failing_event(said):
+        if not said or not readers.is_failing(said):
             return CheckedResponse(response, read)
-        exchange.response.refusal = dialect.error_names(said)
-        refuses = dialect.is_refusing_event(said)
+        exchange.response.refusal = error_names(said)
+        refuses = readers.is_refusing(said)
         refused = self._diagnose(exchange, 400, "", said) if refuses else None
         return CheckedResponse(response, read, refused, has_failed=True)
 
     async def _start_of_error(self, response: UpstreamResponse) -> bytes:
         """Read a JSON response as far as it may be an error, up to a limit; b"" if it never is."""
-        maybe_failing = self.replay.dialect.maybe_failing
-        if maybe_failing(b"") is False:
+        maybe_failing = self.replay.engine.readers.maybe_failing
+        if maybe_failing is None:
             return b""
         read = await _read(
             response,
@@ -231,7 +231,7 @@ class Healer:
         try:
             with contextlib.suppress(Undecodable):
                 plain = decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read)
-                exchange.response.refusal = self.replay.dialect.error_names(plain)
+                exchange.response.refusal = error_names(plain)
                 exchange.wrong_path = fault_in_refusal(plain) or ""
                 return self._understood(status, plain)
             return self._understood(status, b"")
@@ -240,12 +240,12 @@ class Healer:
             return None
 
     def _understood(self, status: int, plain: bytes) -> Refusal:
-        refusal: Refusal = self.replay.dialect.diagnose(status, plain)
+        refusal: Refusal = self.replay.engine.readers.diagnose(status, plain)
         return refusal
 
 
 # The healer of each route whose requests may be sent once more.
-Healers = Mapping[Route, Healer]
+Healers = Mapping[str, Healer]
 
 
 def healers_of(replays: Replays, exchange_log: ExchangeLog) -> Healers:

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.core.dialects.path_faults import PathFault, path_fault
-from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
-from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, Route
+from reasoning_replay.core.dialects.registry import REPLAYED_PATHS, REPLAYED_ROUTES
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
 
 __all__ = ["PathAdvice"]
@@ -20,7 +20,7 @@ __all__ = ["PathAdvice"]
 WARNING_EVERY_S = 60.0
 _NOT_FOUND = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 # Other APIs through which a client talks to a model.
-_OTHER_APIS = {Route.COMPLETIONS, Route.THREADS}
+_OTHER_APIS: set[str] = {Route.COMPLETIONS, Route.THREADS}
 _HINTS = {
     PathFault.LACKS_V1: "the base URL of the client lacks /v1: set it to http://<this proxy>/v1. A "
     "path without /v1 goes to the root of the upstream's host",

@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader, is_long
 from reasoning_replay.core.dialects.base import (
-    AnyDialect,
     Caller,
     Cure,
     Decision,
@@ -25,13 +23,9 @@ from reasoning_replay.core.dialects.base import (
     RefusedBodies,
 )
 from reasoning_replay.core.dialects.captures import Origin
-from reasoning_replay.core.dialects.registry import scope_in
-from reasoning_replay.core.dialects.states import (
-    CAPTURED_ROUTES,
-    CaptureState,
-    RequestState,
-    Route,
-)
+from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, scope_in
+from reasoning_replay.core.dialects.states import CaptureState, RequestState
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -79,7 +73,7 @@ class Replay:
     Preparation of requests and capture of responses, for one upstream and one dialect.
 
     Attributes:
-        dialect: The wire format.
+        engine: The engine of the dialect.
         is_shadow: Whether requests are forwarded unchanged.
         heals: Whether a refused request may be sent once more.
         offloader: Threads for long work.
@@ -88,7 +82,7 @@ class Replay:
     def __init__(
         self,
         settings: ReplaySettings,
-        dialect: AnyDialect,
+        engine: Engine,
         store: SafeStore,
         epoch_ms: Callable[[], int],
         offloader: Offloader,
@@ -98,12 +92,12 @@ class Replay:
 
         Args:
             settings: See ReplaySettings.
-            dialect: The wire format.
+            engine: The engine of the dialect.
             store: Store that never raises for an exchange.
             epoch_ms: Clock in milliseconds since the epoch; it orders turns.
             offloader: Threads for long work.
         """
-        self.dialect = dialect
+        self.engine = engine
         self.is_shadow = settings.is_shadow
         self.heals = settings.heals and not settings.is_shadow
         self._settings = settings
@@ -114,7 +108,7 @@ class Replay:
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Set the tenant, the scope, the account and the store budget of an exchange."""
         exchange.tenant = tenant = self._settings.scoping.of(headers)
-        exchange.scope = None if tenant is None else scope_in(self.dialect.name, tenant)
+        exchange.scope = None if tenant is None else scope_in(self.engine.name, tenant)
         exchange.account = account_of(headers)
         exchange.store_budget = Budget(self._settings.store_budget_s)
 
@@ -148,7 +142,7 @@ class Replay:
         is_slow = is_long(body)
         try:
             async with self._document(exchange, len(body), is_slow=is_slow):
-                ask = partial(self.dialect.ask, body, headers, scope, path)
+                ask = partial(self.engine.ask, body, headers, scope, path)
                 decision = await self._decision(exchange, scope, body, ask, is_slow=is_slow)
         except TooMany:
             exchange.request.state = RequestState.TOO_LARGE
@@ -182,41 +176,42 @@ class Replay:
         exchange: Exchange,
         scope: bytes,
         body: bytes,
-        ask: Callable[[], Question[Any]],
+        ask: Callable[[], Question],
         *,
         is_slow: bool,
     ) -> Decision:
         """Return the decision about a request, after it is recorded in the exchange."""
-        dialect = self.dialect
+        engine = self.engine
         question = await self._question(ask, scope, is_slow=is_slow)
         found: LookupResult | None = _NOTHING_FOUND
         if question.lookups:
             found = await self._store.look_up(scope, question.lookups, exchange.store_budget)
         is_created = exchange.route in CAPTURED_ROUTES
         caller = Caller(scope, exchange.account, exchange.is_watched)
-        decide = partial(dialect.decide, caller, body, question, found, is_created=is_created)
-        decision: Decision = await self.offloader.run(decide, scope, is_long=is_slow)
+        decide = partial(engine.decide, caller, body, question, found, is_created=is_created)
+        decision = await self.offloader.run(decide, scope, is_long=is_slow)
         exchange.note_decision(decision)
         if exchange.request.state == RequestState.STORE_FAILED and exchange.store_budget.is_used_up:
             exchange.request.state = RequestState.BUDGET_EXCEEDED
         if is_created:
-            exchange.response.capture = dialect.capture(decision.origin)
+            exchange.response.capture = engine.capture(decision.origin)
         return decision
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
         """Capture a retrieved response as a part of the turn that its request began."""
-        response_id = self.dialect.retrieved(path)
-        if exchange.scope is None or not response_id:
+        retrieval = self.engine.readers.retrieval
+        response_id = retrieval.id_in(path) if retrieval is not None else ""
+        if exchange.scope is None or retrieval is None or not response_id:
             return
         lookups = [Lookup(RESPONSE, [key_of_response(response_id)])]
         found = await self._store.look_up(exchange.scope, lookups, exchange.store_budget)
-        origin = self.dialect.origin_of(response_id, found or _NOTHING_FOUND)
+        origin = retrieval.origin_of(response_id, found or _NOTHING_FOUND)
         if origin is not None:
-            exchange.response.capture = self.dialect.capture(origin)
+            exchange.response.capture = self.engine.capture(origin)
 
     def follow(self, exchange: Exchange, origin: Origin | None) -> None:
         """Capture a response to an unknown request; `origin` is the turn it continues, if known."""
-        exchange.response.capture = self.dialect.capture(origin)
+        exchange.response.capture = self.engine.capture(origin)
 
     # --- refusals ---
 
@@ -236,13 +231,13 @@ class Replay:
         # A short request may be long with what was added to it.
         scope, is_slow = exchange.scope, is_long(bodies.sent)
         async with self._document(exchange, len(bodies.sent), is_slow=is_slow):
-            ask = partial(self.dialect.ask_for_cure, bodies, refusal)
+            ask = partial(self.engine.ask_for_cure, bodies, refusal)
             question = await self._question(ask, scope, is_slow=is_slow)
             found: LookupResult | None = None
             if scope is not None:
                 found = await self._store.look_up(scope, question.lookups, exchange.store_budget)
             cure = partial(
-                self.dialect.cure, scope, bodies, question, refusal, found or _NOTHING_FOUND
+                self.engine.cure, scope, bodies, question, refusal, found or _NOTHING_FOUND
             )
             return await self.offloader.run(cure, scope, is_long=is_slow)
 
@@ -250,7 +245,7 @@ class Replay:
         """Learn from an accepted cure: the reasoning that it lacks would be refused again."""
         if exchange.scope is None:
             return
-        self.dialect.learn(exchange.scope, refusal, cure, exchange.request.model)
+        self.engine.learn(exchange.scope, refusal, cure, exchange.request.model)
         for turn in cure.withheld:
             records = withheld_records(turn, cure.lost.__contains__)
             await self._store.save(
@@ -258,8 +253,8 @@ class Replay:
             )
 
     async def _question(
-        self, ask: Callable[[], Question[Any]], tenant: bytes | None, *, is_slow: bool
-    ) -> Question[Any]:
+        self, ask: Callable[[], Question], tenant: bytes | None, *, is_slow: bool
+    ) -> Question:
         """Parse a request; for a long one, the keys are also computed in the thread."""
         if not is_slow:
             return ask()
@@ -288,7 +283,7 @@ class Replay:
             if part is not None:
                 turn = part.turn
                 exchange.conversation, report.turn = turn.conversation, turn.id
-                self.dialect.note_issued(exchange.account, part.reasoning)
+                self.engine.note_issued(exchange.account, part.reasoning)
                 report.unsaved.add(records_of_part(part), keys_of_turn(turn))
             report.state = report.state or CaptureState.NOTHING
             await self._save(exchange, exchange.scope, is_last=is_last and not capture.dirty)
@@ -326,10 +321,10 @@ class Replay:
 
 
 # The replay of each route that belongs to a dialect; empty if the mode is off.
-Replays = Mapping[Route, Replay]
+Replays = Mapping[str, Replay]
 
 
-def _with_keys(ask: Callable[[], Question[Any]]) -> Question[Any]:
+def _with_keys(ask: Callable[[], Question]) -> Question:
     question = ask()
     lookups = [item._replace(doubtful=list(item.doubtful)) for item in question.lookups]
     return question._replace(lookups=lookups)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from reasoning_replay.adapters.upstream.client import Body
 from reasoning_replay.core.dialects.base import RefusedBodies
-from reasoning_replay.core.dialects.states import REPLAYED_ROUTES, RequestState, Route
+from reasoning_replay.core.dialects.registry import REPLAYED_ROUTES
+from reasoning_replay.core.dialects.states import RequestState, Route
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.body_decoder import NotDecoded, decode_body

@@ -6,12 +6,8 @@ from http import HTTPStatus
 from aiohttp import web
 
 from reasoning_replay.adapters.upstream.client import UpstreamResponse
-from reasoning_replay.core.dialects.states import (
-    REPLAYED_ROUTES,
-    CaptureState,
-    ExchangeOutcome,
-    Route,
-)
+from reasoning_replay.core.dialects.registry import REPLAYED_ROUTES
+from reasoning_replay.core.dialects.states import CaptureState, ExchangeOutcome, Route
 from reasoning_replay.core.wire.headers import Headers, for_downstream, without
 from reasoning_replay.web.errors import MARK, REQUEST_ID, ProxyError
 from reasoning_replay.web.exchange import Exchange
@@ -118,7 +114,7 @@ class ResponsePhase:
         if response.status >= HTTPStatus.BAD_REQUEST:
             if exchange.response.capture is not None:
                 exchange.response.state = CaptureState.REFUSED
-            return error_tee_for(response, replay.dialect, exchange)
+            return error_tee_for(response, exchange)
         try:
             return capture_tee_for(response, replay, exchange, self.capture_max_bytes, exchange_log)
         except Exception as error:  # noqa: BLE001 (fail open: the client gets the response)

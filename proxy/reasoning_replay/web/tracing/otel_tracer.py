@@ -25,7 +25,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from reasoning_replay.adapters.telemetry.tracing import Tracing
-from reasoning_replay.core.dialects.registry import HANDLED
+from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, HANDLED
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.dialects.upstreams import Upstream
 from reasoning_replay.core.wire.headers import Headers
@@ -47,7 +47,6 @@ __all__ = ["otel_tracer"]
 
 # Paths as the API documents them; the requested path is not exported.
 _TEMPLATES: dict[str, str] = {one.route: one.path for one in HANDLED}
-_STREAMED = frozenset({Route.RESPONSES, Route.CHAT, Route.MESSAGES})
 # A longer header is ignored.
 _PARENT_MAX_BYTES = 512
 _TRACEPARENT = TRACEPARENT.decode()
@@ -143,7 +142,7 @@ class _OtelTracer(Tracer):
             attempt.set_attribute("http.response.status_code", status)
             if status >= HTTPStatus.BAD_REQUEST:
                 _fail(attempt, str(status))
-            if content_type == "text/event-stream" and trace.route in _STREAMED:
+            if content_type == "text/event-stream" and trace.route in CAPTURED_ROUTES:
                 trace.span.set_attribute("gen_ai.request.stream", value=True)
             if status == HTTPStatus.SWITCHING_PROTOCOLS:
                 trace.attempt = None  # the messages that follow have their own spans

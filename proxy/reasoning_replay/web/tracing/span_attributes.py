@@ -7,7 +7,8 @@ from http import HTTPStatus
 
 from msgspec.structs import astuple
 
-from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, Route
+from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 
@@ -25,10 +26,7 @@ __all__ = [
 OURS = "reasoning_replay."
 # Operations that the conventions for generative AI define.
 OPERATIONS: dict[str, str] = {
-    Route.RESPONSES: "chat",
-    Route.CREATE: "chat",
-    Route.CHAT: "chat",
-    Route.MESSAGES: "chat",
+    **dict.fromkeys(CAPTURED_ROUTES, "chat"),
     Route.RETRIEVE: "fetch_response",
 }
 # Names of the fields of `Usage` in the same conventions.

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from reasoning_replay.core.dialects.base import Refusal, RefusedBodies
+from reasoning_replay.core.dialects.error_texts import error_names, is_refusal
 from reasoning_replay.core.dialects.responses.socket_messages import CREATE, Message, read_message
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
@@ -250,7 +251,7 @@ class ResponseStreams:
             await self._resend(retry.cure.body)
             return None
         stream.waiting.popleft()
-        exchange.response.refusal = self._replay.dialect.error_names(passed)
+        exchange.response.refusal = error_names(passed)
         exchange.status = message.http_status
         if exchange.response.capture is not None:
             exchange.response.state = "refused"
@@ -263,21 +264,21 @@ class ResponseStreams:
         self, stream: Stream, pending: PendingResponse, message: Message, text: bytes
     ) -> Retry | None:
         """Return what is tried after a refusal: a cure, then a last resort; None: nothing."""
-        dialect, tried, bodies = self._replay.dialect, pending.retry, pending.bodies
+        tried, bodies = pending.retry, pending.bodies
         if bodies is None or not self._is_certain(stream):
             return None
         if tried is not None:
-            is_refusal = dialect.is_refusal(message.http_status)
-            last = bodies.last_resort(tried.cure) if is_refusal else None
+            is_other = not is_refusal(message.http_status)
+            last = None if is_other else bodies.last_resort(tried.cure)
             return None if last is None else tried._replace(cure=last)
-        refusal: Refusal = dialect.diagnose(message.http_status, text)
+        refusal: Refusal = self._replay.engine.readers.diagnose(message.http_status, text)
         if not refusal.is_understood:
             return None
         cure = await self._healer.cure(pending.exchange, bodies, refusal)
         # Another request may have been sent in the meantime; it is answered before a retry.
         if cure is None or not self._is_certain(stream):
             return None
-        pending.exchange.response.refusal = dialect.error_names(text)
+        pending.exchange.response.refusal = error_names(text)
         return Retry(text, refusal, cure)
 
     def _is_certain(self, stream: Stream) -> bool:

@@ -1,23 +1,21 @@
 """Chats: one tenant's conversations, sent through the dialect with a small store."""
 
 import json
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from reasoning_replay.core.dialects.base import Caller, Decision, Question
-from reasoning_replay.core.dialects.chat.decision import ChatSettings
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
-from reasoning_replay.core.dialects.chat.profiles import GENERIC, Profile, Rounds
-from reasoning_replay.core.dialects.chat.request import ChatRequest
+from reasoning_replay.core.dialects.chat.profiles import GENERIC
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
 from tests.core.dialects.chat.streams import MODEL, answer
+from tests.core.engines import engine_of
 from tests.core.world import World
 
-__all__ = ["CALLER", "Chats", "Message", "assistant", "body_of", "settings_of", "tool", "user"]
+__all__ = ["CALLER", "Chats", "Message", "assistant", "body_of", "tool", "user"]
 
 Message = dict[str, Any]
 CALLER = Caller(b"s" * 16, NO_ACCOUNT)
@@ -38,37 +36,28 @@ def tool(text: str, call_id: str) -> Message:
     return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
-def settings_of(
-    profile: Profile = GENERIC,
-    *,
-    rounds: Rounds | None = None,
-    is_shadow: bool = False,
-) -> ChatSettings:
-    """Return the settings of a dialect."""
-    return ChatSettings(is_shadow, profile, rounds, 1 << 20)
-
-
 @dataclass
 class Chats:
     """The dialect, with a store that holds what it captures."""
 
-    settings: ChatSettings = field(default_factory=settings_of)
+    dialect: ChatDialect = field(default_factory=lambda: ChatDialect(GENERIC))
     store: World = field(default_factory=World)
     clock: int = 0
+    is_shadow: bool = False
 
     def __post_init__(self) -> None:
-        """Make the dialect."""
-        self.dialect = ChatDialect(self.settings, lambda: 0.0, nullcontext())
+        """Make the engine."""
+        self.engine = engine_of(self.dialect, is_shadow=self.is_shadow)
 
-    def asked(self, body: bytes) -> tuple[Question[ChatRequest], LookupResult]:
+    def asked(self, body: bytes) -> tuple[Question, LookupResult]:
         """Return the question about a request, and what the store has for it."""
-        question = self.dialect.ask(body, {}, b"t")
+        question = self.engine.ask(body, {}, b"t")
         return question, self.store.recall(question.request)
 
     def decide(self, body: bytes) -> Decision:
         """Return the decision about a request."""
         question, found = self.asked(body)
-        return self.dialect.decide(CALLER, body, question, found, is_created=True)
+        return self.engine.decide(CALLER, body, question, found, is_created=True)
 
     def send(self, messages: list[Message], model: str = MODEL, **more: Any) -> list[Message]:
         """Return the messages that upstream receives."""
@@ -96,7 +85,7 @@ class Chats:
     def keep(self, decided: Decision, response: bytes) -> Turn | None:
         """Store the turn of the response to a request that was decided on, and return it."""
         self.clock += 1
-        captured = self.dialect.capture(decided.origin)
+        captured = self.engine.capture(decided.origin)
         if b"data:" in response[:200] or response.startswith(b":"):
             captured.feed(response)
             captured.close()

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS
 from reasoning_replay.core.dialects.chat.profiles import profile_of
 
-from tests.core.dialects.chat.chats import Chats, Message, settings_of
+from tests.core.dialects.chat.chats import Chats, Message
 from tests.recordings.wire import root
 
 __all__ = ["Lack", "folders", "replay"]
@@ -45,7 +46,7 @@ def folders(kind: str) -> list[Path]:
 def replay(folder: Path) -> tuple[int, list[Lack]]:
     """Return how many messages of a recording had reasoning, and those that lack any of it."""
     first = json.loads((folder / "exchange-1.meta.json").read_text())
-    chats = Chats(settings_of(profile_of("auto", first["url"])))
+    chats = Chats(ChatDialect(profile_of("auto", first["url"])))
     due = 0
     lacks: list[Lack] = []
     for n in range(1, json.loads((folder / "meta.json").read_text())["exchanges"] + 1):

@@ -5,8 +5,10 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.placement import plan_injection
 from reasoning_replay.core.dialects.chat.profiles import PROFILES, Policy
+from reasoning_replay.core.dialects.chat.request import read_request
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.wire import json_spans
@@ -16,7 +18,6 @@ from tests.core.dialects.chat.chats import (
     Message,
     assistant,
     body_of,
-    settings_of,
     tool,
     user,
 )
@@ -148,7 +149,7 @@ def test_nothing_foreign_is_ever_injected(tape: list[Any], naming: str, alike: b
 @given(TAPES, st.sampled_from(NAMINGS), UPSTREAMS)
 def test_the_prefix_is_stable(tape: list[Any], naming: str, profile: Any) -> None:
     """The messages that upstream receives for one turn begin those for the next turn."""
-    chats, person = Chats(settings_of(profile)), Person(0, naming)
+    chats, person = Chats(ChatDialect(profile)), Person(0, naming)
     before: list[Message] = []
     for _, shape, text, saying in tape:
         sent = dropped(person.history)
@@ -171,9 +172,9 @@ def test_removing_what_was_injected_leaves_the_clients_bytes(
             if message["role"] == "assistant":
                 message["reasoning_content"] = None
         body = body_of(sent)
-        question, found = chats.asked(body)
-        matched = match_items(question.request, found)
-        plan = plan_injection(question.request, matched, Policy())
+        request = read_request(body, {})
+        matched = match_items(request, chats.store.recall(request))
+        plan = plan_injection(request, matched, Policy())
         got = plan.apply(body)
         at = 0
         for edit in sorted(plan.edits):

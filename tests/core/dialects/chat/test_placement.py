@@ -4,9 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.chat.profiles import PROFILES, Rounds
+from reasoning_replay.core.dialects.chat.dialect import ChatDialect
+from reasoning_replay.core.dialects.chat.profiles import GENERIC, PROFILES, Rounds
 
-from tests.core.dialects.chat.chats import Chats, assistant, body_of, settings_of, tool, user
+from tests.core.dialects.chat.chats import Chats, assistant, body_of, tool, user
 from tests.core.dialects.chat.streams import answer, call, details, stream
 
 ASK = user("What is the weather in Paris, and in Tokyo?")
@@ -254,7 +255,7 @@ def test_a_text_is_sent_again_only_where_it_is_demanded(
     profile: str, change: dict[str, Any], added: dict[str, Any]
 ) -> None:
     """Text in tags and details hold it already, and a model must not read it twice."""
-    chats = Chats(settings_of(PROFILES[profile]))
+    chats = Chats(ChatDialect(PROFILES[profile]))
     both = {"reasoning_content": "Hm", "reasoning_details": [details("text", text="Hm")]}
     emitted = both if "content" not in change else {"reasoning_content": "Hm"}
     message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), **emitted))
@@ -333,7 +334,7 @@ def test_a_turn_that_was_split_gets_its_text_in_the_first_message(
     profile: str, again: dict[str, Any]
 ) -> None:
     """Or in each, where upstream demands it; the signature of a call goes with the call."""
-    chats = Chats(settings_of(PROFILES[profile]))
+    chats = Chats(ChatDialect(PROFILES[profile]))
     signed = [each | {"extra_content": SIGNED} for each in calls()]
     message = chats.learn([ASK], assistant(TEXT, tool_calls=signed, **HM))
     apart = [ASK, assistant(TEXT), assistant(None, tool_calls=calls()[::-1]), *outputs()]
@@ -489,7 +490,7 @@ def test_nothing_is_injected_where_reasoning_is_switched_off(
 def test_the_rounds_are_a_setting() -> None:
     """The current round begins after the last message of the user."""
     history = [ASK]
-    chats, current = Chats(), Chats(settings_of(rounds=Rounds.CURRENT))
+    chats, current = Chats(), Chats(ChatDialect(GENERIC, rounds=Rounds.CURRENT))
     for one in (chats, current):
         history = [ASK]
         said = one.learn(history, assistant(TEXT, reasoning_content="Hm"))
@@ -522,7 +523,7 @@ BOTH = {
 )
 def test_a_profile_says_which_members_go_back(profile: str, names: list[str]) -> None:
     """Some upstreams emit the same under several names, or refuse what a gateway added."""
-    chats = Chats(settings_of(PROFILES[profile]))
+    chats = Chats(ChatDialect(PROFILES[profile]))
     message = chats.learn([ASK], assistant(TEXT, **BOTH))
 
     (_, got, _) = chats.send([ASK, stripped(message), user("Go")])
@@ -536,7 +537,7 @@ def test_an_emitted_empty_text_goes_where_it_is_demanded(
     profile: str, goes: bool, is_streamed: bool
 ) -> None:
     """DeepSeek and Moonshot refuse a message without the member that they emitted."""
-    chats = Chats(settings_of(PROFILES[profile]))
+    chats = Chats(ChatDialect(PROFILES[profile]))
     said = stream({"reasoning_content": ""}, {"content": TEXT, "reasoning_content": None})
     chats.take(body_of([ASK]), said if is_streamed else answer(assistant(TEXT, **EMPTY)))
 

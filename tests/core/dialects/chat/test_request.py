@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.chat.request import ChatRequest, ParsedMessages, read_request
+from reasoning_replay.core.dialects.chat.items import ChatItem
+from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
 from reasoning_replay.core.history.lookup_keys import keys_of_name, keys_of_request
 from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 
 CALLS = [{"id": "a", "function": {"name": "add"}}, {"id": "b", "function": {"name": "mul"}}]
@@ -21,7 +23,9 @@ HISTORY: list[dict[str, Any]] = [
 ]
 
 
-def read(messages: Any = (), cache: PrefixCache[ParsedMessages] | None = None, **more: Any) -> Any:
+def read(
+    messages: Any = (), cache: PrefixCache[HistoryPrefix[ChatItem]] | None = None, **more: Any
+) -> Any:
     """Read a request with these messages."""
     top = {"model": "glm-5", "messages": messages, **more}
     return read_request(json.dumps(top).encode(), {}, cache, b"t")
@@ -72,7 +76,7 @@ def test_a_text_is_looked_up_by_the_call_in_its_message() -> None:
 
 def test_a_longer_history_is_read_from_where_it_grew() -> None:
     """The result equals that of a whole parse, also after a message without any item."""
-    cache: PrefixCache[ParsedMessages] = PrefixCache(1 << 20)
+    cache: PrefixCache[HistoryPrefix[ChatItem]] = PrefixCache(1 << 20)
     history = list(HISTORY)
     for n in range(4):
         assert facts(read(history, cache)) == facts(read(history))

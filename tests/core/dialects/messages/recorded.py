@@ -8,7 +8,7 @@ from typing import Any
 
 from reasoning_replay.core.dialects.messages.profiles import profile_of
 
-from tests.core.dialects.messages.tenant import REASONING, Message, Tenant, settings_of
+from tests.core.dialects.messages.tenant import REASONING, Message, Tenant, dialect_of
 from tests.recordings.wire import root
 
 __all__ = ["Lack", "Replay", "folders", "replay"]
@@ -45,7 +45,7 @@ class Replay:
         self.name = folder.name
         first = json.loads((folder / "exchange-1.meta.json").read_text())
         self.host = first["url"].split("/")[2]
-        self._tenant = tenant or Tenant(settings_of(profile_of("auto", first["url"])))
+        self._tenant = tenant or Tenant(dialect_of(profile_of("auto", first["url"])))
         self._known: set[str] = set()
         self.due = 0
         self.lacks: list[Lack] = []

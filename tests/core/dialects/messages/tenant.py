@@ -1,20 +1,18 @@
 """Tenant: one tenant's conversations, sent through the dialect with a small store."""
 
 import json
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from reasoning_replay.core.dialects.base import Caller, Cure, Decision, Question, RefusedBodies
-from reasoning_replay.core.dialects.messages.decision import FOREIGN, MessagesSettings
-from reasoning_replay.core.dialects.messages.dialect import MessagesDialect
+from reasoning_replay.core.dialects.messages.dialect import FOREIGN, MessagesDialect
 from reasoning_replay.core.dialects.messages.profiles import PROFILES, Profile
-from reasoning_replay.core.dialects.messages.request import MessagesRequest
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
 from tests.core.dialects.messages.streams import MODEL, Block, answer
+from tests.core.engines import engine_of
 from tests.core.world import World
 
 __all__ = [
@@ -25,9 +23,9 @@ __all__ = [
     "Tenant",
     "assistant",
     "body_of",
+    "dialect_of",
     "dropped",
     "result",
-    "settings_of",
     "user",
 ]
 
@@ -69,15 +67,11 @@ def body_of(messages: list[Message], model: str = MODEL, **more: Any) -> bytes:
     return json.dumps(top, separators=(" , ", " : "))[:-1].encode() + b' , "temperature" : 1.0e0}'
 
 
-def settings_of(
-    profile: Profile = ANTHROPIC,
-    *,
-    is_shadow: bool = False,
-    repairs: tuple[str, ...] = (FOREIGN,),
-    drops: bool = False,
-) -> MessagesSettings:
-    """Return the settings of a dialect."""
-    return MessagesSettings(is_shadow, profile, repairs, 1 << 20, drops)
+def dialect_of(
+    profile: Profile = ANTHROPIC, *, repairs: tuple[str, ...] = (FOREIGN,), drops: bool = False
+) -> MessagesDialect:
+    """Return a dialect with all repairs switched on."""
+    return MessagesDialect(profile, repairs, drops)
 
 
 @dataclass
@@ -89,25 +83,26 @@ class Tenant:
         clock: Number of responses; also the time of the refusal memory, in hours.
     """
 
-    settings: MessagesSettings = field(default_factory=settings_of)
+    dialect: MessagesDialect = field(default_factory=dialect_of)
     store: World = field(default_factory=World)
     clock: int = 0
     hours: float = 0
+    is_shadow: bool = False
 
     def __post_init__(self) -> None:
-        """Make the dialect."""
-        self.dialect = MessagesDialect(self.settings, lambda: 3600 * self.hours, nullcontext())
+        """Make the engine."""
+        self.engine = engine_of(self.dialect, lambda: 3600 * self.hours, is_shadow=self.is_shadow)
 
-    def asked(self, body: bytes) -> tuple[Question[MessagesRequest], LookupResult]:
+    def asked(self, body: bytes) -> tuple[Question, LookupResult]:
         """Return the question about a request, and what the store has for it."""
-        question = self.dialect.ask(body, {}, b"t")
+        question = self.engine.ask(body, {}, b"t")
         return question, self.store.recall(question.request)
 
     def decide(self, body: bytes, *, fails: bool = False) -> Decision:
         """Return the decision about a request; its lookup may fail."""
         question, found = self.asked(body)
         held = None if fails else found
-        return self.dialect.decide(CALLER, body, question, held, is_created=True)
+        return self.engine.decide(CALLER, body, question, held, is_created=True)
 
     def send(self, messages: list[Message], model: str = MODEL, **more: Any) -> list[Message]:
         """Return the messages that upstream receives."""
@@ -144,7 +139,7 @@ class Tenant:
     ) -> Turn | None:
         """Store the turn of the response to a request that was decided on, and return it."""
         self.clock += 1
-        captured = self.dialect.capture(decided.origin)
+        captured = self.engine.capture(decided.origin)
         if is_cured or cured is not None:
             captured.note_cure(cured.binding if cured is not None else b"")
         if b"data:" in response[:200] or response.startswith(b":"):
@@ -161,11 +156,11 @@ class Tenant:
     def cure(self, given: bytes, sent: bytes, message: str, status: int = 400) -> Cure | None:
         """Return the cure of a refused request, and learn from it as if it was accepted."""
         error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
-        refusal = self.dialect.diagnose(status, json.dumps(error).encode())
+        refusal = self.engine.readers.diagnose(status, json.dumps(error).encode())
         bodies = RefusedBodies(given, sent)
-        question = self.dialect.ask_for_cure(bodies, refusal)
+        question = self.engine.ask_for_cure(bodies, refusal)
         found = self.store.recall(question.request)
-        cured = self.dialect.cure(CALLER.scope, bodies, question, refusal, found)
+        cured = self.engine.cure(CALLER.scope, bodies, question, refusal, found)
         if cured is not None:
-            self.dialect.learn(CALLER.scope, refusal, cured, question.request.model)
+            self.engine.learn(CALLER.scope, refusal, cured, question.request.model)
         return cured

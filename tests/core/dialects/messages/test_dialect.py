@@ -1,18 +1,11 @@
-"""Dialect: the Messages API as an implementation of the interface."""
+"""Dialect: what the Messages API gives to the engine."""
 
-from contextlib import nullcontext
-
-from reasoning_replay.core.dialects.base import AnyDialect
-from reasoning_replay.core.dialects.captures import ErrorNames
 from reasoning_replay.core.dialects.messages.binding import prefix_of
-from reasoning_replay.core.dialects.messages.dialect import MessagesDialect
 from reasoning_replay.core.dialects.messages.request import read_request
 from reasoning_replay.core.dialects.states import RequestState
-from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.sent_items import DIGEST_BYTES, common_items
-from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
-from tests.core.dialects.messages.streams import MODEL, THOUGHT, answer, text
+from tests.core.dialects.messages.streams import MODEL, THOUGHT, text
 from tests.core.dialects.messages.tenant import (
     BOUND,
     CALLER,
@@ -21,7 +14,6 @@ from tests.core.dialects.messages.tenant import (
     assistant,
     body_of,
     dropped,
-    settings_of,
     user,
 )
 
@@ -66,7 +58,7 @@ def test_a_first_request_is_sent_as_it_is() -> None:
 
 def test_shadow_mode_counts_and_changes_nothing() -> None:
     """The counts say what would have been injected; the binding is that of what is sent."""
-    tenant = learned(Tenant(settings_of(is_shadow=True)), BOUND)
+    tenant = learned(Tenant(is_shadow=True), BOUND)
     body = body_of(dropped(LATER), BOUND)
     decided = tenant.decide(body)
 
@@ -98,33 +90,15 @@ def test_the_binding_is_that_of_the_edited_request() -> None:
     assert decided.origin.binding == prefix_of(read_request(decided.body, {}))
 
 
-def test_a_response_of_which_the_request_is_unknown() -> None:
-    """Its turn has no history."""
-    captured = Tenant().dialect.capture(None)
-    captured.read(answer(THOUGHT, SAID))
-    turn = captured.snapshot(1).turn
-    assert turn is not None
-    assert not turn.context.is_known
-
-
-def test_this_api_stores_nothing() -> None:
-    """No request fetches a response; no JSON response with a success is an error."""
-    dialect: AnyDialect = MessagesDialect(settings_of(), lambda: 0.0, nullcontext())
-    assert dialect.retrieved("/v1/messages/msg_1") == ""
-    assert dialect.origin_of("msg_1", LookupResult()) is None
-    dialect.note_issued(NO_ACCOUNT, ())
-    assert Tenant().dialect.maybe_failing(b"{") is False
-
-
 def test_the_path_names_the_model_in_the_clouds() -> None:
     """Without the name, nothing is injected."""
     tenant = learned(Tenant())
     body = body_of(dropped(LATER)).replace(b'"model"', b'"other"')
     path = f"/v1/projects/p/locations/l/publishers/anthropic/models/{MODEL}:rawPredict"
     for given, count in ((path, 1), ("", 0)):
-        question = tenant.dialect.ask(body, {}, b"t", given)
+        question = tenant.engine.ask(body, {}, b"t", given)
         found = tenant.store.recall(question.request)
-        decided = tenant.dialect.decide(CALLER, body, question, found, is_created=False)
+        decided = tenant.engine.decide(CALLER, body, question, found, is_created=False)
         assert (decided.body != body) is bool(count)
         assert decided.outcomes.get("injected", 0) == count  # type: ignore[call-overload]
 
@@ -154,13 +128,7 @@ def test_digests_tell_that_a_request_begins_with_the_one_before() -> None:
 
 def test_digests_in_shadow_mode_are_those_of_the_clients_request() -> None:
     """Nothing is injected into what is sent."""
-    tenant = learned(Tenant(settings_of(is_shadow=True)))
+    tenant = learned(Tenant(is_shadow=True))
     decided = tenant.decide(body_of(dropped(LATER)))
     assert decided.summary is not None
     assert (decided.summary.sent.total, decided.summary.sent.injected) == (3, b"")
-
-
-def test_an_error_has_names() -> None:
-    """They are words of the API."""
-    body = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
-    assert Tenant().dialect.error_names(body) == ErrorNames("", "overloaded_error")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.messages.placement import plan_injection
 from reasoning_replay.core.dialects.messages.profiles import GENERIC, PROFILES
+from reasoning_replay.core.dialects.messages.request import read_request
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.wire import json_spans
@@ -20,8 +21,8 @@ from tests.core.dialects.messages.tenant import (
     Tenant,
     assistant,
     body_of,
+    dialect_of,
     dropped,
-    settings_of,
     user,
 )
 from tests.core.documents import values
@@ -139,7 +140,7 @@ def test_the_prefix_is_stable(
     tape: list[Any], naming: str, profile: Any, model: str, failing: set[int]
 ) -> None:
     """The messages that upstream receives for one turn begin those for the next turn."""
-    tenant, person = Tenant(settings_of(profile)), Person(0, naming)
+    tenant, person = Tenant(dialect_of(profile)), Person(0, naming)
     before: list[Message] = []
     for n, (_, shape, words, saying) in enumerate(tape):
         sent = dropped(person.history)
@@ -170,9 +171,9 @@ def test_removing_what_was_injected_leaves_the_clients_bytes(
             if isinstance(blocks, list) and [b["type"] for b in blocks] == ["text"]:
                 message["content"] = blocks[0]["text"]
         body = body_of(sent, model)
-        question, found = tenant.asked(body)
-        matched = match_items(question.request, found)
-        plan = plan_injection(question.request, matched, GENERIC).plan
+        request = read_request(body, {})
+        matched = match_items(request, tenant.store.recall(request))
+        plan = plan_injection(request, matched, GENERIC)
         got = plan.apply(body)
         for edit in sorted(plan.edits, key=lambda edit: edit.start):
             assert edit.start == edit.end

@@ -20,9 +20,9 @@ from tests.core.dialects.messages.tenant import (
     Tenant,
     assistant,
     body_of,
+    dialect_of,
     dropped,
     result,
-    settings_of,
     user,
 )
 from tests.core.world import World
@@ -373,7 +373,7 @@ def test_context_that_upstream_edits_by_itself() -> None:
 
 def test_unsigned_blocks_never_go_to_who_signs() -> None:
     """Where they are usual, they are injected."""
-    for settings, outcome in ((settings_of(), "guarded_form"), (settings_of(GENERIC), "injected")):
+    for settings, outcome in ((dialect_of(), "guarded_form"), (dialect_of(GENERIC), "injected")):
         tenant = Tenant(settings)
         made = tenant.learn([ASK], thought("Hm", ""), LONG)
         assert tenant.outcomes(dropped([ASK, made, GO])) == {outcome: 1}

@@ -13,9 +13,9 @@ from tests.core.dialects.messages.tenant import (
     Tenant,
     assistant,
     body_of,
+    dialect_of,
     dropped,
     result,
-    settings_of,
     user,
 )
 
@@ -319,7 +319,7 @@ def test_a_turn_of_another_model_is_no_part_of_this() -> None:
 def test_the_response_names_the_model_of_an_alias() -> None:
     """A gateway's own name may lead to a model that binds; the edit comes before its reasoning."""
     mine = Client(model="smart")
-    mine.tenant = Tenant(settings_of(GENERIC))
+    mine.tenant = Tenant(dialect_of(GENERIC))
     for _ in range(3):
         mine.turn(model=BOUND)
     assert mine.received() == ["S1", "S3", "S5"]
@@ -331,7 +331,7 @@ def test_the_response_names_the_model_of_an_alias() -> None:
 def test_an_alias_that_leads_to_another_model_from_now_on() -> None:
     """What was injected before stays; reasoning of which the history is not known is guarded."""
     mine = Client(model="smart")
-    mine.tenant = Tenant(settings_of(GENERIC))
+    mine.tenant = Tenant(dialect_of(GENERIC))
     mine.turn()
     mine.turn()
     assert mine.received() == ["S1", "S3"]

@@ -6,7 +6,7 @@ import pytest
 from reasoning_replay.core.dialects.messages.profiles import profile_of
 
 from tests.core.dialects.messages.recorded import Replay, folders, replay
-from tests.core.dialects.messages.tenant import Tenant, settings_of
+from tests.core.dialects.messages.tenant import Tenant, dialect_of
 
 # Two conversations with the same words throughout: neither gets the reasoning of the other.
 TWINS = ("049-crewai", "050-crewai")
@@ -31,7 +31,7 @@ def test_oracles_of_one_tenant_at_the_same_time() -> None:
     if not alone:
         pytest.skip("no recordings in ../shared/recorded, and REPLAY_TEST_RECORDED names none")
     for host in {each.host for each in alone}:
-        tenant = Tenant(settings_of(profile_of("auto", f"https://{host}")))
+        tenant = Tenant(dialect_of(profile_of("auto", f"https://{host}")))
         all_ = [Replay(folder, tenant) for folder in folders("oracle")]
         together = [each for each in all_ if each.host == host]
         for _ in zip_longest(*(each.steps() for each in together)):

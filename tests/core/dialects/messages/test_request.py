@@ -4,13 +4,14 @@ import json
 from typing import Any
 
 import pytest
+from reasoning_replay.core.dialects.messages.items import MessagesItem
 from reasoning_replay.core.dialects.messages.request import (
     MessagesRequest,
-    ParsedMessages,
     read_request,
 )
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
 from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {}}
@@ -28,7 +29,9 @@ HISTORY: list[dict[str, Any]] = [
 ]
 
 
-def read(messages: Any = (), cache: PrefixCache[ParsedMessages] | None = None, **more: Any) -> Any:
+def read(
+    messages: Any = (), cache: PrefixCache[HistoryPrefix[MessagesItem]] | None = None, **more: Any
+) -> Any:
     """Read a request with these messages."""
     top = {"model": "claude-opus-4-6", **more, "messages": messages}
     return read_request(json.dumps(top).encode(), {}, cache, b"t")
@@ -63,7 +66,7 @@ def test_each_block_is_a_place() -> None:
 
 def test_a_longer_history_is_read_from_where_it_grew() -> None:
     """The result equals that of a whole parse, also after a message without any item."""
-    cache: PrefixCache[ParsedMessages] = PrefixCache(1 << 20)
+    cache: PrefixCache[HistoryPrefix[MessagesItem]] = PrefixCache(1 << 20)
     history = list(HISTORY)
     for n in range(4):
         assert facts(read(history, cache)) == facts(read(history))

@@ -13,8 +13,8 @@ from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.plan import Outcome
 
+from tests.core.dialects.responses.exchanges import SCOPE, decided, engine
 from tests.core.dialects.responses.heal.played import cure_of
-from tests.core.dialects.responses.test_dialect import SCOPE, decided, dialect
 from tests.core.world import (
     Item,
     World,
@@ -119,7 +119,7 @@ def test_a_profile_may_refuse_phases() -> None:
 )
 def test_a_refused_phase_is_taken_out_and_remembered(said: str) -> None:
     """The reasoning stays; the next request of that model has no phase, another scope's has."""
-    one = dialect()
+    one = engine()
     capture = one.capture(decided(one, body([ASK], store=False), LookupResult()).origin)
     capture.read(answer([R1, LAST], "resp_1", store=False))
     turn = capture.snapshot(1).turn
@@ -131,7 +131,7 @@ def test_a_refused_phase_is_taken_out_and_remembered(said: str) -> None:
     assert sent.outcomes == {Outcome.INJECTED: 1, Outcome.PHASE: 1}
 
     bodies = RefusedBodies(given, sent.body)
-    refusal = one.diagnose(400, b'{"error":{"message":%s}}' % _json(said))
+    refusal = one.readers.diagnose(400, b'{"error":{"message":%s}}' % _json(said))
     assert (refusal.kind, refusal.member) == (RefusalKind.FIELD, "phase")
     cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, held)
     assert cured is not None

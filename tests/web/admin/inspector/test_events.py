@@ -6,8 +6,7 @@ import json
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
-from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
-from reasoning_replay.core.dialects.states import HANDLED_ROUTES
+from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, REPLAYED_PATHS
 from reasoning_replay.web.admin.inspector import events
 
 from tests.redis_server import RedisServer

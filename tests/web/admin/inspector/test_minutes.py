@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from reasoning_replay.core.dialects.captures import Usage
+from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
-from reasoning_replay.core.dialects.responses.dialect import _UNKNOWN
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.web.admin.inspector.minutes import MINUTES, Minutes
@@ -18,7 +17,7 @@ MINUTE_MS = 60_000
 def exchange(route: Route = Route.RESPONSES, usage: Usage | None = None, **more: Any) -> Exchange:
     """Return a finished exchange."""
     made = Exchange(route, Times(0.0))
-    capture = ResponsesCapture(_UNKNOWN, 1000)
+    capture = ResponsesCapture(UNKNOWN_ORIGIN, 1000)
     capture.usage = usage
     describe(made, capture=capture, **more)
     return made

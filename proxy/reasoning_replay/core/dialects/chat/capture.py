@@ -9,6 +9,8 @@ the capture cannot follow the response, it stops and keeps the reason.
 import re
 from collections.abc import Mapping, Sequence
 
+from typing_extensions import override
+
 from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
 from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, calls_in, read_chunk
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
@@ -58,16 +60,20 @@ class ChatCapture(TurnCapture):
         removed, reasoning_context: Nothing: this API does not report them.
     """
 
+    end = _END
+
+    @override
     def __init__(self, origin: Origin, max_bytes: int) -> None:
-        """Start before the first byte of a response; see `TurnCapture`."""
-        super().__init__(origin, max_bytes, _END)
+        super().__init__(origin, max_bytes)
         self._joiner = MessageJoiner()
         self._created = b""
 
     @property
+    @override
     def _joined_bytes(self) -> int:
         return self._joiner.size_bytes
 
+    @override
     def _read(self, answer: bytes) -> None:
         chunk = read_chunk(answer)
         if chunk is None:
@@ -82,9 +88,9 @@ class ChatCapture(TurnCapture):
         # A whole response needs no reason to finish: some upstreams send none.
         self._finish(choice.finish_reason or "stop", message)
 
+    @override
     def hear(self, data: bytes) -> None:
-        """Process the JSON of one event; never raises."""
-        if self.gave_up or self._has_failed:
+        if self.gave_up or self.has_failed:
             return
         if data == _DONE:  # some upstreams give no reason to finish
             self._finish("stop", self._joiner.joined())
@@ -106,35 +112,36 @@ class ChatCapture(TurnCapture):
 
     def _note(self, chunk: Chunk, data: bytes) -> None:
         """Record the fields that are not part of the message."""
-        self._response_id = self._response_id or chunk.id or ""
-        self._model = chunk.model or self._model
+        self.response_id = self.response_id or chunk.id or ""
+        self.model = chunk.model or self.model
         if chunk.created is not NONE:
             self._created = self._created or bytes(chunk.created)
         if chunk.usage is not NONE:
             usage = read_usage(chunk.usage, "prompt_tokens", "completion_tokens")
             self.usage = usage or self.usage
         if chunk.has_failed:
-            self._has_failed = True
+            self.has_failed = True
             self.error = error_names(data)
 
+    @override
     def _give_up(self, reason: str) -> None:
         super()._give_up(reason)
         self._joiner = MessageJoiner()
 
     def _finish(self, reason: str, message: bytes) -> None:
         """Make the turn of a complete message, once."""
-        if self._status or self._has_failed:
+        if self._status or self.has_failed:
             return
         self._status = reason
         self._joiner = MessageJoiner()
         if reason == _FAILED:
-            self._has_failed = True
+            self.has_failed = True
             return
         if len(message) + ITEM_BYTES * calls_in(message) > self._max_bytes:
             self._give_up("too_large")
             return
         items = _emitted(message, is_cut_short=reason.lower() in _CUT_SHORT)
-        models = _models(self._origin.model, self._model)
+        models = _models(self._origin.model, self.model)
         self._complete(reason, self._created + message, items, models)
         parts = (part for item in items for part in item.run)
         runs = [part.raw for part in parts if value_of(part) != EMPTY_TEXT]

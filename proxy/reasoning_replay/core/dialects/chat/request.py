@@ -1,19 +1,14 @@
 """Parsed request: the body of a request to `/chat/completions`, parsed as far as needed."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
-from reasoning_replay.core.dialects.request_body import ParsedRequest, read_items, read_values
-from reasoning_replay.core.history.prefix_cache import PrefixCache
-from reasoning_replay.core.history.request_history import HistoryPrefix
-from reasoning_replay.core.tenancy.scope import hint_of
+from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 
-__all__ = ["ChatRequest", "ParsedMessages", "read_request"]
-
-ParsedMessages = HistoryPrefix[ChatItem]
+__all__ = ["ChatRequest", "read_request"]
 
 # Values by which a request switches reasoning off, by their place; () is the value itself.
 # Sources: the vendors' references (DeepSeek, Z.ai and Moonshot `thinking`; Qwen and SiliconFlow
@@ -37,13 +32,13 @@ class ChatRequest(ParsedRequest[ChatItem]):
     may_merge: bool = True
 
     @property
+    @override
     def head(self) -> tuple[bytes, ...]:
-        """JSON of the members that a model reads before the messages."""
         return self.raw("tools"), self.raw("functions")
 
     @property
+    @override
     def is_switched_off(self) -> bool:
-        """Whether it switches reasoning off."""
         return any(_is_off(self.raw(key), key) for key in _SWITCHES if key in self.values)
 
 
@@ -59,32 +54,4 @@ def _is_off(raw: bytes, key: str) -> bool:
     return False
 
 
-def read_request(
-    body: bytes,
-    headers: Mapping[str, str],
-    cache: PrefixCache[ParsedMessages] | None = None,
-    tenant: bytes = b"",
-) -> ChatRequest:
-    """
-    Parse the body of a request to `/chat/completions`.
-
-    Args:
-        body: UTF-8 JSON, after content decoding; the caller limits its size.
-        headers: Request headers, for the name of the conversation.
-        cache: Parsed prefixes; the request is added to it.
-        tenant: Owner of the request; prefixes of other tenants are never used.
-
-    Raises:
-        TooMany: The request has too many values or items to process.
-        Unspliceable: Not a JSON object in UTF-8, nested too deep, or a key occurs twice. The
-            caller forwards such a body unchanged, and upstream reports its own error.
-
-    Cost: linear; about three C passes over the body, and some Python for each new message.
-    """
-    body, values = read_values(body)
-    request = ChatRequest("", b"", body=body, values=values)
-    request.model = request.text("model")
-    request.hint = hint_of(headers, request.text)
-    if request.raw("messages").startswith(b"["):
-        read_items(request, "messages", read_message, cache, tenant)
-    return request
+read_request = RequestReader(ChatRequest, "messages", read_message)

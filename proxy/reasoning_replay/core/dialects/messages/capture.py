@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from msgspec import Raw, structs
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
 from reasoning_replay.core.dialects.error_texts import error_names
@@ -58,16 +59,18 @@ class MessagesCapture(TurnCapture):
         reasoning_context: Nothing: this API does not report it.
     """
 
+    end = _END
+
+    @override
     def __init__(self, origin: Origin, max_bytes: int) -> None:
-        """Start before the first byte of a response; see `TurnCapture`."""
-        super().__init__(origin, max_bytes, _END)
+        super().__init__(origin, max_bytes)
         self._joiner = BlockJoiner()
         self._stop_reason = ""
         self._first_usage = self._last_usage = NONE
 
+    @override
     def hear(self, data: bytes) -> None:
-        """Process the JSON of one event; never raises."""
-        if self.gave_up or self._has_failed:
+        if self.gave_up or self.has_failed:
             return
         event = read_event(data)
         if event is not None:
@@ -90,19 +93,21 @@ class MessagesCapture(TurnCapture):
             case "message_stop":
                 self._finish(self._joiner.joined())
             case "error":
-                self._has_failed = True
+                self.has_failed = True
                 self.error = error_names(data)
 
     @property
+    @override
     def _joined_bytes(self) -> int:
         return self._joiner.size_bytes
 
+    @override
     def _read(self, answer: bytes) -> None:
         message = read_message(answer)
         if message is None:
             return
         if message.type == _ERROR:
-            self._has_failed = True
+            self.has_failed = True
             self.error = error_names(answer)
             return
         self._note(message)
@@ -114,6 +119,7 @@ class MessagesCapture(TurnCapture):
             return
         self._finish([_as_written(bytes(raw), answer) for raw in blocks])
 
+    @override
     def _give_up(self, reason: str) -> None:
         super()._give_up(reason)
         self._joiner = BlockJoiner()
@@ -137,8 +143,8 @@ class MessagesCapture(TurnCapture):
 
     def _note(self, message: MessageFields) -> None:
         """Record the fields that are not part of the content."""
-        self._response_id = message.id or self._response_id
-        self._model = message.model or self._model
+        self.response_id = message.id or self.response_id
+        self.model = message.model or self.model
         self._note_removals(message.input_transformations)
 
     def _note_removals(self, transformations: Raw) -> None:
@@ -155,7 +161,7 @@ class MessagesCapture(TurnCapture):
         own = binding_of(self._origin.binding, own_of(emitted.before_last_run))
         self._origin = structs.replace(self._origin, binding=own)
         # Names as they are: an alias may lead to a newer model tomorrow.
-        models = tuple(sorted({self._origin.model, self._model} - {""}))
+        models = tuple(sorted({self._origin.model, self.model} - {""}))
         self._complete(self._stop_reason or "message_stop", b"".join(blocks), items, models)
 
 

@@ -33,27 +33,14 @@ from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
+from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes_of
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["BoundPlan", "plan_injection"]
+__all__ = ["plan_injection"]
 
 _BEFORE_TEXT = b',{"type":"text","text":'
 _AFTER_TEXT = b"}]"
-
-
-class BoundPlan(NamedTuple):
-    """
-    The plan of a request.
-
-    Attributes:
-        prefix: Digest of the request with the plan's edits (`binding.prefix_of`); b"" if the model
-            binds nothing.
-    """
-
-    plan: Plan
-    prefix: bytes
 
 
 def plan_injection(
@@ -63,7 +50,7 @@ def plan_injection(
     completes: Callable[[Turn], bool] = lambda _: False,
     *,
     demands: bool = False,
-) -> BoundPlan:
+) -> Plan:
     """
     Decide the edits of one request.
 
@@ -77,7 +64,8 @@ def plan_injection(
 
     Returns:
         A plan with edits that do not overlap. They insert blocks, and the syntax that turns a text
-        into a list of blocks; and they remove the client's reasoning where it is completed.
+        into a list of blocks; and they remove the client's reasoning where it is completed. Its
+        binding is b"" if the model binds nothing.
     """
     return _Planner(request, matched, profile, completes, demands=demands).run()
 
@@ -108,7 +96,7 @@ class _Planner:
         self._is_off = request.is_switched_off
         self._notes: list[PlanNote] = []
 
-    def run(self) -> BoundPlan:
+    def run(self) -> Plan:
         groups = groups_of(self._request, self._matched)
         planned = {group.start: made for group in groups if (made := self._plan(group))}
         self._note_unknown(groups)
@@ -130,11 +118,8 @@ class _Planner:
                 PlanNote(index, Outcome.INJECTED, 1, len(part.raw), part.id)
                 for index, part in parts
             ]
-        outcomes: dict[Outcome, int] = {}
-        for note in self._notes:
-            outcomes[note.outcome] = outcomes.get(note.outcome, 0) + note.items
         notes = tuple(sorted(self._notes, key=lambda note: note.place))
-        return BoundPlan(Plan(tuple(edits), outcomes, notes, completed), prefix)
+        return Plan(tuple(edits), outcomes_of(notes), notes, completed, prefix)
 
     def _needs_prefix(self, groups: Sequence[MessageGroup]) -> bool:
         """Return whether the request's history may be what reasoning is bound to."""

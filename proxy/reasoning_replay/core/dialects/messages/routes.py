@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from reasoning_replay.core.dialects.routes import RoutePath
 from reasoning_replay.core.dialects.states import Route
 
-__all__ = ["ROUTES", "model_in"]
+__all__ = ["OTHERS", "ROUTES", "model_in"]
 
 _GOOGLE = "/publishers/anthropic/models"
 # On Google Cloud, this name stands for the model that the body names.
@@ -19,14 +19,15 @@ _COUNTER = "count-tokens"
 # events, so requests for one (`invoke-with-response-stream`) are passed through. The last path of a
 # route is the one that people read.
 ROUTES = (
-    RoutePath(Route.MESSAGES, "POST", "/model/anthropic.{model}/invoke"),
-    RoutePath(Route.MESSAGES, "POST", "/model/{region}.anthropic.{model}/invoke"),
+    RoutePath(Route.MESSAGES, "POST", "/model/anthropic.{model}/invoke", creates=True),
+    RoutePath(Route.MESSAGES, "POST", "/model/{region}.anthropic.{model}/invoke", creates=True),
     RoutePath(Route.COUNT_TOKENS, "POST", f"{_GOOGLE}/{_COUNTER}:rawPredict"),
-    RoutePath(Route.MESSAGES, "POST", f"{_GOOGLE}/{{model}}:rawPredict"),
-    RoutePath(Route.MESSAGES, "POST", f"{_GOOGLE}/{{model}}:streamRawPredict"),
+    RoutePath(Route.MESSAGES, "POST", f"{_GOOGLE}/{{model}}:rawPredict", creates=True),
+    RoutePath(Route.MESSAGES, "POST", f"{_GOOGLE}/{{model}}:streamRawPredict", creates=True),
     RoutePath(Route.COUNT_TOKENS, "POST", "/messages/count_tokens"),
-    RoutePath(Route.MESSAGES, "POST", "/messages"),
+    RoutePath(Route.MESSAGES, "POST", "/messages", creates=True),
 )
+OTHERS = {"messages": Route.MESSAGES_OTHER}
 _MODEL = re.compile(r"/models?/([^/]+?)(?:/invoke|:rawPredict|:streamRawPredict)\Z")
 
 

@@ -1,8 +1,8 @@
 """
 Response capture: the reasoning that one response emitted and the items it led to, as a turn.
 
-One `Capture` reads one response, plain or streamed. It gets the same bytes as the client and never
-delays the client. If it cannot follow the response, it stops and keeps the reason.
+One `ResponsesCapture` reads one response, plain or streamed. It gets the same bytes as the client
+and never delays the client. If it cannot follow the response, it stops and keeps the reason.
 
 An item is read once, when it is complete, and handed out once, when all earlier items are.
 """
@@ -10,19 +10,18 @@ An item is read once, when it is complete, and handed out once, when all earlier
 import re
 import sys
 from collections import deque
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 
 import msgspec
-from msgspec import UNSET, Raw, structs
+from msgspec import UNSET, Raw
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.captures import (
     AT_ONCE_US,
     ITEM_BYTES,
-    NO_NAMES,
+    Capture,
     CaptureSnapshot,
     Origin,
-    Usage,
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
@@ -53,10 +52,10 @@ from reasoning_replay.core.wire.sse import Events
 
 __all__ = ["ResponsesCapture"]
 
-_NOTHING: Mapping[str, int] = MappingProxyType({})
 _DONE = "response.output_item.done"
 _ADDED = "response.output_item.added"
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_FAILED = frozenset({"failed", "cancelled"})
 _PENDING = frozenset({"queued", "in_progress"})
 _STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
 
@@ -95,41 +94,24 @@ class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
         return size
 
 
-class ResponsesCapture:
+class ResponsesCapture(Capture):
     """
     The capture of one response.
 
-    See `Capture`. Output items are known by their index in the output.
+    Output items are known by their index in the output.
 
     Attributes:
         removed: Number of reasoning items that upstream reports it left out, by one of REMOVALS.
         reasoning_context: How much reasoning upstream used, one of CONTEXTS; "" if not reported.
     """
 
+    @override
     def __init__(self, origin: Origin, max_bytes: int) -> None:
-        """
-        Start before the first byte of a response.
-
-        Args:
-            origin: Origin of the request.
-            max_bytes: Largest event, and most that is kept of the response in total, in bytes. A
-                larger response is not followed any further.
-        """
-        self.dirty = False
-        self.gave_up = ""  # the reason, once it no longer follows
-        self.reasoning_items = 0
-        self.reasoning_bytes = 0
-        self.removed = _NOTHING
-        self.reasoning_context = ""
-        self.usage: Usage | None = None
-        self.error = NO_NAMES
-        self._origin = origin
-        self._max_bytes = max_bytes
+        super().__init__(origin, max_bytes)
         self._kept_bytes = 0
         self._events: Events | None = None  # only for a stream
         self._backlog: deque[bytes] = deque()  # events that are not processed yet
         self._backlog_bytes = 0
-        self._answer = b""  # a JSON response that is not processed yet
         self._parts: dict[int, _CapturedItem] = {}  # items that wait for an earlier one
         self._ready: deque[tuple[int, _CapturedItem]] = deque()  # the next ones to hand out
         self._next = 0  # index of the item after the last one that was ready
@@ -143,35 +125,31 @@ class ResponsesCapture:
         self._places: dict[int, tuple[int, int]] = {}  # index -> position and place in the run
         self._grown: dict[int, None] = {}  # positions whose run has further blobs
         self._head: tuple[Origin, tuple[str, ...], bool] | None = None  # as handed out
-        self._response_id = ""
-        self._model = ""
-        self._status = ""
         self._is_stored: bool | None = None
         self._created_ms = origin.created_ms
-        self._is_over = False
 
     @property
+    @override
     def held_bytes(self) -> int:
-        """Estimated memory of all that it holds of the response, in bytes."""
         unread = self._events.held_bytes if self._events is not None else 0
         return self._kept_bytes + self._backlog_bytes + len(self._answer) + unread
 
     @property
+    @override
     def is_behind(self) -> bool:
-        """Whether there is work left that would block the event loop."""
         return bool(self._backlog or self._answer)
 
+    @override
     def catch_up(self) -> None:
-        """Process all events that are left."""
         while self._backlog:
             self._process(self._backlog.popleft())
         self._backlog_bytes = 0
         answer, self._answer = self._answer, b""
         if answer:
-            self._response(answer, "response.completed")
+            self._read(answer)
 
+    @override
     def feed(self, chunk: bytes) -> None:
-        """Process the next bytes of a stream; never raises."""
         if self.gave_up:
             return
         events = self._events
@@ -182,22 +160,19 @@ class ResponsesCapture:
         if events.is_overrun:
             self.gave_up = "frame_too_long"
 
+    @override
     def close(self) -> None:
-        """Process the end of the stream."""
         self._is_over = True
         if self._events is not None and not self.gave_up:
             self._process_soon(self._events.close())
 
+    @override
     def hear(self, data: bytes) -> None:
-        """Process the JSON of one event; never raises."""
         self._process_soon([data])
 
-    def read(self, answer: bytes) -> None:
-        """Process a whole JSON response; never raises."""
-        if work_us(len(answer), answer.count(b"{")) > AT_ONCE_US:
-            self._answer, self.dirty = answer, True
-        else:
-            self._response(answer, "response.completed")
+    @override
+    def _read(self, answer: bytes) -> None:
+        self._response(answer, "response.completed")
 
     def _process_soon(self, events: Iterable[bytes]) -> None:
         """Process events, except those that would block the event loop."""
@@ -211,28 +186,9 @@ class ResponsesCapture:
             else:
                 self._process(data)
 
-    @property
-    def response_id(self) -> str:
-        """Response id; "" while unknown."""
-        return self._response_id
-
-    @property
-    def model(self) -> str:
-        """Model that responds, as upstream names it; "" while unknown."""
-        return self._model
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether upstream reports that the response failed or was cancelled."""
-        return self._status in ("failed", "cancelled")
-
-    def note_cure(self, binding: bytes = b"") -> None:  # noqa: ARG002 (this API binds nothing)
-        """Drop the recorded decisions, so that the next request decides anew."""
-        self._origin = structs.replace(self._origin, seen=None)
-
+    @override
     def successor(self) -> Origin:
-        """Return the origin of a response that upstream starts after this one, unrequested."""
-        this = turn_id(self._response_id)
+        this = turn_id(self.response_id)
         origin = self._origin
         return Origin(
             context=Context(),
@@ -243,18 +199,10 @@ class ResponsesCapture:
             after_ms=self._created_ms,
         )
 
+    @override
     def snapshot(self, created_ms: int, max_items: int = sys.maxsize) -> CaptureSnapshot:
-        """
-        Return what is new since the last snapshot, and mark it as saved.
-
-        An item never changes once it was handed out. If its event is repeated, only a new blob
-        counts; an item that comes after later ones is left out.
-
-        Args:
-            created_ms: Current time, in ms since the epoch; the turn keeps that of its first
-                snapshot.
-            max_items: Most items; `dirty` stays true if there are more.
-        """
+        # An item never changes once it was handed out. If its event is repeated, only a new blob
+        # counts; an item that comes after later ones is left out.
         self.catch_up()
         self._created_ms = self._created_ms or self._origin.time_of_turn(created_ms)
         self._collect()
@@ -262,19 +210,19 @@ class ResponsesCapture:
         items = self._emit(max_items)
         self.dirty = bool(self._ready)
         # Without items, only the context of a turn is worth storing: a later GET of it needs it.
-        if not self._response_id or not (self._emitted or self._status in _PENDING):
+        if not self.response_id or not (self._emitted or self._status in _PENDING):
             return CaptureSnapshot(self._status, None)
         runs = {position: self._runs[position] for position in self._grown if position < first}
         self._grown.clear()
         origin, before = self._origin, self._head
-        models = families(origin.model, self._model)
+        models = families(origin.model, self.model)
         stored = origin.stores if self._is_stored is None else self._is_stored
         # The origin is replaced as a whole, if at all, and may be large.
         is_same = before is not None and before[0] is origin and before[1:] == (models, stored)
         if is_same and not (items or runs):
             return CaptureSnapshot(self._status, None)
         self._head = origin, models, stored
-        this = turn_id(self._response_id)
+        this = turn_id(self.response_id)
         turn = Turn(
             id=this,
             conversation=origin.conversation or this,
@@ -321,9 +269,10 @@ class ResponsesCapture:
         found = read_response(response)
         if found is None:
             return
-        self._response_id = found.id or self._response_id
-        self._model = found.model or self._model
+        self.response_id = found.id or self.response_id
+        self.model = found.model or self.model
         self._status = found.status or kind.rpartition(".")[2]
+        self.has_failed = self._status in _FAILED
         if found.store is not None:
             self._is_stored = found.store
         if self.has_failed:
@@ -394,7 +343,7 @@ class ResponsesCapture:
     def _collect(self) -> None:
         """Collect the items that can be handed out, in output order: those without a gap before."""
         parts = self._parts
-        if not self._response_id:
+        if not self.response_id:
             return
         if self._status in _PENDING and not self._is_over:
             while (part := parts.get(self._next)) is not None and part.is_finished:

@@ -1,177 +1,164 @@
-"""Responses dialect: OpenAI's Responses API as an implementation of `Dialect`."""
+"""Responses dialect: OpenAI's Responses API as data and readers for the engine."""
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from reasoning_replay.core.dialects.base import Caller, Cure, Decision, Question, RefusedBodies
-from reasoning_replay.core.dialects.captures import ErrorNames, Origin
-from reasoning_replay.core.dialects.error_texts import error_names
-from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
+from typing_extensions import override
+
+from reasoning_replay.core.dialects.base import Cure, Dialect, Readers, Retrieval
+from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Origin
+from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
-from reasoning_replay.core.dialects.responses.decision import RequestPlanner, ResponsesSettings
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     Diagnosis,
     RefusalKind,
     diagnose,
     is_failing_event,
-    is_refusal,
     is_refusing_event,
 )
-from reasoning_replay.core.dialects.responses.request import ParsedInput, Request, read_request
+from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, is_sound, repair
+from reasoning_replay.core.dialects.responses.include import include_edit
+from reasoning_replay.core.dialects.responses.placement import plan_injection
+from reasoning_replay.core.dialects.responses.profiles import Profile
+from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.dialects.responses.routes import retrieved
-from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
-from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.prefix_cache import PrefixCache
-from reasoning_replay.core.history.turns import Context, Reasoning, turn_id
-from reasoning_replay.core.tenancy.scope import Account
+from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
+from reasoning_replay.core.history.matching.matches import Matches
+from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
+from reasoning_replay.core.history.plan import Outcome, Plan
+from reasoning_replay.core.history.turns import Turn, turn_id
 
 __all__ = ["ResponsesDialect"]
 
-# Enough for the parsed inputs of about twenty long conversations in flight.
-PREFIXES_MAX_BYTES = 24 << 20
 # Refusals that concern the model, and are expected from it for an hour after a cure.
 _OF_MODEL = frozenset({RefusalKind.INCLUDE, RefusalKind.NO_REASONING_MODEL})
-_UNKNOWN = Origin(context=Context(), model="")
 
 
-class ResponsesDialect:
-    """The Responses dialect for one upstream."""
+def _origin_of(response_id: str, found: LookupResult) -> Origin | None:
+    this = turn_id(response_id)
+    begun = next((turn for turn in found.turns if turn.id == this), None)
+    if begun is None:
+        return UNKNOWN_ORIGIN
+    if any(item.run for item in begun.items):
+        return None  # captured with blobs at its creation; a fetched response has none
+    return Origin(
+        context=begun.context,
+        model=begun.models[0] if begun.models else "",
+        conversation=begun.conversation,
+        parent=begun.parent,
+        stores=begun.is_stored,
+        created_ms=begun.created_ms,
+        seen=begun.seen,
+    )
 
-    name = "responses"
 
-    def __init__(
-        self,
-        settings: ResponsesSettings,
-        clock: Callable[[], float],
-        lock: AbstractContextManager[object],
-    ) -> None:
-        """
-        Create the state that all exchanges share.
+@dataclass(frozen=True, slots=True)
+class ResponsesDialect(Dialect[Request, Diagnosis]):
+    """
+    The Responses dialect at one upstream.
 
-        Args:
-            settings: Plain values.
-            clock: Monotonic clock, in seconds.
-            lock: Lock of the prefix cache, which several threads use.
-        """
-        self._capture_max_bytes = settings.capture_max_bytes
-        self._refusals = RefusalMemory(clock)
-        self._planner = RequestPlanner(settings, self._refusals)
-        self._prefixes: PrefixCache[ParsedInput] = PrefixCache(PREFIXES_MAX_BYTES, lock)
+    Attributes:
+        profile: Profile of the upstream.
+        include: When to request encrypted reasoning: `auto`, `always` or `never`.
+        repairs: Repairs that are allowed before the first attempt.
+    """
 
-    # Requests
+    name: ClassVar[str] = "responses"
+    readers: ClassVar = Readers(
+        read_request,
+        ResponsesCapture,
+        diagnose,
+        is_failing_event,
+        is_refusing_event,
+        retrieval=Retrieval(retrieved, _origin_of),
+    )
+    has_accounts: ClassVar[bool] = True
 
-    def ask(
-        self,
-        body: bytes,
-        headers: Mapping[str, str],
-        scope: bytes,
-        path: str = "",  # noqa: ARG002 (the body names the model)
-    ) -> Question[Request]:
-        """See `Dialect.ask`."""
-        request = read_request(body, headers, self._prefixes, scope)
-        return Question(request, keys_of_request(request))
+    profile: Profile
+    include: str = "auto"
+    repairs: Collection[Repair] = ()
 
-    def decide(
-        self,
-        caller: Caller,
-        body: bytes,
-        question: Question[Request],
-        found: LookupResult | None,
-        *,
-        is_created: bool,
-    ) -> Decision:
-        """See `Dialect.decide`."""
-        return self._planner.decide(caller, body, question, found, is_created=is_created)
-
-    # Responses
-
-    def capture(self, origin: Origin | None) -> ResponsesCapture:
-        """See `Dialect.capture`."""
-        return ResponsesCapture(origin or _UNKNOWN, self._capture_max_bytes)
-
-    def retrieved(self, path: str) -> str:
-        """See `Dialect.retrieved`."""
-        return retrieved(path)
-
-    def origin_of(self, response_id: str, found: LookupResult) -> Origin | None:
-        """See `Dialect.origin_of`."""
-        this = turn_id(response_id)
-        begun = next((turn for turn in found.turns if turn.id == this), None)
-        if begun is None:
-            return _UNKNOWN
-        if any(item.run for item in begun.items):
-            return None  # captured with blobs at its creation; a fetched response has none
-        return Origin(
-            context=begun.context,
-            model=begun.models[0] if begun.models else "",
-            conversation=begun.conversation,
-            parent=begun.parent,
-            stores=begun.is_stored,
-            created_ms=begun.created_ms,
-            seen=begun.seen,
+    @override
+    def repaired(
+        self, request: Request, held: LookupResult, refused: KnownRefusals
+    ) -> tuple[Request, Mapping[Repair, int]]:
+        if request.is_stateful:
+            return request, {}
+        is_unknown = not (held.turns or refused.may_concern_blobs)
+        if is_unknown and is_sound(request):
+            return request, {}  # the usual case
+        takes_reasoning = not refused.has(RefusalKind.NO_REASONING_MODEL, family(request.model))
+        repairs = Repairs(
+            allowed=self.repairs,
+            is_refused=refused.is_foreign,
+            completes=refused.completes,
+            takes_reasoning=takes_reasoning,
+            profile=self.profile,
         )
+        repaired = repair(request, held.turns, repairs)
+        if repaired.body is request.body:
+            return request, repaired.counts
+        again = read_request(repaired.body, {})
+        again.hint = request.hint
+        return again, repaired.counts
 
-    # Refusals
+    @override
+    def plan(self, request: Request, matched: Matches, refused: KnownRefusals) -> Plan:
+        return plan_injection(request, matched, self._profile_for(request, refused))
 
-    def is_refusal(self, status: int) -> bool:
-        """See `Dialect.is_refusal`."""
-        return is_refusal(status)
+    @override
+    def finished(
+        self, request: Request, plan: Plan, parent: Turn | None, refused: KnownRefusals
+    ) -> Plan:
+        # Upstream reported that it stores nothing (zero data retention), and a blob is missing.
+        keeps_nothing = parent is not None and not parent.is_stored
+        lacks_blob = keeps_nothing and Outcome.GUARDED_FORM in plan.outcomes
+        if not self._wants_include(request, refused, lacks_blob=lacks_blob):
+            return plan
+        edit = include_edit(request)
+        return replace(plan, edits=(*plan.edits, edit)) if edit is not None else plan
 
-    def maybe_failing(self, start: bytes) -> bool | None:  # noqa: ARG002 (no start is an error)
-        """See `Dialect.maybe_failing`; this API always sends a status that tells."""
-        return False
+    @override
+    def lookups_for_cure(self, sent: Request, refusal: Diagnosis) -> Sequence[Lookup]:
+        return lookups_for(sent, refusal)
 
-    def is_failing_event(self, data: bytes) -> bool:
-        """See `Dialect.is_failing_event`."""
-        return is_failing_event(data)
-
-    def is_refusing_event(self, data: bytes) -> bool:
-        """See `Dialect.is_refusing_event`."""
-        return is_refusing_event(data)
-
-    def error_names(self, body: bytes) -> ErrorNames:
-        """See `Dialect.error_names`."""
-        return error_names(body)
-
-    def diagnose(self, status: int, body: bytes) -> Diagnosis:
-        """See `Dialect.diagnose`."""
-        return diagnose(status, body)
-
-    def ask_for_cure(self, bodies: RefusedBodies, refusal: Diagnosis) -> Question[Request]:
-        """See `Dialect.ask_for_cure`."""
-        sent = read_request(bodies.sent, {})
-        return Question(sent, lookups_for(sent, refusal))
-
+    @override
     def cure(
         self,
-        scope: bytes | None,
-        bodies: RefusedBodies,
-        question: Question[Request],
+        sent: Request,
+        given: Request,
         refusal: Diagnosis,
-        found: LookupResult,
+        held: LookupResult,
+        refused: KnownRefusals,
     ) -> Cure | None:
-        """See `Dialect.cure`."""
-        sent = question.request
-        if sent.body is not bodies.sent:  # it has a lone surrogate, so it cannot be edited
-            return Cure(bodies.given, is_clients_own=True) if bodies.is_edited else None
-        given = read_request(bodies.given, {}) if bodies.is_edited else sent
-        held = self._refusals.without_refused(scope, found) if scope is not None else found
-        profile = self._planner.profile_for(scope or b"", sent.model)
-        cured = cure(sent, given, refusal, held, profile)
-        if cured is None or not cured.withheld:
-            return cured
-        # Turns as stored: runs withheld for an hour only must not be withheld for good.
-        named = {turn.id for turn in cured.withheld}
-        return replace(cured, withheld=tuple(t for t in found.turns if t.id in named))
+        return cure(sent, given, refusal, held, self._profile_for(sent, refused))
 
-    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
-        """See `Dialect.learn`."""
-        self._refusals.learn(scope, cure)
-        if refusal.kind in _OF_MODEL or refusal.member == "phase":
-            self._refusals.refuse(scope, refusal.kind, family(model))
+    @override
+    def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
+        is_lasting = refusal.kind in _OF_MODEL or refusal.member == "phase"
+        return [(refusal.kind, family(model))] if is_lasting else []
 
-    def note_issued(self, account: Account, reasoning: Iterable[Reasoning]) -> None:
-        """See `Dialect.note_issued`."""
-        self._refusals.issue(account, reasoning)
+    def _profile_for(self, request: Request, refused: KnownRefusals) -> Profile:
+        """Return the profile of the upstream, less what it refused within the last hour."""
+        if refused.is_empty or not self.profile.takes_phase:
+            return self.profile
+        if refused.has(RefusalKind.FIELD, family(request.model)):
+            return replace(self.profile, takes_phase=False)
+        return self.profile
+
+    def _wants_include(self, request: Request, refused: KnownRefusals, *, lacks_blob: bool) -> bool:
+        """Return whether to ask for blobs: ids alone may not be enough for later requests."""
+        profile = self.profile
+        if not profile.takes_include:
+            return False
+        if request.is_stateful or request.is_background or is_known_not_to_reason(request.model):
+            return False
+        match self.include:
+            case "never":
+                return False
+            case "auto" if request.stores and profile.keeps_items:
+                if not (lacks_blob or request.has_easy_form):
+                    return False
+        return not refused.has(RefusalKind.INCLUDE, family(request.model))

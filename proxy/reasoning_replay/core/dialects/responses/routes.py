@@ -5,14 +5,16 @@ import re
 from reasoning_replay.core.dialects.routes import RoutePath
 from reasoning_replay.core.dialects.states import Route
 
-__all__ = ["ROUTES", "retrieved"]
+__all__ = ["OTHERS", "ROUTES", "retrieved"]
 
 ROUTES = (
-    RoutePath(Route.RESPONSES, "POST", "/responses"),
+    RoutePath(Route.RESPONSES, "POST", "/responses", creates=True),
     RoutePath(Route.COMPACT, "POST", "/responses/compact"),
     RoutePath(Route.INPUT_TOKENS, "POST", "/responses/input_tokens"),
-    RoutePath(Route.RETRIEVE, "GET", "/responses/{response_id}"),
+    RoutePath(Route.RETRIEVE, "GET", "/responses/{response_id}", replays=False),
+    RoutePath(Route.CREATE, creates=True),
 )
+OTHERS = {"responses": Route.RESPONSES_OTHER}
 _RETRIEVED = re.compile(r"/responses/([^/?]+)$")
 
 

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from reasoning_replay.core.dialects.states import CAPTURED_ROUTES, REPLAYED_ROUTES
+from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, REPLAYED_ROUTES
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.web.exchange import Exchange
 

@@ -1,10 +1,12 @@
-"""Memory of refusals: what a cure teaches holds for its tenant and model, for an hour."""
+"""Lessons: what a cure teaches holds for its tenant and model, for an hour."""
 
+from collections.abc import Sequence
+
+import pytest
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.chat.heal.memory import ChatRefusals, Learnt
-from reasoning_replay.core.dialects.refusal_memory import REMEMBERED_S
-from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.dialects.chat.heal.memory import Learnt, learnt_of, lessons
+from reasoning_replay.core.dialects.refusal_memory import REMEMBERED_S, RefusalMemory
 
 MINE, THEIRS = b"mine", b"theirs"
 MODEL, OTHER = "vendor-large-1", "other-small-2"
@@ -13,42 +15,41 @@ LACKS = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_content")
 BLOB = Diagnosis(RefusalKind.BLOB)
 
 
-def test_nothing_is_known_at_first() -> None:
-    """A tenant without refusals costs one look."""
-    one = ChatRefusals(lambda: 0.0)
-    found = LookupResult()
-    assert one.learnt(MINE, MODEL) == Learnt()
-    assert one.without_refused(MINE, found) is found
+def taught(refusal: Diagnosis, cure: Cure, now: Sequence[float] = (0.0,)) -> RefusalMemory:
+    """Return a memory with what one accepted cure teaches."""
+    one = RefusalMemory(lambda: now[0])
+    for kind, what in lessons(refusal, cure, MODEL):
+        one.refuse(MINE, kind, what)
+    return one
 
 
-def test_a_refused_member_is_known_for_its_model() -> None:
-    """Other models, and other tenants, may use it."""
-    one = ChatRefusals(lambda: 0.0)
-    one.learn(MINE, FIELD, Cure(b""), MODEL)
-    assert one.learnt(MINE, MODEL) == Learnt(refused=FIELD.refused)
-    assert one.learnt(MINE, OTHER) == one.learnt(THEIRS, MODEL) == Learnt()
-
-
-def test_a_model_that_demands_reasoning_is_known() -> None:
-    """All rounds are injected for it from then on."""
-    one = ChatRefusals(lambda: 0.0)
-    one.learn(MINE, LACKS, Cure(b"", injected=1), MODEL)
-    assert one.learnt(MINE, MODEL) == Learnt(demands=True)
-
-
-def test_a_filler_that_was_accepted_is_known() -> None:
-    """The next request has it from the start, so that the prefix stays the same."""
-    one = ChatRefusals(lambda: 0.0)
-    one.learn(MINE, LACKS, Cure(b"", degraded=1), MODEL)
-    assert one.learnt(MINE, MODEL) == Learnt(demands=True, fillers=("reasoning_content",))
-    one.learn(MINE, BLOB, Cure(b"", degraded=1, lost=frozenset({b"blob"})), OTHER)
-    assert one.learnt(MINE, OTHER) == Learnt(fillers=("extra_content",))
+@pytest.mark.parametrize(
+    ("refusal", "cure", "learnt"),
+    [
+        pytest.param(FIELD, Cure(b""), Learnt(refused=FIELD.refused), id="refused-member"),
+        pytest.param(LACKS, Cure(b"", injected=1), Learnt(demands=True), id="demands"),
+        pytest.param(
+            LACKS,
+            Cure(b"", degraded=1),
+            Learnt(demands=True, fillers=("reasoning_content",)),
+            id="filler",
+        ),
+        pytest.param(
+            BLOB, Cure(b"", degraded=1), Learnt(fillers=("extra_content",)), id="filler-of-a-call"
+        ),
+    ],
+)
+def test_what_a_cure_teaches(refusal: Diagnosis, cure: Cure, learnt: Learnt) -> None:
+    """It holds for its tenant and model only: the next request is sent right from the start."""
+    one = taught(refusal, cure)
+    assert learnt_of(one.known_to(MINE), MODEL) == learnt
+    assert learnt_of(one.known_to(MINE), OTHER) == Learnt()
+    assert learnt_of(one.known_to(THEIRS), MODEL) == Learnt()
 
 
 def test_it_expires_after_an_hour() -> None:
     """Upstreams change, so they are tried again."""
     now = [0.0]
-    one = ChatRefusals(lambda: now[0])
-    one.learn(MINE, FIELD, Cure(b""), MODEL)
+    one = taught(FIELD, Cure(b""), now)
     now[0] = REMEMBERED_S + 1
-    assert one.learnt(MINE, MODEL) == Learnt()
+    assert learnt_of(one.known_to(MINE), MODEL) == Learnt()

@@ -1,17 +1,14 @@
 """Refusals as the dialect answers them: parsed, looked up, cured, learnt and decided again."""
 
 import json
-from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any
 
 import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.base import Caller, Cure, Decision, RefusedBodies
-from reasoning_replay.core.dialects.chat.decision import ChatSettings
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.chat.profiles import GENERIC, Rounds
+from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.turns import Turn
@@ -26,17 +23,11 @@ from tests.core.dialects.chat.heal.requests import (
     call,
     message,
 )
+from tests.core.engines import engine_of
 
 SCOPE = b"scope"
 MODEL = "vendor-large"
 CALLER = Caller(SCOPE, NO_ACCOUNT)
-SETTINGS = ChatSettings(
-    is_shadow=False,
-    profile=GENERIC,
-    rounds=None,
-    fills=False,
-    capture_max_bytes=1 << 20,
-)
 CALL = call(1) | {"id": "call_Zk3mQ9xT7bLw2RsV"}
 OUTPUT = RESULT | {"tool_call_id": CALL["id"]}
 LOST = [ASK, message(CALL), OUTPUT]
@@ -47,12 +38,12 @@ NO_TEXT = Diagnosis(RefusalKind.FIELD, refused=frozenset({"reasoning_content"}))
 NO_CALL = Diagnosis(RefusalKind.FIELD, refused=frozenset({"extra_content"}))
 
 
-def dialect(**more: Any) -> ChatDialect:
-    """Return a dialect with these settings."""
-    return ChatDialect(replace(SETTINGS, **more), lambda: 0.0, nullcontext())
+def engine(rounds: Rounds | None = None, *, fills: bool = False, is_shadow: bool = False) -> Engine:
+    """Return the engine of a dialect with these settings."""
+    return engine_of(ChatDialect(GENERIC, rounds, fills), is_shadow=is_shadow)
 
 
-def captured(one: ChatDialect, said: Json) -> LookupResult:
+def captured(one: Engine, said: Json) -> LookupResult:
     """Return the lookup result of a store that captured one turn."""
     question = one.ask(body(ASK), {}, SCOPE)
     decision = one.decide(CALLER, body(ASK), question, LookupResult(), is_created=True)
@@ -64,15 +55,13 @@ def captured(one: ChatDialect, said: Json) -> LookupResult:
     return LookupResult([turn])
 
 
-def decided(one: ChatDialect, found: LookupResult, *history: Json, **more: object) -> Decision:
+def decided(one: Engine, found: LookupResult, *history: Json, **more: object) -> Decision:
     """Return the decision about a request."""
     given = body(*history, **more)
     return one.decide(CALLER, given, one.ask(given, {}, SCOPE), found, is_created=True)
 
 
-def healed(
-    one: ChatDialect, found: LookupResult, refusal: Diagnosis, *history: Json
-) -> Cure | None:
+def healed(one: Engine, found: LookupResult, refusal: Diagnosis, *history: Json) -> Cure | None:
     """Return the cure of a request that was decided and refused, after it was accepted."""
     bodies = RefusedBodies(body(*history), decided(one, found, *history).body)
     question = one.ask_for_cure(bodies, refusal)
@@ -85,10 +74,10 @@ def healed(
 
 @pytest.mark.parametrize("limit", [{"rounds": Rounds.CURRENT}, {}])
 def test_reasoning_that_a_setting_leaves_out_is_injected_if_it_is_demanded(
-    limit: dict[str, object],
+    limit: dict[str, Rounds],
 ) -> None:
     """The upstream refuses the request without it, and so does its next one."""
-    one = dialect(**limit)
+    one = engine(limit.get("rounds"))
     said = message(content="7 degrees.", **THOUGHT)
     found = captured(one, said)
     history = [ASK, message(content="7 degrees."), ASK]
@@ -106,7 +95,7 @@ def test_reasoning_that_a_setting_leaves_out_is_injected_if_it_is_demanded(
 
 def test_an_emitted_empty_text_is_injected_if_it_is_demanded() -> None:
     """It is what the upstream emitted, so it is no filler."""
-    one = dialect()
+    one = engine()
     found = captured(one, message(CALL, reasoning_content=""))
     assert decided(one, found, *LOST).outcomes == {}
     cure = healed(one, found, LACKS, *LOST)
@@ -118,7 +107,7 @@ def test_an_emitted_empty_text_is_injected_if_it_is_demanded() -> None:
 def test_what_the_client_sends_in_another_form_is_completed_if_it_is_demanded() -> None:
     """The text in tags stays, and so does a value of its own."""
     for change in ({"content": "<think>I look.</think>7 degrees."}, {"reasoning": "Mine."}):
-        one = dialect()
+        one = engine()
         found = captured(one, message(content="7 degrees.", **THOUGHT))
         sent = message(content="7 degrees.") | change
         before = decided(one, found, ASK, sent, ASK)
@@ -131,7 +120,7 @@ def test_what_the_client_sends_in_another_form_is_completed_if_it_is_demanded() 
 
 def test_a_refused_member_is_never_injected_again() -> None:
     """The other members of the same turn are."""
-    one = dialect()
+    one = engine()
     found = captured(one, message(CALL | {"extra_content": SIGNED}, **THOUGHT))
     assert decided(one, found, *LOST).outcomes == {Outcome.INJECTED: 3}
     for refusal, left in ((NO_TEXT, 2), (NO_CALL, 1)):
@@ -146,7 +135,7 @@ def test_a_refused_member_is_never_injected_again() -> None:
 
 def test_a_refused_signature_is_withheld() -> None:
     """It is taken out, and the whole run of its call is not injected again."""
-    one = dialect()
+    one = engine()
     found = captured(one, message(CALL | {"extra_content": SIGNED}))
     quotes = Diagnosis(RefusalKind.BLOB, quoted=frozenset({"Es4DCss"}))
     cure = healed(one, found, quotes, *LOST)
@@ -157,7 +146,7 @@ def test_a_refused_signature_is_withheld() -> None:
 
 def test_a_filler_is_used_again_once_it_was_accepted() -> None:
     """Only in a request that the proxy may edit, and counted as degraded."""
-    one = dialect(fills=True)
+    one = engine(fills=True)
     cure = healed(one, LookupResult(), LACKS, *LOST)
     assert cure is not None
     assert cure.degraded == 1
@@ -171,14 +160,14 @@ def test_a_filler_is_used_again_once_it_was_accepted() -> None:
     ]
     own = [ASK, message(CALL, reasoning_content="mine"), OUTPUT]
     assert decided(one, LookupResult(), *own).outcomes == {Outcome.PRESENT: 1}
-    shadow = dialect(fills=True, is_shadow=True)
+    shadow = engine(fills=True, is_shadow=True)
     shadow.learn(SCOPE, LACKS, cure, MODEL)
     assert decided(shadow, LookupResult(), *LOST).body == body(*LOST)
 
 
 def test_a_filler_in_an_empty_message_has_no_mark() -> None:
     """A message without text and calls has no item at which it could be shown."""
-    one = dialect(fills=True)
+    one = engine(fills=True)
     one.learn(SCOPE, LACKS, Cure(body(ASK), degraded=1), MODEL)
     after = decided(one, LookupResult(), ASK, message(content=None), ASK)
     assert after.outcomes == {Outcome.DEGRADED: 1}
@@ -191,7 +180,7 @@ SURROGATE = b'{"model":"m","messages":[{"role":"user","content":"\\ud83d"}]}'
 
 def test_a_body_that_cannot_be_edited_is_sent_as_the_client_sent_it() -> None:
     """A lone surrogate is not valid Unicode, so nothing can be changed in it safely."""
-    one = dialect(fills=True)
+    one = engine(fills=True)
     bodies = RefusedBodies(SURROGATE, SURROGATE)
     question = one.ask_for_cure(bodies, LACKS)
     assert one.cure(SCOPE, bodies, question, LACKS, LookupResult()) is None
@@ -206,24 +195,11 @@ def test_a_body_that_cannot_be_edited_is_sent_as_the_client_sent_it() -> None:
 
 def test_without_a_scope_nothing_is_remembered() -> None:
     """A request without a credential can be cured, but nothing is known for it."""
-    one = dialect()
+    one = engine()
     bodies = RefusedBodies(body(*LOST), body(*LOST))
     question = one.ask_for_cure(bodies, NO_TEXT)
     assert one.cure(None, bodies, question, NO_TEXT, LookupResult()) is None
 
-
-def test_errors_are_found_in_statuses_events_and_successes() -> None:
-    """The dialect passes each to its table."""
-    one = dialect()
-    error = b'{"error":{"message":"reasoning_content is missing in assistant message"}}'
-    assert one.is_refusal(400)
-    assert one.maybe_failing(error) is True
-    assert one.is_failing_event(error)
-    assert one.is_refusing_event(error)
-    assert one.diagnose(400, error) == LACKS
-
-
-# --- what the client makes of a signature ---
 
 ENTRIES = [{"type": "reasoning.text", "text": "I look.", "signature": "EpMDsig", "index": 0}]
 WHOLE = message(CALL | {"extra_content": SIGNED}, reasoning="I look.", reasoning_details=ENTRIES)
@@ -248,7 +224,7 @@ def damaged(**more: object) -> list[Json]:
 )
 def test_damaged_signatures_are_completed(refusal: Diagnosis) -> None:
     """All members of the message are sent as they were emitted, from the next request on."""
-    one = dialect()
+    one = engine()
     found = captured(one, WHOLE)
     given = decided(one, found, *damaged())
     assert given.body == body(*damaged())
@@ -263,7 +239,7 @@ def test_damaged_signatures_are_completed(refusal: Diagnosis) -> None:
 
 def test_another_conversation_is_not_completed() -> None:
     """Its client was not refused."""
-    one = dialect()
+    one = engine()
     found = captured(one, WHOLE)
     assert healed(one, found, CORRUPTED, *damaged()) is not None
     (turn,) = found.turns
@@ -273,7 +249,7 @@ def test_another_conversation_is_not_completed() -> None:
 
 def test_a_refusal_that_quotes_another_signature() -> None:
     """It is not about the message of the known turn, which stays as it is."""
-    one = dialect()
+    one = engine()
     found = captured(one, WHOLE)
     odd = call(2) | {"extra_content": {"google": {"thought_signature": "QWxpZW4="}}}
     history = [*damaged(), ASK, message(odd), RESULT | {"tool_call_id": odd["id"]}]
@@ -287,7 +263,7 @@ def test_a_refusal_that_quotes_another_signature() -> None:
 
 def test_a_completion_that_is_refused_is_taken_back() -> None:
     """The client's own message is sent."""
-    one = dialect()
+    one = engine()
     found = captured(one, WHOLE)
     assert healed(one, found, CORRUPTED, *damaged()) is not None
     cured = healed(one, found, CORRUPTED, *damaged())
@@ -299,7 +275,7 @@ def test_a_completion_that_is_refused_is_taken_back() -> None:
 
 def test_a_text_alone_is_not_replaced_for_a_signature() -> None:
     """No signature of the message is damaged, so the refusal is about another one."""
-    one = dialect()
+    one = engine()
     found = captured(one, message(CALL, reasoning="I look."))
     given = [ASK, message(CALL, reasoning="My own words."), OUTPUT]
     assert healed(one, found, CORRUPTED, *given) is None
@@ -307,7 +283,7 @@ def test_a_text_alone_is_not_replaced_for_a_signature() -> None:
 
 def test_a_member_that_the_model_refused_is_not_completed() -> None:
     """It is taken out of what is sent."""
-    one = dialect()
+    one = engine()
     found = captured(one, message(CALL | {"extra_content": SIGNED}))
     given = [ASK, message(CALL | {"extra_content": TWICE}), OUTPUT]
     assert healed(one, found, NO_CALL, *given) is not None

@@ -15,7 +15,7 @@ from tests.core.dialects.messages.tenant import (
     Tenant,
     assistant,
     body_of,
-    settings_of,
+    dialect_of,
     user,
 )
 
@@ -25,7 +25,7 @@ ASKS = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 
 def tenant_of(*, drops: bool = True) -> Tenant:
     """Return a tenant whose operator allows it."""
-    return Tenant(settings_of(drops=drops))
+    return Tenant(dialect_of(drops=drops))
 
 
 def test_the_api_is_asked_once() -> None:

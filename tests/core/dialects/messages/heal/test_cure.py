@@ -1,7 +1,6 @@
 """Cure: a refused request is changed by the least edit, and upstream's judgement is remembered."""
 
 import json
-from typing import Any
 
 import pytest
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
@@ -17,9 +16,9 @@ from tests.core.dialects.messages.tenant import (
     Tenant,
     assistant,
     body_of,
+    dialect_of,
     dropped,
     result,
-    settings_of,
     user,
 )
 from tests.core.world import drawn
@@ -123,7 +122,7 @@ def test_a_block_that_upstream_cannot_read_is_left_out_and_withheld() -> None:
 
 def test_an_unsigned_block_that_upstream_does_not_accept_is_never_sent_again() -> None:
     """It is known by its bytes."""
-    tenant = Tenant(settings_of(GENERIC))
+    tenant = Tenant(dialect_of(GENERIC))
     made = tenant.learn([user("Hi")], thought("Hm", None), text(LONG))
     told = dropped([user("Hi"), made, user("Go on")])
     cured, sent = healed(tenant, told, f"messages.1.content.0: {INVALID}")
@@ -166,7 +165,7 @@ def test_blocks_that_another_model_made_are_left_out_together() -> None:
 
 def test_foreign_blocks_are_left_alone_by_setting() -> None:
     """Then, every request with one is refused, and healed."""
-    tenant = Tenant(settings_of(repairs=()))
+    tenant = Tenant(dialect_of(repairs=()))
     given = body_of(history(tenant))
     assert tenant.cure(given, given, f"messages.3.content.0: {INVALID}") is not None
     assert tenant.decide(given).body is given
@@ -348,21 +347,11 @@ def test_without_a_scope_nothing_is_remembered() -> None:
     tenant = Tenant()
     given = body_of(dropped(history(tenant)))
     sent = tenant.decide(given).body
-    refusal = tenant.dialect.diagnose(400, f"messages.1.content.0: {INVALID}".encode())
+    refusal = tenant.engine.readers.diagnose(400, f"messages.1.content.0: {INVALID}".encode())
     bodies = RefusedBodies(given, sent)
-    question = tenant.dialect.ask_for_cure(bodies, refusal)
+    question = tenant.engine.ask_for_cure(bodies, refusal)
     found = tenant.store.recall(question.request)
-    cured = tenant.dialect.cure(None, bodies, question, refusal, found)
+    cured = tenant.engine.cure(None, bodies, question, refusal, found)
     assert cured is not None
     assert signatures(cured.body) == ["S1", "I1", "S2"]
     assert CALLER.scope
-
-
-def test_the_dialect_knows_refusals() -> None:
-    """The statuses and events are those of the diagnosis."""
-    dialect: Any = Tenant().dialect
-    assert dialect.is_refusal(400)
-    assert not dialect.is_refusal(500)
-    event = b'{"type":"error","error":{"type":"invalid_request_error"}}'
-    assert dialect.is_failing_event(event)
-    assert dialect.is_refusing_event(event)

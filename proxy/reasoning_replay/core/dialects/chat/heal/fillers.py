@@ -6,7 +6,9 @@ model works without that reasoning. So they are used only if the operator allows
 refusal, and they are counted as degraded.
 """
 
+from bisect import bisect
 from collections.abc import Iterable
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,8 +19,10 @@ from reasoning_replay.core.dialects.chat.heal.message_editor import (
     messages_of,
 )
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
+from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
+from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["FILLERS", "Filler", "with_fillers", "with_known_fillers"]
+__all__ = ["FILLERS", "Filler", "with_fillers", "with_fillers_for"]
 
 
 class Filler(NamedTuple):
@@ -60,13 +64,31 @@ FILLERS = MappingProxyType(
 )
 
 
-def with_known_fillers(body: bytes, names: Iterable[str]) -> tuple[bytes, list[int]]:
-    """Return a body with these fillers where they are lacking, and the messages that got one."""
-    filled_in: list[int] = []
+def with_fillers_for(request: ChatRequest, plan: Plan, names: Iterable[str]) -> Plan:
+    """Return a plan that also puts these fillers where they are lacking, and notes them."""
+    body, filled_in = plan.apply(request.body), list[int]()
     for name in names:
         body, indexes = with_fillers(read_request(body, {}), FILLERS[name])
         filled_in += indexes
-    return body, filled_in
+    if not filled_in:
+        return plan
+    given, now = messages_of(request), messages_of(read_request(body, {}))
+    filled = [(given[index], now[index].raw) for index in sorted({*filled_in})]
+    ends = [0, *(message.end for message, _ in filled)]
+    starts = [-1, *(message.start for message, _ in filled)]
+    others = (edit for edit in plan.edits if edit.start >= ends[bisect(starts, edit.start) - 1])
+    # A message with a filler has no known reasoning; the first of its items stands for it.
+    firsts: dict[int, int] = {}
+    for place, of in enumerate(request.places):
+        firsts.setdefault(of.item.message.start, place)
+    places = (firsts.get(given[index].start) for index in filled_in)
+    notes = (PlanNote(place, Outcome.DEGRADED) for place in places if place is not None)
+    return replace(
+        plan,
+        edits=(*others, *(Edit(message.start, message.end, raw) for message, raw in filled)),
+        outcomes={**plan.outcomes, Outcome.DEGRADED: len(filled_in)},
+        notes=(*plan.notes, *notes),
+    )
 
 
 def with_fillers(request: ChatRequest, filler: Filler) -> tuple[bytes, list[int]]:

@@ -1,18 +1,16 @@
-"""Memory of refusals: what upstream would refuse again from the same tenant and model."""
+"""Lessons: what upstream would refuse again from the same tenant and model."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.chat.heal.fillers import FILLERS
 from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS
-from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
-from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["ChatRefusals", "Learnt"]
+__all__ = ["Learnt", "learnt_of", "lessons"]
 
 _NAMES = frozenset({*MESSAGE_MEMBERS, *CALL_MEMBERS})
 _FILLER = "filler"  # the kind under which a filler that was accepted is recorded
@@ -33,43 +31,28 @@ class Learnt(NamedTuple):
     fillers: tuple[str, ...] = ()
 
 
-NOTHING = Learnt()
+_NOTHING = Learnt()
 
 
-class ChatRefusals:
-    """The refusals of one upstream. Each process records only those that it has seen."""
+def lessons(refusal: Diagnosis, cure: Cure, model: str) -> Iterator[tuple[str, str]]:
+    """Yield what an accepted cure teaches about a model; see `Dialect.lessons`."""
+    of = family(model)
+    for name in refusal.refused:
+        yield RefusalKind.FIELD, f"{name} {of}"
+    if refusal.kind is RefusalKind.LACKS_REASONING:
+        yield RefusalKind.LACKS_REASONING, of
+    if cure.degraded:
+        name = refusal.wanted or "extra_content"  # the only filler in place of a signature
+        yield _FILLER, f"{name} {of}"
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Start empty; the clock is monotonic, in seconds."""
-        self._memory = RefusalMemory(clock)
 
-    def learn(self, scope: bytes, refusal: Diagnosis, cure: Cure, model: str) -> None:
-        """Record an accepted cure."""
-        of = family(model)
-        self._memory.learn(scope, cure)
-        for name in refusal.refused:
-            self._memory.refuse(scope, RefusalKind.FIELD, f"{name} {of}")
-        if refusal.kind is RefusalKind.LACKS_REASONING:
-            self._memory.refuse(scope, RefusalKind.LACKS_REASONING, of)
-        if cure.degraded:
-            name = refusal.wanted or "extra_content"  # the only filler in place of a signature
-            self._memory.refuse(scope, _FILLER, f"{name} {of}")
-
-    def learnt(self, scope: bytes, model: str) -> Learnt:
-        """Return what is known of a model; nothing, at the cost of one look, in the usual case."""
-        if not self._memory.knows_tenant(scope):
-            return NOTHING
-        of, is_refused = family(model), self._memory.is_refused
-        return Learnt(
-            frozenset(n for n in _NAMES if is_refused(scope, RefusalKind.FIELD, f"{n} {of}")),
-            is_refused(scope, RefusalKind.LACKS_REASONING, of),
-            tuple(n for n in FILLERS if is_refused(scope, _FILLER, f"{n} {of}")),
-        )
-
-    def completes(self, scope: bytes, turn: Turn) -> bool:
-        """Return whether captured reasoning must replace what the client makes of a turn's."""
-        return self._memory.completes(scope, turn)
-
-    def without_refused(self, scope: bytes, looked_up: LookupResult) -> LookupResult:
-        """Withhold the reasoning whose signature upstream refused within the last hour."""
-        return self._memory.without_refused(scope, looked_up)
+def learnt_of(refused: KnownRefusals, model: str) -> Learnt:
+    """Return what is known of a model; nothing, at the cost of one look, in the usual case."""
+    if refused.is_empty:
+        return _NOTHING
+    of, has = family(model), refused.has
+    return Learnt(
+        frozenset(name for name in _NAMES if has(RefusalKind.FIELD, f"{name} {of}")),
+        has(RefusalKind.LACKS_REASONING, of),
+        tuple(name for name in FILLERS if has(_FILLER, f"{name} {of}")),
+    )

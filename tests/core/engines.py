@@ -1,0 +1,20 @@
+"""Engines of a dialect, as tests need them."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from reasoning_replay.core.dialects.base import Dialect
+from reasoning_replay.core.dialects.engine import Engine
+
+__all__ = ["engine_of"]
+
+
+def engine_of(
+    dialect: Dialect[Any, Any],
+    clock: Callable[[], float] = lambda: 0.0,
+    *,
+    is_shadow: bool = False,
+) -> Engine:
+    """Return an engine that one thread uses, with a clock that stands still."""
+    return Engine(dialect, clock, nullcontext(), 1 << 20, is_shadow=is_shadow)
