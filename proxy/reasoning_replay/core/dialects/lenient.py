@@ -26,7 +26,7 @@ __all__ = [
 # What decoding, and encoding again, may raise for some JSON: a number may be too long for Python.
 UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError, OverflowError)
 
-FormT = TypeVar("FormT")
+ValueT = TypeVar("ValueT")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 _VALUE = json.Decoder(object)
@@ -35,7 +35,7 @@ _ELEMENTS = json.Decoder(list[Raw])
 _NUMBER = json.Decoder(int)
 
 
-def decoded(decoder: json.Decoder[FormT], raw: bytes | Raw) -> FormT | None:
+def decoded(decoder: json.Decoder[ValueT], raw: bytes | Raw) -> ValueT | None:
     """Return what a decoder makes of a value; None if the value does not fit."""
     try:
         return decoder.decode(raw)
