@@ -54,6 +54,8 @@ _CHANGES: Mapping[str, Callable[[Item], Item]] = {
     "badid": lambda item: item | {"id": "x"},
     "easy": lambda item: {"role": "assistant", "content": item["content"][0]["text"]},
     "reworded": lambda item: item | {"content": [item["content"][0] | {"text": "Clouds."}]},
+    "recalled": lambda item: item | {"call_id": f"call_{drawn(item['call_id'])}"},
+    "call_0": lambda item: item | {"call_id": "call_0"},
     "damaged": lambda item: item | {"encrypted_content": "gAAAAhalf"},
     "text": lambda item: item | _TEXT,
     "notext": lambda item: {key: item[key] for key in item if key != "content"},

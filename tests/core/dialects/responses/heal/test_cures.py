@@ -35,6 +35,9 @@ def test_a_refused_request_is_cured(
 ) -> None:
     """The retry has the items of the table, or the refusal is passed on."""
     world = world_of(*map(history, captured.split(" / "))) if captured else world_of()
-    got = cured(world, [ASK, *history(sent)], diagnosis_of(refusal), **request_of(request_))
+    members, _, given = request_.partition("given: ")
+    came = [ASK, *history(given)] if given else None
+    refused = diagnosis_of(refusal)
+    got = cured(world, [ASK, *history(sent)], refused, given=came, **request_of(members))
 
     assert got == (None if want == "(refused)" else [ASK, *history(want)])
