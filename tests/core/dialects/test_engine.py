@@ -8,13 +8,16 @@ from msgspec import structs
 from reasoning_replay.core.dialects import engine as engines
 from reasoning_replay.core.dialects.base import Caller, Cure, RefusedBodies
 from reasoning_replay.core.dialects.captures import Origin
+from reasoning_replay.core.dialects.chat.dialect import ChatDialect
+from reasoning_replay.core.dialects.chat.profiles import GENERIC
+from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.seen import Seen
-from reasoning_replay.core.history.turns import Context, Turn
+from reasoning_replay.core.history.turns import Context, Reasoning, Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
 from tests.core.dialects.responses.exchanges import (
@@ -28,6 +31,7 @@ from tests.core.dialects.responses.exchanges import (
     engine,
     found,
 )
+from tests.core.engines import engine_of
 from tests.core.world import answer, body, input_of, output
 
 
@@ -205,3 +209,21 @@ def test_a_request_is_cured_with_or_without_a_scope(scope: bytes | None) -> None
     one.learn(SCOPE, refusal, cured, "gpt-4o")
     again = decided(one, given, LookupResult())
     assert again.repairs == {Repair.FOREIGN: 1}
+
+
+@pytest.mark.parametrize(
+    ("make", "is_foreign"),
+    [
+        pytest.param(engine, True, id="reasoning-belongs-to-an-account"),
+        pytest.param(lambda: engine_of(ChatDialect(GENERIC)), False, id="it-does-not"),
+    ],
+)
+def test_the_account_of_reasoning_is_recorded_where_it_matters(
+    make: Callable[[], Engine], *, is_foreign: bool
+) -> None:
+    """Another account's requests are then known to be refused."""
+    one = make()
+    blob = b"0" * 16
+    one.note_issued((b"mine", b""), [Reasoning("rs_1", b'{"e":"gAAAAx"}', (blob,), has_blob=True)])
+    refused = one._refusals.known_to(SCOPE, (b"theirs", b""))
+    assert refused.may_concern_blobs is refused.is_foreign(blob) is is_foreign

@@ -32,3 +32,10 @@ def test_no_key_space_is_shared() -> None:
     assert {len(space) for space in spaces} == {16}
     assert scope_in(RESPONSES, ONE) == scopes_of(ONE)[0] == ONE
     assert [scope_in(name, ONE) for name in (CHAT, MESSAGES)] == scopes_of(ONE)[1:]
+
+
+def test_labels_are_the_refusals_that_a_dialect_understands() -> None:
+    """What it does not understand has no label: no cure is tried."""
+    for entry in DIALECTS:
+        assert "blob" in entry.refusals
+        assert "other" not in entry.refusals

@@ -4,6 +4,7 @@ Request body: the parsing of a JSON request that every dialect shares.
 A dialect adds how it reads one item, and which top-level values it looks at.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -34,7 +35,7 @@ ItemT_co = TypeVar("ItemT_co", bound=HistoryItem, covariant=True)
 
 
 @dataclass(slots=True)
-class ParsedRequest(RequestHistory[ItemT_co]):
+class ParsedRequest(RequestHistory[ItemT_co], ABC):
     """
     One parsed request.
 
@@ -49,9 +50,9 @@ class ParsedRequest(RequestHistory[ItemT_co]):
     is_mended: bool = False
 
     @property
+    @abstractmethod
     def head(self) -> tuple[bytes, ...]:
         """JSON of the members that a model reads before the items."""
-        return ()
 
     @property
     def stores(self) -> bool:
