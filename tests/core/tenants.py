@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 from tests.core.world import Item, World, body, dropped, message, nameless, reasoning
 
@@ -49,7 +50,7 @@ class Chat:
         *emitted: Item,
         change: Callable[[list[Item]], list[Item]] = list,
         session: str = "",
-        **more: object,
+        **more: Any,
     ) -> list[Item]:
         """
         Send the history, after `change`, and add the response to it.

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
@@ -30,6 +30,26 @@ __all__ = ["ChatWorld"]
 
 # Forms of call ids: those of the upstreams of a gateway, and that of a client.
 FORMS, OWN = ("call_{}", "chatcmpl-tool-{}", "tool_{}"), "toolu_{}"
+SHAPES = (
+    "R C",
+    "R C",
+    "R M C",
+    "R C C",
+    "R M",
+    "C",
+    "R C R C",
+    "R M C C",
+    "C R C",
+)
+STYLES = (
+    "plain",
+    "plain",
+    "respaced",
+    "parts",
+    "trimmed",
+    "nulls",
+    "split",
+)
 
 
 class ChatWorld(WorldDialect):
@@ -41,9 +61,9 @@ class ChatWorld(WorldDialect):
     """
 
     name = "chat"
-    shapes = ("R C", "R C", "R M C", "R C C", "R M", "C", "R C R C", "R M C C", "C R C")
-    styles = ("plain", "plain", "respaced", "parts", "trimmed", "nulls", "split")
-    renames = ("", "", "", "", "own", "upstream")
+    shapes: ClassVar[tuple[str, ...]] = SHAPES
+    styles: ClassVar[tuple[str, ...]] = STYLES
+    renames: ClassVar[tuple[str, ...]] = ("", "", "", "", "own", "upstream")
     wants_followers = False
 
     def __init__(self, number: int, draw: Callable[[], str]) -> None:

@@ -9,7 +9,7 @@ under.
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import structs
 from reasoning_replay.core.dialects.captures import Capture, Origin
@@ -32,23 +32,36 @@ MODELS = ("claude-opus-4-6", "claude-fable-5-1")
 MARK = {"cache_control": {"type": "ephemeral"}}
 BLANK = {"type": "text", "text": "\n\n"}
 Block = dict[str, Any]
+SHAPES = (
+    "R C",
+    "R C",
+    "R M C",
+    "R C C",
+    "R M",
+    "C",
+    "R C R C",
+    "R M C C",
+    "M R C",
+    "R M R M",
+)
+STYLES = (
+    "plain",
+    "plain",
+    "strings",
+    "marked",
+    "trimmed",
+    "blank kept",
+    "blank dropped",
+    "split",
+)
 
 
 class MessagesWorld(WorldDialect):
     """Blocks without ids, and in every other world a model that binds its reasoning."""
 
     name = "messages"
-    shapes = ("R C", "R C", "R M C", "R C C", "R M", "C", "R C R C", "R M C C", "M R C", "R M R M")
-    styles = (
-        "plain",
-        "plain",
-        "strings",
-        "marked",
-        "trimmed",
-        "blank kept",
-        "blank dropped",
-        "split",
-    )
+    shapes: ClassVar[tuple[str, ...]] = SHAPES
+    styles: ClassVar[tuple[str, ...]] = STYLES
 
     def __init__(self, number: int, draw: Callable[[], str]) -> None:
         super().__init__(number, draw)

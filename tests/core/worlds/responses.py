@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
@@ -22,12 +22,23 @@ from tests.core.worlds.said import Said
 
 __all__ = ["ResponsesWorld"]
 
+SHAPES = (
+    "R C",
+    "R C",
+    "R M C",
+    "R C C",
+    "R M",
+    "C",
+    "R C R C",
+    "R M M",
+)
+
 
 class ResponsesWorld(WorldDialect):
     """Items have ids, and upstream may store them."""
 
     name = "responses"
-    shapes = ("R C", "R C", "R M C", "R C C", "R M", "C", "R C R C", "R M M")
+    shapes: ClassVar[tuple[str, ...]] = SHAPES
     cannot = frozenset()
 
     @override

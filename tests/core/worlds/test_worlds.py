@@ -12,6 +12,7 @@ from reasoning_replay.core.dialects.messages.message_groups import MessageGroup,
 from reasoning_replay.core.dialects.messages.prefix_walk import BoundEdits, PrefixWalk, walk
 from reasoning_replay.core.dialects.messages.profiles import Profile
 from reasoning_replay.core.dialects.messages.request import MessagesRequest
+from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.plan import Plan
@@ -154,7 +155,7 @@ def test_the_options_choose_the_habits(
     assert __main__.main() == 0
     rows = {line.split()[0] for line in capsys.readouterr().out.splitlines()[1:-1]}
     assert rows == set(NEW_HABITS)
-    monkeypatch.setattr(responses, "plan_injection", _late(responses.plan_injection))
+    monkeypatch.setattr(responses, "plan_injection", _late(plan_injection))
     _, faults = play(range(8), new=New({"stock": 1}))
     assert any(" --new stock: wrong: " in fault for fault in faults)
     assert "--shapes: " in play(range(8), new=New(has_shapes=True))[1][0]
