@@ -37,3 +37,25 @@ async def test_a_replica_takes_the_place_of_a_lost_node(
             await one.recovers()
             one.assert_told(has_failed=True)
             await one.remembers()
+
+
+@pytest.mark.parametrize(("hurts", "returns"), HURTS.values(), ids=HURTS)
+async def test_a_lost_node_without_a_replica_may_return(
+    hurts: Callable[[RedisServer], None], returns: Callable[[RedisServer], None]
+) -> None:
+    """Requests go on while the Cluster is down, and replay resumes when the node is back."""
+    with redis_cluster() as cluster:
+        async with suffering(cluster.url) as one:
+            lost = cluster.masters[0]
+            one.assert_quick(await one.converse(during=lambda: hurts(lost)))
+            deadline = time.monotonic() + FAILS_OVER_S
+            while cluster.masters[1].told("CLUSTER INFO")["cluster_state"] == "ok":
+                assert time.monotonic() < deadline
+                one.assert_quick(await one.converse())
+            one.assert_quick(await one.converse())
+            assert one.counted("store_up") == 0
+
+            returns(lost)
+            await one.resumes()
+            await one.recovers()
+            one.assert_told(has_failed=True)
