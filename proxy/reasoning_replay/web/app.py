@@ -16,8 +16,7 @@ from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.egress import trust
 from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, REPLAYED_PATHS
-from reasoning_replay.settings.access import SECRET_MIN
-from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.model import SECRET_MIN, Settings
 from reasoning_replay.settings.urls import host_and_port, redacted
 from reasoning_replay.web.admin.app import Readiness, admin_app
 from reasoning_replay.web.admin.conversations import Access, Conversations
