@@ -9,7 +9,8 @@ from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
-from reasoning_replay.core.history.turns import TurnPart, records_of_part
+from reasoning_replay.core.history.records import records_of_part
+from reasoning_replay.core.history.turns import TurnPart
 
 from tests.adapters.resilience.replicas import MIB, said
 from tests.adapters.stores.turns import SCOPE

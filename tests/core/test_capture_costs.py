@@ -7,7 +7,8 @@ import pytest
 from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
-from reasoning_replay.core.history.turns import Context, records_of_part
+from reasoning_replay.core.history.records import records_of_part
+from reasoning_replay.core.history.turns import Context
 
 from tests.core.costs import assert_linear
 from tests.core.dialects.chat import streams as chat

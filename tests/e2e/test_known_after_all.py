@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from reasoning_replay.adapters.stores.base import StoreError, StoreResult
 from reasoning_replay.core.history.lookup_keys import Lookup
-from reasoning_replay.core.history.turns import turn_of_record
+from reasoning_replay.core.history.records import turn_of_record
 
 from tests.core.world import Item, call, drawn, message, nameless, output, reasoning, user
 from tests.redis_server import RedisServer

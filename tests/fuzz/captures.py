@@ -7,7 +7,8 @@ from reasoning_replay.core.dialects.captures import Capture, CaptureSnapshot, Or
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.history.lookup_keys import certain_keys_of_turn, keys_of_turn
-from reasoning_replay.core.history.turns import Context, Turn, records_of, turns_of
+from reasoning_replay.core.history.records import records_of, turns_of
+from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.wire import json_spans
 
 from tests.core.dialects.chat.streams import capture as capture_chat

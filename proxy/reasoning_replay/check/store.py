@@ -12,7 +12,8 @@ from typing import Any, Final
 from reasoning_replay.adapters.stores.base import Store, StoreError
 from reasoning_replay.check.report import Finding
 from reasoning_replay.core.history.lookup_keys import Lookup, keys_of_turn
-from reasoning_replay.core.history.turns import Context, Turn, records_of
+from reasoning_replay.core.history.records import records_of
+from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.settings import units
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.store_url import read_store_url

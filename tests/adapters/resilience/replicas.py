@@ -26,7 +26,8 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_name,
     keys_of_turn,
 )
-from reasoning_replay.core.history.turns import Turn, records_of, turns_of
+from reasoning_replay.core.history.records import records_of, turns_of
+from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.stores.turns import SCOPE, bytes_of, turn
 

@@ -11,7 +11,8 @@ from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
 from reasoning_replay.adapters.stores.base import StoreError
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import Lookup, keys_of_turn
-from reasoning_replay.core.history.turns import Turn, records_of, turns_of, withheld_records
+from reasoning_replay.core.history.records import records_of, turns_of, withheld_records
+from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.resilience.replicas import (
     LONG_S,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from reasoning_replay.adapters.resilience.circuit_breaker import PAUSE_MAX_S
 from reasoning_replay.adapters.resilience.safe_store import Saved
-from reasoning_replay.core.history.turns import Turn, records_of, turns_of
+from reasoning_replay.core.history.records import records_of, turns_of
+from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.resilience.replicas import MIB, Replica, Shared, said
 from tests.adapters.stores.turns import SCOPE, bytes_of

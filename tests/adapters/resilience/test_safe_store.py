@@ -31,7 +31,7 @@ from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
-from reasoning_replay.core.history.turns import records_of
+from reasoning_replay.core.history.records import records_of
 
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, key, turn
 from tests.web.world import eventually

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds
 from reasoning_replay.adapters.stores.memory import MemoryStore
-from reasoning_replay.core.history.turns import turn_of_record
+from reasoning_replay.core.history.records import turn_of_record
 
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, save, turn
 

@@ -22,7 +22,8 @@ from reasoning_replay.core.history.lookup_keys import (
     LookupResult,
     keys_of_turn,
 )
-from reasoning_replay.core.history.turns import FORMAT, Turn, is_head, records_of
+from reasoning_replay.core.history.records import FORMAT, is_head, records_of
+from reasoning_replay.core.history.turns import Turn
 from typing_extensions import override
 
 from tests.adapters.stores.kinds import KINDS, Kept, on_kind

@@ -5,14 +5,8 @@ from hashlib import blake2b
 
 from reasoning_replay.adapters.stores.base import Store
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
-from reasoning_replay.core.history.turns import (
-    Context,
-    Emitted,
-    Reasoning,
-    Turn,
-    records_of,
-    turns_of,
-)
+from reasoning_replay.core.history.records import records_of, turns_of
+from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn
 
 __all__ = ["SCOPE", "asked", "bytes_of", "found", "key", "looked_up", "save", "turn"]
 

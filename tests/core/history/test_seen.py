@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.matching.matches import match_items
+from reasoning_replay.core.history.records import records_of, turns_of
 from reasoning_replay.core.history.seen import RUNS_MAX, Run, Seen, decided, seen_of
-from reasoning_replay.core.history.turns import Turn, records_of, turns_of
+from reasoning_replay.core.history.turns import Turn
 
 from tests.core.world import Item, World, body, call, message, nameless, output, reasoning, user
 

@@ -16,21 +16,16 @@ from reasoning_replay.core.dialects.responses.emitted import (
 )
 from reasoning_replay.core.dialects.responses.id_policy import without_id
 from reasoning_replay.core.dialects.responses.items import read_item
-from reasoning_replay.core.history.turns import (
+from reasoning_replay.core.history.records import (
     FORMAT,
-    Context,
-    Emitted,
-    Reasoning,
-    Turn,
-    TurnPart,
     is_head,
     records_of,
     records_of_part,
-    turn_id,
     turn_of_record,
     turns_of,
     withheld_records,
 )
+from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, TurnPart, turn_id
 from reasoning_replay.core.wire.digest import digest
 
 R1 = Reasoning("rs_1", b'{"id":"rs_1","type":"reasoning"}', (b"b" * 16,), has_blob=True)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.stores.base import Store
-from reasoning_replay.core.history.turns import Turn, turns_of
+from reasoning_replay.core.history.records import turns_of
+from reasoning_replay.core.history.turns import Turn
 
 from tests.web.sockets import BINARY, CLOSE, KEY, Peer, frame, said, tunnelled
 from tests.web.websocket.creates import create, failed, told, turn

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from reasoning_replay.core.history.item_index import IndexedTurns
-from reasoning_replay.core.history.turns import (
-    Turn,
+from reasoning_replay.core.history.records import (
     prefix_of_records,
     records_of,
     turn_id_of_record,
     turn_of_record,
     turns_of,
 )
+from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["ENTRY_BYTES", "NOT_STORED", "OUTDATED", "Batch", "CacheEntry", "memory_of"]
 

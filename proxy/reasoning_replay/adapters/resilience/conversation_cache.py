@@ -32,7 +32,8 @@ from reasoning_replay.core.history.lookup_keys import (
     certain_keys_of_turn,
     choose,
 )
-from reasoning_replay.core.history.turns import Turn, turns_of
+from reasoning_replay.core.history.records import turns_of
+from reasoning_replay.core.history.turns import Turn
 
 __all__ = ["ConversationCache", "Name", "Versions", "View"]
 

@@ -23,7 +23,7 @@ from reasoning_replay.adapters.stores.base import (
 from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
-from reasoning_replay.core.history.turns import turn_of_record
+from reasoning_replay.core.history.records import turn_of_record
 
 __all__ = ["MemoryStore"]
 

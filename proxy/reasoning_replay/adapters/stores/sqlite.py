@@ -31,7 +31,7 @@ from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.sqlite_file import SqliteFile, transaction
 from reasoning_replay.adapters.stores.sqlite_room import drop_expired, make_room, trim, used_bytes
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
-from reasoning_replay.core.history.turns import turn_of_record
+from reasoning_replay.core.history.records import turn_of_record
 
 __all__ = ["SqliteStore"]
 

@@ -4,7 +4,7 @@ import sqlite3
 
 from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.trimming import what_to_drop
-from reasoning_replay.core.history.turns import turn_of_record
+from reasoning_replay.core.history.records import turn_of_record
 
 __all__ = ["drop_expired", "make_room", "trim", "used_bytes"]
 

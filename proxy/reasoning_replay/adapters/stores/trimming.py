@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from reasoning_replay.adapters.stores.base import Bounds
-from reasoning_replay.core.history.turns import turn_id_of_record, turn_of_record
+from reasoning_replay.core.history.records import turn_id_of_record, turn_of_record
 
 __all__ = ["what_to_drop"]
 

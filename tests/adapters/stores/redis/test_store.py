@@ -11,7 +11,7 @@ from reasoning_replay.adapters.stores.redis.connect import Credentials
 from reasoning_replay.adapters.stores.redis.executor import Command, SingleServer
 from reasoning_replay.adapters.stores.redis.store import LOADS_AT_ONCE, RedisStore
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
-from reasoning_replay.core.history.turns import records_of
+from reasoning_replay.core.history.records import records_of
 from redis.asyncio import Connection, ConnectionPool, Redis
 
 from tests.adapters.stores.kinds import ALLOWED, link_to

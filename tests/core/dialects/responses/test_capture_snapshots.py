@@ -7,13 +7,8 @@ from msgspec import structs
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
-from reasoning_replay.core.history.turns import (
-    Context,
-    TurnPart,
-    records_of,
-    records_of_part,
-    turns_of,
-)
+from reasoning_replay.core.history.records import records_of, records_of_part, turns_of
+from reasoning_replay.core.history.turns import Context, TurnPart
 
 from tests.core.streams import added, began, done, ended
 from tests.core.world import Item, call, message, reasoning

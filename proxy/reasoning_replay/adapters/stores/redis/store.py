@@ -54,7 +54,7 @@ from reasoning_replay.adapters.stores.redis.scripts import (
 )
 from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose, keys_of_turn
-from reasoning_replay.core.history.turns import is_head, turn_of_record, turns_of
+from reasoning_replay.core.history.records import is_head, turn_of_record, turns_of
 
 __all__ = ["RedisStore"]
 

@@ -38,14 +38,7 @@ from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_i
 from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
-from reasoning_replay.core.history.turns import (
-    Context,
-    Emitted,
-    Reasoning,
-    Turn,
-    TurnPart,
-    turn_id,
-)
+from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, TurnPart, turn_id
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.sse import Events
