@@ -11,8 +11,8 @@ from reasoning_replay.core.history.records import records_of_part
 from reasoning_replay.core.history.turns import Context
 
 from tests.core.costs import assert_linear
+from tests.core.dialects.anthropic import streams as messages
 from tests.core.dialects.chat import streams as chat
-from tests.core.dialects.messages import streams as messages
 from tests.core.streams import began, done, ended
 from tests.core.world import Item, answer, call, drawn, reasoning
 

@@ -35,8 +35,8 @@ from reasoning_replay.core.wire.surrogates import marked, unmarked
 from reasoning_replay.core.wire.text_folding import folded
 
 from tests.core.costs import assert_linear, relative
+from tests.core.dialects.anthropic import tenant
 from tests.core.dialects.chat import chats
-from tests.core.dialects.messages import tenant
 from tests.core.engines import engine_of
 from tests.core.world import (
     Item,

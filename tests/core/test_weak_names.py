@@ -5,11 +5,11 @@ from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import match_items
 
+from tests.core.dialects.anthropic import tenant
+from tests.core.dialects.anthropic.streams import call as use
+from tests.core.dialects.anthropic.streams import thought
 from tests.core.dialects.chat import chats
 from tests.core.dialects.chat import streams as chat_streams
-from tests.core.dialects.messages import tenant
-from tests.core.dialects.messages.streams import call as use
-from tests.core.dialects.messages.streams import thought
 from tests.core.tenants import Tenant, injected
 from tests.core.world import (
     Item,

@@ -11,8 +11,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
+from reasoning_replay.core.dialects.anthropic import profiles as messages
 from reasoning_replay.core.dialects.chat import profiles as chat
-from reasoning_replay.core.dialects.messages import profiles as messages
 from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
 from reasoning_replay.core.dialects.responses.profiles import PROFILES
 from reasoning_replay.settings.loader import default_of, env_of

@@ -5,8 +5,8 @@ import re
 from types import ModuleType
 
 import pytest
+from reasoning_replay.core.dialects.anthropic.heal import diagnosis as anthropic
 from reasoning_replay.core.dialects.chat.heal import diagnosis as chat
-from reasoning_replay.core.dialects.messages.heal import diagnosis as anthropic
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 

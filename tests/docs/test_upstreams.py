@@ -7,8 +7,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
+from reasoning_replay.core.dialects.anthropic import profiles as messages
 from reasoning_replay.core.dialects.chat import profiles as chat
-from reasoning_replay.core.dialects.messages import profiles as messages
 from reasoning_replay.core.dialects.responses.profiles import PROFILES, Ids, Profile
 from reasoning_replay.core.dialects.upstreams import Upstream, UpstreamProfile
 

@@ -11,8 +11,8 @@ from reasoning_replay.core.history.records import records_of, turns_of
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.wire import json_spans
 
+from tests.core.dialects.anthropic.streams import capture as capture_messages
 from tests.core.dialects.chat.streams import capture as capture_chat
-from tests.core.dialects.messages.streams import capture as capture_messages
 from tests.fuzz.inputs import chunks, cut, read
 from tests.fuzz.naive import data_of, less, meaning
 from tests.fuzz.trees import is_deep

@@ -15,10 +15,10 @@ import brotli
 import msgspec
 import zstandard
 
+from tests.core.dialects.anthropic import recorded as messages_recordings
+from tests.core.dialects.anthropic import streams as anthropic
 from tests.core.dialects.chat import recorded as chat_recordings
 from tests.core.dialects.chat import streams as chat
-from tests.core.dialects.messages import recorded as messages_recordings
-from tests.core.dialects.messages import streams as anthropic
 from tests.fuzz.inputs import write
 from tests.recordings.responses import tape
 from tests.standin import refusals as errors

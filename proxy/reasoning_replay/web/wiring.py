@@ -18,15 +18,15 @@ from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
+from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
+from reasoning_replay.core.dialects.anthropic.profiles import Profile as MessagesProfile
+from reasoning_replay.core.dialects.anthropic.profiles import profile_of as messages_profile_of
 from reasoning_replay.core.dialects.base import Dialect
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import Profile as ChatProfile
 from reasoning_replay.core.dialects.chat.profiles import Rounds
 from reasoning_replay.core.dialects.chat.profiles import profile_of as chat_profile_of
 from reasoning_replay.core.dialects.engine import Engine
-from reasoning_replay.core.dialects.messages.dialect import MessagesDialect
-from reasoning_replay.core.dialects.messages.profiles import Profile as MessagesProfile
-from reasoning_replay.core.dialects.messages.profiles import profile_of as messages_profile_of
 from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair

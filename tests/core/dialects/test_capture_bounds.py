@@ -9,8 +9,8 @@ from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.dialects.responses.capture import BLOBS_MAX, ResponsesCapture
 from reasoning_replay.core.history.turns import Context
 
+from tests.core.dialects.anthropic import streams as messages
 from tests.core.dialects.chat import streams as chat
-from tests.core.dialects.messages import streams as messages
 from tests.core.streams import added, began, done, ended
 from tests.core.world import answer, call, reasoning
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from msgspec import structs
+from reasoning_replay.core.dialects.anthropic.binding import prefix_of
+from reasoning_replay.core.dialects.anthropic.capture import MessagesCapture
+from reasoning_replay.core.dialects.anthropic.placement import plan_injection
+from reasoning_replay.core.dialects.anthropic.profiles import GENERIC
+from reasoning_replay.core.dialects.anthropic.request import MessagesRequest, read_request
 from reasoning_replay.core.dialects.captures import Capture, Origin
-from reasoning_replay.core.dialects.messages.binding import prefix_of
-from reasoning_replay.core.dialects.messages.capture import MessagesCapture
-from reasoning_replay.core.dialects.messages.placement import plan_injection
-from reasoning_replay.core.dialects.messages.profiles import GENERIC
-from reasoning_replay.core.dialects.messages.request import MessagesRequest, read_request
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.request_history import RequestHistory

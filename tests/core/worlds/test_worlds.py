@@ -7,11 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.messages import placement
-from reasoning_replay.core.dialects.messages.message_groups import MessageGroup, groups_of
-from reasoning_replay.core.dialects.messages.prefix_walk import BoundEdits, PrefixWalk, walk
-from reasoning_replay.core.dialects.messages.profiles import Profile
-from reasoning_replay.core.dialects.messages.request import MessagesRequest
+from reasoning_replay.core.dialects.anthropic import placement
+from reasoning_replay.core.dialects.anthropic.message_groups import MessageGroup, groups_of
+from reasoning_replay.core.dialects.anthropic.prefix_walk import BoundEdits, PrefixWalk, walk
+from reasoning_replay.core.dialects.anthropic.profiles import Profile
+from reasoning_replay.core.dialects.anthropic.request import MessagesRequest
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.matching.matches import Matches

@@ -6,14 +6,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
+from reasoning_replay.core.dialects.anthropic.capture import MessagesCapture
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
-from reasoning_replay.core.dialects.messages.capture import MessagesCapture
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 
 from tests.core.costs import GROWTH_MAX
+from tests.core.dialects.anthropic import streams as blocks
 from tests.core.dialects.chat import streams as completions
-from tests.core.dialects.messages import streams as blocks
 from tests.core.world import call, drawn, reasoning
 from tests.web.chat.completions import chat
 from tests.web.line import line_to

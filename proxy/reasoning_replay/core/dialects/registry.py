@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from reasoning_replay.core.dialects.anthropic import routes as messages
+from reasoning_replay.core.dialects.anthropic.dialect import FOREIGN, MessagesDialect
+from reasoning_replay.core.dialects.anthropic.heal.diagnosis import (
+    RefusalKind as MessagesRefusalKind,
+)
 from reasoning_replay.core.dialects.chat import routes as chat
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.heal.diagnosis import RefusalKind as ChatRefusalKind
-from reasoning_replay.core.dialects.messages import routes as messages
-from reasoning_replay.core.dialects.messages.dialect import FOREIGN, MessagesDialect
-from reasoning_replay.core.dialects.messages.heal.diagnosis import (
-    RefusalKind as MessagesRefusalKind,
-)
 from reasoning_replay.core.dialects.responses import routes as responses
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS

@@ -1,0 +1,140 @@
+"""Messages dialect: the Anthropic Messages API as data and readers for the engine."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from reasoning_replay.core.dialects.anthropic.binding import prefix_of
+from reasoning_replay.core.dialects.anthropic.capture import MessagesCapture
+from reasoning_replay.core.dialects.anthropic.heal.block_dropping import BETA, asking_to_drop
+from reasoning_replay.core.dialects.anthropic.heal.block_editor import without_blocks
+from reasoning_replay.core.dialects.anthropic.heal.cure import Planned, RefusedMessages, cure
+from reasoning_replay.core.dialects.anthropic.heal.diagnosis import (
+    Diagnosis,
+    RefusalKind,
+    diagnose,
+    is_failing_event,
+    is_refusing_event,
+)
+from reasoning_replay.core.dialects.anthropic.placement import plan_injection
+from reasoning_replay.core.dialects.anthropic.profiles import Profile
+from reasoning_replay.core.dialects.anthropic.request import MessagesRequest, read_request
+from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
+from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
+from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.matching.matches import Matches, match_items
+from reasoning_replay.core.history.plan import Plan
+from reasoning_replay.core.history.sent_items import SentItems, digests_of, sent_items
+
+__all__ = ["FOREIGN", "MessagesDialect"]
+
+FOREIGN = "foreign"  # the repair that takes out reasoning that upstream has refused before
+# Refusals that hold for all requests of a model.
+_OF_MODELS = (RefusalKind.FIELD, RefusalKind.BINDING, RefusalKind.LACKS_REASONING)
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
+    """
+    The Messages dialect at one upstream.
+
+    Attributes:
+        profile: Profile of the upstream.
+        repairs: Repairs that are allowed before the first attempt.
+        drops: Whether a cure may ask the API to leave out what is bound to another history.
+    """
+
+    name: ClassVar[str] = "messages"
+    readers: ClassVar = Readers(
+        read_request, MessagesCapture, diagnose, is_failing_event, is_refusing_event
+    )
+
+    profile: Profile
+    repairs: Collection[str] = ()
+    drops: bool = False
+
+    @override
+    def repaired(
+        self, request: MessagesRequest, held: LookupResult, refused: KnownRefusals
+    ) -> tuple[MessagesRequest, Mapping[str, int]]:
+        # Takes out the client's blocks that upstream has refused.
+        if FOREIGN not in self.repairs or refused.is_empty or not request.has_reasoning:
+            return request, {}
+        body, count = without_blocks(request, lambda _, item: refused.has(BLOB, item.blob))
+        if not count:
+            return request, {}
+        again = read_request(body, {})
+        again.model, again.hint = request.model, request.hint
+        return again, {FOREIGN: count}
+
+    @override
+    def plan(self, request: MessagesRequest, matched: Matches, refused: KnownRefusals) -> Plan:
+        if refused.has(RefusalKind.FIELD, request.model):
+            return Plan()
+        return plan_injection(
+            request,
+            matched,
+            self._profile_for(request, refused),
+            refused.completes,
+            demands=refused.has(RefusalKind.LACKS_REASONING, request.model),
+        )
+
+    @override
+    def binding_of(self, request: MessagesRequest, refused: KnownRefusals) -> bytes:
+        may_bind = self._profile_for(request, refused).may_bind(request.model)
+        return prefix_of(request) if may_bind else b""
+
+    @override
+    def sent(self, request: MessagesRequest, plan: Plan) -> SentItems:
+        if not plan.completed:  # no block is removed
+            return sent_items(request.head, request.places, plan.edits)
+        theirs = {place.item.raw for place in request.places}
+        now = read_request(plan.apply(request.body), {})
+        items = [place.item for place in now.places]
+        added = (item for item in items if item.role is Role.REASONING and item.raw not in theirs)
+        return sent_items(now.head, now.places)._replace(injected=digests_of(added))
+
+    @override
+    def cure(
+        self,
+        sent: MessagesRequest,
+        given: MessagesRequest,
+        refusal: Diagnosis,
+        held: LookupResult,
+        refused: KnownRefusals,
+    ) -> Cure | None:
+        profile = self._profile_for(sent, refused)
+        is_about_binding = refusal.kind is RefusalKind.BINDING
+        if is_about_binding:
+            profile = replace(profile, binds=True)
+
+        def planned() -> Planned:
+            asked, _ = self.repaired(given, held, refused)
+            matched = match_items(asked, held, anew=True)
+            plan = plan_injection(asked, matched, profile, lambda _: True, demands=True)
+            starts = {start: index for index, (start, _) in enumerate(asked.messages)}
+            completed = {starts[start]: of for start, of in plan.completed.items()}
+            return Planned(plan.apply(asked.body), completed)
+
+        cured = cure(RefusedMessages(sent, given, refusal, planned, held.turns))
+        asking = asking_to_drop(sent) if self.drops and is_about_binding else None
+        if cured is None:
+            return Cure(asking, header=BETA) if asking is not None else None
+        if profile.may_bind(sent.model):
+            cured = replace(cured, binding=prefix_of(read_request(cured.body, {})))
+        if asking is None or cured.completed:
+            return cured
+        # Upstream leaves out what the cure leaves out, or less; the next request is cured anyway.
+        return replace(cured, body=asking, header=BETA, is_clients_own=False)
+
+    @override
+    def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
+        return [(refusal.kind, model)] if refusal.kind in _OF_MODELS else []
+
+    def _profile_for(self, request: MessagesRequest, refused: KnownRefusals) -> Profile:
+        """Return the profile of the upstream, with what a model taught within the last hour."""
+        binds = refused.has(RefusalKind.BINDING, request.model)
+        return replace(self.profile, binds=True) if binds else self.profile
