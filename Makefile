@@ -27,8 +27,9 @@ demo: $(VENV)/runtime ## show an agent with and without the proxy; needs no key 
 playground: $(VENV)/runtime ## run a scripted API, the proxy, the inspector and some agents; needs no key and no network
 	@exec $(BIN)/reasoning-replay demo --serve
 
-# Tests of the tests' own tools and of the packaging; `make test` leaves them to `make test-all`.
-APART := $(addprefix tests/,bench browser chart fuzz image monitoring soak standin)
+# Faults of real servers, which wait for failovers, and tests of the tests' own tools and of the
+# packaging: `make test` leaves them to `make test-all`.
+APART := $(addprefix tests/,bench browser chart faults fuzz image monitoring soak standin)
 # Random worlds: `make test` plays some of them.
 WORLDS := tests/core/worlds
 # Twice as many as cores: half of the product's tests wait for sockets and failovers. Those of the
@@ -45,8 +46,8 @@ test: $(VENV)/dev ## format, lint, spelling, types, imports, tests of the produc
 	$(BIN)/codespell
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n auto --maxprocesses $(WORKERS) --cov --cov-report=term-missing tests/core
-	$(BIN)/pytest -n $(WORKERS) --ignore tests/core $(APART:%=--ignore %)
+	$(BIN)/pytest -n auto --maxprocesses $(WORKERS) --durations 5 --cov --cov-report=term-missing tests/core
+	$(BIN)/pytest -n $(WORKERS) --durations 10 --ignore tests/core $(APART:%=--ignore %)
 
 test-all: $(VENV)/langchain test ## the rest as well: every combination and example, stand-in, bench, fuzz, soak, chart, browser, image
 	REPLAY_TEST_ALL=1 $(BIN)/pytest -n 2 $(APART) tests/e2e tests/examples tests/recordings $(WORLDS)

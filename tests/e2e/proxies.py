@@ -14,6 +14,8 @@ import aiohttp
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
+from tests.programs import ends_with_tests
+
 __all__ = ["Above", "ProxyProcess", "proxied"]
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +97,7 @@ class ProxyProcess:
     async def start(self) -> None:
         """Start, and wait until it reports its addresses."""
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "reasoning_replay", "serve"),
+            *(*ends_with_tests(), sys.executable, "-m", "reasoning_replay", "serve"),
             cwd=ROOT,
             env=self._environ,
             stdout=asyncio.subprocess.PIPE,

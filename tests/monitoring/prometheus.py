@@ -11,7 +11,7 @@ import aiohttp
 
 from tests.monitoring.files import RULES_PATH
 from tests.ports import free_port
-from tests.programs import require
+from tests.programs import ends_with_tests, require
 
 __all__ = ["Prometheus", "prometheus"]
 
@@ -88,7 +88,7 @@ async def prometheus(
     (folder / "prometheus.yml").write_text(json.dumps(settings))
     port = free_port()
     process = await asyncio.create_subprocess_exec(
-        require("prometheus"),
+        *(*ends_with_tests(), require("prometheus")),
         f"--config.file={folder}/prometheus.yml",
         f"--storage.tsdb.path={folder}/data",
         f"--web.listen-address=127.0.0.1:{port}",

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from tests.programs import ends_with_tests
 from tests.soak.claims import Told
 from tests.soak.faults import dice
 from tests.soak.judge import Judge
@@ -63,7 +64,7 @@ class Upstream:
 async def upstream(seed: str, share: float) -> AsyncIterator[Upstream]:
     """Run the process; this share of its responses has a fault."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.soak.upstream", seed, str(share)),
+        *(*ends_with_tests(), sys.executable, "-m", "tests.soak.upstream", seed, str(share)),
         cwd=ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.programs import ends_with_tests
+
 __all__ = ["ROOT", "Served", "served"]
 
 ROOT = Path(__file__).parents[2]
@@ -108,7 +110,7 @@ async def served(*, under: Sequence[str] = (), **settings: object) -> AsyncItera
     environ = {key: value for key, value in os.environ.items() if not key.startswith("REPLAY_")}
     environ |= {f"REPLAY_{key.upper()}": str(value) for key, value in (given | settings).items()}
     process = await asyncio.create_subprocess_exec(
-        *(*under, sys.executable, "-m", "reasoning_replay", "serve"),
+        *(*ends_with_tests(), *under, sys.executable, "-m", "reasoning_replay", "serve"),
         env=environ,
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,

@@ -53,6 +53,7 @@ async def test_a_recording_alone_is_restored(name: str) -> None:
     check(name, "alone", await alone(adapter, load(adapter, "oracle")))
 
 
+@slow
 @pytest.mark.parametrize("name", DIALECTS)
 async def test_conversations_of_one_tenant_are_not_confused(
     name: str, own_redis: RedisServer

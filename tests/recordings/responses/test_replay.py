@@ -17,8 +17,9 @@ from tests.redis_server import RedisServer
 pytestmark = pytest.mark.usefixtures("recordings")
 
 DROPPING: list[Variant] = [variant for variant in Variant if variant is not Variant.AS_RECORDED]
-# One tenant's mixed conversations take a quarter of a minute: `make test` plays the two extremes.
-MIXED = DROPPING if os.environ.get("REPLAY_TEST_ALL") == "1" else DROPPING[:2]
+slow = pytest.mark.skipif(
+    os.environ.get("REPLAY_TEST_ALL") != "1", reason="REPLAY_TEST_ALL=1 plays all at once"
+)
 
 
 def lacking(played: list[Played]) -> set[str]:
@@ -43,7 +44,8 @@ async def test_a_recording_alone_is_restored(variant: Variant, seed: int | None)
     assert Result.RESTORED in {one.verdict.result for one in played}
 
 
-@pytest.mark.parametrize("variant", MIXED)
+@slow
+@pytest.mark.parametrize("variant", DROPPING)
 async def test_conversations_of_one_tenant_are_not_confused(
     variant: Variant, own_redis: RedisServer
 ) -> None:
