@@ -20,6 +20,7 @@ __all__ = [
     "AT_ONCE_US",
     "ITEM_BYTES",
     "NO_NAMES",
+    "PENDING",
     "UNKNOWN_ORIGIN",
     "Capture",
     "CaptureSnapshot",
@@ -143,6 +144,10 @@ class ErrorNames(NamedTuple):
 NO_NAMES = ErrorNames()
 
 
+# Statuses of a response that goes on.
+PENDING = frozenset({"queued", "in_progress"})
+
+
 class Capture(ABC):
     """
     The capture of one response. It never raises and never delays the client.
@@ -192,6 +197,11 @@ class Capture(ABC):
         self._status = ""  # in the dialect's own word, once it is known
         self._answer = b""  # a JSON response that is not read yet
         self._is_over = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether upstream has said how the response ended, and that it did not fail."""
+        return bool(self._status) and self._status not in PENDING and not self.has_failed
 
     @property
     @abstractmethod

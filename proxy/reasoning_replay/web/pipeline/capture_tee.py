@@ -1,5 +1,6 @@
 """Capture tee: captures a response while it is relayed, and saves each completed item."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -44,6 +45,8 @@ class CaptureTee:
         max_bytes: Largest response that is captured, unless it is an unencoded stream.
         left: Bytes of the body still to come; None if its length is unknown.
         lease: Memory that it holds; the caller releases what is left at the end.
+        on_complete: Called before the client gets the chunk that completes the response: after it,
+            the client may send its next request, or close the connection.
     """
 
     replay: Replay
@@ -56,6 +59,7 @@ class CaptureTee:
     is_encoded: bool
     exchange_log: ExchangeLog
     lease: MemoryLease
+    on_complete: Callable[[], Awaitable[None]] | None = None
     _kept: list[bytes] = field(default_factory=list)
     _undecoded: bytes = b""
     _size: int = 0
@@ -137,6 +141,8 @@ class CaptureTee:
             await self.replay.save(self.exchange)
             if self.capture.gave_up:
                 self._give_up(CaptureState.TOO_LARGE)
+        if self.on_complete is not None and self.capture.is_complete:
+            await self.on_complete()
 
     async def _end(self) -> None:
         self._is_done = True

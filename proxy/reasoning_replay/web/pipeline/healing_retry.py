@@ -140,7 +140,8 @@ class Healer:
         """Learn from a cure, once its response is complete and has not failed."""
         capture = exchange.response.capture
         if answer.cured is not None and not (capture is not None and capture.has_failed):
-            await self.learn_from(exchange, *answer.cured)
+            cured, answer.cured = answer.cured, None
+            await self.learn_from(exchange, *cured)
 
     async def learn_from(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Learn from an accepted cure. Never raises."""

@@ -1,6 +1,7 @@
 """Response phase: relays the upstream's response to the client, and captures it."""
 
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 from aiohttp import web
@@ -69,13 +70,16 @@ class ResponsePhase:
             if body.fault is not None:
                 raise ProxyError(body.fault)
             tee = self._tee(exchange, response)
+            healer = self.healers.get(exchange.route)
+            if healer is not None and checked.cured and isinstance(tee, CaptureTee):
+                tee.on_complete = partial(healer.learn, exchange, checked)
             self.advice.note(exchange, client.path, response.status)
             headers = self._headers(exchange, response)
             downstream = ClientResponse(client.http, response, headers, is_last=is_last)
             exchange.status = response.status
             clock = self.exchange_log.clock
             if await relay(exchange, response, downstream, tee, checked.taken(), clock):
-                if (healer := self.healers.get(exchange.route)) is not None:
+                if healer is not None:
                     await healer.learn(exchange, checked)
                 downstream.write_end()
                 exchange.times.after_ms = (clock() - exchange.times.answered_s) * 1000

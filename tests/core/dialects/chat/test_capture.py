@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects import turn_capture
-from reasoning_replay.core.dialects.captures import Usage
+from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
+from reasoning_replay.core.dialects.chat.capture import ChatCapture
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn
 
@@ -90,6 +91,16 @@ def test_both_forms_of_a_response_have_the_same_items() -> None:
     (one,), (other,) = streamed.items[0].run, whole.items[0].run
     assert json.loads("{" + one.raw.decode() + "}") == json.loads("{" + other.raw.decode() + "}")
     assert one.blobs == other.blobs
+
+
+def test_it_is_complete_once_upstream_says_how_it_ended() -> None:
+    """Then the client may send its next request, also before the stream ends."""
+    capture = ChatCapture(UNKNOWN_ORIGIN, 1 << 20)
+    text = b'data: {"id":"c1","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
+    capture.feed(text)
+    assert not capture.is_complete
+    capture.feed(text.replace(b'"delta"', b'"finish_reason":"stop","delta"'))
+    assert capture.is_complete
 
 
 def test_a_turn_without_reasoning_is_known() -> None:

@@ -19,6 +19,7 @@ from typing_extensions import override
 from reasoning_replay.core.dialects.captures import (
     AT_ONCE_US,
     ITEM_BYTES,
+    PENDING,
     Capture,
     CaptureSnapshot,
     Origin,
@@ -49,7 +50,6 @@ _DONE = "response.output_item.done"
 _ADDED = "response.output_item.added"
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _FAILED = frozenset({"failed", "cancelled"})
-_PENDING = frozenset({"queued", "in_progress"})
 _STARTS = frozenset({"response.created", "response.queued", "response.in_progress"})
 
 # Estimated memory of a blob that was seen for an item, in bytes. Measured: 340.
@@ -203,7 +203,7 @@ class ResponsesCapture(Capture):
         items = self._emit(max_items)
         self.dirty = bool(self._ready)
         # Without items, only the context of a turn is worth storing: a later GET of it needs it.
-        if not self.response_id or not (self._emitted or self._status in _PENDING):
+        if not self.response_id or not (self._emitted or self._status in PENDING):
             return CaptureSnapshot(self._status, None)
         runs = {position: self._runs[position] for position in self._grown if position < first}
         self._grown.clear()
@@ -338,7 +338,7 @@ class ResponsesCapture(Capture):
         parts = self._parts
         if not self.response_id:
             return
-        if self._status in _PENDING and not self._is_over:
+        if self._status in PENDING and not self._is_over:
             while (part := parts.get(self._next)) is not None and part.is_finished:
                 self._ready.append((self._next, parts.pop(self._next)))
                 self._next += 1
