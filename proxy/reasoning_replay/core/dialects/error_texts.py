@@ -7,14 +7,14 @@ logs and metrics.
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from reasoning_replay.core.dialects.captures import ErrorNames
-from reasoning_replay.core.dialects.lenient import UNREADABLE
+from reasoning_replay.core.dialects.lenient import value_of
 
-__all__ = ["ErrorText", "decoded", "error_names", "is_refusal", "read_error"]
+__all__ = ["ErrorText", "error_names", "is_refusal", "read_error"]
 
 # Statuses with which the APIs refuse bad input; 429 and 5xx responses are never healed.
 _STATUSES = frozenset({400, 404, 422})
@@ -51,20 +51,6 @@ def is_refusal(status: int) -> bool:
     return status in _STATUSES
 
 
-def decoded(body: bytes | str | msgspec.Raw, form: Any = Any) -> Any:  # noqa: ANN401 (any JSON of an upstream)
-    """
-    Return decoded JSON; None if it cannot be decoded.
-
-    Args:
-        body: The JSON.
-        form: Its type. A struct costs a fifth: what it does not name is skipped, not decoded.
-    """
-    try:
-        return msgspec.json.decode(body, type=form)
-    except UNREADABLE:
-        return None
-
-
 def read_error(body: bytes) -> ErrorText:
     """
     Return the texts of an error.
@@ -77,7 +63,7 @@ def read_error(body: bytes) -> ErrorText:
     `{"detail": "…"}`, a list of one of them (Google), two events, `{"type": "error", …}`, flat or
     nested, and a failed response, and any of these inside the error of a gateway.
     """
-    said = list(_sayings(decoded(body)))
+    said = list(_sayings(value_of(body)))
     if not said:
         return ErrorText(body.decode("utf-8", "replace")[:MESSAGE_MAX_CHARS])
     message = " ".join(text for name, text in said if name not in ("param", "code"))
@@ -93,7 +79,7 @@ def _sayings(value: object, name: str = "", depth: int = 0) -> Iterator[tuple[st
     if depth > _DEPTH_MAX:
         return
     if isinstance(value, str):
-        inner = decoded(value) if value[:1] in ("{", "[") else None
+        inner = value_of(value) if value[:1] in ("{", "[") else None
         if inner is None:
             yield name, value
         else:
@@ -123,7 +109,7 @@ def error_names(body: bytes | msgspec.Raw) -> ErrorNames:
     Known forms: `{"error": {"code": …, "type": …}}`, `{"code": …, "error": "…"}` (xAI),
     `{"detail": {"code": …}}`, the event `error`, flat or nested, and a failed response.
     """
-    error = decoded(body)
+    error = value_of(body)
     if isinstance(error, list):  # some gateways wrap it
         error = error[0] if error else None
     for member in ("response", "error", "detail"):

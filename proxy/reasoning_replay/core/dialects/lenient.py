@@ -35,7 +35,7 @@ _ELEMENTS = json.Decoder(list[Raw])
 _NUMBER = json.Decoder(int)
 
 
-def decoded(decoder: json.Decoder[ValueT], raw: bytes | Raw) -> ValueT | None:
+def decoded(decoder: json.Decoder[ValueT], raw: bytes | str | Raw) -> ValueT | None:
     """Return what a decoder makes of a value; None if the value does not fit."""
     try:
         return decoder.decode(raw)
@@ -43,7 +43,7 @@ def decoded(decoder: json.Decoder[ValueT], raw: bytes | Raw) -> ValueT | None:
         return None
 
 
-def value_of(raw: bytes | Raw) -> object:
+def value_of(raw: bytes | str | Raw) -> object:
     """Return a decoded value; None if it cannot be decoded."""
     return decoded(_VALUE, raw)
 

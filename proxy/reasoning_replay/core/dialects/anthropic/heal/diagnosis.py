@@ -11,7 +11,8 @@ from enum import StrEnum
 import msgspec
 
 from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in, table_of
-from reasoning_replay.core.dialects.error_texts import decoded, is_refusal, read_error
+from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
+from reasoning_replay.core.dialects.lenient import decoded
 
 __all__ = [
     "Diagnosis",
@@ -107,14 +108,17 @@ class _Event(msgspec.Struct):
     error: object = None
 
 
+_EVENT = msgspec.json.Decoder(_Event)
+
+
 def is_failing_event(data: bytes) -> bool:
     """Return whether a stream that begins with this event has failed, for any reason."""
-    event: _Event | None = decoded(data, _Event)
+    event = decoded(_EVENT, data)
     return event is not None and event.type == "error"
 
 
 def is_refusing_event(data: bytes) -> bool:
     """Return whether a stream that begins with this event failed because of the request."""
-    event: _Event | None = decoded(data, _Event)
+    event = decoded(_EVENT, data)
     error = event.error if event is not None and event.type == "error" else None
     return isinstance(error, dict) and error.get("type") == _ERROR_TYPE

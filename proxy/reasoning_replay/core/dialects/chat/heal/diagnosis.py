@@ -10,7 +10,8 @@ from enum import StrEnum
 
 from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS
 from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in, table_of
-from reasoning_replay.core.dialects.error_texts import decoded, is_refusal, read_error
+from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
+from reasoning_replay.core.dialects.lenient import value_of
 
 __all__ = [
     "Diagnosis",
@@ -143,7 +144,7 @@ def is_refusing(data: bytes) -> bool:
 
 def _error_in(data: bytes) -> dict[str, object] | None:
     """Return the members of an error; None if it is not one, or part of a response has come."""
-    said = decoded(data)
+    said = value_of(data)
     if isinstance(said, list) and said:
         said = said[0]
     if not isinstance(said, dict) or said.get("choices"):

@@ -11,7 +11,9 @@ from enum import StrEnum
 
 import msgspec
 
-from reasoning_replay.core.dialects.error_texts import decoded, is_refusal, read_error
+from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal
+from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
+from reasoning_replay.core.dialects.lenient import decoded
 
 __all__ = [
     "Diagnosis",
@@ -43,7 +45,7 @@ class RefusalKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(ClassifiedRefusal):
     """
     A classified refusal.
 
@@ -65,11 +67,6 @@ class Diagnosis:
     ends: tuple[str, str] | None = None
     is_bound: bool = False
     is_foreign: bool = False
-
-    @property
-    def is_understood(self) -> bool:
-        """Whether the refusal was classified, so that a cure can be tried."""
-        return self.kind is not RefusalKind.OTHER
 
 
 _ITEM = r"Item '(?P<subject>[^']+)' of type '[^']+' was provided without its required "
@@ -133,15 +130,18 @@ class _Event(msgspec.Struct):
         return self.type in ("error", "response.failed")
 
 
+_EVENT = msgspec.json.Decoder(_Event)
+
+
 def is_failing_event(data: bytes) -> bool:
     """Return whether an event reports that the response failed, for any reason."""
-    event: _Event | None = decoded(data, _Event)
+    event = decoded(_EVENT, data)
     return event is not None and event.is_failure
 
 
 def is_refusing_event(data: bytes) -> bool:
     """Return whether an event reports a failure that the request itself caused."""
-    event: _Event | None = decoded(data, _Event)
+    event = decoded(_EVENT, data)
     if event is None or not event.is_failure:
         return False
     return event.status is None or (isinstance(event.status, int) and is_refusal(event.status))
