@@ -15,6 +15,7 @@ from reasoning_replay.core.dialects.base import Caller
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
 from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.known_prefix import KnownPrefix
 from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.request_body import read_values
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
@@ -24,7 +25,7 @@ from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import match_items
-from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.prefix_cache import ParsedPrefix
 from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.seen import Run, Seen, decided, seen_of
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
@@ -302,11 +303,12 @@ def _diagnose(error: bytes) -> None:
 
 def _turns(size: int, named: Callable[[int], str], said: Callable[[int], str]) -> Stored:
     world, items = World(), [user("go")]
-    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 30)
+    prefix: ParsedPrefix[HistoryPrefix[ResponsesItem], KnownPrefix] | None = None
     parent = None
     for n in range(size):
         made = [reasoning(f"r{n}"), message(f"m{n}", said(n)), call(f"c{n}", call_id=named(n))]
-        request = read_request(body(items), {}, cache, b"t")
+        request = read_request(body(items), {}, prefix)
+        prefix = request.prefix()
         parent = world.capture(request, parent, answer(made, f"resp_{n}"), n)
         items += [*without_ids(made[1:]), output(made[2]), user("go on")]
     return read_request(body(items), {}), LookupResult(list(world.turns.values()))

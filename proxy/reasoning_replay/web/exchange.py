@@ -96,6 +96,7 @@ class RequestReport:
 
     Attributes:
         state: A RequestState; "" on routes that are not replayed.
+        way: A Way; "" if nothing was decided.
         model: Model that the client requested; "" if unknown.
         outcomes: Number of reasoning items for each outcome.
         repairs: Number of items that each repair changed before the first attempt.
@@ -107,6 +108,7 @@ class RequestReport:
     """
 
     state: str = ""
+    way: str = ""
     model: str = ""
     outcomes: dict[Outcome, int] = field(default_factory=dict)
     repairs: dict[str, int] = field(default_factory=dict)
@@ -128,7 +130,7 @@ class RequestReport:
 
     def note_decision(self, decision: Decision) -> None:
         """Record the decision."""
-        self.state = decision.state
+        self.state, self.way = decision.state, decision.way
         self.repairs.update(decision.repairs)
         self.outcomes.update(decision.outcomes)
         self.injected_bytes = decision.injected_bytes
@@ -139,7 +141,7 @@ class RequestReport:
 
     def note_unread(self, state: RequestState) -> None:
         """Record why the request is forwarded unchanged."""
-        self.state, self.summary, self.injected_bytes = state, None, 0
+        self.state, self.way, self.summary, self.injected_bytes = state, "", None, 0
         self.outcomes.clear()
         self.repairs.clear()
 

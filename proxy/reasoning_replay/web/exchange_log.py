@@ -109,6 +109,8 @@ class ExchangeLog:
         metrics, dialect, request = self.metrics, exchange.dialect, exchange.request
         if request.state:
             metrics.inc(metrics.requests, dialect, request.state)
+        if request.way:
+            metrics.inc(metrics.decisions, dialect, request.way)
         for outcome, count in request.outcomes.items():
             metrics.inc(metrics.items, dialect, outcome.value, by=count)
         for repair, count in request.repairs.items():

@@ -11,7 +11,6 @@ from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history import prefix_cache
 from reasoning_replay.core.history.prefix_cache import (
-    HEAD_BYTES,
     LEAST_BYTES,
     ParsedPrefix,
     PrefixCache,
@@ -20,6 +19,13 @@ from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.wire.json_spans import TooMany
 
 from tests.core.world import call, message, output, reasoning, user
+
+
+class Nothing:
+    """What is known of a prefix in these tests."""
+
+    size_bytes = 0
+
 
 WHOSE, OTHER = b"tenant", b"another"
 BEGIN = user("x" * LEAST_BYTES)
@@ -42,9 +48,22 @@ def seen(request: Request) -> dict[str, Any]:
     return {"places": places, "chains": request.chains, "context": request.context()}
 
 
-def same(sent: bytes, cache: PrefixCache[HistoryPrefix[ResponsesItem]]) -> bool:
+Cache = PrefixCache[HistoryPrefix[ResponsesItem], Nothing]
+
+
+def reading(sent: bytes, cache: Cache, owner: bytes = WHOSE) -> Request:
+    """Return a request that is read with the cache, and then is in it."""
+    before = cache.find(owner, sent)
+    request = read_request(sent, {}, before)
+    new: ParsedPrefix[HistoryPrefix[ResponsesItem], Nothing] | None = request.prefix()
+    assert new is not None
+    cache.keep(owner, new, before)
+    return request
+
+
+def same(sent: bytes, cache: Cache) -> bool:
     """Return whether a request reads the same with the cache and without it."""
-    return seen(read_request(sent, {}, cache, WHOSE)) == seen(read_request(sent, {}))
+    return seen(reading(sent, cache)) == seen(read_request(sent, {}))
 
 
 @given(
@@ -57,7 +76,7 @@ def test_a_grown_history_reads_like_a_new_one(
     items: list[object], more: list[object], last: str
 ) -> None:
     """A history may grow, shrink, continue differently or get other instructions."""
-    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 20)
+    cache: Cache = PrefixCache(1 << 20)
     assert same(body(*items), cache)
     assert same(body(*items, *more), cache)
     assert same(body(*items, *more, last=last), cache)
@@ -78,7 +97,7 @@ def test_a_grown_history_reads_like_a_new_one(
 )
 def test_an_item_is_not_mistaken_for_the_start_of_another(first: bytes, then: bytes) -> None:
     """After a cached prefix, an input must continue with a comma or end."""
-    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 20)
+    cache: Cache = PrefixCache(1 << 20)
     ahead = b'{"input":[' + json.dumps(BEGIN).encode() + b","
     assert same(ahead + first + b"]}", cache)
     assert same(ahead + then + b"]}", cache)
@@ -86,11 +105,11 @@ def test_an_item_is_not_mistaken_for_the_start_of_another(first: bytes, then: by
 
 def test_a_cached_prefix_is_not_parsed_again() -> None:
     """The items are the same objects, except for another tenant."""
-    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 20)
-    one = read_request(body(C1), {}, cache, WHOSE)
-    grown = read_request(body(C1, output(C1)), {}, cache, WHOSE)
-    again = read_request(body(C1, output(C1)), {}, cache, WHOSE)
-    others = read_request(body(C1), {}, cache, OTHER)
+    cache: Cache = PrefixCache(1 << 20)
+    one = reading(body(C1), cache)
+    grown = reading(body(C1, output(C1)), cache)
+    again = reading(body(C1, output(C1)), cache)
+    others = reading(body(C1), cache, OTHER)
 
     assert [p.item for p in grown.places[:2]] == [p.item for p in one.places]
     assert [p.item for p in again.places] == [p.item for p in grown.places]
@@ -101,20 +120,20 @@ def test_a_cached_prefix_is_not_parsed_again() -> None:
 
 def test_instructions_after_the_input_are_read() -> None:
     """They are not part of the compared prefix, but they are the frame of all items."""
-    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 20)
-    read_request(body(C1), {}, cache, WHOSE)
+    cache: Cache = PrefixCache(1 << 20)
+    reading(body(C1), cache)
 
     assert same(body(C1, last=',"instructions":"be brief"'), cache)
 
 
 def test_a_history_is_cached_once_for_each_of_its_frames() -> None:
     """An application may ask with two instructions about one history: neither is parsed again."""
-    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 20)
+    cache: Cache = PrefixCache(1 << 20)
     frames = [f',"instructions":"{said}"' for said in ("summarise", "answer")]
 
     def ask(*items: object, last: str) -> Request:
         assert same(body(*items, last=last), cache)
-        return read_request(body(*items, last=last), {}, cache, WHOSE)
+        return reading(body(*items, last=last), cache)
 
     first = [ask(C1, last=frames[0]), ask(C1, output(C1), last=frames[1])]
     again = [ask(C1, output(C1), SET, last=last) for last in frames]
@@ -126,45 +145,44 @@ def test_a_history_is_cached_once_for_each_of_its_frames() -> None:
 
 def test_a_history_that_grew_too_long_raises() -> None:
     """The limit applies to all items, cached or new."""
-    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 30)
+    cache: Cache = PrefixCache(1 << 30)
     half = [1] * (ITEMS_MAX // 2)
-    read_request(body(*half), {}, cache, WHOSE)
+    reading(body(*half), cache)
     with pytest.raises(TooMany):
-        read_request(body(*half, *half), {}, cache, WHOSE)
+        reading(body(*half, *half), cache)
 
 
-def parsed(prefix: bytes) -> ParsedPrefix[str]:
-    """Return a prefix without items."""
-    return ParsedPrefix(prefix, "parsed", 0)
+def parsed(prefix: bytes, around: bytes = b"", items: int = 0) -> ParsedPrefix[str, Nothing]:
+    """Return a prefix of a body."""
+    return ParsedPrefix(prefix, around, b"frame", "parsed", items)
 
 
 def test_the_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
     """The limit in bytes includes parsed items; short and oversized prefixes are not cached."""
-    cache: PrefixCache[str] = PrefixCache(9 * LEAST_BYTES)
+    cache: PrefixCache[str, Nothing] = PrefixCache(9 * LEAST_BYTES)
     bodies = [b"%d" % n * LEAST_BYTES for n in range(1, 6)]
     for sent in bodies[:4]:
-        cache.keep(WHOSE, parsed(sent), 0)
-    assert cache.find(WHOSE, bodies[0], 0) is not None
-    cache.keep(WHOSE, parsed(bodies[4]), 0)
+        cache.keep(WHOSE, parsed(sent))
+    assert cache.find(WHOSE, bodies[0]) is not None
+    cache.keep(WHOSE, parsed(bodies[4]))
     assert cache.size_bytes <= 9 * LEAST_BYTES
-    kept = [cache.find(WHOSE, sent, 0) is not None for sent in bodies]
+    kept = [cache.find(WHOSE, sent) is not None for sent in bodies]
     assert kept == [True, False, True, True, True]
-    cache.keep(WHOSE, parsed(b"6" * LEAST_BYTES * 3), 0)
-    cache.keep(WHOSE, parsed(b"7" * (LEAST_BYTES - 1)), 0)
-    cache.keep(WHOSE, parsed(b"8" * LEAST_BYTES), LEAST_BYTES - HEAD_BYTES + 1)
-    assert [cache.find(WHOSE, sent, 0) is not None for sent in bodies] == kept
-    assert cache.find(WHOSE, b"7" * (LEAST_BYTES - 1), 0) is None
+    cache.keep(WHOSE, parsed(b"6" * LEAST_BYTES * 3))
+    cache.keep(WHOSE, parsed(b"7" * (LEAST_BYTES - 1)))
+    assert [cache.find(WHOSE, sent) is not None for sent in bodies] == kept
+    assert cache.find(WHOSE, b"7" * (LEAST_BYTES - 1)) is None
 
 
 def test_a_longer_prefix_replaces_the_one_it_grew_from() -> None:
     """A conversation is cached once."""
-    cache: PrefixCache[str] = PrefixCache(1 << 20)
-    before: ParsedPrefix[str] | None = None
+    cache: PrefixCache[str, Nothing] = PrefixCache(1 << 20)
+    before: ParsedPrefix[str, Nothing] | None = None
     for n in range(9):
-        new = ParsedPrefix(b"x" * (LEAST_BYTES + 1000 * n), "parsed", n)
-        cache.keep(WHOSE, new, 0, grown_from=before)
+        new = parsed(b"x" * (LEAST_BYTES + 1000 * n), items=n)
+        cache.keep(WHOSE, new, before)
         before = new
-    found = cache.find(WHOSE, b"x" * (2 * LEAST_BYTES), 0)
+    found = cache.find(WHOSE, b"x" * (LEAST_BYTES + 9000))
 
     assert found is before
     assert cache.size_bytes == new.size_bytes
@@ -172,35 +190,35 @@ def test_a_longer_prefix_replaces_the_one_it_grew_from() -> None:
 
 def test_the_longest_prefix_of_a_body_is_found() -> None:
     """A history may be truncated and then continue differently."""
-    cache: PrefixCache[str] = PrefixCache(1 << 20)
+    cache: PrefixCache[str, Nothing] = PrefixCache(1 << 20)
     short, long = parsed(b"x" * LEAST_BYTES), parsed(b"x" * (LEAST_BYTES + 1))
     for one in (long, short):
-        cache.keep(WHOSE, one, 0)
+        cache.keep(WHOSE, one)
 
-    assert cache.find(WHOSE, b"x" * 2 * LEAST_BYTES, 0) is long
-    assert cache.find(WHOSE, b"x" * LEAST_BYTES + b"y", 0) is short
+    assert cache.find(WHOSE, b"x" * 2 * LEAST_BYTES) is long
+    assert cache.find(WHOSE, b"x" * LEAST_BYTES + b"y") is short
 
 
 def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lookup compares a bounded number of prefixes, even if many conversations start alike."""
     monkeypatch.setattr(prefix_cache, "PREFIXES_PER_HEAD", 3)
-    cache: PrefixCache[str] = PrefixCache(1 << 30)
+    cache: PrefixCache[str, Nothing] = PrefixCache(1 << 30)
     bodies = [b"x" * LEAST_BYTES + b"%d" % n * 100 for n in range(5)]
     for sent in bodies:
-        cache.keep(WHOSE, parsed(sent), 0)
+        cache.keep(WHOSE, parsed(sent))
 
-    assert [cache.find(WHOSE, sent, 0) is not None for sent in bodies] == [False] * 2 + [True] * 3
+    assert [cache.find(WHOSE, sent) is not None for sent in bodies] == [False] * 2 + [True] * 3
 
 
 def test_conversations_with_the_same_system_message_all_hit() -> None:
     """Two conversations alternate over forty requests; only the first request of each misses."""
-    cache: PrefixCache[HistoryPrefix[ResponsesItem]] = PrefixCache(1 << 24)
+    cache: Cache = PrefixCache(1 << 24)
     head = {"role": "developer", "content": "Be brief. " * 2000}
     hits = 0
     for n in range(40):
         said = [user(f"conversation {n % 2}"), *[user(str(turn)) for turn in range(n // 2)]]
         sent = json.dumps({"model": "gpt-5.6", "input": [head, *said]}).encode()
-        hits += cache.find(WHOSE, sent, sent.index(b"[")) is not None
-        read_request(sent, {}, cache, WHOSE)
+        hits += cache.find(WHOSE, sent) is not None
+        reading(sent, cache)
 
     assert hits == 38

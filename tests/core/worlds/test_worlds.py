@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from reasoning_replay.core.dialects.anthropic import placement
+from reasoning_replay.core.dialects.anthropic.binding import Binding
 from reasoning_replay.core.dialects.anthropic.message_groups import MessageGroup, groups_of
 from reasoning_replay.core.dialects.anthropic.prefix_walk import BoundEdits, PrefixWalk, walk
 from reasoning_replay.core.dialects.anthropic.profiles import Profile
@@ -176,10 +177,13 @@ def _has_as_many(_: object, group: MessageGroup, turn: Turn) -> bool:
 
 
 def _everywhere(
-    request: MessagesRequest, groups: Sequence[MessageGroup], planned: Mapping[int, BoundEdits]
+    request: MessagesRequest,
+    groups: Sequence[MessageGroup],
+    planned: Mapping[int, BoundEdits],
+    began: Binding | None,
 ) -> PrefixWalk:
     """Ignore the history."""
-    return PrefixWalk(set(planned), walk(request, groups, planned).prefix)
+    return PrefixWalk(set(planned), walk(request, groups, planned, began).prefix)
 
 
 def test_planted_faults_of_messages_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:

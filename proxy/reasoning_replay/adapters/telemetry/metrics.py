@@ -30,6 +30,7 @@ from reasoning_replay.core.dialects.states import (
     ExchangeOutcome,
     RequestState,
     Route,
+    Way,
 )
 from reasoning_replay.core.history.plan import Outcome
 
@@ -163,6 +164,12 @@ class Metrics:
             "Requests on routes where reasoning is injected, by result.",
             "dialect",
             "result",
+        )
+        self.decisions = counter(
+            "decisions",
+            "Requests that were decided on, by the way: short, or why not.",
+            "dialect",
+            "way",
         )
         self.items = counter(
             "items",
@@ -302,6 +309,7 @@ class Metrics:
             name = (entry.name,)
             series += [
                 (self.requests, (name, RequestState)),
+                (self.decisions, (name, Way)),
                 (self.items, (name, Outcome)),
                 (self.captures, (name, CaptureState)),
                 (self.captured_items, (name,)),

@@ -12,9 +12,10 @@ from enum import StrEnum
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from reasoning_replay.core.dialects.captures import Capture, Origin
+from reasoning_replay.core.dialects.known_prefix import Continued, KnownPrefix
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
-from reasoning_replay.core.dialects.request_body import ParsedRequest
-from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
+from reasoning_replay.core.dialects.states import RequestState, Way
 from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
@@ -22,6 +23,8 @@ from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys
 from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.plan import Outcome, Plan
+from reasoning_replay.core.history.prefix_cache import ParsedPrefix
+from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems, sent_items
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import Account
@@ -81,10 +84,15 @@ class Question(NamedTuple):
     Attributes:
         request: The parsed request.
         lookups: Store lookups, newest item first; empty if there is nothing to look up.
+        owner, prefix: The parsed prefix with which the request begins, and its owner in the cache.
+        continued: The request as a continuation of that; None: it is decided on as a whole.
     """
 
     request: ParsedRequest[HistoryItem]
     lookups: Sequence[Lookup]
+    owner: bytes = b""
+    prefix: ParsedPrefix[HistoryPrefix[Any], KnownPrefix] | None = None
+    continued: Continued | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +102,32 @@ class Decision:
 
     Attributes:
         state: See RequestState.
-        body: Body to send: the client's own object unless something is edited.
+        base: Body that is edited: the client's own object, unless a repair edited it before.
+        edits: Edits of it.
         origin: Origin for the capture of the response; None if nothing is known of the request.
         repairs: Number of items that each repair touched.
         outcomes: Count of each reasoning outcome.
         injected_bytes: Size of all injected reasoning.
         summary: Items by type, id and size, for people; None if it could not be made.
         joined: Conversations found to be part of the one in which the response is stored.
-        edits: Edits of the request's body that make `body`; None if a repair edited it before.
+        way: How it was decided.
     """
 
     state: RequestState
-    body: bytes
+    base: bytes
+    edits: Sequence[Edit] = ()
     origin: Origin | None = None
     repairs: Mapping[str, int] = field(default_factory=dict)
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
     injected_bytes: int = 0
     summary: ItemSummary | None = None
     joined: Joined = NOT_JOINED
-    edits: Sequence[Edit] | None = None
+    way: Way = Way.NEW
+
+    @property
+    def body(self) -> bytes:
+        """Body to send; the client's own object unless something is edited."""
+        return json_spans.apply(self.base, self.edits)
 
 
 class RefusedBodies:
@@ -235,7 +250,7 @@ class Readers(NamedTuple, Generic[RequestT, RefusalT]):
         retrieval: How a fetched response is captured; None: no request fetches one.
     """
 
-    request: Callable[..., RequestT]
+    request: RequestReader[RequestT, Any]
     capture: Callable[[Origin, int], Capture]
     diagnose: Callable[[int, bytes], RefusalT]
     is_failing: Callable[[bytes], bool]
@@ -270,6 +285,10 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
     @abstractmethod
     def plan(self, request: RequestT, matched: Matches, refused: KnownRefusals) -> Plan:
         """Return the edits that inject the reasoning that a request lacks."""
+
+    def may_go_on(self, new: RequestT) -> bool:
+        """Return whether what was decided about older items still holds after these."""
+        return True
 
     def finished(
         self, request: RequestT, plan: Plan, parent: Turn | None, refused: KnownRefusals

@@ -1,7 +1,9 @@
 """
 Engine: the way of a request, which is the same in every dialect.
 
-    ask -> (look up) -> decide -> (send) -> capture; if it is refused: ask -> cure -> learn
+    ask_after -> (look up) -> decide_after -> (send) -> capture: only what is new is decided
+    ask -> (look up) -> decide -> (send) -> capture: otherwise
+    ask_for_cure -> (look up) -> cure -> (send) -> learn: if it is refused
 
 A dialect is data and readers (`base.Dialect`). The engine holds all state: the prefix cache and the
 refusal memory. Both are bounded, and every call may run in a thread.
@@ -10,6 +12,7 @@ refusal memory. Both are bounded, and every call may run in a thread.
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -26,9 +29,18 @@ from reasoning_replay.core.dialects.base import (
 )
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Capture, Origin
 from reasoning_replay.core.dialects.continuation import NOTHING_FOUND, continuation_of
+from reasoning_replay.core.dialects.known_prefix import (
+    Continued,
+    KnownPrefix,
+    LongWay,
+    known_prefix,
+    lookups_after,
+    match_after,
+)
 from reasoning_replay.core.dialects.refusal_memory import BLOB, DAMAGED, RefusalMemory
 from reasoning_replay.core.dialects.request_body import ParsedRequest
-from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.dialects.states import RequestState, Way
+from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
@@ -82,9 +94,87 @@ class Engine:
         self._capture_max_bytes = capture_max_bytes
         self._is_shadow = is_shadow
         self._refusals = RefusalMemory(clock)
-        self._prefixes: PrefixCache[HistoryPrefix[Any]] = PrefixCache(PREFIXES_MAX_BYTES, lock)
+        self._prefixes: PrefixCache[HistoryPrefix[Any], KnownPrefix] = PrefixCache(
+            PREFIXES_MAX_BYTES, lock
+        )
 
     # Requests
+
+    def ask_after(
+        self, body: bytes, headers: Mapping[str, str], scope: bytes, path: str = ""
+    ) -> Question:
+        """
+        Parse what a request has after a known prefix; return the store lookups that it needs.
+
+        Raises:
+            LongWay: It has no known prefix, or must be decided on as a whole.
+
+        Cost: a comparison of the prefix, and the work for what is new.
+        """
+        owner = _owner(scope, path)
+        prefix = self._prefixes.find(owner, body)
+        known = prefix.known if prefix is not None else None
+        if prefix is None or known is None:
+            raise LongWay(Way.NEW)
+        read = self._read.go_on(body, headers, prefix, known.outline)
+        if read is None or not self._dialect.may_go_on(read[1]):
+            raise LongWay(Way.OTHER_FORM)
+        whole, new = read
+        new.bound_to = known.origin.binding
+        continued = Continued(known, prefix.parsed, whole, new)
+        return Question(whole, lookups_after(continued), owner, prefix, continued)
+
+    def decide_after(
+        self, caller: Caller, question: Question, found: LookupResult | None, *, is_created: bool
+    ) -> Decision:
+        """
+        Repeat what is known, and decide about what is new.
+
+        Args:
+            caller: Scope and account of the request.
+            question: Result of `ask_after`.
+            found: Result of its lookups; None if the store did not respond.
+            is_created: Whether the request creates a response that will be captured.
+
+        Raises:
+            LongWay: It must be decided on as a whole.
+        """
+        dialect, continued = self._dialect, question.continued
+        refused = self._refusals.known_to(caller.scope, caller.account)
+        prefix = question.prefix
+        if found is None or continued is None or prefix is None:
+            raise LongWay(Way.NOT_FOUND)
+        if not refused.is_empty:
+            raise LongWay(Way.REFUSED)
+        matched, newest_ms = match_after(continued, found)
+        known, _, whole, new = continued
+        turn, planned, binding = matched.newest(), known.planned, known.origin.binding
+        more = known.more_at(len(prefix.prefix), whole.history_end)
+        if turn is not None:
+            plan = dialect.plan(new, matched, refused)
+            if not turn.binding.startswith(binding) or bool(plan.binding) != bool(binding):
+                raise LongWay(Way.BOUND)
+            planned, binding = continued.planned_with(plan), plan.binding or b""
+            if is_created and not more:
+                finished = dialect.finished(
+                    new, replace(plan, outcomes=planned.outcomes), turn, refused
+                )
+                more = finished.edits[len(plan.edits) :]
+        origin = continued.origin_after(matched, binding, newest_ms)
+        if turn is not None:
+            line = found.turns.line if isinstance(found.turns, IndexedTurns) else None
+            self._keep(question, known.grown(planned, more, origin, turn, line))
+        plan = replace(planned, edits=(*planned.edits, *more))
+        return Decision(
+            state=RequestState.PLANNED,
+            way=Way.SHORT,
+            base=whole.body,
+            edits=plan.edits,
+            origin=origin,
+            outcomes=plan.outcomes,
+            injected_bytes=plan.injected_bytes,
+            summary=_maybe_summary(whole, plan, self._digests(caller, whole, plan)),
+        )
 
     def ask(
         self, body: bytes, headers: Mapping[str, str], scope: bytes, path: str = ""
@@ -98,8 +188,10 @@ class Engine:
             TooMany: The request has too many items or values to process.
             Unspliceable: Parsers could disagree on the body; it must be forwarded unchanged.
         """
-        request = self._read(body, headers, self._prefixes, scope, path)
-        return Question(request, keys_of_request(request))
+        owner = _owner(scope, path)
+        prefix = self._prefixes.find(owner, body)
+        request = self._read(body, headers, prefix, path)
+        return Question(request, keys_of_request(request), owner=owner, prefix=prefix)
 
     def decide(
         self,
@@ -130,6 +222,7 @@ class Engine:
         plan = sent = _NO_PLAN
         if not known.has_failed:
             plan = sent = dialect.plan(request, known.matched, refused)
+        planned = plan
         edited = request
         if self._is_shadow:
             edited, sent = given, _NO_PLAN
@@ -141,21 +234,35 @@ class Engine:
             binding = dialect.binding_of(edited, refused)
         if binding:
             origin = structs.replace(origin, binding=binding)
-
-        def digests() -> SentItems:
-            return dialect.sent(edited, sent) if caller.is_watched else NOT_SENT
-
+        lasts = edited is given and refused.is_empty and not (self._is_shadow or known.joined.left)
+        prefix = None
+        if lasts and not known.has_failed:
+            continued = known.matched, origin
+            prefix = known_prefix(given, self._read.key, (planned, sent), continued, held)
+        self._keep(question, prefix)
         return Decision(
             state=RequestState.STATEFUL if request.is_stateful else known.state,
-            body=sent.apply(base),
+            base=base,
+            edits=sent.edits,
             origin=origin,
             repairs=repairs,
             outcomes=plan.outcomes,
             injected_bytes=sent.injected_bytes,
-            summary=_maybe_summary(request, plan, digests),
+            summary=_maybe_summary(request, plan, self._digests(caller, edited, sent)),
             joined=known.joined,
-            edits=sent.edits if base is body else None,
         )
+
+    def _keep(self, question: Question, known: KnownPrefix | None) -> None:
+        """Keep the history of a request, parsed, and what was decided about it."""
+        prefix, before = question.request.prefix(known), question.prefix
+        if prefix is not None and prefix.prefix:
+            self._prefixes.keep(question.owner, prefix, before)
+
+    def _digests(
+        self, caller: Caller, request: ParsedRequest[Any], plan: Plan
+    ) -> Callable[[], SentItems]:
+        """Return what digests the items that are sent, if anybody wants that."""
+        return partial(self._dialect.sent, request, plan) if caller.is_watched else _no_digests
 
     # Responses
 
@@ -193,6 +300,8 @@ class Engine:
         if sent.is_mended:  # it has a lone surrogate, so it cannot be edited
             return Cure(bodies.given, is_clients_own=True) if bodies.is_edited else None
         given = self._read(bodies.given, {}, path=bodies.path) if bodies.is_edited else sent
+        # What upstream refused is not repeated.
+        self._prefixes.drop(_owner(scope or b"", bodies.path), bodies.given)
         refused = self._refusals.known_to(scope or b"")
         held = refused.without_refused(found)
         cured = self._dialect.cure(sent, given, refusal, held, refused)
@@ -215,6 +324,15 @@ class Engine:
         ]
         for kind, what in lessons:
             self._refusals.refuse(scope, kind, what)
+
+
+def _owner(scope: bytes, path: str) -> bytes:
+    """Return the owner of prefixes: the requests of one tenant to one path."""
+    return scope + path.encode("utf-8", "surrogateescape")
+
+
+def _no_digests() -> SentItems:
+    return NOT_SENT
 
 
 def _maybe_summary(

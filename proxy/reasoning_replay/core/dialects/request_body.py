@@ -6,13 +6,13 @@ A dialect adds how it reads one item, and which top-level values it looks at.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Self, TypeVar
 
 from msgspec import Raw
 
 from reasoning_replay.core.history.items import HistoryItem
-from reasoning_replay.core.history.prefix_cache import ParsedPrefix, PrefixCache
+from reasoning_replay.core.history.prefix_cache import Known, ParsedPrefix
 from reasoning_replay.core.history.request_history import (
     HistoryPrefix,
     RequestHistory,
@@ -30,6 +30,9 @@ __all__ = ["ITEMS_MAX", "VALUES_MAX", "ParsedRequest", "RequestReader", "read_va
 ITEMS_MAX = 20_000
 VALUES_MAX = 200_000
 
+_ALONE = b'{"":[%b]}'  # the document in which new items are read
+
+KnownT = TypeVar("KnownT", bound=Known)
 ItemT = TypeVar("ItemT", bound=HistoryItem)
 ItemT_co = TypeVar("ItemT_co", bound=HistoryItem, covariant=True)
 
@@ -43,11 +46,22 @@ class ParsedRequest(RequestHistory[ItemT_co], ABC):
         body: Body as received, except that lone surrogate escapes may be replaced by U+FFFD.
         values: JSON of each top-level value.
         is_mended: Whether such escapes were replaced, so that `body` must not be sent.
+        history: The history; None if the request has no array of items.
+        history_start, history_end: Offsets of that array, and after its last item.
+        began_with: Digest of the frame before the first item.
+        elements: Byte ranges of the elements of a view (`RequestReader.go_on`); None: not a view.
+        bound_to: Of a view: the `Origin.binding` of what precedes it.
     """
 
     body: bytes = b""
     values: Mapping[str, Raw] = field(default_factory=dict)
     is_mended: bool = False
+    history: HistoryPrefix[ItemT_co] | None = None
+    history_start: int = 0
+    history_end: int = 0
+    began_with: bytes = b""
+    elements: Sequence[tuple[int, int]] | None = None
+    bound_to: bytes = b""
 
     @property
     @abstractmethod
@@ -63,6 +77,43 @@ class ParsedRequest(RequestHistory[ItemT_co], ABC):
     def is_switched_off(self) -> bool:
         """Whether it switches reasoning off."""
         return False
+
+    def set_history(self, history: HistoryPrefix[Any], end: int) -> None:
+        """Set the history, and the offset after its last item."""
+        self.history, self.history_end = history, end
+        self.places, self.anchors, self.said = history.places, history.anchors, history.said
+        self.has_reasoning, self.heard = history.has_reasoning, history.heard
+        self.frame, self.run = history.frame, history.run
+        self.chain_at_end, self.whole_at_end = history.chain, history.whole
+
+    def prefix(
+        self, known: KnownT | None = None
+    ) -> ParsedPrefix[HistoryPrefix[Any], KnownT] | None:
+        """Return the request as a parsed prefix, with what is known; None without a history."""
+        if self.history is None or self.is_mended:
+            return None
+        end = self.history_end
+        return ParsedPrefix(
+            self.body[:end],
+            self.body[end:],
+            self.began_with,
+            self.history,
+            len(self.places),
+            known,
+        )
+
+    def outline(self, key: str) -> Self:
+        """Return the same request without its items, for `RequestReader.go_on`."""
+        empty: HistoryPrefix[Any] = empty_prefix(self.began_with)
+        known = replace(
+            self,
+            body=b"",
+            values={
+                name: Raw(b"" if name == key else bytes(raw)) for name, raw in self.values.items()
+            },
+        )
+        known.set_history(empty, self.history_end)
+        return known
 
     def raw(self, key: str) -> bytes:
         """Return the JSON of a top-level value; b"" if it is absent."""
@@ -100,8 +151,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         self,
         body: bytes,
         headers: Mapping[str, str],
-        cache: PrefixCache[HistoryPrefix[ItemT]] | None = None,
-        tenant: bytes = b"",
+        begun: ParsedPrefix[HistoryPrefix[ItemT], Any] | None = None,
         path: str = "",
     ) -> RequestT:
         """
@@ -110,8 +160,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         Args:
             body: UTF-8 JSON, after content decoding; the caller limits its size.
             headers: Request headers, for the name of the conversation.
-            cache: Parsed prefixes; the request is added to it.
-            tenant: Owner of the request; prefixes of other tenants are never used.
+            begun: A parsed prefix of the body, of the same tenant.
             path: Path of the request, without its query.
 
         Raises:
@@ -128,8 +177,99 @@ class RequestReader(Generic[RequestT, ItemT]):
         request.hint = hint_of(headers, request.text)
         self.note_frame(request)
         if request.raw(self.key).startswith(b"["):
-            _read_items(request, self.key, self.read, cache, tenant)
+            self._read_history(request, begun)
         return request
+
+    def _read_history(
+        self, request: RequestT, begun: ParsedPrefix[HistoryPrefix[ItemT], Any] | None
+    ) -> None:
+        """Read the array with the history; the request's frame is what precedes it."""
+        body = request.body
+        given = json_spans.place_of(request.values, body, self.key)
+        request.history_start = given.start
+        history: HistoryPrefix[ItemT] = empty_prefix(request.frame)
+        at = 0
+        # After the last item, the array continues with a comma or ends: "12" is no start of "123".
+        if (
+            begun is not None
+            and begun.frame == request.frame
+            and given.start < len(begun.prefix) < given.end
+            and body[len(begun.prefix)] in b",]"
+        ):
+            history, at = begun.parsed, len(begun.prefix)
+        elements = _elements(body, given, at)
+        items = self._items_of(body, elements, len(history.places))
+        request.began_with = request.frame
+        request.set_history(extend(history, items), elements[-1][1] if elements else at)
+
+    def go_on(
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        prefix: ParsedPrefix[HistoryPrefix[ItemT], Any],
+        begun: RequestT,
+    ) -> tuple[RequestT, RequestT] | None:
+        """
+        Parse only what a request has after the history of an earlier one.
+
+        Args:
+            body: As above.
+            headers: As above.
+            prefix: Prefix of the body: the earlier request up to the end of its last item.
+            begun: The outline of the earlier request (`ParsedRequest.outline`).
+
+        Returns:
+            The whole request, and a view of it that has only the new items. None if the two differ
+            in more than their history, or if what is new must be read with what is before it.
+        """
+        around, history = prefix.around, prefix.parsed
+        start, end = len(prefix.prefix), len(body) - len(around)
+        if end < start or body[end:] != around or hint_of(headers, begun.text) != begun.hint:
+            return None
+        elements: list[tuple[int, int]] = []
+        if end > start:
+            if body[start] not in b",":
+                return None
+            told = _ALONE % body[start + 1 : end]
+            try:
+                readable, read = read_values(told)
+            except Unspliceable:
+                return None
+            if readable is not told or len(read) > 1:
+                return None
+            at = len(_ALONE) - len(b"%b]}")
+            shift = start + 1 - at
+            elements = [
+                (one + shift, other + shift)
+                for one, other in json_spans.elements(told, at - 1, len(told) - 1)
+            ]
+            if not elements:
+                return None
+        items = self._items_of(body, elements, len(history.places))
+        closed = end + around.index(b"]") + 1
+        values = {**begun.values, self.key: Raw(memoryview(body)[begun.history_start : closed])}
+        whole = replace(begun, body=body, values=values)
+        whole.set_history(extend(history, items), elements[-1][1] if elements else start)
+        new = replace(begun, body=body, values=values, elements=elements)
+        ends = history._replace(places=[], anchors=[], said=[], heard=[], run=[])
+        new.set_history(extend(ends, items), whole.history_end)
+        return whole, new
+
+    def _items_of(
+        self, body: bytes, elements: Sequence[tuple[int, int]], before: int
+    ) -> list[ItemT]:
+        """
+        Read elements of the history that come after so many items.
+
+        Raises:
+            TooMany: The request has too many items to process.
+        """
+        if before + len(elements) > ITEMS_MAX:
+            raise TooMany(f"more than {ITEMS_MAX} items")
+        items = [item for start, end in elements for item in self.read(body[start:end], start, end)]
+        if before + len(items) > ITEMS_MAX:
+            raise TooMany(f"more than {ITEMS_MAX} items")
+        return items
 
 
 def read_values(body: bytes) -> tuple[bytes, dict[str, Raw]]:
@@ -157,49 +297,6 @@ def read_values(body: bytes) -> tuple[bytes, dict[str, Raw]]:
         if mended is body:
             raise
         return mended, json_spans.unambiguous(mended)
-
-
-def _read_items(
-    request: ParsedRequest[Any],
-    key: str,
-    read: Callable[[bytes, int, int], Sequence[ItemT]],
-    cache: PrefixCache[HistoryPrefix[ItemT]] | None,
-    tenant: bytes,
-) -> None:
-    """
-    Read the history of a request, which is the array under a top-level key.
-
-    Args:
-        request: Its frame is what precedes the array; the history is added to it.
-        key: Key of the array.
-        read: Returns the items of one element: its JSON, its first offset and the one after it.
-        cache: Parsed prefixes; the request is added to it.
-        tenant: Owner of the request; prefixes of other tenants are never used.
-
-    Raises:
-        TooMany: The request has too many items to process.
-    """
-    body, began = request.body, request.frame
-    given = json_spans.place_of(request.values, body, key)
-    prefix: HistoryPrefix[ItemT] = empty_prefix(began)
-    at = 0
-    kept = cache.find(tenant, body, given.start, began) if cache is not None else None
-    # After the last item, the array continues with a comma or ends: "12" does not continue "1".
-    if kept is not None and body[len(kept.prefix)] in b",]":
-        prefix, at = kept.parsed, len(kept.prefix)
-    elements = _elements(body, given, at)
-    if len(prefix.places) + len(elements) > ITEMS_MAX:
-        raise TooMany(f"more than {ITEMS_MAX} items")
-    items = [item for start, end in elements for item in read(body[start:end], start, end)]
-    if len(prefix.places) + len(items) > ITEMS_MAX:
-        raise TooMany(f"more than {ITEMS_MAX} items")
-    whole = extend(prefix, items)
-    request.places, request.anchors, request.said = whole.places, whole.anchors, whole.said
-    request.has_reasoning, request.heard = whole.has_reasoning, whole.heard
-    request.frame, request.run = whole.frame, whole.run
-    if cache is not None and elements:
-        parsed = ParsedPrefix(body[: elements[-1][1]], whole, len(whole.places))
-        cache.keep(tenant, parsed, given.start, began, grown_from=kept if at else None)
 
 
 def _elements(body: bytes, given: Member, at: int) -> list[tuple[int, int]]:

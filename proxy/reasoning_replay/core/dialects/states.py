@@ -8,6 +8,7 @@ __all__ = [
     "ExchangeOutcome",
     "RequestState",
     "Route",
+    "Way",
 ]
 
 
@@ -69,6 +70,19 @@ class RequestState(StrEnum):
     BUDGET_EXCEEDED = "budget_exceeded"  # the store did not respond within store_budget_ms
     FAILED = "failed"  # a fault of the proxy: forwarded unchanged
     OFF = "off"  # mode: off
+
+
+class Way(StrEnum):
+    """How a request was decided on: the short way, or why it took the long way."""
+
+    SHORT = "short"  # only what follows a known prefix was read and decided
+    NEW = "new"  # no known prefix begins it
+    OTHER_FORM = "other_form"  # more differs than its last items, or these have an unusual order
+    REFUSED = "refused"  # upstream refused something to the tenant within the last hour
+    NOT_FOUND = "not_found"  # the store failed, or does not have the turn that must follow
+    OTHER_TURNS = "other_turns"  # other turns may be meant, or the conversation was changed
+    OTHER_ITEMS = "other_items"  # the new items are not exactly those of the turn
+    BOUND = "bound"  # the reasoning is bound to another history
 
 
 class CaptureState(StrEnum):

@@ -28,6 +28,7 @@ class ItemIndex:
 
     Attributes:
         turns: Turns by id.
+        by_whole: Turns by `Context.whole`.
         types: Types of all their items.
         by_id: Items by their id; items without one are under "".
         by_call: Items by their `call_id`, in the same way.
@@ -36,11 +37,12 @@ class ItemIndex:
             name is certainly this item.
     """
 
-    __slots__ = ("by_call", "by_id", "sole", "turns", "types")
+    __slots__ = ("by_call", "by_id", "by_whole", "sole", "turns", "types")
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
         """Index every item of the turns; a later turn replaces an earlier one of the same id."""
         self.turns: dict[bytes, Turn] = {}
+        self.by_whole: dict[bytes, tuple[Turn, ...]] = {}
         self.types: set[str] = set()
         self.by_id: dict[str, list[Match]] = {}
         self.by_call: dict[str, list[Match]] = {}
@@ -52,6 +54,7 @@ class ItemIndex:
         """Return an index of the same turns and of a further one, which must be new."""
         more = ItemIndex()
         more.turns = self.turns.copy()
+        more.by_whole = self.by_whole.copy()
         more.types = self.types.copy()
         more.by_id = self.by_id.copy()
         more.by_call = self.by_call.copy()
@@ -66,6 +69,8 @@ class ItemIndex:
     def _add(self, turn: Turn) -> None:
         by_id, by_call, sole = self.by_id, self.by_call, self.sole
         self.turns[turn.id] = turn
+        whole = turn.context.whole
+        self.by_whole[whole] = (*self.by_whole.get(whole, ()), turn)
         for k, item in enumerate(turn.items):
             match = Match(turn, k)
             item_id, call_id = item.id, item.call_id
@@ -96,11 +101,13 @@ class IndexedTurns(list[Turn]):
 
     Attributes:
         names: Index of their items.
+        line: The same object as long as turns were only added at the end.
     """
 
-    __slots__ = ("names",)
+    __slots__ = ("line", "names")
 
     def __init__(self, turns: Iterable[Turn], before: "IndexedTurns | None" = None) -> None:
         """Index the turns; only the last one, if `before` holds all the others."""
         super().__init__(turns)
+        self.line: object = object() if before is None else before.line
         self.names: ItemIndex = ItemIndex(self) if before is None else before.names.after(self[-1])

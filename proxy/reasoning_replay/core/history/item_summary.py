@@ -104,6 +104,9 @@ def summarise(
 def _entries(places: Iterable[Place[HistoryItem]]) -> list[_Entry | int]:
     entries: list[_Entry | int] = []
     for place in places:
+        if place.shown is not None:  # of an earlier request
+            entries.append(place.shown)
+            continue
         item = place.item
         role, kind = item.role, item.type
         if role is _MODEL:
@@ -114,7 +117,8 @@ def _entries(places: Iterable[Place[HistoryItem]]) -> list[_Entry | int]:
         else:
             letter = _OTHERS[role]
         name = item.id or item.call_id
-        entries.append((letter, kind[:WORD_CHARS], name[:ID_CHARS], item.end - item.start))
+        place.shown = letter, kind[:WORD_CHARS], name[:ID_CHARS], item.end - item.start
+        entries.append(place.shown)
     return entries
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "choose",
     "key_of_response",
     "key_of_turn",
+    "keys_of_answer",
     "keys_of_name",
     "keys_of_request",
     "keys_of_turn",
@@ -138,6 +139,22 @@ def keys_of_request(request: RequestHistory[HistoryItem]) -> list[Lookup]:
     if previous := request.continues:
         asked.insert(0, Lookup(RESPONSE, [key_of_response(previous)]))
     return [item for item in asked if item.certain or item.doubtful]
+
+
+def keys_of_answer(items: Sequence[HistoryItem], before: Context) -> list[Lookup]:
+    """
+    Return the lookups of a response whose exact history is known.
+
+    Args:
+        items: Its items. If none has an id, they are looked up by content after this history.
+        before: The context of the response.
+    """
+    named = [Lookup(n, names) for n, item in enumerate(items) if (names := _names(item))]
+    return named or [
+        Lookup(n, [], [_doubtful(item.content, before)[0]])
+        for n, item in enumerate(items)
+        if item.content
+    ]
 
 
 def choose(

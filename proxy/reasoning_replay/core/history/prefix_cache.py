@@ -1,53 +1,71 @@
 """
-Prefix cache: the parsed histories of recent requests, so that only new items are parsed.
+Prefix cache: the histories of recent requests, parsed, and what was decided about them.
 
 Most requests of an agent repeat the previous one byte for byte and append a few items. Comparing
-bytes takes a hundredth of the time that parsing takes.
+bytes takes a hundredth of the time that parsing and deciding take.
 """
 
 from collections import OrderedDict
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-__all__ = ["ParsedPrefix", "PrefixCache"]
+__all__ = ["Known", "ParsedPrefix", "PrefixCache"]
 
-# Shorter bodies are parsed as fast as a lookup here takes.
-LEAST_BYTES = 16 * 1024
+# Shorter prefixes are parsed as fast as a lookup here takes.
+LEAST_BYTES = 2 * 1024
 # Memory of a parsed item without its raw bytes; measured: about 900 bytes.
 ITEM_BYTES = 1024
-# Prefixes are grouped by their frame and the first bytes of their input. Conversations with the
-# same system message share a group, so a group can be large; only its newest prefixes are kept.
+# Prefixes are grouped by their first bytes. Conversations with the same instructions share a group,
+# so a group can be large; only its newest prefixes are kept.
 HEAD_BYTES = 1024
 PREFIXES_PER_HEAD = 256
 # The last bytes of two prefixes in one group almost always differ, so comparing these first avoids
 # most full comparisons.
 TAIL_BYTES = 64
 
-_Parsed = TypeVar("_Parsed")
-_GroupKey = tuple[bytes, bytes, bytes]  # tenant, frame, first bytes of the input
-_NO_LOCK = nullcontext()
 
-
-@dataclass(frozen=True, slots=True)
-class ParsedPrefix(Generic[_Parsed]):
-    """
-    The beginning of a body, and the result of parsing it.
-
-    Attributes:
-        prefix: The body up to the end of the last input item.
-        parsed: The result; shared by requests, so it must not be changed.
-        items: Number of items in it, for the estimate of its size.
-    """
-
-    prefix: bytes
-    parsed: _Parsed
-    items: int
+class Known(Protocol):
+    """What was decided."""
 
     @property
     def size_bytes(self) -> int:
         """Estimated memory, in bytes."""
-        return 2 * len(self.prefix) + self.items * ITEM_BYTES
+        ...
+
+
+_Parsed = TypeVar("_Parsed")
+_Decided = TypeVar("_Decided", bound=Known)
+_GroupKey = tuple[bytes, bytes]  # owner, first bytes
+_NO_LOCK = nullcontext()
+
+
+@dataclass(slots=True, eq=False)
+class ParsedPrefix(Generic[_Parsed, _Decided]):
+    """
+    The beginning of a body, and the result of parsing it.
+
+    Attributes:
+        prefix: The body up to the end of the last item of its history.
+        around: The rest of it.
+        frame: Digest of what the parsed items depend on outside the prefix.
+        parsed: The result; shared by requests, so it must not be changed.
+        items: Number of items in it, for the estimate of its size.
+        known: What was decided about a request whose history is this; None: nothing yet.
+    """
+
+    prefix: bytes
+    around: bytes
+    frame: bytes
+    parsed: _Parsed
+    items: int
+    known: _Decided | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Estimated memory, in bytes."""
+        known = self.known.size_bytes if self.known is not None else 0
+        return 2 * len(self.prefix) + len(self.around) + self.items * ITEM_BYTES + known
 
     def begins(self, body: bytes) -> bool:
         """Return whether a body starts with this prefix."""
@@ -56,92 +74,90 @@ class ParsedPrefix(Generic[_Parsed]):
         return body[tail:end] == prefix[tail:] and body.startswith(prefix)
 
 
-class PrefixCache(Generic[_Parsed]):
+class PrefixCache(Generic[_Parsed, _Decided]):
     """
     Parsed prefixes, bounded in bytes; the least recently used is evicted first.
 
-    The cache holds no store data: its results depend only on the bytes of the request. Tenants are
-    separated nevertheless, because response times could reveal the requests of another tenant.
+    Tenants are separated: what was decided belongs to one, and response times could reveal the
+    requests of another.
     """
 
     def __init__(self, max_bytes: int, lock: AbstractContextManager[object] = _NO_LOCK) -> None:
         """Create an empty cache; it may be used from several threads if a lock is given."""
         self.size_bytes = 0
         self._max_bytes = max_bytes
-        self._groups: dict[_GroupKey, dict[bytes, ParsedPrefix[_Parsed]]] = {}
-        self._recent: OrderedDict[tuple[_GroupKey, bytes], None] = OrderedDict()
+        self._groups: dict[_GroupKey, dict[ParsedPrefix[_Parsed, _Decided], None]] = {}
+        self._recent: OrderedDict[ParsedPrefix[_Parsed, _Decided], tuple[_GroupKey, int]]
+        self._recent = OrderedDict()  # with the size of each
         self._lock = lock
 
-    def find(
-        self, tenant: bytes, body: bytes, start: int, frame: bytes = b""
-    ) -> ParsedPrefix[_Parsed] | None:
+    def find(self, owner: bytes, body: bytes) -> ParsedPrefix[_Parsed, _Decided] | None:
         """
-        Return the longest parsed prefix of a body that has the same frame.
+        Return the longest parsed prefix of a body; None if there is none.
+
+        One with the same rest of the body is preferred: an application may ask in two ways about
+        one history.
 
         Args:
-            tenant: Tenant of the request; prefixes of other tenants are never returned.
+            owner: Tenant and path of the request; prefixes of others are never returned.
             body: Body of the request.
-            start: Byte offset of its input.
-            frame: Digest of what the parsed items depend on outside the prefix.
 
         Cost: a comparison of 64 bytes for each prefix of the group, and usually one in full.
         """
         if len(body) < LEAST_BYTES:
             return None
-        head = (tenant, frame, body[start : start + HEAD_BYTES])
         with self._lock:
-            found = [one for one in self._groups.get(head, {}).values() if one.begins(body)]
+            group = self._groups.get((owner, body[:HEAD_BYTES]), {})
+            found = [one for one in group if one.begins(body)]
             if not found:
                 return None
-            longest = max(found, key=lambda one: len(one.prefix))
-            self._recent.move_to_end((head, longest.prefix))
+            longest = max(found, key=lambda one: (body.endswith(one.around), len(one.prefix)))
+            self._recent.move_to_end(longest)
             return longest
 
     def keep(
         self,
-        tenant: bytes,
-        new: ParsedPrefix[_Parsed],
-        start: int,
-        frame: bytes = b"",
-        *,
-        grown_from: ParsedPrefix[_Parsed] | None = None,
+        owner: bytes,
+        new: ParsedPrefix[_Parsed, _Decided],
+        grown_from: ParsedPrefix[_Parsed, _Decided] | None = None,
     ) -> None:
         """
-        Add the parsed prefix of a body.
+        Add a prefix.
 
         A prefix is not added if it is short, or if it needs more than half of the cache.
 
         Args:
-            tenant: As for `find`.
+            owner: As for `find`.
             new: The prefix that `find` will return.
-            start: Byte offset of the input.
-            frame: As for `find`.
-            grown_from: The shorter prefix that the new one replaces.
+            grown_from: The prefix that the new one replaces, if the rest of the body is the same.
         """
-        prefix, size = new.prefix, new.size_bytes
-        is_short = len(prefix) < max(LEAST_BYTES, start + HEAD_BYTES)
-        if is_short or size > self._max_bytes // 2:
+        size = new.size_bytes
+        if len(new.prefix) < LEAST_BYTES or size > self._max_bytes // 2:
             return
-        head = (tenant, frame, prefix[start : start + HEAD_BYTES])
+        head = (owner, new.prefix[:HEAD_BYTES])
         with self._lock:
-            if grown_from is not None:
-                self._drop(head, grown_from.prefix)
-            self._drop(head, prefix)
+            if grown_from is not None and grown_from.around == new.around:
+                self._drop(grown_from)
             group = self._groups.setdefault(head, {})
-            group[prefix] = new
-            self._recent[head, prefix] = None
+            group[new] = None
+            self._recent[new] = head, size
             self.size_bytes += size
             if len(group) > PREFIXES_PER_HEAD:
-                self._drop(head, next(iter(group)))
+                self._drop(next(iter(group)))
             while self.size_bytes > self._max_bytes:
-                self._drop(*next(iter(self._recent)))
+                self._drop(next(iter(self._recent)))
 
-    def _drop(self, head: _GroupKey, prefix: bytes) -> None:
-        group = self._groups.get(head, {})
-        dropped = group.pop(prefix, None)
-        if dropped is None:
+    def drop(self, owner: bytes, body: bytes) -> None:
+        """Drop the prefixes of a body."""
+        while (found := self.find(owner, body)) is not None:
+            with self._lock:
+                self._drop(found)
+
+    def _drop(self, prefix: ParsedPrefix[_Parsed, _Decided]) -> None:
+        head, size = self._recent.pop(prefix, (None, 0))
+        if head is None:
             return
-        del self._recent[head, prefix]
-        self.size_bytes -= dropped.size_bytes
-        if not group:
+        self.size_bytes -= size
+        del self._groups[head][prefix]
+        if not self._groups[head]:
             del self._groups[head]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -11,7 +11,7 @@ from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context
 from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
 
-__all__ = ["HistoryPrefix", "Place", "RequestHistory", "empty_prefix", "extend"]
+__all__ = ["HistoryPrefix", "Place", "RequestHistory", "RunningDigest", "empty_prefix", "extend"]
 
 _START = digest(b"chain")
 # Number of items of a run that are kept in a turn's context: enough to distinguish runs.
@@ -20,6 +20,22 @@ _MODEL, _CLIENT, _FRAME = Role.MODEL, Role.CLIENT, Role.FRAME
 
 ItemT = TypeVar("ItemT", bound=HistoryItem)
 ItemT_co = TypeVar("ItemT_co", bound=HistoryItem, covariant=True)
+
+
+class RunningDigest(Protocol):
+    """A digest of what was read so far, which can go on."""
+
+    def copy(self) -> "RunningDigest":
+        """Return one that goes on from here."""
+        ...
+
+    def digest(self) -> bytes:
+        """Return the digest so far."""
+        ...
+
+    def update(self, data: bytes, /) -> None:
+        """Go on with these bytes."""
+        ...
 
 
 class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
@@ -31,6 +47,7 @@ class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
         frame: Digest of instructions, system and developer messages before it.
         before: The model's run of items before the current run.
         heard: Number of items of `RequestHistory.heard` before it.
+        shown: How a summary shows it, once it was made.
     """
 
     item: ItemT_co
@@ -38,6 +55,7 @@ class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
     frame: bytes
     before: list[ItemT_co]
     heard: int
+    shown: tuple[str, str, str, int] | None = None
 
     @property
     def answered(self) -> bytes:
@@ -65,6 +83,7 @@ class RequestHistory(Generic[ItemT_co]):
         run: The model's last run of items.
         may_rename: Whether clients of the API replace the ids of calls by their own (`renaming`).
         may_merge: Whether clients of the API merge messages of several responses.
+        chain_at_end, whole_at_end: Digests of `said`, and of `heard`, if they are known.
     """
 
     model: str
@@ -80,6 +99,8 @@ class RequestHistory(Generic[ItemT_co]):
     run: list[ItemT_co] = field(default_factory=list)
     may_rename: bool = False
     may_merge: bool = False
+    chain_at_end: RunningDigest | None = None
+    whole_at_end: RunningDigest | None = None
     _chains: list[bytes] | None = None
     _wholes: list[bytes] | None = None
 
@@ -116,10 +137,10 @@ class RequestHistory(Generic[ItemT_co]):
 
     def whole(self, place: Place[HistoryItem] | None = None) -> bytes:
         """Return a digest of all messages before an item, from both sides."""
+        if place is None and self.whole_at_end is not None:
+            return self.whole_at_end.digest()[:DIGEST_BYTES]
         if self._wholes is None:
             said = [i.trace if i.role is _MODEL else i.said for i in self.heard]
-            if place is None:  # most requests need no other digest
-                return sha256(b"".join(said)).digest()[:DIGEST_BYTES]
             state = sha256()
             self._wholes = [state.digest()[:DIGEST_BYTES]]
             for each in said:
@@ -129,9 +150,9 @@ class RequestHistory(Generic[ItemT_co]):
 
     def _chain(self) -> bytes:
         """Return the last of `chains`; most requests need no other."""
-        if self._chains is not None:
-            return self._chains[-1]
-        return sha256(b"".join([_START, *self.said])).digest()[:DIGEST_BYTES]
+        if self.chain_at_end is not None:
+            return self.chain_at_end.digest()[:DIGEST_BYTES]
+        return self.chains[-1]
 
 
 class HistoryPrefix(NamedTuple, Generic[ItemT]):
@@ -143,6 +164,7 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
         before: The model's run before the current one.
         anchors, has_reasoning: As in `RequestHistory`.
         is_over: Whether an item from the client's side ended the current run.
+        chain, whole: Digests of `said`, and of `heard`.
     """
 
     places: list[Place[ItemT]]
@@ -154,6 +176,8 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
     before: list[ItemT]
     run: list[ItemT]
     is_over: bool
+    chain: RunningDigest
+    whole: RunningDigest
 
 
 def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
@@ -168,12 +192,15 @@ def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
         before=[],
         run=[],
         is_over=False,
+        chain=sha256(_START),
+        whole=sha256(),
     )
 
 
 def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefix[ItemT]:
     """Return the history with further items appended."""
-    places, anchors, has_reasoning, said, heard, frame, before, run, is_over = prefix
+    places, anchors, has_reasoning, said, heard, frame, before, run, is_over, chain, whole = prefix
+    chain, whole = chain.copy(), whole.copy()
     places, anchors, said, heard, run = [*places], [*anchors], [*said], [*heard], [*run]
     for item in items:
         role = item.role
@@ -184,8 +211,10 @@ def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefi
                 before, run = run, []
             is_over = False
             run.append(item)
+            whole.update(item.trace)
         elif role is _CLIENT:
             is_over = True
+            whole.update(item.said)
         elif role is not _FRAME:
             has_reasoning = True
         places.append(Place(item, len(said), frame, before, len(heard)))
@@ -193,9 +222,12 @@ def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefi
             heard.append(item)
         if role is _CLIENT:
             said.append(item.said)
+            chain.update(item.said)
         elif role is _FRAME:
             frame = digest(frame, item.said)
-    return HistoryPrefix(places, anchors, has_reasoning, said, heard, frame, before, run, is_over)
+    return HistoryPrefix(
+        places, anchors, has_reasoning, said, heard, frame, before, run, is_over, chain, whole
+    )
 
 
 def _traces(run: list[ItemT]) -> bytes:

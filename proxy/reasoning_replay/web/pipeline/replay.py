@@ -9,7 +9,7 @@ If a step fails, the failure is counted, and the request is forwarded unchanged.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
@@ -24,6 +24,7 @@ from reasoning_replay.core.dialects.base import (
 )
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.known_prefix import LongWay
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, scope_in
 from reasoning_replay.core.dialects.states import CaptureState, RequestState
 from reasoning_replay.core.history.lookup_keys import (
@@ -137,9 +138,15 @@ class Replay:
             return unread
         is_slow = is_long(body)
         try:
-            async with self._document(exchange, len(body), is_slow=is_slow):
-                ask = partial(self.engine.ask, body, headers, scope, path)
-                decision = await self._decision(exchange, scope, body, ask, is_slow=is_slow)
+            try:
+                after = partial(self.engine.ask_after, body, headers, scope, path)
+                decision = await self._decision_after(exchange, scope, after)
+            except LongWay as reason:
+                async with self._document(exchange, len(body), is_slow=is_slow):
+                    ask = partial(self.engine.ask, body, headers, scope, path)
+                    decision = await self._decision(exchange, scope, body, ask, is_slow=is_slow)
+                decision = replace(decision, way=reason.way)
+            self._note_decision(exchange, decision)
         except TooMany:
             exchange.request.state = RequestState.TOO_LARGE
             return unread
@@ -150,11 +157,12 @@ class Replay:
             exchange.note_unread(RequestState.BUSY)
             return unread
         bodies = unread
-        if decision.body is not body:
+        if decision.base is not body:
+            bodies = RefusedBodies(body, decision.body, path)
+        elif decision.edits:
             # A long body is not held twice: it is sent in pieces.
-            is_joined = not is_slow or decision.edits is None
-            sent = decision.body if is_joined else None
-            bodies = RefusedBodies(body, sent, path, decision.edits or ())
+            sent = None if is_slow else decision.body
+            bodies = RefusedBodies(body, sent, path, decision.edits)
         if not exchange.lease.reserve(bodies.size_bytes - len(body)):
             exchange.note_unread(RequestState.BUSY)
             return unread
@@ -167,6 +175,23 @@ class Replay:
             return nullcontext()
         return self.offloader.document(exchange.scope, size)
 
+    async def _decision_after(
+        self, exchange: Exchange, scope: bytes, ask: Callable[[], Question]
+    ) -> Decision:
+        """
+        Return the decision about what follows a known prefix.
+
+        Raises:
+            LongWay: The whole request must be decided on.
+
+        This takes little time for every body, so it runs on the event loop.
+        """
+        question = ask()
+        found = await self._look_up(exchange, scope, question)
+        is_created = exchange.route in CAPTURED_ROUTES
+        caller = Caller(scope, exchange.account, exchange.is_watched)
+        return self.engine.decide_after(caller, question, found, is_created=is_created)
+
     async def _decision(
         self,
         exchange: Exchange,
@@ -176,22 +201,28 @@ class Replay:
         *,
         is_slow: bool,
     ) -> Decision:
-        """Return the decision about a request, after it is recorded in the exchange."""
-        engine = self.engine
+        """Return the decision about a whole request."""
         question = await self._question(ask, scope, is_slow=is_slow)
-        found: LookupResult | None = _NOTHING_FOUND
-        if question.lookups:
-            found = await self._store.look_up(scope, question.lookups, exchange.store_budget)
+        found = await self._look_up(exchange, scope, question)
         is_created = exchange.route in CAPTURED_ROUTES
         caller = Caller(scope, exchange.account, exchange.is_watched)
-        decide = partial(engine.decide, caller, body, question, found, is_created=is_created)
-        decision = await self.offloader.run(decide, scope, is_long=is_slow)
+        decide = partial(self.engine.decide, caller, body, question, found, is_created=is_created)
+        return await self.offloader.run(decide, scope, is_long=is_slow)
+
+    async def _look_up(
+        self, exchange: Exchange, scope: bytes, question: Question
+    ) -> LookupResult | None:
+        if not question.lookups:
+            return _NOTHING_FOUND
+        return await self._store.look_up(scope, question.lookups, exchange.store_budget)
+
+    def _note_decision(self, exchange: Exchange, decision: Decision) -> None:
+        """Record a decision, and begin the capture of the response."""
         exchange.note_decision(decision)
         if exchange.request.state == RequestState.STORE_FAILED and exchange.store_budget.is_used_up:
             exchange.request.state = RequestState.BUDGET_EXCEEDED
-        if is_created:
-            exchange.response.capture = engine.capture(decision.origin)
-        return decision
+        if exchange.route in CAPTURED_ROUTES:
+            exchange.response.capture = self.engine.capture(decision.origin)
 
     async def prepare_retrieval(self, exchange: Exchange, path: str) -> None:
         """Capture a retrieved response as a part of the turn that its request began."""

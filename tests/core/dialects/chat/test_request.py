@@ -4,12 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.chat.items import ChatItem
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
+from reasoning_replay.core.dialects.known_prefix import KnownPrefix
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
 from reasoning_replay.core.history.lookup_keys import keys_of_name, keys_of_request
-from reasoning_replay.core.history.prefix_cache import PrefixCache
-from reasoning_replay.core.history.request_history import HistoryPrefix
+from reasoning_replay.core.history.prefix_cache import ParsedPrefix
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 
 CALLS = [{"id": "a", "function": {"name": "add"}}, {"id": "b", "function": {"name": "mul"}}]
@@ -24,11 +23,11 @@ HISTORY: list[dict[str, Any]] = [
 
 
 def read(
-    messages: Any = (), cache: PrefixCache[HistoryPrefix[ChatItem]] | None = None, **more: Any
+    messages: Any = (), prefix: ParsedPrefix[Any, KnownPrefix] | None = None, **more: Any
 ) -> Any:
     """Read a request with these messages."""
     top = {"model": "glm-5", "messages": messages, **more}
-    return read_request(json.dumps(top).encode(), {}, cache, b"t")
+    return read_request(json.dumps(top).encode(), {}, prefix)
 
 
 def facts(request: ChatRequest) -> tuple[object, ...]:
@@ -76,11 +75,14 @@ def test_a_text_is_looked_up_by_the_call_in_its_message() -> None:
 
 def test_a_longer_history_is_read_from_where_it_grew() -> None:
     """The result equals that of a whole parse, also after a message without any item."""
-    cache: PrefixCache[HistoryPrefix[ChatItem]] = PrefixCache(1 << 20)
+    prefix: ParsedPrefix[Any, KnownPrefix] | None = None
     history = list(HISTORY)
     for n in range(4):
-        assert facts(read(history, cache)) == facts(read(history))
-        assert cache.size_bytes
+        grown = read(history, prefix)
+        assert facts(grown) == facts(read(history))
+        if prefix is not None:
+            assert grown.places[0] is prefix.parsed.places[0]
+        prefix = grown.prefix()
         history += [{"role": "user", "content": f"{n}"}, {"role": "assistant", "content": "Yes"}]
 
 

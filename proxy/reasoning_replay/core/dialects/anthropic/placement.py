@@ -17,7 +17,7 @@ from bisect import bisect
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from reasoning_replay.core.dialects.anthropic.binding import normal
+from reasoning_replay.core.dialects.anthropic.binding import normal, read_binding
 from reasoning_replay.core.dialects.anthropic.capture import place_of
 from reasoning_replay.core.dialects.anthropic.heal.block_editor import removals
 from reasoning_replay.core.dialects.anthropic.items import MESSAGE, MessagesItem
@@ -103,7 +103,8 @@ class _Planner:
         due, prefix = set(planned), b""
         if self._needs_prefix(groups):
             bound = {start: made.bound for start, made in planned.items()}
-            due, prefix = walk(self._request, groups, bound)
+            began = read_binding(self._request.bound_to)
+            due, prefix = walk(self._request, groups, bound, began)
         edits: list[Edit] = []
         completed: dict[int, bytes] = {}
         for start, (group, parts, bound_edits) in planned.items():

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from reasoning_replay.core.dialects.anthropic.binding import (
     NO_BLOCK,
+    Binding,
     after,
     blocks_of,
     last_of,
@@ -60,7 +61,10 @@ class PrefixWalk(NamedTuple):
 
 
 def walk(
-    request: MessagesRequest, groups: Sequence[MessageGroup], planned: Mapping[int, BoundEdits]
+    request: MessagesRequest,
+    groups: Sequence[MessageGroup],
+    planned: Mapping[int, BoundEdits],
+    began: Binding | None = None,
 ) -> PrefixWalk:
     """
     Decide which of the planned edits are due.
@@ -69,11 +73,12 @@ def walk(
         request: Parsed request.
         groups: Its groups of assistant messages.
         planned: Offset of a group -> the edits for it.
+        began: What precedes the messages of a view.
 
     Cost: each message is decoded, encoded and hashed once.
     """
     histories: dict[int, bytes] = {}
-    history = start_of(request)
+    history = began.history if began is not None else start_of(request)
     for start, end in request.messages:
         histories[start] = history
         history = after(history, blocks_of(request.body[start:end]))
@@ -81,8 +86,9 @@ def walk(
         _link(request, group, planned.get(group.start), histories[group.start]) for group in groups
     ]
     due = set(_due(links))
-    there = (link.last for link in reversed(links) if link.is_theirs or link.start in due)
-    return PrefixWalk(due, history + last_of(there))
+    there = [link.last for link in reversed(links) if link.is_theirs or link.start in due]
+    older = [began.last] if began is not None else []
+    return PrefixWalk(due, history + last_of([*there, *older]))
 
 
 class _Link(NamedTuple):

@@ -45,7 +45,9 @@ class MessagesRequest(ParsedRequest[MessagesItem]):
 
     @property
     def messages(self) -> list[tuple[int, int]]:
-        """Byte range of each message."""
+        """Byte range of each message; of a view only the new ones."""
+        if self.elements is not None:
+            return [*self.elements]
         if not self.raw("messages").startswith(b"["):
             return []
         place = json_spans.place_of(self.values, self.body, "messages")

@@ -24,6 +24,7 @@ from reasoning_replay.core.dialects.chat.profiles import Policy, Profile, Rounds
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
 from reasoning_replay.core.dialects.chat.sent_messages import sent_messages
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.plan import Plan
@@ -57,6 +58,13 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
     def plan(self, request: ChatRequest, matched: Matches, refused: KnownRefusals) -> Plan:
         policy = self._policy_for(request, refused)
         return plan_injection(request, matched, policy, refused.completes)
+
+    @override
+    def may_go_on(self, new: ChatRequest) -> bool:
+        if not Policy(self.profile, self.rounds).is_current_only:
+            return True
+        items = [place.item for place in new.places]
+        return not any(item.role is Role.CLIENT and item.type == "message" for item in items)
 
     @override
     def finished(

@@ -82,7 +82,8 @@ class _Planner:
         if self._profile.takes_phase:
             self._add_phases()
         self._note_unknown()
-        return Plan(tuple(self._edits), outcomes_of(self._notes), tuple(self._notes))
+        notes = sorted(self._notes, key=lambda note: note.place)
+        return Plan(tuple(self._edits), outcomes_of(notes), tuple(notes))
 
     def _add_phases(self) -> None:
         """Add to each message the `phase` that upstream emitted it with, as its last member."""

@@ -53,11 +53,13 @@ class Matches:
         ambiguous: Indices of items that more than one turn could have emitted.
         seen: Decisions that the next turn records; None if ids alone decide, or if the client does
             not only append.
+        is_certain: Whether ids alone decided, or there was nothing to match.
     """
 
     matches: dict[int, Match] = field(default_factory=dict)
     ambiguous: set[int] = field(default_factory=set)
     seen: Seen | None = None
+    is_certain: bool = False
 
     def newest(self) -> Turn | None:
         """Return the turn of the last matched item; None without a match."""
@@ -83,12 +85,13 @@ def match_items(
     if not looked_up.turns:
         crowded = looked_up.crowded
         seen = _NOTHING_SEEN if request.run and not request.is_stateful else None
-        return Matches(ambiguous=set(crowded - {RESPONSE}), seen=seen)
+        return Matches(ambiguous=set(crowded - {RESPONSE}), seen=seen, is_certain=not request.run)
     found = Alignment(request, looked_up, is_refused=anew)
     seen = None
     is_all = found.match_certain()
     is_all = not drop_contradicted(found) and is_all
-    if not is_all or (is_remembered(found) and not anew):
+    is_certain = is_all and (anew or not is_remembered(found))
+    if not is_certain:
         found.begin()
         if not anew:
             repeat_decisions(found)
@@ -100,7 +103,7 @@ def match_items(
     if request.is_stateful:
         return Matches(_after(request.continues, found.matches, looked_up))
     crowded = looked_up.crowded - found.matches.keys() - {RESPONSE}
-    return Matches(found.matches, found.ambiguous | crowded, seen)
+    return Matches(found.matches, found.ambiguous | crowded, seen, is_certain)
 
 
 def parent_of(

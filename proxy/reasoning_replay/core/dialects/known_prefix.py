@@ -1,0 +1,281 @@
+"""
+Known prefix: what was decided about a request, for the requests that begin with it.
+
+A client that goes on sends its last request again, the response, and what it has to add. The older
+part was decided, and upstream saw it: that is repeated, not decided again. Only what is new is read
+and matched (*the short way*). Every doubt takes *the long way*, which decides about the whole
+request; it is also how a known prefix begins. Both send the same bytes.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from reasoning_replay.core.dialects.captures import Origin
+from reasoning_replay.core.dialects.request_body import ParsedRequest
+from reasoning_replay.core.dialects.states import Way
+from reasoning_replay.core.history.item_index import IndexedTurns, Match
+from reasoning_replay.core.history.items import HistoryItem, Role
+from reasoning_replay.core.history.lookup_keys import (
+    Lookup,
+    LookupResult,
+    key_of_turn,
+    keys_of_answer,
+)
+from reasoning_replay.core.history.matching.candidates import Candidates, may_be_called
+from reasoning_replay.core.history.matching.matches import Matches
+from reasoning_replay.core.history.plan import Plan
+from reasoning_replay.core.history.request_history import HistoryPrefix
+from reasoning_replay.core.history.seen import seen_of
+from reasoning_replay.core.history.turns import Context, Turn
+from reasoning_replay.core.wire.digest import DIGEST_BYTES
+from reasoning_replay.core.wire.json_spans import Edit
+
+__all__ = ["Continued", "KnownPrefix", "LongWay", "known_prefix", "lookups_after", "match_after"]
+
+_NOTE_BYTES = 200  # memory of an edit and its note, without what is injected
+
+
+class LongWay(Exception):
+    """The whole request must be decided on; `way` says why."""
+
+    def __init__(self, way: Way) -> None:
+        """Keep the reason."""
+        super().__init__(way)
+        self.way = way
+
+
+class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
+    """
+    The decision about a request.
+
+    Attributes:
+        outline: The request without its items (`ParsedRequest.outline`).
+        planned: What was injected, with the outcomes. Its edits are inside the history.
+        more: Other edits, such as `include`.
+        origin: As in `Decision`.
+        newest: The newest turn that was matched; None without any.
+        line: `IndexedTurns.line` of the conversation that was found; None without one.
+        size_bytes: Estimated memory, in bytes.
+    """
+
+    outline: ParsedRequest[Any]
+    planned: Plan
+    more: tuple[Edit, ...]
+    origin: Origin
+    newest: Turn | None
+    line: object
+    size_bytes: int
+
+    def more_at(self, start: int, end: int) -> tuple[Edit, ...]:
+        """Return `more` for a body whose history ends at `end` instead of `start`."""
+        if start == end or not self.more:
+            return self.more
+        by = end - start
+        return tuple(
+            [Edit(e.start + by, e.end + by, e.new) if e.start >= start else e for e in self.more]
+        )
+
+    def grown(
+        self, plan: Plan, more: tuple[Edit, ...], origin: Origin, newest: Turn, line: object
+    ) -> "KnownPrefix":
+        """Return the decision about a longer request; `plan` is all that is injected in it."""
+        added = plan.edits[len(self.planned.edits) :]
+        size_bytes = self.size_bytes + _size_of(added)
+        return KnownPrefix(self.outline, plan, more, origin, newest, line, size_bytes)
+
+
+class Continued(NamedTuple):
+    """
+    A request that begins with a known prefix.
+
+    Attributes:
+        known: What was decided about it.
+        history: The history up to its end.
+        whole: The request.
+        new: A view of the request that has only the items after the prefix.
+    """
+
+    known: KnownPrefix
+    history: HistoryPrefix[Any]
+    whole: ParsedRequest[HistoryItem]
+    new: ParsedRequest[HistoryItem]
+
+    @property
+    def answer(self) -> list[HistoryItem]:
+        """The new items of the model, which come first."""
+        items = [place.item for place in self.new.places]
+        roles = [item.role for item in items]
+        size = next((n for n, role in enumerate(roles) if role is not Role.MODEL), len(roles))
+        return items[:size]
+
+    def planned_with(self, plan: Plan) -> Plan:
+        """Return what is injected in all, given the plan for what is new."""
+        planned, at = self.known.planned, len(self.history.places)
+        outcomes = {**planned.outcomes}
+        for what, count in plan.outcomes.items():
+            outcomes[what] = outcomes.get(what, 0) + count
+        notes = [note._replace(place=note.place + at) for note in plan.notes]
+        return Plan((*planned.edits, *plan.edits), outcomes, (*planned.notes, *notes))
+
+    def origin_after(self, matched: Matches, binding: bytes, newest_ms: int) -> Origin:
+        """Return the origin of the request; the last argument is the time of the newest turn."""
+        origin, turn = self.known.origin, matched.newest()
+        if turn is None:  # it was sent before
+            return structs.replace(origin, after_ms=newest_ms)
+        return structs.replace(
+            origin,
+            context=self.whole.context(),
+            conversation=turn.conversation,
+            parent=turn.id,
+            after_ms=newest_ms,
+            seen=matched.seen,
+            binding=binding,
+        )
+
+
+def known_prefix(
+    request: ParsedRequest[Any],
+    key: str,
+    plans: tuple[Plan, Plan],
+    continued: tuple[Matches, Origin],
+    found: LookupResult,
+) -> KnownPrefix | None:
+    """
+    Return what is known once a whole request was decided on; None if it must be decided again.
+
+    Args:
+        request: The request.
+        key: Key of its history.
+        plans: The plan of what is injected, and the finished one.
+        continued: Origin of each matched item, and of the response.
+        found: Result of the lookups.
+    """
+    (planned, finished), (matched, origin), turns = plans, continued, found.turns
+    if request.history is None or request.is_stateful or request.has_reasoning:
+        return None
+    is_one = not turns or isinstance(turns, IndexedTurns)
+    if found.is_stale or found.crowded or not is_one:
+        return None
+    if matched.seen is None and not matched.is_certain:
+        return None  # the client does not only append
+    outline, more = request.outline(key), finished.edits[len(planned.edits) :]
+    values = sum([len(memoryview(raw)) for raw in outline.values.values()])
+    return KnownPrefix(
+        outline=outline,
+        planned=Plan(planned.edits, finished.outcomes, finished.notes),
+        more=more,
+        origin=origin,
+        newest=matched.newest(),
+        line=turns.line if isinstance(turns, IndexedTurns) and turns else None,
+        size_bytes=values + _size_of(finished.edits),
+    )
+
+
+def lookups_after(continued: Continued) -> Sequence[Lookup]:
+    """
+    Return the lookups for what is new.
+
+    Raises:
+        LongWay: It is not one response, and then what the client adds.
+    """
+    known, history, _, new = continued
+    if not new.places:
+        newest = known.newest
+        return [Lookup(0, [key_of_turn(newest.id)])] if newest is not None else []
+    answer = continued.answer
+    others = [place.item for place in new.places[len(answer) :]]
+    is_next = history.is_over or not history.heard
+    if not (answer and is_next and all(item.role is Role.CLIENT for item in others)):
+        raise LongWay(Way.OTHER_FORM)
+    before = Context(
+        chain=history.chain.digest()[:DIGEST_BYTES],
+        frame=history.frame,
+        hint=new.hint,
+        is_known=True,
+    )
+    return keys_of_answer(answer, before)
+
+
+def match_after(continued: Continued, found: LookupResult) -> tuple[Matches, int]:
+    """
+    Match what is new with the one turn that follows what is known.
+
+    Args:
+        continued: The request.
+        found: Result of the lookups.
+
+    Returns:
+        The matches in the view, and the time of the newest turn of the conversation.
+
+    Raises:
+        LongWay: Something else may be meant, or what is known may not hold any more.
+    """
+    known, history, whole, new = continued
+    seen, turns = known.origin.seen, found.turns
+    if not new.places and known.newest is None:
+        return Matches(seen=seen), known.origin.after_ms
+    if found.is_stale or not turns:
+        raise LongWay(Way.NOT_FOUND)
+    if found.crowded or not isinstance(turns, IndexedTurns) or not _is_unchanged(known, turns):
+        raise LongWay(Way.OTHER_TURNS)
+    newest_ms = turns[-1].created_ms
+    if not new.places:
+        return Matches(seen=seen), newest_ms
+    by_whole = turns.names.by_whole
+    following = by_whole.get(history.whole.digest()[:DIGEST_BYTES], ())
+    if not following:
+        raise LongWay(Way.NOT_FOUND)
+    turn = following[0]
+    answers_this = turn.context.hint == whole.hint and turn.context.frame == history.frame
+    # Without an older match, the decisions alone do not say whose response it is.
+    is_sure = seen is None or known.newest is not None
+    if len(following) > 1 or whole.whole() in by_whole:  # it was sent before, with other responses
+        raise LongWay(Way.OTHER_TURNS)
+    if not (answers_this and is_sure and turn.seen == seen):
+        raise LongWay(Way.OTHER_TURNS)
+    if not _are_items_of(turn, continued, Candidates(turns), by_name=seen is None):
+        raise LongWay(Way.OTHER_ITEMS)
+    size, since = len(turn.items), len(history.heard)
+    if seen is not None:
+        seen = seen_of(turn.id, since, [(since + k, turn.id, k) for k in range(size)])
+    return Matches({k: Match(turn, k) for k in range(size)}, seen=seen), newest_ms
+
+
+def _is_unchanged(known: KnownPrefix, turns: IndexedTurns) -> bool:
+    """Return whether a conversation has only grown since; it may begin with the newest turn."""
+    return turns.line is known.line or (known.line is None and len(turns) == 1)
+
+
+def _are_items_of(
+    turn: Turn, continued: Continued, candidates: Candidates, *, by_name: bool
+) -> bool:
+    """
+    Return whether the response is a turn: the same items, one by one, in order.
+
+    Args:
+        turn: The turn.
+        continued: The request.
+        candidates: All turns of its conversation.
+        by_name: Whether their ids must prove it.
+    """
+    answer = continued.answer
+    if len(answer) != len(turn.items):
+        return False
+    for k, (item, emitted) in enumerate(zip(answer, turn.items, strict=True)):
+        is_same = (item.type, item.name, item.content) == (
+            emitted.type, emitted.name, emitted.content
+        )  # fmt: skip
+        if not (is_same and may_be_called(item, emitted, bool, lambda: True)):
+            return False
+        if by_name and candidates.certain(item) != Match(turn, k):
+            return False
+    # Upstream emits some outputs itself: an item of such a type may be of the turn.
+    others = [place.item.type for place in continued.new.places[len(answer) :]]
+    return all(kind == "message" or kind not in candidates.types for kind in others)
+
+
+def _size_of(edits: Iterable[Edit]) -> int:
+    return sum([_NOTE_BYTES + len(edit.new) for edit in edits])

@@ -1,0 +1,222 @@
+"""
+Two ways: what clients did in a random world, decided once the long way only and once as the product
+does it, each with a store of its own. Both must send the same bytes and store the same turns.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
+from reasoning_replay.core.dialects.anthropic.profiles import PROFILES
+from reasoning_replay.core.dialects.base import Caller, Decision, Dialect
+from reasoning_replay.core.dialects.chat.dialect import ChatDialect
+from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
+from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.known_prefix import LongWay
+from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.responses.profiles import GENERIC as RESPONSES
+from reasoning_replay.core.dialects.states import Way
+from reasoning_replay.core.history.item_index import IndexedTurns
+from reasoning_replay.core.history.items import HistoryItem
+from reasoning_replay.core.history.lookup_keys import (
+    Lookup,
+    LookupResult,
+    choose,
+    keys_of_turn,
+)
+from reasoning_replay.core.history.matching.joining import Joined
+from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.request_history import RequestHistory
+from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
+from typing_extensions import override
+
+from tests.core.engines import engine_of
+from tests.core.worlds.crowd import Conversation
+from tests.core.worlds.said import Said
+from tests.core.worlds.world import RandomWorld
+
+__all__ = ["Recorded", "Told", "differences"]
+
+OF_DIALECT: dict[str, Dialect[Any, Any]] = {
+    "responses": ResponsesDialect(RESPONSES, "auto", frozenset(Repair)),
+    "chat": ChatDialect(CHAT),
+    "messages": MessagesDialect(PROFILES["anthropic"], frozenset({"foreign"})),
+}
+CALLER = Caller(b"tenant", NO_ACCOUNT)
+
+
+class Told(NamedTuple):
+    """
+    One exchange, or a loss of the store.
+
+    Attributes:
+        body: Request; b"" for a loss.
+        response: JSON response; b"" if the proxy did not see it.
+        has_failed: Whether the lookup fails.
+        lost: Ids of turns that the store loses.
+    """
+
+    body: bytes
+    response: bytes = b""
+    has_failed: bool = False
+    lost: frozenset[bytes] = frozenset()
+
+
+class Recorded(RandomWorld):
+    """A random world that records what its clients and its upstream do."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.told: list[Told] = []
+        self._newest: RequestHistory[HistoryItem] | None = None
+
+    @override
+    def recall(self, request: RequestHistory[HistoryItem]) -> LookupResult:
+        self._newest = request
+        return super().recall(request)
+
+    @override
+    def _exchange(self, one: Conversation, sent: list[Said], more: dict[str, Any]) -> list[Said]:
+        kind, self._newest = self._dialect, None
+        bodies: list[bytes] = []
+        made: list[bytes] = []
+        request_of, response_of = kind.request_of, kind.response_of
+
+        def requested(*given: Any) -> Any:
+            request: Any = request_of(*given)
+            bodies.append(request.body)
+            return request
+
+        def responded(said: Sequence[Said]) -> bytes:
+            made.append(response_of(said))
+            return made[-1]
+
+        kind.request_of, kind.response_of = requested, responded  # type: ignore[method-assign]
+        try:
+            said = super()._exchange(one, sent, more)
+        finally:
+            del kind.request_of, kind.response_of
+        if bodies:
+            self.told.append(Told(bodies[0], made[0], has_failed=self._newest is None))
+        return said
+
+    @override
+    def _lose(self, one: Conversation) -> None:
+        before = set(self.turns)
+        super()._lose(one)
+        self.told.append(Told(b"", lost=frozenset(before - set(self.turns))))
+
+
+@dataclass
+class _Proxy:
+    """An engine with a small store, as one process has it."""
+
+    engine: Engine
+    is_short: bool
+    conversations: dict[bytes, IndexedTurns] = field(default_factory=dict)
+    index: dict[bytes, list[bytes]] = field(default_factory=dict)
+    ways: Counter[Way] = field(default_factory=Counter)
+
+    def look_up(self, lookups: Sequence[Lookup]) -> LookupResult:
+        """Return what a store has for a lookup."""
+        choice = choose(lookups, lambda key: self.index.get(key, ()))
+        found = [turns for one in choice.conversations if (turns := self.conversations.get(one))]
+        if len(found) == 1:
+            return LookupResult(found[0], choice.crowded)
+        return LookupResult([turn for turns in found for turn in turns], choice.crowded)
+
+    def decide(self, told: Told) -> Decision:
+        """Decide on a request, the short way if that is possible."""
+        try:
+            if not self.is_short:
+                raise LongWay(Way.NEW)
+            question = self.engine.ask_after(told.body, {}, CALLER.scope)
+            found = None if told.has_failed else self.look_up(question.lookups)
+            decision = self.engine.decide_after(CALLER, question, found, is_created=True)
+        except LongWay as reason:
+            question = self.engine.ask(told.body, {}, CALLER.scope)
+            found = None if told.has_failed else self.look_up(question.lookups)
+            decision = self.engine.decide(CALLER, told.body, question, found, is_created=True)
+            decision = replace(decision, way=reason.way)
+        self.ways[decision.way] += 1
+        return decision
+
+    def capture(self, decision: Decision, response: bytes, now_ms: int) -> Turn | None:
+        """Store the turn of a response."""
+        self._join(decision.joined)
+        capture = self.engine.capture(decision.origin)
+        capture.read(response)
+        if capture.is_behind:
+            capture.catch_up()
+        turn = capture.snapshot(now_ms).turn if capture.dirty else None
+        if turn is not None:
+            self._save(turn)
+        return turn
+
+    def lose(self, turns: frozenset[bytes]) -> None:
+        """Forget turns, as a store does that is full."""
+        for conversation, known in self.conversations.items():
+            if any(turn.id in turns for turn in known):
+                left = [turn for turn in known if turn.id not in turns]
+                self.conversations[conversation] = IndexedTurns(left)
+
+    def _save(self, turn: Turn) -> None:
+        before = self.conversations.get(turn.conversation)
+        older = [one for one in before or () if one.id != turn.id]
+        grows = before is not None and len(older) == len(before)
+        self.conversations[turn.conversation] = IndexedTurns(
+            [*older, turn], before if grows else None
+        )
+        for key in keys_of_turn(turn):
+            led = self.index.setdefault(key, [])
+            if turn.conversation not in led:
+                led.append(turn.conversation)
+
+    def _join(self, joined: Joined) -> None:
+        for conversation in joined.left:
+            self.conversations.pop(conversation, None)
+        for turn in joined.turns:
+            self._save(turn)
+
+
+def _counts(decision: Decision) -> tuple[int, Counter[Outcome]]:
+    """Return what was injected; what was ambiguous before is missed when it is decided again."""
+    counts = Counter({one: count for one, count in decision.outcomes.items() if count})
+    counts[Outcome.MISSED] += counts.pop(Outcome.AMBIGUOUS, 0)
+    return decision.injected_bytes, counts
+
+
+def _shown(decision: Decision) -> bytes:
+    summary = decision.summary
+    return summary.shown.replace(b"ambiguous", b"missed") if summary is not None else b""
+
+
+def differences(told: Sequence[Told], dialect: str) -> tuple[list[str], Counter[Way]]:
+    """Return where the two ways differ, and how often each way was taken."""
+    long, short = (
+        _Proxy(engine_of(OF_DIALECT[dialect]), is_short=is_short) for is_short in (False, True)
+    )
+    found: list[str] = []
+    for n, one in enumerate(told):
+        if not one.body:
+            long.lose(one.lost)
+            short.lose(one.lost)
+            continue
+        first, second = long.decide(one), short.decide(one)
+        if first.body != second.body:
+            found.append(f"request {n} ({second.way}): other bytes")
+        if _counts(first) != _counts(second):
+            found.append(f"request {n} ({second.way}): {first.outcomes} {second.outcomes}")
+        if first.origin != second.origin:
+            found.append(f"request {n} ({second.way}): {first.origin}\n{second.origin}")
+        if _shown(first) != _shown(second):
+            found.append(f"request {n} ({second.way}): {first.summary}\n{second.summary}")
+        if one.response:
+            one_turn = long.capture(first, one.response, n)
+            if short.capture(second, one.response, n) != one_turn:
+                found.append(f"request {n} ({second.way}): {one_turn}")
+    return found, short.ways
