@@ -15,8 +15,8 @@ from reasoning_replay.core.dialects.base import Caller
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
 from reasoning_replay.core.dialects.engine import Engine
-from reasoning_replay.core.dialects.known_prefix import KnownPrefix
 from reasoning_replay.core.dialects.error_texts import error_names
+from reasoning_replay.core.dialects.known_prefix import KnownPrefix
 from reasoning_replay.core.dialects.request_body import read_values
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair

@@ -186,6 +186,10 @@ def test_a_longer_prefix_replaces_the_one_it_grew_from() -> None:
 
     assert found is before
     assert cache.size_bytes == new.size_bytes
+    cache.drop(WHOSE, b"x" * (LEAST_BYTES + 9000))
+    assert cache.size_bytes == 0
+    cache.keep(WHOSE, new, new)  # another request has dropped it meanwhile
+    assert cache.size_bytes == new.size_bytes
 
 
 def test_the_longest_prefix_of_a_body_is_found() -> None:

@@ -70,6 +70,7 @@ async def test_an_exchange_and_its_attempt_are_spans(
             "reasoning_replay.dialect": "responses",
             "reasoning_replay.outcome": "ok",
             "reasoning_replay.asked": "planned",
+            "reasoning_replay.way": "new",
             "reasoning_replay.captured": "saved",
             "reasoning_replay.injected": 1,
             "reasoning_replay.captured_items": 0,

@@ -193,7 +193,8 @@ class ConversationCache:
                 self.discard((view.scope, conversation))
         if found:
             self._count("loaded" if loaded else "valid")
-        return LookupResult(_joined(found), result.crowded)
+        lines = {one: turns.line for one, turns in found.items()}
+        return LookupResult(_joined(found), result.crowded, lines=lines)
 
     def stale(self, view: View) -> LookupResult | None:
         """Return the local copies for a lookup that failed in the store; None if it has none."""
@@ -225,14 +226,16 @@ class ConversationCache:
         self._lead(name, entry, keys)
         return batch
 
-    def note_saved(self, name: Name, records: Mapping[bytes, bytes], version: int) -> None:
-        """Add records that are already saved to the local copy, if it is current."""
+    def note_saved(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes], version: int
+    ) -> None:
+        """Add records and keys that are already saved to the local copy, if it is current."""
         entry = self._entries.get(name)
         if entry is None or not entry.is_stored or version != entry.version + 1:
             return
         entry.version = version
         entry.add(records)
-        self._lead(name, entry, ())
+        self._lead(name, entry, keys)
 
     def saving(self, name: Name) -> Batch | None:
         """Return the batch of a conversation that is being saved, or None."""

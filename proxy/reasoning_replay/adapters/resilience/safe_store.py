@@ -292,7 +292,7 @@ class SafeStore:
         version = await self._guard.run(Call("save"), act, waits=False)
         if version is None:
             return Saved.FAILED
-        self._cache.note_saved(name, records, version)
+        self._cache.note_saved(name, records, keys, version)
         return Saved.DONE
 
     async def _write(self, name: Name, batch: Batch, call: Call) -> bool:

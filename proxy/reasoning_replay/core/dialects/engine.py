@@ -101,10 +101,22 @@ class Engine:
     # Requests
 
     def ask_after(
-        self, body: bytes, headers: Mapping[str, str], scope: bytes, path: str = ""
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        scope: bytes,
+        path: str = "",
+        is_long: Callable[[bytes], bool] = lambda _: False,
     ) -> Question:
         """
         Parse what a request has after a known prefix; return the store lookups that it needs.
+
+        Args:
+            body: As for `ask`.
+            headers: As for `ask`.
+            scope: As for `ask`.
+            path: As for `ask`.
+            is_long: Whether a document must not be parsed here.
 
         Raises:
             LongWay: It has no known prefix, or must be decided on as a whole.
@@ -116,6 +128,8 @@ class Engine:
         known = prefix.known if prefix is not None else None
         if prefix is None or known is None:
             raise LongWay(Way.NEW)
+        if is_long(body[len(prefix.prefix) :]):
+            raise LongWay(Way.LONG)
         read = self._read.go_on(body, headers, prefix, known.outline)
         if read is None or not self._dialect.may_go_on(read[1]):
             raise LongWay(Way.OTHER_FORM)
@@ -182,7 +196,11 @@ class Engine:
         """
         Parse a request and return the store lookups that it needs.
 
-        The path, without its query, names the model in some dialects.
+        Args:
+            body: Body, without content coding.
+            headers: Headers of the request.
+            scope: Its scope.
+            path: Its path, without the query: it names the model in some dialects.
 
         Raises:
             TooMany: The request has too many items or values to process.

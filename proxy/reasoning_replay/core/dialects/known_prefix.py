@@ -19,6 +19,7 @@ from reasoning_replay.core.dialects.states import Way
 from reasoning_replay.core.history.item_index import IndexedTurns, Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import (
+    RESPONSE,
     Lookup,
     LookupResult,
     key_of_turn,
@@ -57,7 +58,7 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
         more: Other edits, such as `include`.
         origin: As in `Decision`.
         newest: The newest turn that was matched; None without any.
-        line: `IndexedTurns.line` of the conversation that was found; None without one.
+        line: `IndexedTurns.line` of its conversation; None without one.
         size_bytes: Estimated memory, in bytes.
     """
 
@@ -153,11 +154,11 @@ def known_prefix(
         continued: Origin of each matched item, and of the response.
         found: Result of the lookups.
     """
-    (planned, finished), (matched, origin), turns = plans, continued, found.turns
+    (planned, finished), (matched, origin) = plans, continued
     if request.history is None or request.is_stateful or request.has_reasoning:
         return None
-    is_one = not turns or isinstance(turns, IndexedTurns)
-    if found.is_stale or found.crowded or not is_one:
+    newest = matched.newest()
+    if found.is_stale or (newest is None and (found.turns or found.crowded)):
         return None
     if matched.seen is None and not matched.is_certain:
         return None  # the client does not only append
@@ -168,8 +169,8 @@ def known_prefix(
         planned=Plan(planned.edits, finished.outcomes, finished.notes),
         more=more,
         origin=origin,
-        newest=matched.newest(),
-        line=turns.line if isinstance(turns, IndexedTurns) and turns else None,
+        newest=newest,
+        line=found.lines.get(newest.conversation) if newest is not None else None,
         size_bytes=values + _size_of(finished.edits),
     )
 
@@ -182,9 +183,11 @@ def lookups_after(continued: Continued) -> Sequence[Lookup]:
         LongWay: It is not one response, and then what the client adds.
     """
     known, history, _, new = continued
+    newest = known.newest
+    # This also leads to the local copy of the conversation.
+    older = [Lookup(RESPONSE, [key_of_turn(newest.id)])] if newest is not None else []
     if not new.places:
-        newest = known.newest
-        return [Lookup(0, [key_of_turn(newest.id)])] if newest is not None else []
+        return older
     answer = continued.answer
     others = [place.item for place in new.places[len(answer) :]]
     is_next = history.is_over or not history.heard
@@ -196,7 +199,7 @@ def lookups_after(continued: Continued) -> Sequence[Lookup]:
         hint=new.hint,
         is_known=True,
     )
-    return keys_of_answer(answer, before)
+    return [*keys_of_answer(answer, before), *older]
 
 
 def match_after(continued: Continued, found: LookupResult) -> tuple[Matches, int]:
@@ -246,7 +249,7 @@ def match_after(continued: Continued, found: LookupResult) -> tuple[Matches, int
 
 def _is_unchanged(known: KnownPrefix, turns: IndexedTurns) -> bool:
     """Return whether a conversation has only grown since; it may begin with the newest turn."""
-    return turns.line is known.line or (known.line is None and len(turns) == 1)
+    return len(turns) == 1 if known.newest is None else turns.line is known.line
 
 
 def _are_items_of(

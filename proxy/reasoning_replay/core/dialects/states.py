@@ -78,6 +78,7 @@ class Way(StrEnum):
     SHORT = "short"  # only what follows a known prefix was read and decided
     NEW = "new"  # no known prefix begins it
     OTHER_FORM = "other_form"  # more differs than its last items, or these have an unusual order
+    LONG = "long"  # what is new is so long that a thread reads it
     REFUSED = "refused"  # upstream refused something to the tenant within the last hour
     NOT_FOUND = "not_found"  # the store failed, or does not have the turn that must follow
     OTHER_TURNS = "other_turns"  # other turns may be meant, or the conversation was changed

@@ -139,7 +139,7 @@ class Replay:
         is_slow = is_long(body)
         try:
             try:
-                after = partial(self.engine.ask_after, body, headers, scope, path)
+                after = partial(self.engine.ask_after, body, headers, scope, path, is_long)
                 decision = await self._decision_after(exchange, scope, after)
             except LongWay as reason:
                 async with self._document(exchange, len(body), is_slow=is_slow):
