@@ -102,7 +102,7 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
     exchange.response.capture.usage = Usage(1, 1, 1, 1)
     exchange.request.outcomes = dict.fromkeys(Outcome, 1)
     exchange.request.repairs = dict.fromkeys(Repair, 1)
-    for name in ("asked", "captured", "healed", "model", "upstream_request_id", "trace_id"):
+    for name in ("asked", "way", "captured", "healed", "model", "upstream_request_id", "trace_id"):
         describe(exchange, **{name: "x"})
     exchange.error = exchange.error_detail = exchange.client = exchange.wrong_path = "x"
     for name in ("status", "injected_bytes", "captured_bytes"):

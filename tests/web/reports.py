@@ -6,6 +6,7 @@ from reasoning_replay.web.exchange import Exchange
 
 _PLACES = {
     "asked": "request.state",
+    "way": "request.way",
     "model": "request.model",
     "outcomes": "request.outcomes",
     "repairs": "request.repairs",

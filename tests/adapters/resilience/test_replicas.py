@@ -32,6 +32,7 @@ class Replicas(RuleBasedStateMachine):
         unsaved: Records that a replica holds for the store, by replica and conversation.
         seen: Records that a replica knew last, by replica and conversation.
         stored: Conversations that the store had as far as the replica knows, by replica.
+        reborn: Conversations that were deleted while another replica had unsaved records of them.
     """
 
     max_bytes = MIB
@@ -44,6 +45,7 @@ class Replicas(RuleBasedStateMachine):
         self.unsaved: defaultdict[tuple[int, Name], Records] = defaultdict(dict)
         self.seen: defaultdict[tuple[int, Name], Records] = defaultdict(dict)
         self.stored: set[tuple[int, Name]] = set()
+        self.reborn: set[Name] = set()
         self.count = 0
 
     async def _start(self) -> Shared:
@@ -90,6 +92,9 @@ class Replicas(RuleBasedStateMachine):
         assert is_gone or not was_there
         assert name not in self.shared.kept
         self._forgets(at, name)
+        # What others have not saved yet comes later, and only its own keys lead to it.
+        if any(self.unsaved[other, name] for other in range(len(self.replicas))):
+            self.reborn.add(name)
 
     @precondition(lambda self: self.shared.kept and not self.shared.is_away)
     @rule(which=any_number)
@@ -152,7 +157,8 @@ class Replicas(RuleBasedStateMachine):
         turns = [] if found is None else list(found.turns)
         ours = {turn.id for whose, one in self.histories if whose == scope for turn in one}
         assert ours.issuperset(turn.id for turn in turns), "of another scope"
-        names = {(scope, turn.conversation) for turn in history}
+        names = {(scope, turn.conversation) for turn in history} - self.reborn
+        turns = [turn for turn in turns if (scope, turn.conversation) not in self.reborn]
         has_answered = self.shared.lookups > before and not self.shared.is_away
         if has_answered:
             assert found is not None

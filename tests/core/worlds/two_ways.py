@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC as RESPONSES
 from reasoning_replay.core.dialects.states import Way
-from reasoning_replay.core.history.item_index import IndexedTurns
+from reasoning_replay.core.history.item_index import IndexedTurns, JoinedTurns
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import (
     Lookup,
@@ -137,10 +137,8 @@ class Proxy:
         choice = choose(lookups, lambda key: self.index.get(key, ()))
         known = self.conversations
         found = {one: known[one] for one in choice.conversations if known.get(one)}
-        turns = [turn for turns in found.values() for turn in turns]
-        lines = {one: turns.line for one, turns in found.items()}
-        alone = next(iter(found.values())) if len(found) == 1 else turns
-        return LookupResult(alone, choice.crowded, lines=lines)
+        alone = next(iter(found.values())) if len(found) == 1 else JoinedTurns(found)
+        return LookupResult(alone, choice.crowded)
 
     def decide(self, told: Told) -> Decision:
         """Decide on a request, the short way if that is possible."""

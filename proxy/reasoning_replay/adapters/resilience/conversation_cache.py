@@ -25,7 +25,7 @@ from reasoning_replay.adapters.resilience.cache_entry import (
 )
 from reasoning_replay.adapters.stores.base import StoredConversation, StoreResult
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.history.item_index import IndexedTurns
+from reasoning_replay.core.history.item_index import IndexedTurns, JoinedTurns
 from reasoning_replay.core.history.lookup_keys import (
     Lookup,
     LookupResult,
@@ -193,8 +193,7 @@ class ConversationCache:
                 self.discard((view.scope, conversation))
         if found:
             self._count("loaded" if loaded else "valid")
-        lines = {one: turns.line for one, turns in found.items()}
-        return LookupResult(_joined(found), result.crowded, lines=lines)
+        return LookupResult(_joined(found), result.crowded)
 
     def stale(self, view: View) -> LookupResult | None:
         """Return the local copies for a lookup that failed in the store; None if it has none."""
@@ -358,4 +357,4 @@ def _joined(found: Mapping[bytes, IndexedTurns]) -> Sequence[Turn]:
     """Return all turns; for a single conversation, its own list, which has an index of items."""
     if len(found) == 1:
         return next(iter(found.values()))
-    return [turn for turns in found.values() for turn in turns]
+    return JoinedTurns(found)

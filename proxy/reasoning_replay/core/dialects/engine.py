@@ -279,7 +279,7 @@ class Engine:
     def _digests(
         self, caller: Caller, request: ParsedRequest[Any], plan: Plan
     ) -> Callable[[], SentItems]:
-        """Return what digests the items that are sent, if anybody wants that."""
+        """Return what digests the items that are sent, for a watcher."""
         return partial(self._dialect.sent, request, plan) if caller.is_watched else _no_digests
 
     # Responses

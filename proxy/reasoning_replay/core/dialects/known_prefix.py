@@ -16,7 +16,7 @@ from msgspec import structs
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import Way
-from reasoning_replay.core.history.item_index import IndexedTurns, Match
+from reasoning_replay.core.history.item_index import IndexedTurns, Match, line_of
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
@@ -158,7 +158,8 @@ def known_prefix(
     if request.history is None or request.is_stateful or request.has_reasoning:
         return None
     newest = matched.newest()
-    if found.is_stale or (newest is None and (found.turns or found.crowded)):
+    line = line_of(found.turns, newest.conversation) if newest is not None else None
+    if found.is_stale or (line is None and (found.turns or found.crowded)):
         return None
     if matched.seen is None and not matched.is_certain:
         return None  # the client does not only append
@@ -170,7 +171,7 @@ def known_prefix(
         more=more,
         origin=origin,
         newest=newest,
-        line=found.lines.get(newest.conversation) if newest is not None else None,
+        line=line,
         size_bytes=values + _size_of(finished.edits),
     )
 
@@ -249,7 +250,7 @@ def match_after(continued: Continued, found: LookupResult) -> tuple[Matches, int
 
 def _is_unchanged(known: KnownPrefix, turns: IndexedTurns) -> bool:
     """Return whether a conversation has only grown since; it may begin with the newest turn."""
-    return len(turns) == 1 if known.newest is None else turns.line is known.line
+    return len(turns) == 1 if known.line is None else turns.line is known.line
 
 
 def _are_items_of(

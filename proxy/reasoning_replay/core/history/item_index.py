@@ -1,13 +1,13 @@
 """Item index: captured items by the ids that upstream assigned to them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.turns import Emitted, Turn
 
-__all__ = ["IndexedTurns", "ItemIndex", "Match"]
+__all__ = ["IndexedTurns", "ItemIndex", "JoinedTurns", "Match", "line_of"]
 
 
 class Match(msgspec.Struct, frozen=True, gc=False):
@@ -111,3 +111,26 @@ class IndexedTurns(list[Turn]):
         super().__init__(turns)
         self.line: object = object() if before is None else before.line
         self.names: ItemIndex = ItemIndex(self) if before is None else before.names.after(self[-1])
+
+
+class JoinedTurns(list[Turn]):
+    """
+    Turns of several conversations.
+
+    Attributes:
+        lines: `IndexedTurns.line` of each conversation.
+    """
+
+    __slots__ = ("lines",)
+
+    def __init__(self, found: Mapping[bytes, IndexedTurns]) -> None:
+        """Join the turns of these conversations, in this order."""
+        super().__init__(turn for turns in found.values() for turn in turns)
+        self.lines = {one: turns.line for one, turns in found.items()}
+
+
+def line_of(turns: Sequence[Turn], conversation: bytes) -> object:
+    """Return `IndexedTurns.line` of one of the conversations that were found; None: unknown."""
+    if isinstance(turns, IndexedTurns):
+        return turns.line
+    return turns.lines.get(conversation) if isinstance(turns, JoinedTurns) else None

@@ -5,11 +5,10 @@ Every captured item leads to its conversation by several keys: its id, its `call
 content combined with the history before it. A request is looked up by the same keys.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import chain
-from types import MappingProxyType
 from typing import NamedTuple, overload
 
 from reasoning_replay.core.history.fingerprints import is_distinctive
@@ -86,13 +85,11 @@ class LookupResult(NamedTuple):
     Attributes:
         crowded: As in `ConversationChoice`.
         is_stale: Whether the store failed and the turns are local copies, not validated.
-        lines: `IndexedTurns.line` of each conversation.
     """
 
     turns: Sequence[Turn] = ()
     crowded: AbstractSet[int] = frozenset()
     is_stale: bool = False
-    lines: Mapping[bytes, object] = MappingProxyType({})
 
 
 def key_of_response(response_id: str) -> Key:
