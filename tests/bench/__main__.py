@@ -31,7 +31,7 @@ def main() -> int:
     """Return 0 if all targets are met, 1 if one is missed, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}")
-    parser.add_argument("--quick", action="store_true", help="rougher figures, in four minutes")
+    parser.add_argument("--quick", action="store_true", help="rougher figures, in ten minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     parser.add_argument(
         "--profile", type=Path, metavar="FILE", help="stacks by py-spy, in FILE-<pid>.txt; slower"

@@ -15,7 +15,7 @@ class Bench:
     Attributes:
         upstream_port: Port of the only upstream.
         folder: Folder for files; removed at the end.
-        is_quick: Whether figures may be rougher, so that a whole run takes four minutes.
+        is_quick: Whether figures may be rougher, so that a whole run takes ten minutes.
         numbers: Source of numbers that make all exchanges of a run different.
         profile: Prefix of py-spy's files, one for each process of the product; None: no profile.
     """

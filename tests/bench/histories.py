@@ -19,7 +19,17 @@ from tests.bench.table import Figure, against_bare, bounded
 from tests.redis_server import RedisServer, redis_server
 from tests.slow_line import slow_line
 
-__all__ = ["PATIENT", "history", "long", "no_redis", "redis"]
+__all__ = [
+    "ITEMS",
+    "ITEM_CHARS",
+    "PATIENT",
+    "check",
+    "history",
+    "long",
+    "no_redis",
+    "play",
+    "redis",
+]
 
 ITEMS, ITEM_CHARS = 300, 717  # 275 KB
 QUICK_ITEMS = 600
@@ -179,6 +189,18 @@ async def verify(stack: AsyncExitStack, product: Contender, told: History) -> No
         raise LoadError(f"upstream saw {got} of {told.turns} turns' reasoning, or not in place")
 
 
+def check(head: bytes, injected: int) -> None:
+    """
+    Check a response's head: as many items were injected into its request.
+
+    Raises:
+        LoadError: More or fewer.
+    """
+    told = head.partition(b"x-reasoning-replay: ")[2].partition(b"\r")[0].decode()
+    if told.partition(",")[0] != f"injected={injected}":
+        raise LoadError(f"not {injected} items were injected: {told}")
+
+
 async def _repeated(one: Contender, line: Line, told: Sequence[History], times: int) -> Measured:
     """Request the last turn of each conversation, in turn."""
     asks = [each.asks(each.turns) for each in told]
@@ -186,14 +208,8 @@ async def _repeated(one: Contender, line: Line, told: Sequence[History], times: 
         for number in range(times):
             await line.exchange(asks[number % len(asks)])
             if one.pid and b"x-reasoning-replay" in line.head:
-                _check(line.head, told[0])
+                check(line.head, told[0].turns)
     return block.per(times)
-
-
-def _check(head: bytes, told: History) -> None:
-    if b"injected=%d" % told.turns not in head:
-        told_by_proxy = head.partition(b"x-reasoning-replay: ")[2].partition(b"\r")[0]
-        raise LoadError(f"not all reasoning was injected: {told_by_proxy.decode()}")
 
 
 async def _trips(

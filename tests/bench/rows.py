@@ -11,8 +11,10 @@ from typing import Protocol
 from tests.bench.bench import Bench
 from tests.bench.exchanges import small
 from tests.bench.footprint import footprint
+from tests.bench.growing import growing, steep
 from tests.bench.growth import growth
 from tests.bench.histories import history, long
+from tests.bench.repeats import huge, repeats
 from tests.bench.shapes.chat import CHAT
 from tests.bench.shapes.dialect import Dialect
 from tests.bench.shapes.messages import MESSAGES
@@ -27,25 +29,40 @@ class _Measure(Protocol):
     def __call__(self, bench: Bench, row: str, dialect: Dialect) -> Awaitable[list[Figure]]: ...
 
 
-# Each has a name, a measurement, and the dialect that is sent.
-_ROWS: tuple[tuple[str, _Measure, Dialect], ...] = (
-    ("small", small, RESPONSES),
-    ("chat-small", small, CHAT),
-    ("messages-small", small, MESSAGES),
-    ("stream", stream, RESPONSES),
-    ("chat-stream", stream, CHAT),
-    ("messages-stream", stream, MESSAGES),
-    ("history", history, RESPONSES),
-    ("chat-history", history, CHAT),
-    ("messages-history", history, MESSAGES),
-    ("growth", growth, RESPONSES),
-    ("chat-growth", growth, CHAT),
-    ("messages-growth", growth, MESSAGES),
-    ("long", long, RESPONSES),
-    ("scale", scale, RESPONSES),
-    ("footprint", footprint, RESPONSES),
+# Rows of each dialect, by the name that they have for Responses.
+_OF_EACH: tuple[tuple[str, _Measure], ...] = (
+    ("small", small),
+    ("stream", stream),
+    ("big", partial(repeats, limit=2.2, is_known=False)),
+    ("inject", partial(repeats, limit=3.5)),
+    ("inject-redis", partial(repeats, limit=4, on_redis=True)),
+    ("inject-redis-16", partial(repeats, limit=6, on_redis=True, at_once=16)),
+    ("growing", partial(growing, limit=2.2)),
+    ("growing-redis", partial(growing, limit=3, on_redis=True)),
+    ("growing-redis-no-ids", partial(growing, limit=3, on_redis=True, drops=("id",))),
+    ("steep", steep),
+    ("huge", partial(huge, limit=5)),
+    ("huge-16", partial(huge, limit=8, at_once=16)),
+    ("history", history),
+    ("growth", growth),
 )
+_DIALECTS = {"": RESPONSES, "chat-": CHAT, "messages-": MESSAGES}
+_OF_RESPONSES: tuple[tuple[str, _Measure], ...] = (
+    ("long", long),
+    ("scale", scale),
+    ("footprint", footprint),
+)
+
+
+def _row(
+    name: str, measure: _Measure, dialect: Dialect
+) -> Callable[[Bench], Awaitable[list[Figure]]]:
+    return partial(measure, row=name, dialect=dialect)
+
+
 ROWS: Mapping[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
-    name: partial(measure, row=name, dialect=dialect) for name, measure, dialect in _ROWS
-}
-"""Such as `("huge-ids", partial(history, items=3_000, drops={"id"}), RESPONSES)`."""
+    prefix + name: _row(prefix + name, measure, dialect)
+    for name, measure in _OF_EACH
+    for prefix, dialect in _DIALECTS.items()
+} | {name: _row(name, measure, RESPONSES) for name, measure in _OF_RESPONSES}
+"""Such as `("huge-ids", partial(history, items=3_000, drops={"id"}))`."""

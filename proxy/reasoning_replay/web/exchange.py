@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
+from reasoning_replay.adapters.telemetry.log import NAME_MAX
 from reasoning_replay.core.dialects.base import Cure, Decision
-from reasoning_replay.core.dialects.captures import NO_NAMES, Capture, ErrorNames
+from reasoning_replay.core.dialects.captures import NO_NAMES, Capture, ErrorNames, Usage
 from reasoning_replay.core.dialects.registry import dialect_of
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState
 from reasoning_replay.core.history.item_changes import ItemChange
@@ -32,6 +33,8 @@ TenantOf = Callable[[Mapping[str, str]], bytes | None]
 
 # Longest shown text about a failure of the upstream.
 DETAIL_MAX = 240
+# Kept characters of a name that a client or upstream chose; one more than is shown.
+NAME_KEPT = NAME_MAX + 1
 _ID_BITS = 64
 
 
@@ -182,6 +185,7 @@ class ResponseReport:
         turn: Id of the turn that was passed to the store; b"" if none was.
         refusal: Names of the error with which the upstream refused the request, or the first
             attempt of a healed one.
+        usage: Tokens that the upstream counted; None while the response is captured, or if unknown.
     """
 
     state: str = ""
@@ -192,6 +196,13 @@ class ResponseReport:
     reasoning_bytes: int = 0
     turn: bytes = b""
     refusal: ErrorNames = NO_NAMES
+    usage: Usage | None = None
+
+    def end(self) -> None:
+        """Drop all that is not told of a finished exchange."""
+        if self.capture is not None:
+            self.refusal, self.usage, self.capture = self.error, self.capture.usage, None
+        self.unsaved, self.joined = UnsavedRecords(), NOT_JOINED
 
     @property
     def error(self) -> ErrorNames:
@@ -284,3 +295,9 @@ class Exchange:
         """Record why the request is forwarded unchanged, and its response not captured."""
         self.request.note_unread(state)
         self.response.capture = None
+
+    def end(self) -> None:
+        """Drop all that is not told of a finished exchange: the inspector keeps the newest ones."""
+        self.request.model = self.request.model[:NAME_KEPT]
+        self.upstream_request_id = self.upstream_request_id[:NAME_KEPT]
+        self.response.end()

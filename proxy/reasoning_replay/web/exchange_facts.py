@@ -52,8 +52,10 @@ def _method(exchange: Exchange) -> str | None:
 
 
 def _tokens(exchange: Exchange) -> dict[str, int | None]:
-    capture = exchange.response.capture
-    return asdict(capture.usage) if capture is not None and capture.usage is not None else {}
+    capture, usage = exchange.response.capture, exchange.response.usage
+    if capture is not None:
+        usage = capture.usage
+    return {} if usage is None else asdict(usage)
 
 
 def _total_ms(exchange: Exchange) -> float | None:

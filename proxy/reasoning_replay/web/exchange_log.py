@@ -73,6 +73,7 @@ class ExchangeLog:
                 self.log.write(level, "exchange", flat_facts_of(exchange, Reader.LOG))
         except Exception as error:  # noqa: BLE001 (as above)
             self.warn("log_failed", exchange, error)
+        exchange.end()
 
     def failed(self, exchange: Exchange, error: Exception) -> None:
         """Log a bug of the proxy that ended an exchange."""

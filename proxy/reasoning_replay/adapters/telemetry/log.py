@@ -19,7 +19,7 @@ import msgspec
 from reasoning_replay.adapters.telemetry.log_output import LineWriter
 from reasoning_replay.adapters.telemetry.log_text import Value, is_coloured, text_line
 
-__all__ = ["FIELD_NAMES", "Log", "Value", "called"]
+__all__ = ["FIELD_NAMES", "NAME_MAX", "Log", "Value", "called"]
 
 # Names chosen by a client or upstream are cut to this length and reduced to printable ASCII.
 NAME_MAX = 96

@@ -7,6 +7,7 @@ from reasoning_replay.adapters.stores.redis.connections import SentinelPool, Tcp
 from redis.asyncio import BlockingConnectionPool, Connection, Redis, RedisCluster, SSLConnection
 from redis.asyncio.cluster import ClusterNode, NodesManager, PipelineCommand
 from redis.asyncio.connection import AbstractConnection, RedisSSLContext
+from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.maint_notifications import MaintNotificationsConfig
 
@@ -23,6 +24,11 @@ METHODS = [
     (AbstractConnection, "connect_check_health", ["check_health", "retry_socket_connect"]),
     (AbstractConnection, "disconnect", ["nowait"]),
     (AbstractConnection, "pack_commands", ["commands"]),
+    (AbstractConnection, "send_packed_command", ["command"]),
+    (AbstractConnection, "read_response", []),
+    (Retry, "call_with_retry", ["do", "fail"]),
+    (BlockingConnectionPool, "get_connection", []),
+    (BlockingConnectionPool, "release", ["connection"]),
     (SSLConnection, "_connection_arguments", []),
     (RedisSSLContext, "get", []),
     (SentinelConnectionPool, "get_master_address", []),

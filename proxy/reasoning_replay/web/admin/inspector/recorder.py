@@ -1,20 +1,21 @@
 """
 Recorder: the newest exchanges for the inspector, as types, ids, sizes, counts and times only.
 
-Every exchange is recorded, even without a watcher, so recording copies a few fields only. They are
-encoded as JSON only for watchers, and prefixes are compared only while a page is open.
+Every exchange is recorded, even without a watcher, so the newest ones are kept as they are. What
+the page shows of them is collected for watchers only, and prefixes are compared only while a page
+is open.
 """
 
 import contextlib
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from reasoning_replay.core.history.item_summary import ItemSummary
-from reasoning_replay.core.history.sent_items import words
+from reasoning_replay.core.history.sent_items import NOT_SENT, words
 from reasoning_replay.web.admin.inspector.minutes import MINUTE_MS, Minutes
 from reasoning_replay.web.admin.inspector.prefixes import Prefix, Prefixes
 from reasoning_replay.web.exchange import Exchange
@@ -46,28 +47,29 @@ _ENCODE = msgspec.json.Encoder().encode
 
 class _Seen(NamedTuple):
     """
-    A copy of the facts of an exchange.
+    An exchange, as the page sees it.
 
     Attributes:
         number: Its number in this process.
-        started_s: When it began, by the recorder's clock.
-        facts: What the page shows of it, except its strip.
-        strip: Its items, as JSON.
+        exchange: Itself; at its end, it holds nothing of its bodies.
+        prefix: Its request, compared with the one before.
+        sent_items: Number of items that were sent.
     """
 
     number: int
-    started_s: float
-    facts: dict[str, Any]
-    strip: bytes
+    exchange: Exchange
+    prefix: Prefix | None
+    sent_items: int
 
 
 def _seen(number: int, exchange: Exchange, prefix: Prefix | None) -> _Seen:
-    strip = exchange.request.summary or _NO_STRIP
-    facts = facts_of(exchange, Reader.INSPECTOR)
-    facts["open"] = exchange.is_open
-    facts["prefix"] = None if prefix is None else prefix._asdict()
-    facts["items"], facts["sent_items"] = strip.total, strip.sent.total
-    return _Seen(number, exchange.times.started_s, facts, strip.shown)
+    strip = exchange.request.summary
+    return _Seen(number, exchange, prefix, 0 if strip is None else strip.sent.total)
+
+
+def _strip_bytes(exchange: Exchange) -> int:
+    strip = exchange.request.summary
+    return 0 if strip is None else len(strip.shown)
 
 
 class Recorder:
@@ -129,10 +131,12 @@ class Recorder:
         self._minutes.add(exchange, self._epoch_ms())
         self._note_injected(exchange)
         seen = _seen(number, exchange, prefix)
+        if seen.sent_items and (strip := exchange.request.summary):
+            exchange.request.summary = strip._replace(sent=NOT_SENT)
         self._over.append(seen)
-        self._bytes += len(seen.strip)
+        self._bytes += _strip_bytes(exchange)
         while len(self._over) > KEPT or self._bytes > KEPT_BYTES:
-            self._bytes -= len(self._over.popleft().strip)
+            self._bytes -= _strip_bytes(self._over.popleft().exchange)
         if self._heard is not None:
             self._tell(seen)
 
@@ -183,9 +187,15 @@ class Recorder:
                 self._heard(self._json(seen))
 
     def _json(self, seen: _Seen) -> bytes:
+        number, exchange, prefix, sent_items = seen
+        strip = exchange.request.summary or _NO_STRIP
         own = {
-            "id": f"{self._name}.{seen.number}",
-            "at_ms": round(self._epoch_less_clock_ms + seen.started_s * 1000),
-            "strip": msgspec.Raw(seen.strip),
+            "id": f"{self._name}.{number}",
+            "at_ms": round(self._epoch_less_clock_ms + exchange.times.started_s * 1000),
+            "strip": msgspec.Raw(strip.shown),
+            "open": exchange.is_open,
+            "prefix": None if prefix is None else prefix._asdict(),
+            "items": strip.total,
+            "sent_items": sent_items,
         }
-        return _ENCODE({"exchange": own | seen.facts})
+        return _ENCODE({"exchange": own | facts_of(exchange, Reader.INSPECTOR)})

@@ -1,0 +1,96 @@
+"""Rows of a history that is sent again: big, inject and huge; the conversations in turn."""
+
+from contextlib import AsyncExitStack
+from itertools import cycle, islice
+
+from tests.bench.bench import Bench
+from tests.bench.contenders import Contender, bare, ours
+from tests.bench.exchanges import connected
+from tests.bench.histories import ITEM_CHARS, ITEMS, PATIENT, check, no_redis, play, redis
+from tests.bench.load import back_to_back
+from tests.bench.runs import Measured, alternated, spent
+from tests.bench.shapes.dialect import Dialect, History
+from tests.bench.table import Figure, against_bare
+
+__all__ = ["huge", "repeats"]
+
+CONVERSATIONS = 10
+HUGE_TURNS, QUICK_HUGE_TURNS = 1_000, 400  # a conversation keeps 1,024
+HUGE_TURN_CHARS = 2_900  # 3.3 MB with those turns
+
+
+async def huge(
+    bench: Bench, row: str, dialect: Dialect, *, limit: float, at_once: int = 1
+) -> list[Figure]:
+    """Measure histories of 1,000 turns, like `repeats`; memory store."""
+    turns, a_turn = bench.either(QUICK_HUGE_TURNS, HUGE_TURNS), dialect.items_a_turn
+    return await repeats(
+        bench,
+        row,
+        dialect,
+        limit=limit,
+        at_once=at_once,
+        items=turns * a_turn,
+        item_chars=HUGE_TURN_CHARS // a_turn,
+        conversations=2,
+        exchanges=bench.either(16, 32),
+    )
+
+
+async def repeats(
+    bench: Bench,
+    row: str,
+    dialect: Dialect,
+    *,
+    limit: float,
+    on_redis: bool = False,
+    at_once: int = 1,
+    is_known: bool = True,
+    items: int = ITEMS,
+    item_chars: int = ITEM_CHARS,
+    conversations: int = CONVERSATIONS,
+    exchanges: int | None = None,
+) -> list[Figure]:
+    """
+    Measure the last request of some conversations, sent again and again.
+
+    Args:
+        bench: The run.
+        row: Name of the row.
+        dialect: The API.
+        limit: Target, as a multiple of bare.
+        on_redis: Whether the store is Redis; else it is in memory.
+        at_once: Number of connections; each waits for its response.
+        is_known: Whether the conversations were captured, so that reasoning is injected.
+        items: Number of elements of a history.
+        item_chars: Size of each, about.
+        conversations: Number of conversations.
+        exchanges: Number of exchanges of a round; None: the usual number.
+    """
+    if on_redis and no_redis():
+        return [Figure(row, "left out: redis-server is not installed")]
+    turns = items // dialect.items_a_turn
+    exchanges = exchanges or bench.either(50, 200)
+    told = [History(dialect, 500 + n, turns, item_chars) for n in range(conversations)]
+    async with AsyncExitStack() as stack:
+        url = stack.enter_context(redis()).url if on_redis else "memory://"
+        product = await stack.enter_async_context(ours(bench, url, settings=PATIENT))
+        those = [await stack.enter_async_context(bare(bench)), product]
+        if is_known:
+            for each in told:
+                await play(stack, product, each)
+        opened = {one.name: await connected(stack, one, at_once) for one in those}
+        asks = cycle([each.asks(turns) for each in told])
+
+        async def once(one: Contender) -> Measured:
+            with spent(one) as block:
+                await back_to_back(opened[one.name], islice(asks, exchanges))
+            if one is product:
+                for line in opened[one.name]:
+                    check(line.head, turns if is_known else 0)
+            return block.per(exchanges)
+
+        rounds = await alternated(those, bench.either(3, 5), once)
+    size = f"{len(next(asks)) // 1000:,} KB, {told[0].items:,} {dialect.items}"
+    what = f"{size}, {turns if is_known else 0:,} injected, {at_once} at once"
+    return [against_bare(row, f"{what}: CPU us per exchange", rounds, "cpu", limit)]
