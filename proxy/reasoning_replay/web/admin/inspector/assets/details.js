@@ -1,6 +1,8 @@
 // Details: everything that is known of one exchange, in a pane next to the rows.
 
-let detailed = null, opener = "";
+let opener = "";
+const exchangeOf = () => [...rows.values()].map((row) => row.e).find((e) => e.request_id === view.exchange)
+  || (detailed?.request_id === view.exchange ? detailed : null); // one that gave way to newer ones stays in the pane
 
 function openDetails(id) {
   const row = rows.get(id);
@@ -15,11 +17,10 @@ function closeDetails() {
   document.querySelector(view.conversation ? `#turns > [data-id="${opener}"] .when` : `#rows > [data-id="${opener}"] .when`)?.focus();
 }
 $("close").onclick = closeDetails;
+$("close").before(copyButton("Copy link", () => `${location.href.split("#")[0]}#exchange=${view.exchange}`));
 
 function showDetails() {
-  // An exchange that gave way to newer ones stays in the pane.
-  const found = view.exchange && [...rows.values()].map((row) => row.e).find((e) => e.request_id === view.exchange);
-  const e = found || (detailed?.request_id === view.exchange ? detailed : null);
+  const e = view.exchange ? exchangeOf() : null;
   $("details").hidden = !e;
   document.body.classList.toggle("has-details", Boolean(e));
   if (e === detailed) return;
@@ -34,6 +35,7 @@ function showDetails() {
 
 function sectionsOf(e) {
   const key = keyOf(e), t = e.tokens;
+  const upstreamError = [["Upstream's code", copied(e.error_code)], ["Upstream's type", copied(e.error_type)]];
   const changes = e.changes.map(([change, type, id, n]) => change === "more" ? `${count(n)} more changes`
     : [plain(change), type, id, n && bytes(n)].filter(Boolean).join(" "));
   return [
@@ -47,9 +49,13 @@ function sectionsOf(e) {
       ["Model", e.model],
       ["Status", e.open ? "in flight" : String(e.status || "none")],
       ["Outcome", e.open ? "" : ENDED[e.outcome] || e.outcome],
-      ["Error code", copied(e.error_code)], ["Error type", copied(e.error_type)],
+      ...e.healed ? [] : upstreamError,
       ["Cause", [e.error, e.error_detail].filter(Boolean).join(": ")],
-      ["Body", [e.received_bytes && `${bytes(e.received_bytes)} received`, e.sent_bytes && `${bytes(e.sent_bytes)} sent`].filter(Boolean).join(", ")],
+    ]),
+    section("Sizes", [
+      ["Request", e.received_bytes && bytes(e.received_bytes)],
+      ["Sent upstream", e.upstream_bytes && bytes(e.upstream_bytes)],
+      ["Response", e.sent_bytes && bytes(e.sent_bytes)],
     ]),
     section("Tokens", [
       ["Input", t.input_tokens && count(t.input_tokens)],
@@ -59,7 +65,7 @@ function sectionsOf(e) {
     ]),
     section("Time", timesOf(e)),
     section("Reasoning", [
-      ["Request", e.asked && (ASKED[e.asked] || "read and decided")],
+      ["Request", ASKED[e.asked] || (e.asked && !sum(e.outcomes) && "No reasoning was missing.")],
       ["Injected", e.outcomes.injected && `${count(e.outcomes.injected)}${e.injected_bytes ? `, ${bytes(e.injected_bytes)}` : ""}${facts.mode === "shadow" ? ", in mode on" : ""}`],
       ["Sent by the client", e.outcomes.present && count(e.outcomes.present)],
       ...misses(e).map(([what, n]) => [capital(plain(what)), `${count(n)}: ${WHY[what]}`]),
@@ -67,12 +73,13 @@ function sectionsOf(e) {
       ["Prefix", prefixOf(e)],
     ]),
     section("Repairs before the first attempt", Object.entries(e.repairs).map(([what, n]) => [what, `${count(n)}: ${REPAIRS[what] || what}`])),
-    section("Healing", e.healed ? [["Refusal", plain(e.healed)], ["Changed", changes.length ? listOf(changes) : "nothing in the items"]] : []),
+    section("Healing", e.healed ? [["First attempt", `refused: ${plain(e.healed)}`], ...upstreamError, ["Changed", changes.length ? listOf(changes) : "nothing in the items"]] : []),
     section("Conversation", key ? [
       ["Name", chipOf(key)], ["Id", copied(key)], ["Turn", copied(e.turn)], ["Continues", copied(e.parent)], ["", deletion(key)],
     ] : []),
     itemsOf(e),
     copyButton("Copy all of it as JSON", () => JSON.stringify(e)),
+    make("p", "soft", "Content is never shown: the operators of a proxy need not read what its users write. To see texts, arguments and reasoning, log them in the client."),
   ].filter(Boolean);
 }
 

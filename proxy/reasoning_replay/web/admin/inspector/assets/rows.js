@@ -4,6 +4,7 @@ const ROWS_MAX = 200, AT_ONCE = 12;
 const rows = new Map(); // id -> { e, node, isWhole }
 let waiting = new Map();
 let facts = {}, timer = 0, pace = 80, lost = 0;
+let detailed = null; // the exchange in the pane
 
 function headOf(e) {
   const head = make("div", "head"), at = new Date(e.at_ms);
@@ -139,5 +140,6 @@ function tidy() {
 document.addEventListener("click", (event) => {
   const row = event.target.closest(ROW);
   if (!row || event.target.closest(".chip, .fold") || (!event.target.closest("button") && String(getSelection()))) return;
-  openDetails(row.dataset.id);
+  if (row.dataset.key) choose({ conversation: row.dataset.key }, true);
+  else openDetails(row.dataset.id);
 });
