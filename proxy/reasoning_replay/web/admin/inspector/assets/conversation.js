@@ -92,8 +92,6 @@ function turnOf(e, number, columns) {
   turn.classList.toggle("open", e.open);
   turn.classList.toggle("bad", SHOWS.errors(e));
   head.prepend(make("span", "number", count(number)));
-  head.append(make("span", "state", ended(e)));
-  if (errorOf(e)) head.append(make("span", "error mono", errorOf(e)));
   if (e.route !== "responses") head.append(make("span", "soft", e.route));
   const said = [];
   const fresh = e.prefix ? e.sent_items - e.prefix.before : 0;

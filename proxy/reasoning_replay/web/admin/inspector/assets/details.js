@@ -191,7 +191,7 @@ function itemsOf(e) {
     noted();
     number += 1;
     const letter = item[0] in KINDS ? item[0] : "o";
-    line(make("i", `b ${letter}`, LETTERS[letter][0]), `${count(number)} ${item[1]}`, item[2], item[3]);
+    line(make("i", `b ${letter}`, KINDS[letter][0]), `${count(number)} ${item[1]}`, item[2], item[3]);
   }
   const all = make("section");
   all.append(make("h3", "", `Items of the request (${count(e.items)})`), list);

@@ -65,9 +65,9 @@ function foldOf(e, strip, n) {
 
 function blockOf(item, number, notes, hasWord) {
   const letter = item[0] in KINDS ? item[0] : "o";
-  const block = make("button", `b ${letter}`, LETTERS[letter][hasWord ? 1 : 0]);
+  const block = make("button", `b ${letter}`, KINDS[letter][hasWord ? 1 : 0]);
   block.style.minWidth = `${Math.round(Math.min(44, Math.max(17, 4 * Math.log2(item[3] / 24 + 2))))}px`;
-  const told = [named(item), `item ${count(number + 1)}, ${KINDS[letter]}, ${bytes(item[3])}`];
+  const told = [named(item), `item ${count(number + 1)}, ${KINDS[letter].at(-1)}, ${bytes(item[3])}`];
   for (const note of notes || []) {
     if (note[1] === "degraded") { block.classList.add("stripped"); told.push(`Degraded: ${WHY.degraded}`); }
     else if (note[1] === "phase") told.push(`Phase: ${WHY.phase}`);
@@ -94,6 +94,12 @@ function tellBy(block, lines) {
   block.lines = lines;
   if (block.ariaLabel !== lines.join(". ")) block.ariaLabel = lines.join(". ");
   return block;
+}
+
+for (const [kind, names] of [...Object.entries(KINDS), ["plus", ["+", "injected"]], ["hole", ["?", "not injected"]]]) {
+  const span = make("span");
+  span.append(make("i", kind, names[0]), names.at(-1));
+  $("key").append(span);
 }
 
 // Tooltips

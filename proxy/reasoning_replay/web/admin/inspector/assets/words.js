@@ -2,9 +2,11 @@
 
 // Words and numbers: the texts of the page, and how values are written.
 
-const KINDS = { f: "system", u: "user", m: "message of the model", c: "call", o: "output", r: "reasoning, replayed by the client", i: "reference" };
-// In a block: its letter, and its word where a history is short.
-const LETTERS = { f: ["S", "system"], u: ["U", "user"], m: ["M", "message"], c: ["C", "call"], o: ["O", "output"], r: ["R", "reasoning"], i: ["@", "reference"] };
+// Of each kind of item: its letter, its word for a block where a history is short, and its whole name.
+const KINDS = {
+  f: ["S", "system"], u: ["U", "user"], m: ["M", "message", "message of the model"], c: ["C", "call"],
+  o: ["O", "output"], r: ["R", "reasoning", "reasoning of the client"], i: ["@", "reference"],
+};
 const WHY = {
   missed: "not found in the store; it was never captured here, or it has expired",
   ambiguous: "more than one turn could have emitted it, so nothing was injected",
