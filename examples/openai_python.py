@@ -37,3 +37,6 @@ for question in ("I go to Oslo, Bergen and Bodø. Where will it rain?", "Which t
                 {"type": "function_call_output", "call_id": call.call_id, "output": text}
             )
     print()
+print(
+    "x-reasoning-replay-request-id:", stream.response.headers.get("x-reasoning-replay-request-id")
+)

@@ -66,7 +66,7 @@ async def test_interleaved_conversations_are_told_apart(chromium: Browser) -> No
 
 
 async def test_the_list_adds_up_each_conversation(cleared: tuple[Stage, Seen]) -> None:
-    """A line has requests, injected, missed and tokens; it opens the conversation, Escape leaves it."""
+    """A line has requests, items and tokens; it opens the conversation, and Escape leaves that."""
     on, seen = cleared
     page = seen.page
     capture = ResponsesCapture(UNKNOWN_ORIGIN, 1000)

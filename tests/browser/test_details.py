@@ -52,7 +52,9 @@ async def test_a_click_shows_everything_but_content(chromium: Browser) -> None:
         await expect(value(page, "Input")).to_have_text(f"{told['tokens']['input_tokens']:,}")
         await expect(value(page, "Injected")).to_contain_text("2, ")
         sizes = [await value(page, size).inner_text() for size in ("Request", "Sent upstream")]
-        assert sizes == [f"{told[size] / 1000:.1f} KB" for size in ("received_bytes", "upstream_bytes")]
+        assert sizes == [
+            f"{told[size] / 1000:.1f} KB" for size in ("received_bytes", "upstream_bytes")
+        ]
         await expect(value(page, "Response")).to_have_text(re.compile(r"B$"))
         await expect(page.locator("#details")).to_contain_text("Content is never shown")
         await expect(value(page, "Proxy, before")).to_contain_text("ms")
