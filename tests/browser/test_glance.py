@@ -64,7 +64,7 @@ async def test_charts_show_the_last_hour_by_minute(
         async with looking(chromium, on.app.admin_url) as seen:
             page = seen.page
             rate = page.locator("#chart-rate")
-            await expect(rate).to_contain_text("3 in the last hour, at most 2 a minute")
+            await expect(rate).to_contain_text("3 in the last hour, at most 2")
             heights = await bars(page, "rate")
             assert [i for i, height in enumerate(heights) if height] == [0, 58]
             assert (len(heights), heights[58], heights[0]) == (60, 100, 50)
@@ -101,7 +101,7 @@ async def test_charts_show_as_much_as_there_is(
         set_clock(on, NOW_MS)
         async with looking(chromium, on.app.admin_url) as seen:
             page, rate = seen.page, seen.page.locator("#chart-rate")
-            await expect(rate).to_contain_text("3 in the last 20 minutes, at most 2 a minute")
+            await expect(rate).to_contain_text("3 in the last 20 minutes, at most 2")
             assert [i for i, height in enumerate(await bars(page, "rate")) if height] == [8, 15]
             last = rate.locator(".minute").last
             await last.focus()

@@ -7,7 +7,7 @@ let newest = 0;
 const part = (part, all) => all ? 100 * part / all : null;
 // Of each chart: its title, the value of a minute, how a value is written, the value of the hour, and what it is made of.
 const CHARTS = [
-  ["rate", "Requests a minute", (m) => m.requests, (v) => count(v), (h) => count(h.requests / Math.max(1, h.minutes)), (h, most) => `${count(h.requests)} in ${h.span}, at most ${count(most)} a minute`],
+  ["rate", "Requests a minute", (m) => m.requests, (v) => count(v), (h) => count(h.requests / Math.max(1, h.minutes)), (h, most) => `${count(h.requests)} in ${h.span}, at most ${count(most)}`],
   ["back", "Injected share", (m) => part(m.injected, m.injected + m.lacking), (v) => `${Math.floor(v)} %`, (h) => h.injected + h.lacking ? share(h.injected, h.injected + h.lacking) : "–", (h) => `${count(h.injected)} of ${count(h.injected + h.lacking)} items that clients left out`],
   ["cache", "Cache hits", (m) => part(m.cached, m.input), (v) => `${Math.floor(v)} %`, (h) => h.input ? share(h.cached, h.input) : "–", (h) => `${many(h.cached, h.input)} of ${many(h.input)} input tokens`],
   ["latency", "Added latency", (m) => m.requests ? m.added_ms / m.requests : null, lasting, (h) => h.requests ? lasting(h.added_ms / h.requests) : "–", (h, most) => `mean; ${lasting(most)} in the slowest minute`],
@@ -49,6 +49,7 @@ function showCharts() {
   for (const m of all) for (const name of Object.keys(m)) hour[name] += m[name];
   const shown = SPANS.find((span) => span >= hour.minutes) || MINUTES;
   hour.span = shown < MINUTES ? `the last ${shown} minutes` : "the last hour";
+  const times = Array.from({ length: MINUTES }, (_, i) => clock((newest - MINUTES + 1 + i) * 60000).slice(0, 5));
   for (const [id, title, valueOf, written, whole, madeOf] of CHARTS) {
     const values = all.map(valueOf).filter((value) => value !== null), most = Math.max(0, ...values);
     const top = id === "back" || id === "cache" ? 100 : most || 1;
@@ -57,7 +58,7 @@ function showCharts() {
       bar.hidden = i < MINUTES - shown;
       bar.firstChild.style.height = value === null ? "0" : `max(2px, ${100 * value / top}%)`;
       bar.setAttribute("aria-pressed", Number(view.minute) === minute);
-      tellBy(bar, [clock(minute * 60000).slice(0, 5), value === null ? "none" : `${title}: ${written(value)}`]);
+      tellBy(bar, [times[i], value === null ? "none" : `${title}: ${written(value)}`]);
     });
     const figure = $(`chart-${id}`), now = whole(hour), small = hour.requests ? madeOf(hour, most) : "no requests in the last hour";
     figure.querySelector("b").textContent = now;

@@ -24,6 +24,7 @@ function showDetails() {
   $("details").hidden = !e;
   document.body.classList.toggle("has-details", Boolean(e));
   if (e === detailed) return;
+  if (e?.id !== detailed?.id) $("details").scrollTop = 0;
   detailed = e;
   if (!e) return;
   opener = e.id;

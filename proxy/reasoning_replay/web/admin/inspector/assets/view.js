@@ -29,6 +29,7 @@ function choose(changes, isStep) {
   const address = `${location.pathname}${location.search}${told.size ? `#${told}` : ""}`;
   history[isStep ? "pushState" : "replaceState"](null, "", address);
   render();
+  showCharts();
 }
 
 const statusOf = (e) => e.open ? "in flight" : String(e.status || "none");
@@ -92,7 +93,6 @@ function render() {
   showList();
   showTalk();
   showDetails();
-  showCharts();
   keepStop();
 }
 
