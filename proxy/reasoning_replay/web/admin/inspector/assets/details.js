@@ -53,6 +53,16 @@ function sectionsOf(e) {
       ...e.healed ? [] : upstreamError,
       ["Cause", [e.error, e.error_detail].filter(Boolean).join(": ")],
     ]),
+    section("Reasoning", [
+      ["Request", ASKED[e.asked] || (e.asked && !sum(e.outcomes) && "No reasoning was missing.")],
+      ["Injected", e.outcomes.injected && `${count(e.outcomes.injected)}${e.injected_bytes ? `, ${bytes(e.injected_bytes)}` : ""}${facts.mode === "shadow" ? ", in mode on" : ""}`],
+      ["Sent by the client", e.outcomes.present && count(e.outcomes.present)],
+      ...misses(e).map(([what, n]) => [capital(plain(what)), `${count(n)}: ${WHY[what]}`]),
+      ["Captured", e.captured && `${e.captured_items ? `${several(e.captured_items, "item")}, ` : ""}${CAPTURED[e.captured] || e.captured}`],
+      ["Prefix", prefixOf(e)],
+    ]),
+    section("Repairs before the first attempt", Object.entries(e.repairs).map(([what, n]) => [what, `${count(n)}: ${REPAIRS[what] || what}`])),
+    section("Healing", e.healed ? [["First attempt", `refused: ${plain(e.healed)}`], ...upstreamError, ["Changed", changes.length ? listOf(changes) : "nothing in the items"]] : []),
     section("Sizes", [
       ["Request", e.received_bytes && bytes(e.received_bytes)],
       ["Sent upstream", e.upstream_bytes && bytes(e.upstream_bytes)],
@@ -65,16 +75,6 @@ function sectionsOf(e) {
       ["of which reasoning", t.reasoning_tokens && count(t.reasoning_tokens)],
     ]),
     section("Time", timesOf(e)),
-    section("Reasoning", [
-      ["Request", ASKED[e.asked] || (e.asked && !sum(e.outcomes) && "No reasoning was missing.")],
-      ["Injected", e.outcomes.injected && `${count(e.outcomes.injected)}${e.injected_bytes ? `, ${bytes(e.injected_bytes)}` : ""}${facts.mode === "shadow" ? ", in mode on" : ""}`],
-      ["Sent by the client", e.outcomes.present && count(e.outcomes.present)],
-      ...misses(e).map(([what, n]) => [capital(plain(what)), `${count(n)}: ${WHY[what]}`]),
-      ["Captured", e.captured && `${e.captured_items ? `${several(e.captured_items, "item")}, ` : ""}${CAPTURED[e.captured] || e.captured}`],
-      ["Prefix", prefixOf(e)],
-    ]),
-    section("Repairs before the first attempt", Object.entries(e.repairs).map(([what, n]) => [what, `${count(n)}: ${REPAIRS[what] || what}`])),
-    section("Healing", e.healed ? [["First attempt", `refused: ${plain(e.healed)}`], ...upstreamError, ["Changed", changes.length ? listOf(changes) : "nothing in the items"]] : []),
     section("Conversation", key ? [
       ["Name", chipOf(key)], ["Id", copied(key)], ["Turn", copied(e.turn)], ["Continues", copied(e.parent)], ["", deletion(key)],
     ] : []),
