@@ -25,7 +25,9 @@ for question in ("I go to Oslo and Bergen. Where will it rain?", "Which trip sho
         )
         print("x-reasoning-replay:", response.headers.get("x-reasoning-replay"))
         blocks = [one for one in response.parse().content if "thinking" not in one.type]
-        print(*(one.text for one in blocks if one.type == "text"))
+        for block in blocks:
+            if block.type == "text":
+                print(block.text)
         history.append({"role": "assistant", "content": [one.to_dict() for one in blocks]})
         calls = [one for one in blocks if one.type == "tool_use"]
         results = [
@@ -34,3 +36,4 @@ for question in ("I go to Oslo and Bergen. Where will it rain?", "Which trip sho
         ]
         if results:
             history.append({"role": "user", "content": results})
+print("x-reasoning-replay-request-id:", response.headers.get("x-reasoning-replay-request-id"))

@@ -7,13 +7,14 @@ question='{"role": "user", "content": "I go to Oslo. Will it rain? Use the tool.
 tools='[{"type": "function", "name": "get_weather",
          "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]'
 
-# Send the history $1; the header goes to the error output, the response to the output.
+# Send the history $1; the headers go to the error output, the response to the output.
 ask() {
   jq -n --argjson input "$1" --argjson tools "$tools" \
     '{model: "gpt-5.4", store: false, $input, $tools}' |
     curl -sS --fail-with-body "$OPENAI_BASE_URL/responses" --data-binary @- \
       -H "Authorization: Bearer $OPENAI_API_KEY" -H 'Content-Type: application/json' \
-      -w '%{stderr}x-reasoning-replay: %header{x-reasoning-replay}\n'
+      -w '%{stderr}x-reasoning-replay: %header{x-reasoning-replay}
+x-reasoning-replay-request-id: %header{x-reasoning-replay-request-id}\n'
 }
 
 first=$(ask "[$question]")

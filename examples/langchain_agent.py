@@ -1,11 +1,11 @@
 """
-LangChain for Python: an app that keeps the text and the tool calls of a chat, and no reasoning.
+LangChain for Python: an app that keeps the texts and the tool calls of a chat, and no reasoning.
 
 Run it with:   pip install langchain langchain-openai && python examples/langchain_agent.py
 """
 
 from langchain.agents import create_agent
-from langchain.messages import AIMessage, HumanMessage
+from langchain.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 
@@ -30,7 +30,8 @@ for question in ("I go to Oslo and Bodø. Where will it rain?", "Which trip shou
             headers = message.response_metadata["headers"]
             print("x-reasoning-replay:", headers.get("x-reasoning-replay"))
     print(messages[-1].text)
-    history = [
-        AIMessage(message.text, tool_calls=message.tool_calls) if message.type == "ai" else message
-        for message in messages
-    ]
+    history = messages
+    for message in history:
+        if message.type == "ai":  # what many apps leave out
+            message.content = [block for block in message.content if block["type"] != "reasoning"]
+print("x-reasoning-replay-request-id:", headers.get("x-reasoning-replay-request-id"))

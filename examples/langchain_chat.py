@@ -29,3 +29,4 @@ for question in ("I go to Oslo and Bodø. Where will it rain?", "Which trip shou
             print("x-reasoning-replay:", headers.get("x-reasoning-replay"))
     print(messages[-1].text)
     history = messages
+print("x-reasoning-replay-request-id:", headers.get("x-reasoning-replay-request-id"))

@@ -12,6 +12,7 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 async def show(response) -> None:
     print("x-reasoning-replay:", response.headers.get("x-reasoning-replay"))
+    print("x-reasoning-replay-request-id:", response.headers.get("x-reasoning-replay-request-id"))
 
 
 @agents.function_tool

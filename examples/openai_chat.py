@@ -32,3 +32,4 @@ for question in ("I go to Oslo, Bergen and Bodø. Where will it rain?", "Which t
             text = f"{json.loads(call.function.arguments)['city']}: 7 degrees, rain"
             history.append({"role": "tool", "tool_call_id": call.id, "content": text})
     print(message.content)
+print("x-reasoning-replay-request-id:", response.headers.get("x-reasoning-replay-request-id"))

@@ -10,6 +10,7 @@ const tool = {
   parameters: { type: "object", properties: { city: { type: "string" } } },
 };
 const history = [];
+let id;
 for (const question of ["I go to Oslo, Bergen and Bodø. Where will it rain?", "Which trip should I move?"]) {
   history.push({ role: "user", content: question });
   let calls;
@@ -17,6 +18,7 @@ for (const question of ["I go to Oslo, Bergen and Bodø. Where will it rain?", "
     const request = { model: "gpt-5.4", input: history, tools: [tool], store: false };
     const { data, response } = await client.responses.create(request).withResponse();
     console.log("x-reasoning-replay:", response.headers.get("x-reasoning-replay"));
+    id = response.headers.get("x-reasoning-replay-request-id");
     history.push(...data.output.filter((item) => item.type !== "reasoning")); // what many clients drop
     calls = data.output.filter((item) => item.type === "function_call");
     for (const { call_id, arguments: text } of calls) {
@@ -26,3 +28,4 @@ for (const question of ["I go to Oslo, Bergen and Bodø. Where will it rain?", "
     if (!calls.length) console.log(data.output_text);
   } while (calls.length);
 }
+console.log("x-reasoning-replay-request-id:", id);

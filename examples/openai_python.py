@@ -22,7 +22,8 @@ for question in ("I go to Oslo, Bergen and Bodø. Where will it rain?", "Which t
         stream = client.responses.create(
             model="gpt-5.4", input=history, tools=[tool], store=False, stream=True
         )
-        print("x-reasoning-replay:", stream.response.headers.get("x-reasoning-replay"))
+        headers = stream.response.headers
+        print("x-reasoning-replay:", headers.get("x-reasoning-replay"))
         output = []
         for event in stream:
             if event.type == "response.output_text.delta":
@@ -33,7 +34,7 @@ for question in ("I go to Oslo, Bergen and Bodø. Where will it rain?", "Which t
         calls = [item for item in output if item.type == "function_call"]
         for call in calls:
             text = f"{json.loads(call.arguments)['city']}: 7 degrees, rain"
-            history.append(
-                {"type": "function_call_output", "call_id": call.call_id, "output": text}
-            )
+            result = {"type": "function_call_output", "call_id": call.call_id, "output": text}
+            history.append(result)
     print()
+print("x-reasoning-replay-request-id:", headers.get("x-reasoning-replay-request-id"))

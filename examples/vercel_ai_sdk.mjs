@@ -1,4 +1,6 @@
-// Vercel AI SDK: an app that prunes the reasoning from its messages to save tokens.
+// Vercel AI SDK: an app that prunes the reasoning from its messages to save tokens. Without the proxy
+// it gets no error, and the model goes on without its reasoning: this SDK leaves out the ids of items,
+// so the API cannot tell that any is missing.
 // Run it with:   npm install --no-save --prefix examples ai @ai-sdk/openai zod && node examples/vercel_ai_sdk.mjs
 
 import { openai } from "@ai-sdk/openai"; // reads OPENAI_BASE_URL and OPENAI_API_KEY
@@ -10,6 +12,7 @@ const get_weather = tool({
   execute: async ({ city }) => `${city}: 7 degrees, rain`,
 });
 let messages = [];
+let id;
 for (const question of ["I go to Oslo and Bodø. Where will it rain?", "Which trip should I move?"]) {
   messages.push({ role: "user", content: question });
   const result = await generateText({
@@ -18,9 +21,12 @@ for (const question of ["I go to Oslo and Bodø. Where will it rain?", "Which tr
     tools: { get_weather },
     stopWhen: stepCountIs(8),
     messages,
-    onStepFinish: ({ response }) =>
-      console.log("x-reasoning-replay:", response.headers["x-reasoning-replay"]),
+    onStepFinish: ({ response }) => {
+      console.log("x-reasoning-replay:", response.headers["x-reasoning-replay"]);
+      id = response.headers["x-reasoning-replay-request-id"];
+    },
   });
   console.log(result.text);
   messages = pruneMessages({ messages: [...messages, ...result.response.messages], reasoning: "all" });
 }
+console.log("x-reasoning-replay-request-id:", id);

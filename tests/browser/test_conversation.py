@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page, expect
+from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 
 from tests.browser.passing import LOST_CALL, record, rows
@@ -60,11 +62,48 @@ async def test_interleaved_conversations_are_told_apart(chromium: Browser) -> No
         await expect(page.locator("#talk-facts")).to_contain_text("3 requests · gpt-5.4")
         await page.go_back()
         await expect(rows(page)).to_have_count(6)
-        await page.locator("#conversation").select_option(names[1])
-        await expect(page.locator("#talk-name")).to_have_text(names[1])
-        await page.keyboard.press("Escape")
-        await expect(rows(page)).to_have_count(6)
         assert seen.complaints == []
+
+
+async def test_the_list_adds_up_each_conversation(cleared: tuple[Stage, Seen]) -> None:
+    """A line has requests, items and tokens; it opens the conversation, and Escape leaves that."""
+    on, seen = cleared
+    page = seen.page
+    capture = ResponsesCapture(UNKNOWN_ORIGIN, 1000)
+    capture.usage = Usage(input_tokens=600_000, cached_tokens=450_000, output_tokens=7)
+    note = PlanNote(0, Outcome.INJECTED, 2, 9)
+    for model, digit, notes in (
+        ("a", "1", [note]),
+        ("a", "2", [PlanNote(0, Outcome.MISSED, 3, 0)]),
+        ("b", "1", [note]),
+    ):
+        ours = {"scope": b"s" * 16, "conversation": bytes.fromhex(digit * 32)}
+        record(on, [LOST_CALL], *notes, model=model, capture=capture, **ours)
+        await asyncio.sleep(0.002)  # sorted by the millisecond
+    record(on, [LOST_CALL])  # of no conversation
+    await expect(rows(page)).to_have_count(4)
+    await page.get_by_role("button", name="Conversations").click()
+    await expect(rows(page)).to_have_count(0)
+    lines = page.locator("#talks tbody tr")
+    await expect(lines).to_have_count(2)
+    both = ["2", "4", "0", "1.2M", "75 %", "14"]
+    assert (await lines.nth(0).locator("td").all_inner_texts())[:-1] == both
+    one = ["1", "0", "3", "600K", "75 %", "7"]
+    assert (await lines.nth(1).locator("td").all_inner_texts())[:-1] == one
+    await page.locator("#model").select_option("b")
+    await expect(lines).to_have_count(1)
+    await page.get_by_role("button", name="Show all").click()
+    await page.locator("#export").focus()
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("ArrowDown")
+    await expect(lines.nth(1).locator(".chip")).to_be_focused()
+    await lines.nth(0).locator("td").first.click()
+    await expect(page.locator(TURNS)).to_have_count(2)
+    await expect(page.locator("#talk-facts")).to_contain_text("75 % of 1.2M input tokens cached")
+    await page.keyboard.press("Escape")
+    await expect(lines).to_have_count(2)
+    await page.get_by_role("button", name="Conversations").click()
+    await expect(rows(page)).to_have_count(4)
 
 
 async def test_a_timeline_shows_how_the_prefix_grows(chromium: Browser) -> None:

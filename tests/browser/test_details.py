@@ -51,6 +51,12 @@ async def test_a_click_shows_everything_but_content(chromium: Browser) -> None:
         await expect(value(page, "Status")).to_have_text("200")
         await expect(value(page, "Input")).to_have_text(f"{told['tokens']['input_tokens']:,}")
         await expect(value(page, "Injected")).to_contain_text("2, ")
+        sizes = [await value(page, size).inner_text() for size in ("Request", "Sent upstream")]
+        assert sizes == [
+            f"{told[size] / 1000:.1f} KB" for size in ("received_bytes", "upstream_bytes")
+        ]
+        await expect(value(page, "Response")).to_have_text(re.compile(r"B$"))
+        await expect(page.locator("#details")).to_contain_text("Content is never shown")
         await expect(value(page, "Proxy, before")).to_contain_text("ms")
         await expect(value(page, "Upstream, first byte")).to_contain_text("ms")
         both = f"{told['scope']}:{told['conversation']}"
@@ -87,8 +93,86 @@ async def test_keys_open_and_close_the_details(cleared: tuple[Stage, Seen]) -> N
     await expect(page.locator("#details")).to_be_hidden()
     await expect(rows(page).nth(1).locator(".when")).to_be_focused()
     await rows(page).first.click()
+    await page.get_by_role("radio", name="All").focus()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#details")).to_be_hidden()
+    await page.keyboard.press("/")
+    await expect(page.locator("#q")).to_be_focused()
+    await page.keyboard.press("/")
+    await expect(page.locator("#q")).to_have_value("/")
+    await page.get_by_role("button", name="Show all").click()
+    await rows(page).first.click()
     await page.locator("#clear").click()
     await expect(page.locator("#details")).to_be_hidden()
+
+
+async def test_escape_closes_the_details_over_a_tooltip(cleared: tuple[Stage, Seen]) -> None:
+    """It hides the tooltip as well, which stays away until the pointer moves."""
+    on, seen = cleared
+    page, tip = seen.page, seen.page.locator("#tip")
+    record(on, [LOST_CALL] * 3)
+    await rows(page).first.locator(".when").click()
+    await rows(page).locator(".c").first.hover()
+    await expect(tip).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#details")).to_be_hidden()
+    for count in (2, 3):  # the page changes under the pointer
+        record(on, [LOST_CALL] * 3)
+        await expect(rows(page)).to_have_count(count)
+        await expect(tip).to_be_hidden()
+    await rows(page).locator(".c").nth(1).hover()
+    await expect(tip).to_be_visible()
+
+
+async def test_the_details_leave_with_their_row(cleared: tuple[Stage, Seen]) -> None:
+    """A filter that hides the exchange closes the pane, here and in the address; others do not."""
+    on, seen = cleared
+    page, pane = seen.page, seen.page.locator("#details")
+    for digit in "12":
+        ours = {"scope": b"s" * 16, "conversation": bytes.fromhex(digit * 32)}
+        record(on, [LOST_CALL], model=digit, **ours)
+    await expect(rows(page)).to_have_count(2)
+    one, other = (rows(page).filter(has_text=re.compile(f"responses{n}")) for n in "12")
+    for hide in (
+        other.locator(".chip").click,
+        lambda: page.locator("#model").select_option("2"),
+        lambda: page.get_by_role("radio", name="Errors").check(),
+        lambda: page.get_by_role("button", name="Conversations").click(),
+    ):
+        await one.locator(".when").click()
+        await page.get_by_role("radio", name="All").check()
+        await expect(pane).to_be_visible()
+        await hide()
+        await expect(pane).to_be_hidden()
+        assert "exchange=" not in page.url
+        await page.evaluate("choose({ ...DEFAULTS }); readAddress()")
+    await one.locator(".when").click()
+    await pane.locator(".chip").click()
+    await expect(pane).to_be_visible()
+    await page.locator("#close").click()
+
+
+async def test_a_link_leads_to_an_exchange(chromium: Browser) -> None:
+    """The copied address opens its details; where it is no longer kept, the page says so."""
+    async with (
+        stage() as on,
+        looking(chromium, on.app.admin_url, permissions=CLIPBOARD) as seen,
+    ):
+        page = seen.page
+        record(on, [LOST_CALL])
+        await page.get_by_role("radio", name="All").check()
+        await rows(page).first.click()
+        await page.get_by_role("button", name="Copy link").click()
+        await expect(page.locator("#details-head")).to_contain_text("Copied")
+        link = await page.evaluate("navigator.clipboard.readText()")
+        assert re.fullmatch(rf"{on.app.admin_url}/#exchange=[0-9a-f]{{16}}", link)
+        await page.goto("about:blank")
+        await page.goto(link)
+        await expect(value(page, "Request id")).to_contain_text(link[-16:])
+        await page.goto("about:blank")
+        await page.goto(f"{link}0")
+        await expect(page.locator("#shown")).to_contain_text("is no longer here")
+        assert seen.complaints == []
 
 
 async def test_refusals_repairs_and_healing_are_named(cleared: tuple[Stage, Seen]) -> None:
@@ -110,11 +194,13 @@ async def test_refusals_repairs_and_healing_are_named(cleared: tuple[Stage, Seen
         refusal=ErrorNames("", "invalid_request_error"),
     )
     await rows(page).first.click()
-    await expect(value(page, "Error type")).to_contain_text("invalid_request_error")
+    healing = page.locator("#details section", has_text="Healing")
+    await expect(healing).to_contain_text("Upstream's typeinvalid_request_error")
+    await expect(value(page, "Upstream's type")).to_have_count(1)
     await expect(value(page, "duplicates")).to_have_text(
         "2: the same reasoning twice in a row is sent once"
     )
-    await expect(value(page, "Refusal")).to_have_text("lacks follower")
+    await expect(value(page, "First attempt")).to_have_text("refused: lacks follower")
     lines = value(page, "Changed").locator("li")
     await expect(lines).to_have_text(
         ["removed reasoning rs_1 1.2 KB", "reordered", "7 more changes"]

@@ -45,8 +45,7 @@ CONTRAST = """([wanted, shapes]) => {
       if (!node.checkVisibility()) continue;
       const style = getComputedStyle(node);
       const isFilled = rgba(style.backgroundColor)[3] > 250 && !node.matches(".hole");
-      note(node, node.matches("rect") ? style.fill : isFilled ? style.backgroundColor
-        : style.borderTopColor, node.parentElement);
+      note(node, isFilled ? style.backgroundColor : style.borderTopColor, node.parentElement);
     }
     for (const chip of document.querySelectorAll(".chip, #talk-name")) {
       const dot = getComputedStyle(chip, "::before").backgroundColor;
@@ -137,7 +136,7 @@ async def test_what_is_looked_at_stays_so(cleared: tuple[Stage, Seen]) -> None:
     assert told["x"] > words["x"] + words["width"]
 
 
-SHAPES = ".b:not(.fold), .bar, .minute .value[height]:not([height='0']), .times i, .swatch"
+SHAPES = ".b:not(.fold), .bar, .minute:not([aria-pressed=true]) i, .times i, .swatch"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -183,13 +182,20 @@ async def test_a_narrow_window_shows_all_of_it(cleared: tuple[Stage, Seen]) -> N
     """Everything fits in a width of 400 pixels: rows, details, and a conversation."""
     on, seen = cleared
     page = seen.page
-    await page.set_viewport_size({"width": 400, "height": 800})
+    await page.set_viewport_size({"width": 400, "height": 700})
     await assert_fits(seen)
     call = {**LOST_CALL, "id": "fc_" + "x" * 60}
     ours = {"scope": b"s" * 16, "conversation": b"c" * 16, "model": "m" * 64}
     record(on, [call] * 90, PlanNote(5, Outcome.INJECTED, 1, 9, "rs_" + "x" * 60), **ours)
     record(on, [LOST_CALL], asked="store_failed", outcome="upstream_unreachable", status=502)
     await expect(rows(page)).to_have_count(2)
+    first = await rows(page).first.bounding_box()
+    assert first is not None
+    assert first["y"] + first["height"] < 700  # above the fold
+    await page.get_by_role("button", name="Conversations").click()
+    await expect(page.locator("#talks")).to_be_visible()
+    await assert_fits(seen)
+    await page.get_by_role("button", name="Conversations").click()
     await page.locator(".strip .plus").hover()
     await assert_fits(seen)
     await rows(page).filter(has_text="1 reasoning item").locator(".when").click()

@@ -1,6 +1,7 @@
 """Finding exchanges in the inspector: filters, free text, the address, and the export."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,22 @@ async def test_filters_narrow_the_rows(cleared: tuple[Stage, Seen]) -> None:
     await expect(rows(page)).to_have_count(1)
     await page.get_by_role("button", name="Show all").click()
     assert seen.complaints == []
+
+
+async def test_the_playground_can_leave_its_agents_out(chromium: Browser) -> None:
+    """Only where there are agents, a filter shows the requests with another credential."""
+    async with stage() as on:
+        record_three(on)
+        async with looking(chromium, on.app.admin_url) as seen:
+            await expect(rows(seen.page)).to_have_count(3)
+            await expect(seen.page.get_by_text("Mine")).to_be_hidden()
+        record(on, [LOST_CALL], model="mine", scope=b"m" * 16, conversation=b"c" * 16)
+        on.app.agents.append((b"s" * 16).hex())
+        async with looking(chromium, on.app.admin_url) as seen:
+            await expect(rows(seen.page)).to_have_count(4)
+            await seen.page.get_by_role("radio", name="Mine").check()
+            await expect(rows(seen.page)).to_have_text([re.compile("mine")])
+            assert seen.complaints == []
 
 
 async def test_the_view_is_in_the_address_and_survives_a_reload(chromium: Browser) -> None:

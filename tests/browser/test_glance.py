@@ -23,11 +23,10 @@ def set_clock(on: Stage, now_ms: int) -> None:
 
 
 async def bars(page: Page, chart: str) -> list[float]:
-    """Return the heights of the 60 bars of a chart."""
-    heights: list[float] = await page.locator(f"#chart-{chart} .value").evaluate_all(
-        "all => all.map((bar) => Number(bar.getAttribute('height')))"
+    """Return the heights of the visible bars of a chart, in percent."""
+    heights: list[float] = await page.locator(f"#chart-{chart} .minute:visible i").evaluate_all(
+        "all => all.map((bar) => parseFloat(bar.style.height.replace('max(2px, ', '')))"
     )
-    assert len(heights) == 60
     return heights
 
 
@@ -65,24 +64,61 @@ async def test_charts_show_the_last_hour_by_minute(
         async with looking(chromium, on.app.admin_url) as seen:
             page = seen.page
             rate = page.locator("#chart-rate")
-            await expect(rate).to_contain_text("3 in the last hour, at most 2 a minute")
+            await expect(rate).to_contain_text("3 in the last hour, at most 2")
             heights = await bars(page, "rate")
             assert [i for i, height in enumerate(heights) if height] == [0, 58]
-            assert heights[58] == 2 * heights[0] == 40
+            assert (len(heights), heights[58], heights[0]) == (60, 100, 50)
             await expect(page.locator("#chart-back")).to_contain_text("2 of 3 items")
-            assert (await bars(page, "back"))[58] == 40
+            assert (await bars(page, "back"))[58] == 100
             await expect(page.locator("#chart-cache")).to_contain_text("Cache hits40 %")
             await expect(page.locator("#chart-cache")).to_contain_text("1,200 of 3,000 input")
-            assert (await bars(page, "cache"))[58] == 24
+            assert (await bars(page, "cache"))[58] == 60
             await expect(page.locator("#chart-latency")).to_contain_text("3.3 ms")
             await expect(page.locator("#chart-latency")).to_contain_text("4.0 ms in the slowest")
             await page.locator("#chart-rate .minute").nth(58).hover()
             await expect(page.locator("#tip")).to_contain_text("Requests a minute: 2")
-            chart = page.get_by_role("img", name=re.compile("Added latency: 3.3 ms; mean"))
+            chart = page.get_by_role("figure", name=re.compile("Added latency: 3.3 ms; mean"))
             await expect(chart).to_be_visible()
             set_clock(on, NOW_MS + 60_000)
-            await expect(rate).to_contain_text("2 in the last hour")
+            await expect(rate).to_contain_text("2 in the last 10 minutes")
             set_clock(on, NOW_MS + 3_600_000)
             await expect(rate).to_contain_text("no requests in the last hour")
             assert max(await bars(page, "rate")) == 0
+            assert seen.complaints == []
+
+
+async def test_charts_show_as_much_as_there_is(
+    chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten minutes at least; a bar is read by keys and filters the rows by its minute."""
+    monkeypatch.setattr(events, "STATE_S", 0.05)
+    async with stage() as on:
+        for age in (11, 4, 4):
+            set_clock(on, NOW_MS - 60_000 * age)
+            record(on, [LOST_CALL])
+            over = on.app.recorder._over
+            over[-1] = over[-1]._replace(started_s=over[-1].started_s - 60 * age)
+        set_clock(on, NOW_MS)
+        async with looking(chromium, on.app.admin_url) as seen:
+            page, rate = seen.page, seen.page.locator("#chart-rate")
+            await expect(rate).to_contain_text("3 in the last 20 minutes, at most 2")
+            assert [i for i, height in enumerate(await bars(page, "rate")) if height] == [8, 15]
+            last = rate.locator(".minute").last
+            await last.focus()
+            for _ in range(4):
+                await page.keyboard.press("ArrowLeft")
+            await expect(page.locator("#tip")).to_contain_text("Requests a minute: 2")
+            bar = page.get_by_role("button", name=re.compile("Requests a minute: 2"))
+            await expect(bar).to_be_focused()
+            await page.keyboard.press("Enter")
+            await expect(page.locator("#shown")).to_have_text(
+                re.compile(r"2 of 3 exchanges, ended at \d\d:\d\d")
+            )
+            await expect(bar).to_have_attribute("aria-pressed", "true")
+            await page.keyboard.press("ArrowDown")
+            await expect(page.locator("#chart-back .minute:focus")).to_have_count(1)
+            assert await page.locator("#charts [tabindex='0']").count() == 1
+            await page.keyboard.press("ArrowUp")
+            await page.keyboard.press("Enter")
+            await expect(page.locator("#shown")).to_have_text("3 exchanges")
             assert seen.complaints == []

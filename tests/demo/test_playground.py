@@ -97,6 +97,29 @@ async def test_the_inspector_shows_conversations_that_are_interleaved(place: Pla
     assert returns > len(set(conversations))  # a conversation goes on after another one's turn
 
 
+async def test_the_inspector_can_leave_the_agents_out(place: Playground) -> None:
+    """It is told the tenants of all agents, and the reader's is none of them."""
+    async with (
+        Agent(place.base_url, "async", "ids") as agent,
+        aiohttp.ClientSession() as session,
+        asyncio.timeout(SOON_S),
+        session.get(f"{place.inspector}inspector/events") as response,
+    ):
+        await agent.converse(["Where does it rain?"])
+        agents: list[str] = []
+        others: set[str] = set()
+        ours: set[str] = set()
+        async for line in response.content:
+            told = json.loads(line)
+            agents = told.get("hello", {}).get("agents", agents)
+            one = told.get("exchange", {"scope": ""})
+            if one["scope"]:
+                (others if one["scope"] in agents else ours).add(one["scope"])
+            if len(others) == len(agents) and ours:
+                break
+        assert len(ours) == 1
+
+
 @pytest.mark.parametrize("way", ["async", "sync-stream"])
 async def test_the_sdk_of_a_reader_works(place: Playground, way: Way) -> None:
     """A client with any key gets its reasoning injected through the proxy."""
@@ -120,17 +143,17 @@ async def test_without_the_proxy_the_same_client_fails(place: Playground) -> Non
 
 
 @pytest.fixture
-def heeds_ctrl_c() -> Iterator[None]:
-    """Let child processes get SIGINT, which a shell's background job ignores with its children."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def ignores_ctrl_c() -> Iterator[None]:
+    """Let child processes ignore SIGINT at their start, as a shell's background job does."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("heeds_ctrl_c")
+@pytest.mark.usefixtures("ignores_ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_ctrl_c_ends_it(number: signal.Signals) -> None:
-    """It says where to look, and Ctrl-C ends it at once, without a traceback."""
+    """It says where to look, and Ctrl-C ends it at once, without a traceback, also with `&`."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "reasoning_replay", "demo", "--serve"),
         stdout=asyncio.subprocess.PIPE,
@@ -147,7 +170,10 @@ async def test_ctrl_c_ends_it(number: signal.Signals) -> None:
         process.send_signal(number)
         rest, complaints = await process.communicate()
     assert b"OPENAI_BASE_URL=http://127.0.0.1:" in said
-    assert re.search(rb"ANTHROPIC_BASE_URL=http://127\.0\.0\.1:\d+ ", said)
+    for name, path in ((b"OPENAI", rb"/v1"), (b"ANTHROPIC", rb"")):  # the proxy, and the API
+        urls = re.findall(name + rb"_BASE_URL=(http://127\.0\.0\.1:\d+)" + path + rb"[ \n]", said)
+        assert len(set(urls)) == 2
+    assert re.search(rb"http://127\.0\.0\.1:\d+/#show=mine\n", said)
     assert complaints == b""
     if number == signal.SIGINT:
         assert (process.returncode, rest) == (0, b"\nThe playground has ended.\n")

@@ -98,8 +98,12 @@ async def test_other_requests_are_refused_as_by_the_api(
             assert response.status == 404
             message = (await response.json())["error"]["message"]
         assert message == "Invalid URL (POST /v1/embeddings)"
+        url = upstream.base_url + WIRES[dialect].path
+        damaged = {"Content-Encoding": "gzip"}
+        async with session.post(url, data=b"damaged", headers=damaged) as response:
+            assert response.status == 400
+            assert "could not parse" in (await response.json())["error"]["message"]
         for body in ("{", "[]", "{}", f'{{"{history}": 1}}', f'{{"{history}": ["Hello"]}}'):
-            url = upstream.base_url + WIRES[dialect].path
             async with session.post(url, data=body) as response:
                 assert response.status == 400
                 error = (await response.json())["error"]

@@ -25,6 +25,10 @@ FOLDER = ROOT / "examples"
 PAGE = (FOLDER / "README.md").read_text()
 ROW = re.compile(r"^\| \[(\S+)\]\(\1\) \| (.*?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
 HEADER = re.compile(r"^x-reasoning-replay: (.*)$", re.MULTILINE)
+REQUEST_ID = re.compile(r"^x-reasoning-replay-request-id: [0-9a-f]{16}$", re.MULTILINE)
+# What the API says to each of them without the proxy.
+LACKS_ITEM = "without its required 'reasoning' item"
+LACKS_TEXT = "must be passed back to the API"
 # `make test` runs the examples that need no download.
 SLOW = pytest.mark.skipif(
     os.environ.get("REPLAY_TEST_ALL") != "1",
@@ -70,9 +74,21 @@ async def played(base_url: str, *command: str | Path, cwd: Path = ROOT) -> tuple
 
 
 def assert_it_shows(name: str, code: int, printed: str) -> None:
-    """Assert that an example ended well, and that its last header is the one of the page."""
+    """Assert that an example ended well, with the header of the page, and names a request."""
     headers = HEADER.findall(printed)
     assert (code, headers[:1], headers[-1:]) == (0, ["injected=0"], [EXAMPLES[name].shows]), printed
+    assert REQUEST_ID.search(printed)
+    assert "\n\n" not in printed
+
+
+async def assert_it_needs_the_proxy(
+    place: Playground, name: str, error: str, *command: str | Path, cwd: Path = ROOT
+) -> None:
+    """Assert that an example fails with an error of the API itself, and works with the proxy."""
+    code, printed = await played(place.upstream_url, *command, cwd=cwd)
+    assert code == 1
+    assert error in printed
+    assert_it_shows(name, *await played(place.base_url, *command, cwd=cwd))
 
 
 def test_each_file_is_on_the_page() -> None:
@@ -92,19 +108,14 @@ def test_each_file_is_on_the_page() -> None:
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("openai_python.py", "without its required 'reasoning' item"),
-        ("openai_chat.py", "must be passed back to the API"),
+        ("openai_python.py", LACKS_ITEM),
+        ("openai_chat.py", LACKS_TEXT),
         ("anthropic_python.py", "Expected `thinking` or `redacted_thinking`, but found `tool_use`"),
     ],
 )
 async def test_the_sdk_for_python(place: Playground, name: str, error: str) -> None:
     """It fails against the API itself, and gets all its reasoning through the proxy."""
-    command = (sys.executable, FOLDER / name)
-    code, printed = await played(place.upstream_url, *command)
-    assert code == 1
-    assert error in printed
-
-    assert_it_shows(name, *await played(place.base_url, *command))
+    await assert_it_needs_the_proxy(place, name, error, sys.executable, FOLDER / name)
 
 
 async def test_curl(place: Playground) -> None:
@@ -120,28 +131,44 @@ async def test_curl(place: Playground) -> None:
 
 @SLOW
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("name", ["openai_agents.py", "langchain_agent.py", "langchain_chat.py"])
-async def test_a_framework_for_python(place: Playground, tmp_path: Path, name: str) -> None:
-    """The newest version of the framework works with the example."""
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("openai_agents.py", LACKS_ITEM),
+        ("langchain_agent.py", LACKS_ITEM),
+        ("langchain_chat.py", LACKS_TEXT),
+    ],
+)
+async def test_a_framework_for_python(
+    place: Playground, tmp_path: Path, name: str, error: str
+) -> None:
+    """The newest version of the framework works with the example, and fails without the proxy."""
     python = environment(tmp_path) / "bin" / "python"
     packages = EXAMPLES[name].install.removeprefix("pip install ").split()
     await asyncio.to_thread(pip, "--python", python, "install", *packages)
 
-    assert_it_shows(name, *await played(place.base_url, python, FOLDER / name))
+    await assert_it_needs_the_proxy(place, name, error, python, FOLDER / name)
 
 
 @SLOW
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("name", ["openai_node.mjs", "vercel_ai_sdk.mjs"])
-async def test_a_framework_for_javascript(place: Playground, tmp_path: Path, name: str) -> None:
-    """The newest version of the framework works with the example."""
+@pytest.mark.parametrize(
+    ("name", "error"), [("openai_node.mjs", LACKS_ITEM), ("vercel_ai_sdk.mjs", "")]
+)
+async def test_a_framework_for_javascript(
+    place: Playground, tmp_path: Path, name: str, error: str
+) -> None:
+    """The newest version of the framework works with the example; without the proxy, one fails."""
     require("npm")
     (tmp_path / "examples").mkdir()
     shutil.copy(FOLDER / name, tmp_path / "examples")
     await asyncio.to_thread(npm, EXAMPLES[name].install, tmp_path)
 
     run = EXAMPLES[name].run.split()
-    assert_it_shows(name, *await played(place.base_url, *run, cwd=tmp_path))
+    if error:
+        await assert_it_needs_the_proxy(place, name, error, *run, cwd=tmp_path)
+    else:  # its history has no ids, so the API cannot tell that reasoning is missing
+        assert_it_shows(name, *await played(place.base_url, *run, cwd=tmp_path))
 
 
 def npm(command: str, folder: Path) -> None:

@@ -7,6 +7,7 @@ proxy. Everything listens on loopback and is kept in memory.
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
@@ -14,9 +15,10 @@ from reasoning_replay.demo.chat_model import CHAT_API
 from reasoning_replay.demo.messages_model import MESSAGES_API
 from reasoning_replay.demo.responses_model import responses_api
 from reasoning_replay.demo.scripted_api import ScriptedApi
-from reasoning_replay.demo.traffic import keep_talking
+from reasoning_replay.demo.traffic import KEYS, keep_talking
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
+from reasoning_replay.web.wiring import scoping
 
 __all__ = ["Playground", "playground", "serve"]
 
@@ -30,9 +32,12 @@ The playground is running, on this machine only: an API as strict about reasonin
 few agents that talk through the proxy and drop their reasoning.
 
   Watch the agents:     {inspector}
+  Watch your own code:  {inspector}#show=mine
   Point your code at:   OPENAI_BASE_URL={base_url} OPENAI_API_KEY=any
                         ANTHROPIC_BASE_URL={root} ANTHROPIC_API_KEY=any
-  The same API without the proxy, to compare:  {upstream_url}
+  The same API without the proxy, to compare:
+                        OPENAI_BASE_URL={upstream_url}
+                        ANTHROPIC_BASE_URL={upstream_root}
 
 A first request of your own:
 
@@ -65,6 +70,8 @@ def serve() -> int:
     Returns:
         The exit code: 0 after Ctrl-C, 1 if it could not listen; a printed line gives the reason.
     """
+    # A shell starts background jobs with SIGINT ignored, and `kill -INT` shall end them as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         asyncio.run(_serve())
     except KeyboardInterrupt:
@@ -91,7 +98,8 @@ async def _serve() -> None:
 
 def _welcome(place: Playground) -> str:
     """Return what the reader needs to know."""
-    return WELCOME.format(**place._asdict(), root=place.base_url.removesuffix("/v1"))
+    root, upstream_root = (url.removesuffix("/v1") for url in (place.base_url, place.upstream_url))
+    return WELCOME.format(**place._asdict(), root=root, upstream_root=upstream_root)
 
 
 @contextlib.asynccontextmanager
@@ -119,6 +127,8 @@ async def playground(
             log_level="error",
         )
         async with running(settings) as app:
+            tenants = [scoping(settings).of({"Authorization": f"Bearer {key}"}) for key in KEYS]
+            app.agents += [tenant.hex() for tenant in tenants if tenant is not None]
             place = Playground(f"{app.url}/v1", upstream.base_url, f"{app.admin_url}/")
             talking = asyncio.create_task(keep_talking(place.base_url, place.upstream_url, word_s))
             try:

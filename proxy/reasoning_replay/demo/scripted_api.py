@@ -113,7 +113,13 @@ class ScriptedApi:
             words = f"Invalid URL ({request.method} {request.path})"
             return _refusal(self._first, Refused(words, HTTPStatus.NOT_FOUND))
         try:
-            body = _body(await request.read(), api.history)
+            raw = await request.read()
+        except web.RequestPayloadError:  # a damaged content coding; aiohttp closes the connection
+            response = _refusal(api, Refused("We could not parse the JSON body of your request."))
+            response.force_close()
+            return response
+        try:
+            body = _body(raw, api.history)
             self.received.append(body[api.history])
             answer = api.answer(body)
         except Refused as refused:

@@ -16,7 +16,7 @@ __all__ = ["ANSWER", "CALLS", "CITIES", "Step", "next_step", "pieces_of", "token
 # Results so far -> calls of the next answer: one, then two, then a text.
 CALLS: Final = (1, 2, 1, 0)
 CITIES: Final = ("Oslo", "Bergen", "Bodø")
-ANSWER: Final = "All of them. This answer is scripted, so take an umbrella."
+ANSWER: Final = "All of them, so take an umbrella. (This answer is scripted.)"
 BYTES_PER_TOKEN: Final = 4
 
 

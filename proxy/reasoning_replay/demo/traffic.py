@@ -23,13 +23,17 @@ from reasoning_replay.demo.agent_loop import TURNS_MAX, WEATHER
 from reasoning_replay.demo.scripted_steps import ANSWER
 from reasoning_replay.wires import WIRES, Item, Reply
 
-__all__ = ["HABITS", "Habit", "keep_talking"]
+__all__ = ["HABITS", "KEYS", "Habit", "keep_talking"]
 
 ROUNDS: Final = 3  # questions of one conversation
 # Pauses of a client, in words that the model writes in that time.
 TOOL_WORDS: Final = 20
 READING_WORDS: Final = 60
-STRAY_WORDS: Final = 100
+STRAY_WORDS: Final = 400
+# Between the starts of two agents, and between two conversations of an agent: two or three agents
+# talk at a time, so that readers find their own requests.
+APART_WORDS: Final = 300
+REST_WORDS: Final = 3000
 INSTRUCTIONS: Final[Item] = {"role": "developer", "content": "You plan trips. " * 40}
 QUESTIONS: Final = (
     "Which of my trips will be rainy?",
@@ -73,24 +77,28 @@ class Habit:
     tells_time: bool = False
 
 
+# In the order in which they begin: at first those that differ most.
 HABITS: Final = (
     Habit(key="sk-trips", streams=True),
-    Habit(key="sk-trips", streams=True, keeps_ids=False),
-    Habit(key="sk-mail", more={"store": False}, model="gpt-5.4-mini"),
-    Habit(key="sk-careful", streams=True, keeps_reasoning=True),
     Habit(key="sk-newcomer", streams=True, begins_elsewhere=True),
-    Habit(key="sk-newcomer", streams=True, begins_elsewhere=True, keeps_ids=False),
-    Habit(key="sk-mover", streams=True, changes_account=True, more={"store": False}),
-    Habit(key="sk-classic", streams=True, model="gpt-4.1"),
-    Habit(key="sk-clock", streams=True, tells_time=True),
     Habit(key="sk-chat", dialect=CHAT, model="deepseek-v4-flash"),
+    Habit(key="sk-clock", streams=True, tells_time=True),
+    Habit(key="sk-claude", dialect=MESSAGES, model="claude-sonnet-4-6"),
+    Habit(key="sk-mover", streams=True, changes_account=True, more={"store": False}),
+    Habit(key="sk-mail", more={"store": False}, model="gpt-5.4-mini"),
     # The chat model then calls tools without a thought, but demands its empty text all the same, so
     # the request is refused and healed.
     Habit(
         key="sk-brief", dialect=CHAT, model="deepseek-v4-flash", more={"reasoning_effort": "low"}
     ),
-    Habit(key="sk-claude", dialect=MESSAGES, model="claude-sonnet-4-6"),
+    Habit(key="sk-careful", streams=True, keeps_reasoning=True),
+    Habit(key="sk-newcomer", streams=True, begins_elsewhere=True, keeps_ids=False),
+    Habit(key="sk-classic", streams=True, model="gpt-4.1"),
+    Habit(key="sk-trips", streams=True, keeps_ids=False),
 )
+STRAY_KEY: Final = "sk-stray"
+# All keys of the agents. A reader uses another one.
+KEYS: Final = sorted({STRAY_KEY, *(habit.key for habit in HABITS)})
 
 
 async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
@@ -106,7 +114,7 @@ async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
         for number, habit in enumerate(HABITS):
             agent = _Agent(session, base_url, upstream_url, word_s, habit)
             questions = itertools.islice(itertools.cycle(QUESTIONS), number, None)
-            group.create_task(agent.run(questions))
+            group.create_task(agent.run(questions, number * APART_WORDS * word_s))
         group.create_task(_stray(session, base_url, word_s))
 
 
@@ -120,13 +128,14 @@ class _Agent:
     word_s: float
     habit: Habit
 
-    async def run(self, questions: Iterator[str]) -> None:
-        """Hold one conversation after another."""
+    async def run(self, questions: Iterator[str], after_s: float) -> None:
+        """Hold one conversation after another; the first one begins after a pause."""
+        await asyncio.sleep(after_s)
         while True:
             # The proxy may be about to stop.
             with contextlib.suppress(aiohttp.ClientError):
                 await self._converse(questions)
-            await asyncio.sleep(READING_WORDS * self.word_s)
+            await asyncio.sleep(REST_WORDS * self.word_s)
 
     async def _converse(self, questions: Iterator[str]) -> None:
         habit = self.habit
@@ -182,7 +191,7 @@ async def _stray(session: aiohttp.ClientSession, base_url: str, word_s: float) -
     text: Item = {"model": "text-embedding-3-small", "input": HELLO["content"]}
     responses, root = f"{base_url}/responses", base_url.removesuffix("/v1")
     lost: Item = {"type": "reasoning", "id": "rs_of_last_year", "summary": []}
-    key = {"Authorization": "Bearer sk-stray"}
+    key = {"Authorization": f"Bearer {STRAY_KEY}"}
     for url, body, headers, leaves in itertools.cycle(
         (
             (responses, hello, {}, False),  # without a key

@@ -76,6 +76,7 @@ class App:
         admin_url: URL of the admin port; "" until it is open.
         server: Server of the client connections.
         recorder: The newest exchanges, for the inspector.
+        agents: Tenants of the playground's agents, which the inspector can leave out.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -91,6 +92,7 @@ class App:
         """
         self.settings = settings
         self.url = self.admin_url = ""
+        self.agents: list[str] = []
         self.metrics = Metrics()
         self.log = Log(settings.log_level, settings.log_format, fields=settings.log_fields)
         offloader = Offloader()
@@ -140,7 +142,7 @@ class App:
         watchers = Watchers(
             self.recorder,
             self._access,
-            lambda: _facts(settings, self.url) | _ROUTES,
+            lambda: _facts(settings, self.url) | _ROUTES | {"agents": self.agents},
             self._state,
             self.metrics.exposition,
         )

@@ -237,6 +237,7 @@ class Exchange:
         wrong_path: Likely mistake in a base URL or in the choice of the API, a PathFault; "" if the
             path is right.
         received_bytes, sent_bytes: Size of the bodies from the client and to it.
+        upstream_bytes: Size of the body that upstream got, in the last attempt; 0: it was streamed.
         upstream_request_id: The upstream's id of the request; "" if it sent none.
         trace_id: Id of its trace; "" without tracing.
         is_watched: Whether the inspector is watched.
@@ -261,6 +262,7 @@ class Exchange:
     wrong_path: str = ""
     received_bytes: int = 0
     sent_bytes: int = 0
+    upstream_bytes: int = 0
     upstream_request_id: str = ""
     trace_id: str = ""
     is_watched: bool = False

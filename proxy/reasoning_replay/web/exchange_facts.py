@@ -103,6 +103,7 @@ FACTS = (
     Fact("total_ms", _total_ms, _LOG | _PAGE, has_zero=True),
     Fact("received_bytes", lambda e: e.received_bytes, _ALL, has_zero=True),
     Fact("sent_bytes", _sent_bytes, _ALL, has_zero=True),
+    Fact("upstream_bytes", lambda e: e.upstream_bytes, _PAGE),
     Fact("scope", lambda e: (e.tenant or b"").hex(), _ALL),
     Fact("conversation", lambda e: e.conversation.hex(), _ALL),
     Fact("turn", lambda e: e.response.turn.hex()[:HASH_CHARS], _PAGE),

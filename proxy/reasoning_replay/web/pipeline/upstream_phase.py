@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from reasoning_replay.adapters.upstream.client import (
+    Body,
     UpstreamClient,
     UpstreamError,
     UpstreamResponse,
@@ -46,7 +47,7 @@ class UpstreamPhase:
             ProxyError: There is no response.
         """
         sent_s = self.exchange_log.clock()
-        response = await self._send(client, request)
+        response = await self._send(exchange, client, request)
         exchange.times.first_byte_ms = (self.exchange_log.clock() - sent_s) * 1000
         healer = self.healers.get(exchange.route)
         if healer is None or request.bodies is None:
@@ -57,7 +58,7 @@ class UpstreamPhase:
                     exchange,
                     response,
                     request.bodies,
-                    lambda cure: self._send(client, request.with_cure(cure)),
+                    lambda cure: self._send(exchange, client, request.with_cure(cure)),
                 )
             except BaseException:  # the client has left
                 response.close()
@@ -65,7 +66,10 @@ class UpstreamPhase:
         exchange.upstream_request_id = checked.response.value(_REQUEST_ID)
         return checked
 
-    async def _send(self, client: ClientRequest, request: UpstreamRequest) -> UpstreamResponse:
+    async def _send(
+        self, exchange: Exchange, client: ClientRequest, request: UpstreamRequest
+    ) -> UpstreamResponse:
+        exchange.upstream_bytes = _size(request.body)
         headers = self.exchange_log.tracer.attempt(request.method, request.headers)
         try:
             response = await self.upstream.send(request.method, request.url, headers, request.body)
@@ -77,3 +81,10 @@ class UpstreamPhase:
             raise ProxyError(fault) from error
         self.exchange_log.tracer.answered(response.status, response.content_type)
         return response
+
+
+def _size(body: Body) -> int:
+    """Return the size of a body that is held whole; 0 for any other."""
+    if isinstance(body, list):
+        return sum(map(len, body))
+    return len(body) if isinstance(body, bytes) else 0

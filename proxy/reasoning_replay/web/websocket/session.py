@@ -97,6 +97,7 @@ class ResponseStreams:
         if self._is_closed:
             pending.drop_bodies()
             return text
+        pending.exchange.upstream_bytes = len(bodies.sent)
         self._exchange_log.begin(pending.exchange)
         pending.sent_s = self._exchange_log.clock()
         lease, is_room = pending.exchange.lease, self._kept() + len(text) <= self._keep_max_bytes
@@ -248,6 +249,7 @@ class ResponseStreams:
         retry = await self._next_retry(stream, pending, message, text)
         if retry is not None:
             pending.retry = retry
+            exchange.upstream_bytes = len(retry.cure.body)
             await self._resend(retry.cure.body)
             return None
         stream.waiting.popleft()

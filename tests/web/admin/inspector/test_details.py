@@ -126,7 +126,7 @@ async def test_an_error_that_cannot_be_read_has_no_name(answer: bytes) -> None:
 
 
 async def test_a_healed_request_names_its_refusal_and_what_was_changed() -> None:
-    """The prefix is that of the accepted request."""
+    """The prefix and the size are those of the accepted request."""
     async with watched(heal="on") as (w, page):
         w.upstream.answers(
             whole(as_json(response(RS, CALL))),
@@ -138,6 +138,8 @@ async def test_a_healed_request_names_its_refusal_and_what_was_changed() -> None
         one = await page.ended(2)
         assert one["status"] == 200
         assert one["healed"]
+        _, refused, accepted = w.upstream.received
+        assert one["upstream_bytes"] == len(accepted.body) < len(refused.body)
         assert one["error_type"] == "invalid_request_error"
         assert one["changes"] == [["removed", "reasoning", RS["id"], len(as_json(RS))]]
         assert one["prefix"] == prefix(1)
@@ -147,6 +149,7 @@ async def test_the_error_of_a_message_on_a_websocket_is_named() -> None:
     """It is shown with its request."""
     async with watched() as (w, page):
         async with tunnelled(w) as (client, upstream):
-            await turn(client, upstream, create(ASK), [failed("secret", 429)])
+            seen = await turn(client, upstream, create(ASK), [failed("secret", 429)])
         one = await page.ended(1)
+        assert one["upstream_bytes"] == len(as_json(seen))
         assert (one["route"], one["error_type"]) == ("create", "invalid_request_error")

@@ -11,7 +11,7 @@ from aiohttp import web
 __all__ = ["page"]
 
 # Scripts of the page, in the order in which they run.
-_SCRIPTS = ("words", "view", "strip", "rows", "conversation", "details", "charts", "stream")
+_SCRIPTS = ("words", "view", "strip", "rows", "list", "conversation", "details", "charts", "stream")
 _INLINE = re.compile(rb"<(style|script)>(.*?)</\1>", re.DOTALL)
 
 

@@ -1,44 +1,39 @@
-// Totals since the start, and charts of the last hour.
+// Totals since the start, and charts of the last hour: a bar for each minute, as far back as there are requests.
 
-const MINUTES = 60, CHART_H = 40, BAR = 4;
-const SVG = "http://www.w3.org/2000/svg";
+const MINUTES = 60, SPANS = [10, 20, 30, MINUTES];
 const minutes = new Map(); // minute since the epoch -> its sums
 let newest = 0;
 
 const part = (part, all) => all ? 100 * part / all : null;
 // Of each chart: its title, the value of a minute, how a value is written, the value of the hour, and what it is made of.
 const CHARTS = [
-  ["rate", "Requests a minute", (m) => m.requests, (v) => count(v), (h) => count(h.requests / Math.max(1, h.minutes)), (h, most) => `${count(h.requests)} in the last hour, at most ${count(most)} a minute`],
+  ["rate", "Requests a minute", (m) => m.requests, (v) => count(v), (h) => count(h.requests / Math.max(1, h.minutes)), (h, most) => `${count(h.requests)} in ${h.span}, at most ${count(most)}`],
   ["back", "Injected share", (m) => part(m.injected, m.injected + m.lacking), (v) => `${Math.floor(v)} %`, (h) => h.injected + h.lacking ? share(h.injected, h.injected + h.lacking) : "–", (h) => `${count(h.injected)} of ${count(h.injected + h.lacking)} items that clients left out`],
-  ["cache", "Cache hits", (m) => part(m.cached, m.input), (v) => `${Math.floor(v)} %`, (h) => h.input ? share(h.cached, h.input) : "–", (h) => `${many(h.cached)} of ${many(h.input)} input tokens`],
+  ["cache", "Cache hits", (m) => part(m.cached, m.input), (v) => `${Math.floor(v)} %`, (h) => h.input ? share(h.cached, h.input) : "–", (h) => `${many(h.cached, h.input)} of ${many(h.input)} input tokens`],
   ["latency", "Added latency", (m) => m.requests ? m.added_ms / m.requests : null, lasting, (h) => h.requests ? lasting(h.added_ms / h.requests) : "–", (h, most) => `mean; ${lasting(most)} in the slowest minute`],
 ];
 const bars = new Map();
 
 for (const [id, title] of CHARTS) {
-  const figure = make("figure"), svg = document.createElementNS(SVG, "svg");
+  const figure = make("figure"), caption = make("figcaption"), box = make("div", "bars");
   figure.id = `chart-${id}`;
-  svg.setAttribute("viewBox", `0 0 ${MINUTES * BAR} ${CHART_H}`);
-  svg.setAttribute("preserveAspectRatio", "none");
-  svg.setAttribute("role", "img");
   bars.set(id, Array.from({ length: MINUTES }, (_, i) => {
-    const minute = document.createElementNS(SVG, "g"), back = rect(i * BAR, 0, BAR, CHART_H, "back"), bar = rect(i * BAR + .5, CHART_H, BAR - 1, 0, "value");
-    minute.setAttribute("class", "minute");
-    minute.append(back, bar);
-    svg.append(minute);
-    return minute;
+    const bar = make("button", "minute");
+    bar.type = "button";
+    bar.tabIndex = -1;
+    bar.append(make("i"));
+    bar.onclick = () => {
+      const minute = newest - MINUTES + 1 + i;
+      if (minutes.has(minute)) choose({ minute: Number(view.minute) === minute ? "" : String(minute) }, true);
+    };
+    return bar;
   }));
-  const caption = make("figcaption");
+  box.append(...bars.get(id));
   caption.append(make("span", "", title), make("b"));
-  figure.append(caption, svg, make("small"));
+  figure.append(caption, box, make("small"));
   $("charts").append(figure);
 }
-
-function rect(x, y, width, height, kind) {
-  const node = document.createElementNS(SVG, "rect");
-  for (const [name, value] of Object.entries({ x, y, width, height, class: kind })) node.setAttribute(name, value);
-  return node;
-}
+bars.get("rate").at(-1).tabIndex = 0;
 
 function noteMinutes(told, now) {
   for (const [minute, requests, back, lacking, input, cached, added_ms] of told) {
@@ -52,20 +47,23 @@ function showCharts() {
   const all = [...minutes.values()], first = Math.min(newest, ...minutes.keys());
   const hour = { minutes: newest - first + 1, requests: 0, injected: 0, lacking: 0, input: 0, cached: 0, added_ms: 0 };
   for (const m of all) for (const name of Object.keys(m)) hour[name] += m[name];
+  const shown = SPANS.find((span) => span >= hour.minutes) || MINUTES;
+  hour.span = shown < MINUTES ? `the last ${shown} minutes` : "the last hour";
+  const times = Array.from({ length: MINUTES }, (_, i) => clock((newest - MINUTES + 1 + i) * 60000).slice(0, 5));
   for (const [id, title, valueOf, written, whole, madeOf] of CHARTS) {
     const values = all.map(valueOf).filter((value) => value !== null), most = Math.max(0, ...values);
     const top = id === "back" || id === "cache" ? 100 : most || 1;
     bars.get(id).forEach((bar, i) => {
       const minute = newest - MINUTES + 1 + i, m = minutes.get(minute), value = m ? valueOf(m) : null;
-      const height = value === null ? 0 : Math.max(1.5, CHART_H * value / top);
-      bar.lastChild.setAttribute("height", height);
-      bar.lastChild.setAttribute("y", CHART_H - height);
-      bar.lines = [clock(minute * 60000).slice(0, 5), value === null ? "none" : `${title}: ${written(value)}`];
+      bar.hidden = i < MINUTES - shown;
+      bar.firstChild.style.height = value === null ? "0" : `max(2px, ${100 * value / top}%)`;
+      bar.setAttribute("aria-pressed", Number(view.minute) === minute);
+      tellBy(bar, [times[i], value === null ? "none" : `${title}: ${written(value)}`]);
     });
     const figure = $(`chart-${id}`), now = whole(hour), small = hour.requests ? madeOf(hour, most) : "no requests in the last hour";
     figure.querySelector("b").textContent = now;
     figure.querySelector("small").textContent = small;
-    figure.querySelector("svg").setAttribute("aria-label", `${title}: ${now}; ${small}`);
+    figure.setAttribute("aria-label", `${title}: ${now}; ${small}`);
   }
 }
 
@@ -83,8 +81,8 @@ function showState(state) {
   const different = state.different ? `${state.different_is_more ? "more than " : ""}${count(state.different)} different while watched` : "";
   figure("requests", count(requests), requests ? (unread ? `${count(read)} read, ${count(unread)} not read` : "all read") : "on replayed paths");
   figure("injected", count(items.injected || 0), different || "reasoning items", items.injected ? "good" : "");
-  figure("missed", count(items.missed || 0), other ? `and ${count(other)} not injected for other reasons` : "", items.missed ? "poor" : "");
-  figure("healed", count(t.heals_total.cured || 0), t.heals_total.refused ? `and ${count(t.heals_total.refused)} refused again` : "requests");
+  figure("missed", count(items.missed || 0), other ? `${count(other)} left out for other reasons` : "", items.missed ? "poor" : "");
+  figure("healed", count(t.heals_total.cured || 0), t.heals_total.refused ? `${count(t.heals_total.refused)} refused again` : "requests");
   figure("captured", count(t.captured_items_total), t.captured_bytes_total ? `items, ${bytes(t.captured_bytes_total)}` : "reasoning items");
   figure("flight", count(t.in_flight), state.status === "ready" ? "exchanges" : state.status, state.status === "ready" ? "" : "poor");
   const open = Object.entries(t.breakers).flatMap(([operation, states]) =>
@@ -106,6 +104,11 @@ function showFacts() {
     span.append(make("b", "", value));
     return span;
   }));
-  $("command").textContent = `export OPENAI_BASE_URL=${baseUrl()}`;
+  const isAnthropic = facts.profile === "anthropic", isOpen = facts.profile === "generic";
+  $("command").textContent = [
+    isAnthropic ? "" : `export OPENAI_BASE_URL=${baseUrl()}`,
+    isAnthropic || isOpen ? `export ANTHROPIC_BASE_URL=${baseUrl("messages")}` : "",
+  ].filter(Boolean).join("\n");
   $("replayed").textContent = `Reasoning is injected on ${facts.replayed.join(", ")}. Other paths pass through.`;
+  $("mine").hidden = !facts.agents.length;
 }

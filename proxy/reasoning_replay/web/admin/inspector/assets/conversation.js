@@ -92,8 +92,6 @@ function turnOf(e, number, columns) {
   turn.classList.toggle("open", e.open);
   turn.classList.toggle("bad", SHOWS.errors(e));
   head.prepend(make("span", "number", count(number)));
-  head.append(make("span", "state", ended(e)));
-  if (errorOf(e)) head.append(make("span", "error mono", errorOf(e)));
   if (e.route !== "responses") head.append(make("span", "soft", e.route));
   const said = [];
   const fresh = e.prefix ? e.sent_items - e.prefix.before : 0;
@@ -122,12 +120,12 @@ function showTalk() {
   if (!key || !all.length) { $("turns").replaceChildren(); return; }
   $("talk-name").textContent = nameOf(key);
   $("talk").style.setProperty("--hue", hueOf(key));
-  const tokens = (kind) => all.reduce((n, e) => n + (e.tokens[kind] || 0), 0), input = tokens("input_tokens");
+  const { injected: back, input, cached } = sumsOf(all);
   $("talk-facts").textContent = [
     turns.length < all.length ? `the newest ${turns.length} of ${several(all.length, "request")}` : several(all.length, "request"),
     [...new Set(all.map((e) => e.model))].filter(Boolean).join(", "),
-    `${several(all.reduce((n, e) => n + (e.outcomes.injected || 0), 0), "item")} ${injected()}`,
-    input && `${share(tokens("cached_tokens"), input)} of ${many(input)} input tokens cached`,
+    `${several(back, "item")} ${injected()}`,
+    input && `${share(cached, input)} of ${many(input)} input tokens cached`,
   ].filter(Boolean).join(" · ");
   const columns = columnsOf(turns), box = $("turns-box");
   const isAtEnd = box.scrollLeft + box.clientWidth >= box.scrollWidth - 2;

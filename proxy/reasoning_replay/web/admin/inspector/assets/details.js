@@ -1,6 +1,8 @@
 // Details: everything that is known of one exchange, in a pane next to the rows.
 
-let detailed = null, opener = "";
+let opener = "";
+const exchangeOf = () => [...rows.values()].map((row) => row.e).find((e) => e.request_id === view.exchange)
+  || (detailed?.request_id === view.exchange ? detailed : null); // one that gave way to newer ones stays in the pane
 
 function openDetails(id) {
   const row = rows.get(id);
@@ -15,14 +17,14 @@ function closeDetails() {
   document.querySelector(view.conversation ? `#turns > [data-id="${opener}"] .when` : `#rows > [data-id="${opener}"] .when`)?.focus();
 }
 $("close").onclick = closeDetails;
+$("close").before(copyButton("Copy link", () => `${location.href.split("#")[0]}#exchange=${view.exchange}`));
 
 function showDetails() {
-  // An exchange that gave way to newer ones stays in the pane.
-  const found = view.exchange && [...rows.values()].map((row) => row.e).find((e) => e.request_id === view.exchange);
-  const e = found || (detailed?.request_id === view.exchange ? detailed : null);
+  const e = view.exchange ? exchangeOf() : null;
   $("details").hidden = !e;
   document.body.classList.toggle("has-details", Boolean(e));
   if (e === detailed) return;
+  if (e?.id !== detailed?.id) $("details").scrollTop = 0;
   detailed = e;
   if (!e) return;
   opener = e.id;
@@ -34,6 +36,7 @@ function showDetails() {
 
 function sectionsOf(e) {
   const key = keyOf(e), t = e.tokens;
+  const upstreamError = [["Upstream's code", copied(e.error_code)], ["Upstream's type", copied(e.error_type)]];
   const changes = e.changes.map(([change, type, id, n]) => change === "more" ? `${count(n)} more changes`
     : [plain(change), type, id, n && bytes(n)].filter(Boolean).join(" "));
   return [
@@ -47,9 +50,23 @@ function sectionsOf(e) {
       ["Model", e.model],
       ["Status", e.open ? "in flight" : String(e.status || "none")],
       ["Outcome", e.open ? "" : ENDED[e.outcome] || e.outcome],
-      ["Error code", copied(e.error_code)], ["Error type", copied(e.error_type)],
+      ...e.healed ? [] : upstreamError,
       ["Cause", [e.error, e.error_detail].filter(Boolean).join(": ")],
-      ["Body", [e.received_bytes && `${bytes(e.received_bytes)} received`, e.sent_bytes && `${bytes(e.sent_bytes)} sent`].filter(Boolean).join(", ")],
+    ]),
+    section("Reasoning", [
+      ["Request", ASKED[e.asked] || (e.asked && !sum(e.outcomes) && "No reasoning was missing.")],
+      ["Injected", e.outcomes.injected && `${count(e.outcomes.injected)}${e.injected_bytes ? `, ${bytes(e.injected_bytes)}` : ""}${facts.mode === "shadow" ? ", in mode on" : ""}`],
+      ["Sent by the client", e.outcomes.present && count(e.outcomes.present)],
+      ...misses(e).map(([what, n]) => [capital(plain(what)), `${count(n)}: ${WHY[what]}`]),
+      ["Captured", e.captured && `${e.captured_items ? `${several(e.captured_items, "item")}, ` : ""}${CAPTURED[e.captured] || e.captured}`],
+      ["Prefix", prefixOf(e)],
+    ]),
+    section("Repairs before the first attempt", Object.entries(e.repairs).map(([what, n]) => [what, `${count(n)}: ${REPAIRS[what] || what}`])),
+    section("Healing", e.healed ? [["First attempt", `refused: ${plain(e.healed)}`], ...upstreamError, ["Changed", changes.length ? listOf(changes) : "nothing in the items"]] : []),
+    section("Sizes", [
+      ["Request", e.received_bytes && bytes(e.received_bytes)],
+      ["Sent upstream", e.upstream_bytes && bytes(e.upstream_bytes)],
+      ["Response", e.sent_bytes && bytes(e.sent_bytes)],
     ]),
     section("Tokens", [
       ["Input", t.input_tokens && count(t.input_tokens)],
@@ -58,21 +75,12 @@ function sectionsOf(e) {
       ["of which reasoning", t.reasoning_tokens && count(t.reasoning_tokens)],
     ]),
     section("Time", timesOf(e)),
-    section("Reasoning", [
-      ["Request", e.asked && (ASKED[e.asked] || "read and decided")],
-      ["Injected", e.outcomes.injected && `${count(e.outcomes.injected)}${e.injected_bytes ? `, ${bytes(e.injected_bytes)}` : ""}${facts.mode === "shadow" ? ", in mode on" : ""}`],
-      ["Sent by the client", e.outcomes.present && count(e.outcomes.present)],
-      ...misses(e).map(([what, n]) => [capital(plain(what)), `${count(n)}: ${WHY[what]}`]),
-      ["Captured", e.captured && `${e.captured_items ? `${several(e.captured_items, "item")}, ` : ""}${CAPTURED[e.captured] || e.captured}`],
-      ["Prefix", prefixOf(e)],
-    ]),
-    section("Repairs before the first attempt", Object.entries(e.repairs).map(([what, n]) => [what, `${count(n)}: ${REPAIRS[what] || what}`])),
-    section("Healing", e.healed ? [["Refusal", plain(e.healed)], ["Changed", changes.length ? listOf(changes) : "nothing in the items"]] : []),
     section("Conversation", key ? [
       ["Name", chipOf(key)], ["Id", copied(key)], ["Turn", copied(e.turn)], ["Continues", copied(e.parent)], ["", deletion(key)],
     ] : []),
     itemsOf(e),
     copyButton("Copy all of it as JSON", () => JSON.stringify(e)),
+    make("p", "soft", "Content is never shown: the operators of a proxy need not read what its users write. To see texts, arguments and reasoning, log them in the client."),
   ].filter(Boolean);
 }
 
@@ -184,7 +192,7 @@ function itemsOf(e) {
     noted();
     number += 1;
     const letter = item[0] in KINDS ? item[0] : "o";
-    line(make("i", `b ${letter}`, LETTERS[letter][0]), `${count(number)} ${item[1]}`, item[2], item[3]);
+    line(make("i", `b ${letter}`, KINDS[letter][0]), `${count(number)} ${item[1]}`, item[2], item[3]);
   }
   const all = make("section");
   all.append(make("h3", "", `Items of the request (${count(e.items)})`), list);

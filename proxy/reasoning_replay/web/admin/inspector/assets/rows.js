@@ -4,31 +4,29 @@ const ROWS_MAX = 200, AT_ONCE = 12;
 const rows = new Map(); // id -> { e, node, isWhole }
 let waiting = new Map();
 let facts = {}, timer = 0, pace = 80, lost = 0;
+let detailed = null; // the exchange in the pane
 
-function headOf(e) {
+function headOf(e, chip = "") {
   const head = make("div", "head"), at = new Date(e.at_ms);
   const when = make("button", "when mono", clock(e.at_ms));
   when.type = "button";
   when.tabIndex = -1;
   when.title = `${at.toLocaleString("en-GB", { dateStyle: "full", timeStyle: "long" })}. Enter shows the details.`;
   when.setAttribute("aria-label", `${clock(e.at_ms)}, ${ended(e)}, details`);
-  head.append(when);
+  head.append(when, chip, make("span", "state", ended(e)));
+  if (errorOf(e)) head.append(make("span", "error mono", errorOf(e)));
   return head;
 }
 
 function rowOf(e) {
-  const row = make("li"), head = headOf(e), key = keyOf(e);
+  const row = make("li"), key = keyOf(e), chip = key && chipOf(key), head = headOf(e, chip);
   row.classList.toggle("open", e.open);
   row.classList.toggle("bad", SHOWS.errors(e));
   if (key) {
-    const chip = chipOf(key);
     chip.tabIndex = -1;
     row.style.setProperty("--hue", hueOf(key));
     row.classList.add("ours");
-    head.append(chip);
   }
-  head.append(make("span", "state", ended(e)));
-  if (errorOf(e)) head.append(make("span", "error mono", errorOf(e)));
   head.append(make("span", "soft", e.asked || !e.method ? e.route : `${e.method} ${e.route}`));
   if (e.model) head.append(make("span", "", e.model));
   const end = make("span", "end");
@@ -139,5 +137,6 @@ function tidy() {
 document.addEventListener("click", (event) => {
   const row = event.target.closest(ROW);
   if (!row || event.target.closest(".chip, .fold") || (!event.target.closest("button") && String(getSelection()))) return;
-  openDetails(row.dataset.id);
+  if (row.dataset.key) choose({ conversation: row.dataset.key }, true);
+  else openDetails(row.dataset.id);
 });

@@ -65,9 +65,9 @@ function foldOf(e, strip, n) {
 
 function blockOf(item, number, notes, hasWord) {
   const letter = item[0] in KINDS ? item[0] : "o";
-  const block = make("button", `b ${letter}`, LETTERS[letter][hasWord ? 1 : 0]);
+  const block = make("button", `b ${letter}`, KINDS[letter][hasWord ? 1 : 0]);
   block.style.minWidth = `${Math.round(Math.min(44, Math.max(17, 4 * Math.log2(item[3] / 24 + 2))))}px`;
-  const told = [named(item), `item ${count(number + 1)}, ${KINDS[letter]}, ${bytes(item[3])}`];
+  const told = [named(item), `item ${count(number + 1)}, ${KINDS[letter].at(-1)}, ${bytes(item[3])}`];
   for (const note of notes || []) {
     if (note[1] === "degraded") { block.classList.add("stripped"); told.push(`Degraded: ${WHY.degraded}`); }
     else if (note[1] === "phase") told.push(`Phase: ${WHY.phase}`);
@@ -88,16 +88,26 @@ function markOf([, what, n, size, ids], place) {
 function toldBy(block, lines) {
   block.type = "button";
   block.tabIndex = -1;
-  block.setAttribute("aria-label", lines.join(". "));
+  return tellBy(block, lines);
+}
+function tellBy(block, lines) {
   block.lines = lines;
+  if (block.ariaLabel !== lines.join(". ")) block.ariaLabel = lines.join(". ");
   return block;
+}
+
+for (const [kind, names] of [...Object.entries(KINDS), ["plus", ["+", "injected"]], ["hole", ["?", "not injected"]]]) {
+  const span = make("span");
+  span.append(make("i", kind, names[0]), names.at(-1));
+  $("key").append(span);
 }
 
 // Tooltips
 
 const tip = $("tip");
-let tipped = null;
+let tipped = null, isDismissed = false;
 function showTip(event) {
+  if (isDismissed && event.type === "mouseover") return; // the page moved, and not the pointer
   tipped = event.target.closest?.(".b, .minute");
   if (tipped?.lines) tip.replaceChildren(...tipped.lines.map((line) => make("p", "", line)));
   placeTip();
@@ -117,13 +127,22 @@ function placeTip() {
   tip.style.left = `${left}px`;
   tip.style.top = `${top}px`;
 }
+function hideTip() {
+  tipped = null;
+  tip.hidden = true;
+}
 for (const kind of ["mouseover", "focusin"]) document.addEventListener(kind, showTip);
-for (const kind of ["focusout", "scroll"]) document.addEventListener(kind, () => { tip.hidden = true; }, true);
+for (const kind of ["focusout", "scroll"]) document.addEventListener(kind, hideTip, true);
+document.addEventListener("pointermove", (event) => {
+  if (!isDismissed || !(event.movementX || event.movementY)) return;
+  isDismissed = false;
+  showTip(event);
+});
 
 // Keys: one row is in the tab order, with its time, its conversation and one of its blocks.
 
 let stop = null;
-const ROW = "#rows > li, #turns > li";
+const ROW = "#rows > li, #turns > li, #talks tbody tr";
 const stopsOf = (row) => [row.querySelector(".when"), row.querySelector(".chip"), row.querySelector(".strip [tabindex='0'], .line [tabindex='0']") || row.querySelector(".strip button, .line button")];
 
 function setStop(row) {
@@ -133,7 +152,7 @@ function setStop(row) {
 }
 function keepStop() {
   if (document.activeElement?.closest(ROW) !== stop || !stop) {
-    setStop(document.querySelector(view.conversation ? "#turns > li" : "#rows > li:not([hidden])"));
+    setStop(document.querySelector(view.conversation ? "#turns > li" : view.list ? "#talks tbody tr" : "#rows > li:not([hidden])"));
   }
 }
 document.addEventListener("focusin", (event) => {
@@ -143,21 +162,34 @@ document.addEventListener("focusin", (event) => {
 
 function hold(block) {
   if (!block) return;
-  for (const other of block.parentNode.querySelectorAll("[tabindex='0']")) other.tabIndex = -1;
+  for (const other of block.closest(".strip, .line, #charts").querySelectorAll("[tabindex='0']")) other.tabIndex = -1;
   block.tabIndex = 0;
   block.focus();
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !event.target.closest?.("input")) {
-    if (!tip.hidden) tip.hidden = true;
-    else if (view.exchange) closeDetails();
-    else if (view.conversation) $("leave").click();
+  const isField = event.target.matches?.("input:not([type=radio]), select");
+  if (event.key === "Escape") {
+    const wasTold = !tip.hidden;
+    hideTip();
+    isDismissed = true;
+    if (!$("details").hidden) { closeDetails(); event.preventDefault(); }
+    else if (view.conversation && !wasTold && !isField) $("leave").click();
     return;
   }
-  const row = event.target.closest?.(ROW);
-  if (!row) return;
-  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+  if (event.key === "/" && !isField && !event.ctrlKey && !event.altKey && !event.metaKey && !$("live").hidden) {
+    event.preventDefault();
+    $("q").focus();
+    return;
+  }
+  const row = event.target.closest?.(ROW), isUpOrDown = event.key === "ArrowDown" || event.key === "ArrowUp";
+  if (event.target.matches?.(".minute") && isUpOrDown) { // the same minute of the next chart
+    const all = [...bars.values()], at = all.findIndex((some) => some.includes(event.target));
+    event.preventDefault();
+    hold(all[at + (event.key === "ArrowDown" ? 1 : -1)]?.[all[at].indexOf(event.target)]);
+    return;
+  }
+  if (row && isUpOrDown) {
     let to = row;
     do to = event.key === "ArrowDown" ? to.nextElementSibling : to.previousElementSibling; while (to?.hidden);
     if (!to) return;
@@ -168,9 +200,9 @@ document.addEventListener("keydown", (event) => {
     to.scrollIntoView({ block: "nearest" });
     return;
   }
-  const block = event.target.closest(".strip button, .line button");
+  const block = event.target.closest?.(".strip button, .line button, .minute");
   if (!block) return;
-  const all = [...block.parentNode.querySelectorAll("button")];
+  const all = [...block.parentNode.querySelectorAll("button:not([hidden])")];
   const to = { ArrowRight: all.indexOf(block) + 1, ArrowLeft: all.indexOf(block) - 1, Home: 0, End: all.length - 1 }[event.key];
   if (to === undefined || !all[to]) return;
   event.preventDefault();

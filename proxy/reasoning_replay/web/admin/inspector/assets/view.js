@@ -1,13 +1,14 @@
 // The view: what is shown, in the address of the page, so that a reload and a link keep it.
 
-const DEFAULTS = { show: "all", conversation: "", model: "", status: "", q: "", exchange: "", paused: "" };
-const FILTERS = ["show", "conversation", "model", "status", "q"];
+const DEFAULTS = { show: "all", conversation: "", model: "", status: "", q: "", minute: "", list: "", exchange: "", paused: "" };
+const FILTERS = ["show", "conversation", "model", "status", "q", "minute"];
 const SHOWS = {
   all: () => true,
   injected: (e) => Boolean(e.outcomes.injected),
   missed: (e) => misses(e).length > 0 || e.asked in ASKED && e.asked !== "stateful" && e.asked !== "off",
   healed: (e) => Boolean(e.healed) || sum(e.repairs) > 0,
   errors: (e) => !e.open && e.outcome !== "ok",
+  mine: (e) => !(facts.agents || []).includes(e.scope),
 };
 const view = { ...DEFAULTS };
 
@@ -19,21 +20,26 @@ function readAddress() {
   $("q").value = view.q;
 }
 
-// Changes the view. `isStep`: the browser's way back leads to the view before.
+// Changes the view. `isStep`: the browser's way back leads to the view before. An exchange that a
+// new filter hides is not left in the pane.
 function choose(changes, isStep) {
   Object.assign(view, changes);
+  if (detailed && FILTERS.some((name) => name in changes) && !isShown(detailed)) view.exchange = "";
   const told = new URLSearchParams(Object.entries(view).filter(([name, value]) => value !== DEFAULTS[name]));
   const address = `${location.pathname}${location.search}${told.size ? `#${told}` : ""}`;
   history[isStep ? "pushState" : "replaceState"](null, "", address);
   render();
+  showCharts();
 }
 
 const statusOf = (e) => e.open ? "in flight" : String(e.status || "none");
+// The minute of the charts in which it ended.
+const minuteOf = (e) => e.open ? 0 : Math.floor((e.at_ms + e.total_ms) / 60000);
 const texts = new WeakMap();
 function textOf(e) {
   if (!texts.has(e)) {
     const key = keyOf(e);
-    const own = [e.request_id, e.upstream_request_id, e.trace_id, key, key && nameOf(key), e.turn, e.parent, e.route, e.model, e.error_code, e.error_type];
+    const own = [e.request_id, e.upstream_request_id, e.trace_id, e.scope, key, key && nameOf(key), e.turn, e.parent, e.route, e.model, e.error_code, e.error_type];
     const items = e.strip.items.map((item) => item[2]), back = e.strip.notes.map((note) => note[4]);
     texts.set(e, [...own, ...items, ...back].filter(Boolean).join(" ").toLowerCase());
   }
@@ -42,20 +48,20 @@ function textOf(e) {
 
 function isShown(e) {
   return SHOWS[view.show](e) && (!view.conversation || keyOf(e) === view.conversation) && (!view.model || e.model === view.model)
-    && (!view.status || statusOf(e) === view.status) && (!view.q || textOf(e).includes(view.q.trim().toLowerCase()));
+    && (!view.status || statusOf(e) === view.status) && (!view.minute || minuteOf(e) === Number(view.minute)) && (!view.q || textOf(e).includes(view.q.trim().toLowerCase()));
 }
 
 const isFiltered = () => FILTERS.some((name) => view[name] !== DEFAULTS[name]);
 // All exchanges that are shown, oldest first.
 const shownNow = () => [...rows.values()].map((row) => row.e).filter(isShown).sort((a, b) => a.at_ms - b.at_ms);
 
-function offer(id, every, values, nameFor = (value) => value) {
+function offer(id, every, values) {
   const select = $(id), all = [...new Set([...values, view[id]])].filter(Boolean);
   const said = all.join("\n");
   if (select.dataset.said !== said) {
     select.dataset.said = said;
     select.replaceChildren(...["", ...all].map((value) => {
-      const option = make("option", "", value ? nameFor(value) : every);
+      const option = make("option", "", value || every);
       option.value = value;
       return option;
     }));
@@ -66,7 +72,6 @@ function offer(id, every, values, nameFor = (value) => value) {
 
 function render() {
   const all = [...rows.values()].map((row) => row.e);
-  offer("conversation", "All conversations", all.map(keyOf).reverse(), nameOf);
   offer("model", "All models", all.map((e) => e.model).sort());
   offer("status", "All statuses", all.map(statusOf).sort());
   let n = 0;
@@ -76,28 +81,30 @@ function render() {
     const isChosen = Boolean(view.exchange) && e.request_id === view.exchange;
     if (isChosen) node.setAttribute("aria-current", "true"); else node.removeAttribute("aria-current");
   }
-  $("rows").hidden = !n || Boolean(view.conversation);
+  $("rows").hidden = !n || Boolean(view.conversation || view.list);
   $("empty").hidden = rows.size > 0 || isFiltered();
   $("none").hidden = n > 0 || !$("empty").hidden;
   $("reset").hidden = !isFiltered();
   $("export").disabled = !n;
-  $("shown").textContent = !rows.size ? "" : n === rows.size ? several(n, "exchange") : `${count(n)} of ${several(rows.size, "exchange")}`;
+  const which = [view.minute && `ended at ${clock(view.minute * 60000).slice(0, 5)}`, view.exchange && rows.size && !exchangeOf() && "that of the address is no longer here"];
+  $("shown").textContent = [!rows.size ? "" : n === rows.size ? several(n, "exchange") : `${count(n)} of ${several(rows.size, "exchange")}`, ...which].filter(Boolean).join(", ");
   $("pause").textContent = view.paused ? (waiting.size ? `Resume, ${count(waiting.size)} new` : "Resume") : "Pause";
   $("pause").setAttribute("aria-pressed", Boolean(view.paused));
+  showList();
   showTalk();
   showDetails();
   keepStop();
 }
 
 for (const pick of document.getElementsByName("show")) pick.onchange = () => choose({ show: pick.value });
-for (const id of ["conversation", "model", "status"]) $(id).onchange = () => choose({ [id]: $(id).value }, id === "conversation");
+for (const id of ["model", "status"]) $(id).onchange = () => choose({ [id]: $(id).value });
 $("q").oninput = () => choose({ q: $("q").value });
 $("reset").onclick = () => {
   choose(Object.fromEntries(FILTERS.map((name) => [name, DEFAULTS[name]])), true);
   readAddress();
   $("q").focus();
 };
-$("leave").onclick = () => { choose({ conversation: "" }, true); $("conversation").focus(); };
+$("leave").onclick = () => { choose({ conversation: "" }, true); $("list").focus(); };
 $("pause").onclick = () => {
   // A pause is the time of the newest exchange, so a reload shows the same ones. The time of an
   // exchange differs by a millisecond from one event stream to the next.

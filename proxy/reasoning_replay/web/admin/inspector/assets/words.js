@@ -2,9 +2,11 @@
 
 // Words and numbers: the texts of the page, and how values are written.
 
-const KINDS = { f: "system", u: "user", m: "message of the model", c: "call", o: "output", r: "reasoning, replayed by the client", i: "reference" };
-// In a block: its letter, and its word where a history is short.
-const LETTERS = { f: ["S", "system"], u: ["U", "user"], m: ["M", "message"], c: ["C", "call"], o: ["O", "output"], r: ["R", "reasoning"], i: ["@", "reference"] };
+// Of each kind of item: its letter, its word for a block where a history is short, and its whole name.
+const KINDS = {
+  f: ["S", "system"], u: ["U", "user"], m: ["M", "message", "message of the model"], c: ["C", "call"],
+  o: ["O", "output"], r: ["R", "reasoning", "reasoning of the client"], i: ["@", "reference"],
+};
 const WHY = {
   missed: "not found in the store; it was never captured here, or it has expired",
   ambiguous: "more than one turn could have emitted it, so nothing was injected",
@@ -33,6 +35,7 @@ const CAPTURED = {
   saved: "saved", late: "being saved; the store has not confirmed it yet", nothing: "nothing to recognise the response by",
   store_failed: "lost, the store failed", too_large: "lost, the response is too large", unreadable: "lost, the response cannot be read",
   failed: "lost because of a bug in the proxy", refused: "nothing, because upstream refused",
+  busy: "lost, the memory for inspected responses was used up",
 };
 const REPAIRS = {
   duplicates: "the same reasoning twice in a row is sent once",
@@ -61,7 +64,8 @@ const make = (tag, kind, text) => {
   return node;
 };
 const count = (n) => Math.round(n).toLocaleString("en");
-const many = (n) => n < 1e4 ? count(n) : n < 1e6 ? `${(n / 1e3).toFixed(n < 1e5 ? 1 : 0)}K` : `${(n / 1e6).toFixed(1)}M`;
+// A part of a number is written in the unit of the whole.
+const many = (n, whole = n) => whole < 1e4 ? count(n) : whole < 999_500 ? `${(n / 1e3).toFixed(whole < 99_950 ? 1 : 0)}K` : `${(n / 1e6).toFixed(1)}M`;
 const bytes = (n) => n < 1000 ? `${n} B` : n < 1e6 ? `${(n / 1e3).toFixed(1)} KB` : `${(n / 1e6).toFixed(1)} MB`;
 const lasting = (ms) => ms < 1000 ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : ms < 1e5 ? `${(ms / 1e3).toFixed(2)} s` : `${(ms / 6e4).toFixed(1)} min`;
 const share = (part, all) => `${Math.floor(100 * part / all)} %`;
@@ -76,10 +80,14 @@ const added = (e) => e.before_ms + e.between_ms + e.after_ms;
 const ended = (e) => e.open ? "in flight" : `${e.status || "no response"} ${e.outcome === "ok" ? "" : ENDED[e.outcome] || e.outcome}`.trim();
 // A healed request has ended well: its error is that of the first attempt.
 const errorOf = (e) => e.healed ? "" : e.error_code || e.error_type || e.error;
-const baseUrl = () => `${new URL(facts.listen.replace(/\/\/(0\.0\.0\.0|\[::\])/, `//${location.hostname}`)).origin}/v1`;
+// Clients of Anthropic Messages add /v1 themselves.
+const baseUrl = (route) => {
+  const { origin } = new URL(facts.listen.replace(/\/\/(0\.0\.0\.0|\[::\])/, `//${location.hostname}`));
+  return facts.profile === "anthropic" || /^(messages|count_tokens)/.test(route) ? origin : `${origin}/v1`;
+};
 // Why nothing could be injected on this path; empty if the proxy acts on it, or did not forward it.
 const pathOf = (e) => {
-  if (e.wrong_path) return `${WRONG_PATH[e.wrong_path]}; the base URL for clients is ${baseUrl()}`;
+  if (e.wrong_path) return `${WRONG_PATH[e.wrong_path]}; the base URL for clients is ${baseUrl(e.route)}`;
   const isPassed = e.outcome === "ok" || e.outcome in ENDED;
   return isPassed && facts.mode !== "off" && facts.handled && !facts.handled.includes(e.route) ? `reasoning is injected on ${facts.replayed.join(", ")}` : "";
 };
