@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.check.report import Finding
-from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
+from reasoning_replay.core.dialects.path_faults import lacking_apis
+from reasoning_replay.core.dialects.registry import DIALECTS, base_url_at
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.upstreams import AUTO
 from reasoning_replay.core.tenancy.scope import read_parts
@@ -43,16 +44,22 @@ async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def of_clients(settings: Settings) -> AsyncIterator[Finding]:
-    """Name the base URL for clients, and the requests into which reasoning is injected."""
+    """Name the base URLs for clients, with the requests into which reasoning is injected."""
     scheme = "https" if settings.tls_cert_file else "http"
     host, port = host_and_port(settings.listen)
-    place = authority(dialled(host), port or "<port>")
-    elsewhere = "" if dialled(host) == host else ", or the name of this machine"
-    words = (
-        f"base URL {scheme}://{place}/v1{elsewhere}; reasoning is injected on "
-        f"{', '.join(REPLAYED_PATHS)}, and other paths pass through"
-    )
-    yield Finding("ok", "clients", words)
+    url = f"{scheme}://{authority(dialled(host), port or '<port>')}"
+    elsewhere = "" if dialled(host) == host else " (or the name of this machine)"
+    lacking = lacking_apis(settings.upstream_url)
+    paths: dict[str, list[str]] = {}
+    for entry in DIALECTS:
+        if entry.name not in lacking:
+            place = f"{entry.base_variable}={base_url_at(url, entry.name)}{elsewhere}"
+            paths.setdefault(place, []).extend(entry.replayed_paths)
+    for place, replayed in paths.items():
+        yield Finding("ok", "clients", f"{place} for {', '.join(replayed)}")
+    for way_out in lacking.values():
+        yield Finding("ok", "clients", way_out)
+    yield Finding("ok", "clients", "reasoning is injected there; all other paths pass through")
 
 
 def _doing(settings: Settings) -> Iterator[str]:

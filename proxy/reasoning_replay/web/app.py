@@ -18,7 +18,7 @@ from reasoning_replay.adapters.upstream.egress import trust
 from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, REPLAYED_PATHS
 from reasoning_replay.settings.model import SECRET_MIN, Settings
 from reasoning_replay.settings.urls import host_and_port, redacted
-from reasoning_replay.web.admin.app import Readiness, admin_app
+from reasoning_replay.web.admin.app import Readiness, admin_app, wrong_port
 from reasoning_replay.web.admin.conversations import Access, Conversations
 from reasoning_replay.web.admin.inspector.events import Watchers
 from reasoning_replay.web.admin.inspector.recorder import Recorder
@@ -147,6 +147,7 @@ class App:
         admin = admin_app(
             self.metrics.exposition, self.store, self._readiness, conversations, watchers
         )
+        admin.add_routes([wrong_port(self.url)])
         self._operators = Listener(admin_runner(admin), "admin_listen")
         await self._operators.open(settings.admin_listen)
         self.admin_url = self._operators.url
