@@ -207,6 +207,11 @@ class StorePlace(Group):
         "record without its key is lost. Empty: no encryption. To rotate keys, see "
         "docs/stores.md.",
     )
+    require_store: bool = Field(
+        default=False,
+        description="`true`: a start fails if the store cannot be used then. `false`: the proxy "
+        "serves, without replay until the store is there, and logs `store_failed`.",
+    )
     ttl_s: Count = Field(
         default=604_800,  # 7 days
         description="Time that a conversation is kept after its last use. Longer costs memory; a "
