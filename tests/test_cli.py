@@ -50,6 +50,30 @@ def test_serve_runs_with_the_defaults(served: list[Settings]) -> None:
     assert served == [Settings()]
 
 
+@pytest.mark.parametrize(
+    ("words", "variable"),
+    [
+        (["serve", "--config", "{file}"], ""),
+        (["--config", "{file}", "serve"], ""),
+        (["serve"], "{file}"),
+        (["serve", "--config", "{file}"], "nowhere.yaml"),
+    ],
+)
+def test_a_file_of_settings_is_named_by_flag_or_variable(
+    served: list[Settings],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    variable: str,
+) -> None:
+    """The flag stands before or after the command, and overrides the variable."""
+    file = tmp_path / "replay.yaml"
+    file.write_text("mode: shadow\n")
+    monkeypatch.setenv("REPLAY_CONFIG", variable.format(file=file))
+    assert cli.main([word.format(file=file) for word in words]) == 0
+    assert [settings.mode for settings in served] == ["shadow"]
+
+
 def test_every_setting_has_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     """The flags come from Settings: one for each, in kebab-case."""
     given = {name: f"text of {name}" for name in Settings.model_fields}

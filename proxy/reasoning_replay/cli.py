@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from reasoning_replay import __version__
-from reasoning_replay.settings.loader import SettingsError, flag_of, load, load_with_sources
+from reasoning_replay.settings.loader import (
+    SettingsError,
+    config_in,
+    flag_of,
+    load,
+    load_with_sources,
+)
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.reference import (
     COMMON,
@@ -65,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             _settle()
             return demo.serve() if arguments.serve else demo.run(arguments.dialect)
-        loaded = load_with_sources(overrides, os.environ, arguments.config)
+        config = arguments.config or config_in(os.environ)
+        loaded = load_with_sources(overrides, os.environ, config)
     except SettingsError as error:
         for fault in error.faults:
             print(fault, file=sys.stderr)
@@ -89,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from reasoning_replay.web import serve  # noqa: PLC0415 (as above)
 
     _settle()
-    return serve.run(settings, lambda: load(overrides, os.environ, arguments.config))
+    return serve.run(settings, lambda: load(overrides, os.environ, config))
 
 
 def _settle() -> None:
@@ -106,6 +113,8 @@ def _parser(words: Sequence[str]) -> _Parser:
     """Return the parser; only commands that `words` name get their flags."""
     parser = _Parser(prog="reasoning-replay", description=sys.modules["reasoning_replay"].__doc__)
     _add_version(parser, "show the version and exit")
+    text = "a YAML file of settings; also after the command, or REPLAY_CONFIG"
+    parser.add_argument("--config", type=Path, metavar="FILE", help=text)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, purpose in [
         ("serve", "run the proxy"),
@@ -163,7 +172,13 @@ def _add_settings(command: argparse.ArgumentParser, shown: Collection[str]) -> N
         shown: Settings that its help has.
     """
     command.add_argument("--help-all", action="help", help="show every setting and exit")
-    command.add_argument("--config", type=Path, metavar="FILE", help="a YAML file of settings")
+    command.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        default=argparse.SUPPRESS,  # or it hides the one before the command
+        help="a YAML file of settings; the variable is REPLAY_CONFIG",
+    )
     command.usage = "%(prog)s [OPTION VALUE ...]"
     is_short = len(shown) < len(Settings.model_fields)
     text_of = short_help_of if is_short else help_of

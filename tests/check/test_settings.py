@@ -89,20 +89,41 @@ async def test_what_surprises_is_warned_of(
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        pytest.param({"listen": "127.0.0.1:8080"}, "http://127.0.0.1:8080/v1;", id="default"),
-        pytest.param({"listen": "[::1]:8080"}, "http://[::1]:8080/v1;", id="ipv6"),
-        pytest.param({"listen": "127.0.0.1:0"}, "http://127.0.0.1:<port>/v1;", id="any-port"),
-        pytest.param({"listen": "0.0.0.0:80"}, "http://127.0.0.1:80/v1, or the name of this machine;", id="every-interface"),  # noqa: E501
-        pytest.param({"tls_cert_file": "c.pem"}, "https://127.0.0.1:<port>/v1;", id="tls"),
+        pytest.param({"listen": "127.0.0.1:8080"}, ("http://127.0.0.1:8080", ""), id="default"),
+        pytest.param({"listen": "[::1]:8080"}, ("http://[::1]:8080", ""), id="ipv6"),
+        pytest.param({"listen": "127.0.0.1:0"}, ("http://127.0.0.1:<port>", ""), id="any-port"),
+        pytest.param({"listen": "0.0.0.0:80"}, ("http://127.0.0.1:80", " (or the name of this machine)"), id="every-interface"),  # noqa: E501
+        pytest.param({"tls_cert_file": "c.pem"}, ("https://127.0.0.1:<port>", ""), id="tls"),
     ],
 )  # fmt: skip
 async def test_clients_are_told_their_base_url(
-    settings: Settings, changed: dict[str, Any], words: str
+    settings: Settings, changed: dict[str, Any], words: tuple[str, str]
 ) -> None:
-    """One line has the base URL for clients, and each path on which reasoning is injected."""
-    (line,) = await found(of_clients(settings.model_copy(update=changed)))
-    assert line.startswith(f"ok: base URL {words} reasoning is injected on POST …/responses, ")
-    assert all(path in line for path in REPLAYED_PATHS)
+    """One line for each sort of client has its base URL, and the paths with reasoning."""
+    url, more = words
+    openai, anthropic, _ = await found(of_clients(settings.model_copy(update=changed)))
+    assert openai.startswith(f"ok: OPENAI_BASE_URL={url}/v1{more} for POST …/responses, ")
+    assert anthropic.startswith(f"ok: ANTHROPIC_BASE_URL={url}{more} for POST …/messages, ")
+    assert all(path in openai + anthropic for path in REPLAYED_PATHS)
+
+
+@pytest.mark.parametrize(
+    ("upstream_url", "absent", "way_out"),
+    [
+        ("https://api.openai.com/v1", "ANTHROPIC_BASE_URL", "api.openai.com has no Messages API: for that, run another proxy, with --upstream-url https://api.anthropic.com/v1"),  # noqa: E501
+        ("https://api.anthropic.com/v1", "POST …/responses", "api.anthropic.com has no Responses API: for that, run another proxy, with --upstream-url https://api.openai.com/v1"),  # noqa: E501
+        ("https://api.deepseek.com", "POST …/messages", "another path: set ANTHROPIC_BASE_URL to http://<this proxy>/anthropic"),  # noqa: E501
+        ("https://api.minimax.io/anthropic/v1", "POST …/chat", "another path: set upstream_url to https://api.minimax.io/v1"),
+    ],
+)  # fmt: skip
+async def test_an_api_that_the_upstream_lacks_is_named(
+    settings: Settings, upstream_url: str, absent: str, way_out: str
+) -> None:
+    """No base URL is offered for it; one line says what to run instead."""
+    changed = settings.model_copy(update={"upstream_url": upstream_url})
+    lines = await found(of_clients(changed))
+    assert not any(absent in line for line in lines)
+    assert any(way_out in line for line in lines)
 
 
 async def test_too_few_open_files_are_told(

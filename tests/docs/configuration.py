@@ -2,8 +2,7 @@
 Generator of docs/configuration.md and config/replay.yaml: `python -m tests.docs.configuration`.
 
 Both come from the settings: `settings/reference.py` has the groups, and the model has the text of
-each setting. In the page, the text above the marker is written by hand and stays, except for the
-replayed paths and the variables of keys.
+each setting. In the page, the text above the marker is written by hand and stays.
 """
 
 import re
@@ -11,10 +10,6 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from reasoning_replay.core.dialects.anthropic import profiles as messages
-from reasoning_replay.core.dialects.chat import profiles as chat
-from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
-from reasoning_replay.core.dialects.responses.profiles import PROFILES
 from reasoning_replay.settings.loader import default_of, env_of
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.reference import GROUPS
@@ -44,9 +39,6 @@ EMPTY: Final = '""'
 def page() -> str:
     """Return the whole page: the hand-written text as it is in the file, and new tables."""
     above, _, _ = PAGE.read_text().partition(MARKER)
-    for pattern, words in _lists():
-        above, count = re.subn(pattern, words, above)
-        assert count == 1
     parts = [above, MARKER, COMMON]
     parts += _sections(is_expert=False)
     parts.append(EXPERT)
@@ -65,14 +57,6 @@ def example() -> str:
             parts.append("\n" + "".join(f"# {line}\n" for line in lines))
             parts.append(f"{_line(name)}\n")
     return "".join(parts)
-
-
-def _lists() -> Iterator[tuple[str, str]]:
-    """Yield a pattern of each list in the hand-written text, and what stands there."""
-    profiles = [*PROFILES.values(), *chat.PROFILES.values(), *messages.PROFILES.values()]
-    keys = dict.fromkeys(name for profile in profiles for name in profile.vendor.key_names)
-    yield r"(?<=injected on ).*(?=, and other paths)", ", ".join(REPLAYED_PATHS)
-    yield r"(?<=its own vendor: ).*(?=\.\n)", ", ".join(f"`{name}`" for name in keys)
 
 
 def _sections(*, is_expert: bool) -> Iterator[str]:

@@ -9,6 +9,7 @@ from reasoning_replay.adapters.telemetry.log import FIELD_NAMES
 from reasoning_replay.core.dialects.path_faults import (
     PathFault,
     fault_in_refusal,
+    lacking_apis,
     path_fault,
 )
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
@@ -36,7 +37,7 @@ ECS_OBJECTS = frozenset(
         *("transaction", "url", "user", "user_agent", "vulnerability"),
     }
 )
-WRONG_PATH = "## 404: a wrong path"
+WRONG_PATH = "## Words of `wrong_path`"
 REFUSED = "## The upstream refuses the request"
 
 
@@ -95,12 +96,17 @@ def test_the_message_of_a_row_has_the_diagnosis_of_the_row(row: list[str]) -> No
 def test_every_mistake_in_a_base_url_is_explained() -> None:
     """The table has each word of `wrong_path`, and an example that shows this mistake."""
     rows = {
-        row[0].strip("`"): row for row in rows_of(PAGE, WRONG_PATH) if row[0][1:-1] in [*PathFault]
+        row[0].strip("`"): row
+        for row in rows_of("wrong-path.md", WRONG_PATH)
+        if row[0][1:-1] in [*PathFault]
     }
 
     assert sorted(rows) == sorted(PathFault)
     refused = rows.pop(PathFault.NEEDS_RESPONSES)[1].strip("`")
     assert fault_in_refusal(refused.encode()) is PathFault.NEEDS_RESPONSES
+    lacks = rows.pop(PathFault.LACKS_API)[1].split("`")[1]
+    lacking = lacking_apis("https://api.openai.com/v1")
+    assert path_fault(lacks, "/v1", lacking) is PathFault.LACKS_API
     for word, row in rows.items():
         example = row[1].split("`")[1]
         assert path_fault(example, "" if "no path" in row[1] else "/v1") == word

@@ -3,20 +3,29 @@
 import asyncio
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
 from reasoning_replay.core.dialects.anthropic import profiles as messages
 from reasoning_replay.core.dialects.chat import profiles as chat
+from reasoning_replay.core.dialects.registry import CHAT as CHAT_API
+from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES, DialectEntry
+from reasoning_replay.core.dialects.registry import MESSAGES as MESSAGES_API
 from reasoning_replay.core.dialects.responses.profiles import PROFILES, Ids, Profile
 from reasoning_replay.core.dialects.upstreams import Upstream, UpstreamProfile
 
-from tests.docs.page_tables import rows_of, section_of
+from tests.docs.page_tables import names_in, rows_of, section_of
 from tests.programs import require
 from tests.standin import Quirks, StandIn
 
 PAGE = "upstreams.md"
+TABLES: Mapping[str, Mapping[str, UpstreamProfile]] = {
+    RESPONSES: PROFILES,
+    CHAT_API: chat.PROFILES,
+    MESSAGES_API: messages.PROFILES,
+}
 
 
 def rows(heading: str) -> dict[str, list[str]]:
@@ -104,7 +113,7 @@ def test_every_field_of_a_profile_is_explained() -> None:
     explained = rows("### The fields of a profile")
     of_profile = [field for field in fields(Profile) if field.name != "vendor"]
     assert list(explained) == [field.name for field in (*fields(Upstream), *of_profile)]
-    words = {"": "empty", (): "none", True: "true"}
+    words = {"": "empty", (): "none", True: "true", False: "false"}
     for field in (*fields(Upstream), *of_profile):
         told = explained[field.name][0]
         if field.name == "blob":
@@ -116,6 +125,30 @@ def test_every_field_of_a_profile_is_explained() -> None:
         else:
             default = field.default[0] if isinstance(field.default, tuple) else field.default
             assert told == f"`{default}`"
+
+
+def evidence(entry: DialectEntry, vendor: Upstream) -> str:
+    """Return what the profile of a dialect rests on, in the words of the page."""
+    known = TABLES[entry.name].get(vendor.name)
+    if entry.name in vendor.lacks:
+        return "no such API"
+    if known is None or vendor.name == "generic":
+        return "generic"
+    is_recorded = re.search("record|cassette", known.source) is not None
+    return "recordings" if is_recorded else "documentation"
+
+
+def test_what_was_tried_with_each_upstream_is_told() -> None:
+    """The page has one row for each upstream: its keys, and the evidence of each profile."""
+    profiles = [one for entry in reversed(DIALECTS) for one in TABLES[entry.name].values()]
+    vendors = {one.name: one.vendor for one in profiles}
+    want = {
+        name: [", ".join(f"`{key}`" for key in vendor.key_names) or "none"]
+        + [evidence(entry, vendor) for entry in DIALECTS]
+        for name, vendor in vendors.items()
+    }
+    told = rows_of("tried.md")
+    assert {names_in(row[0])[0]: row[1:] for row in told if len(row) == 5} == want
 
 
 async def probed(quirks: Quirks, folder: Path, *, stores: bool) -> dict[str, str]:

@@ -85,8 +85,9 @@ class ProxyProcess:
 
     @property
     def complaints(self) -> list[str]:
-        """The events of its log lines above info, except exchanges."""
-        return [entry["event"] for entry in self.warned if entry["event"] != "exchange"]
+        """The events of its log lines above info, except exchanges and what a start doubts."""
+        events = (entry["event"] for entry in self.warned)
+        return [event for event in events if event not in ("exchange", "doubtful_setting")]
 
     @property
     def pid(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, announce, running
+from reasoning_replay.web.doubtful_settings import doubts
 from reasoning_replay.web.serve import run
 
 from tests.web.line import Broken, line_to, request
@@ -83,7 +84,7 @@ async def test_every_line_has_the_names_of_the_collector(
             assert (await line.ask(GET)).status == 504
         proxy.signal(signal.SIGTERM)
         await proxy.rest()
-        lines = proxy.log
+        lines = [entry for entry in proxy.log if entry["message"] != "doubtful_setting"]
     assert [entry["message"] for entry in lines] == ["started", "exchange", "draining", "stopped"]
     assert {tuple(entry)[:3] for entry in lines} == {names}
     assert [entry[names[1]] for entry in lines] == [levels[0], levels[1], levels[0], levels[0]]
@@ -124,59 +125,28 @@ async def test_after_it_has_stopped_its_ports_are_free() -> None:
 
 
 @pytest.mark.parametrize(
-    ("store", "secret", "is_warned"),
+    "changed",
     [
-        ("redis://127.0.0.1:1/0", "", True),
-        ("redis://127.0.0.1:1/0", "s", False),
-        ("memory://", "", False),
+        {"store_url": "redis://127.0.0.1:1/0"},
+        {"scope_secret": "x" * 15, "admin_token": "y"},
+        {"admin_listen": "0.0.0.0:1"},
+        {"upstream_url": "https://api.openai.com", "mode": "shadow"},
     ],
+    ids=str,
 )
-async def test_a_shared_store_wants_a_secret(
-    store: str, secret: str, capsys: pytest.CaptureFixture[str], *, is_warned: bool
+async def test_the_start_logs_what_check_warns_of(
+    changed: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A shared store without a secret is logged: its hashes of credentials could be searched."""
-    settings = Settings(
-        listen=FREE, admin_listen=FREE, store_url=store, scope_secret=secret, log_format="json"
-    )
-    async with running(settings):
-        warning = logged(capsys).get("no_scope_secret")
-    assert (warning is not None) is is_warned
-    assert warning is None or "REPLAY_SCOPE_SECRET" in str(warning["hint"])
-
-
-@pytest.mark.parametrize(
-    ("secret", "token", "names"),
-    [("x" * 15, "y", "scope_secret,admin_token"), ("x" * 16, "y", "admin_token"), ("", "", None)],
-)
-async def test_a_secret_that_can_be_guessed_is_told(
-    secret: str, token: str, names: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A short secret gives one warning, as in `check`; the line does not contain the secret."""
-    settings = Settings(
-        listen=FREE, admin_listen=FREE, scope_secret=secret, admin_token=token, log_format="json"
-    )
-    async with running(settings):
-        warning = logged(capsys).get("short_secret")
-    assert (warning and warning["settings"]) == names
-    assert warning is None or "openssl rand -hex 32" in str(warning["hint"])
-    assert "xxx" not in str(warning)
-
-
-@pytest.mark.parametrize(
-    ("listen", "token", "is_told"),
-    [("0.0.0.0:1", "", True), ("0.0.0.0:1", "t", False), (FREE, "", False), (FREE, "t", False)],
-)
-async def test_an_open_admin_port_without_a_token_is_told(
-    listen: str, token: str, capsys: pytest.CaptureFixture[str], *, is_told: bool
-) -> None:
-    """An open admin port without a token is logged, as it serves no conversations."""
-    settings = Settings(listen=FREE, admin_listen=listen, admin_token=token, log_format="json")
+    """Each doubtful setting is one warning with the way out, and without a secret."""
+    settings = Settings(**({"listen": FREE, "admin_listen": FREE, "log_format": "json"} | changed))
     app = App(settings)  # not started: tests open no port to the network
-    announce(settings, app.log, app.store, "", "")
+    announce(settings, app.log, "", "")
     await app.stop()
-    told = logged(capsys).get("conversations_off")
-    assert (told is not None) is is_told
-    assert told is None or "REPLAY_ADMIN_TOKEN" in str(told["hint"])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    told = [(one["level"], one["hint"]) for one in lines if one["event"] == "doubtful_setting"]
+    assert told == [("warning", hint) for hint in doubts(settings)]
+    assert told
+    assert "xxx" not in str(told)
 
 
 async def test_the_log_names_what_an_operator_may_delete(

@@ -1,25 +1,17 @@
 """Settings check: warnings about settings that are valid and may still be a mistake."""
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Final
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator
 
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.check.report import Finding
-from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
-from reasoning_replay.core.dialects.responses.profiles import GENERIC
-from reasoning_replay.core.dialects.upstreams import AUTO
-from reasoning_replay.core.tenancy.scope import read_parts
-from reasoning_replay.settings import units
-from reasoning_replay.settings.model import SECRET_MIN, Settings
+from reasoning_replay.core.dialects.path_faults import lacking_apis
+from reasoning_replay.core.dialects.registry import DIALECTS, base_url_at
+from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import authority, dialled, host_and_port
-from reasoning_replay.web.admin.conversations import is_loopback
-from reasoning_replay.web.wiring import certificate, connection_limits, profile, profiles
+from reasoning_replay.web.doubtful_settings import doubts
+from reasoning_replay.web.wiring import certificate, connection_limits, profile
 
 __all__ = ["of_clients", "of_settings"]
-
-THINKING_S: Final = 60  # a model may reason for longer without sending a byte
-OF_ALL: Final = frozenset({"tid", "iss", "aud", "ver"})  # claims shared by a whole directory
 
 
 async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
@@ -37,139 +29,24 @@ async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
         words = f"max_connections is {settings.max_connections}, but only {most} are possible"
         way_out = "each connection needs two open files: raise ulimit -n, or lower max_connections"
         yield Finding("warning", "settings", f"{words}; {way_out}")
-    looks = (_doing, _profile, _keeping, _telling_apart, _fitting, _open)
-    for words in (words for look in looks for words in look(settings)):
+    for words in doubts(settings):
         yield Finding("warning", "settings", words)
 
 
 async def of_clients(settings: Settings) -> AsyncIterator[Finding]:
-    """Name the base URL for clients, and the requests into which reasoning is injected."""
+    """Name the base URLs for clients, with the requests into which reasoning is injected."""
     scheme = "https" if settings.tls_cert_file else "http"
     host, port = host_and_port(settings.listen)
-    place = authority(dialled(host), port or "<port>")
-    elsewhere = "" if dialled(host) == host else ", or the name of this machine"
-    words = (
-        f"base URL {scheme}://{place}/v1{elsewhere}; reasoning is injected on "
-        f"{', '.join(REPLAYED_PATHS)}, and other paths pass through"
-    )
-    yield Finding("ok", "clients", words)
-
-
-def _doing(settings: Settings) -> Iterator[str]:
-    if settings.mode == "off":
-        yield "mode is off: nothing is captured or injected"
-    if settings.mode == "shadow":
-        yield "mode is shadow: no request is changed, only counted"
-
-
-def _profile(settings: Settings) -> Iterator[str]:
-    """Warn of a profile that may be wrong, and of a path that does not fit the profile."""
-    parts = urlsplit(settings.upstream_url)
-    known = profile(settings.model_copy(update={"upstream_profile": AUTO}))
-    chosen = profile(settings)
-    if settings.upstream_profile == AUTO and known.name == GENERIC.name:
-        yield (
-            f"the host {parts.hostname} is not a known API, so profile generic is used (the API "
-            "that OpenAI documents): set upstream_profile to vllm, azure or another profile if "
-            "one fits, else to generic"
-        )
-    elif known.name not in {GENERIC.name, chosen.name}:
-        yield (
-            f"upstream_profile is {chosen.name}, but {parts.hostname} is known as {known.name}: "
-            "set it to auto"
-        )
-    path = parts.path
-    for tail in ("/chat/completions", "/models", "/completions", "/messages"):
-        if path.endswith(tail):
-            yield f'upstream_url ends in "{tail}": remove that, clients add their own path'
-            return
-    if chosen.name == GENERIC.name and not path:
-        yield "upstream_url has no path, and most APIs are at /v1: is /v1 missing?"
-    paths = {one.vendor.base_path for one in profiles(settings) if one.name == chosen.name}
-    if chosen.base_path and not paths & {path, ""}:
-        yield (
-            f'upstream_url has the path "{path or "/"}", but the API of {chosen.name} is at '
-            f'"{chosen.base_path}": use that path, unless yours is elsewhere'
-        )
-
-
-def _keeping(settings: Settings) -> Iterator[str]:
-    kind = settings.store_url.partition(":")[0]
-    if kind in {"memory", "sqlite"} and (
-        settings.store_password.get_secret_value() or settings.store_password_file
-    ):
-        yield (
-            f"store_password is for Redis, but store_url is {kind}://: is REPLAY_STORE_URL missing?"
-        )
-    is_embedded = kind in {"memory", "sqlite"}
-    if is_embedded and settings.store_max_bytes < settings.conversation_max_bytes:
-        yield (
-            f"store_max_bytes {_shown(settings, 'store_max_bytes')} is less than one conversation "
-            f"may need (conversation_max_bytes {_shown(settings, 'conversation_max_bytes')}): "
-            "raise it"
-        )
-    if kind == "memory":
-        return
-    if not settings.scope_secret.get_secret_value():
-        yield (
-            "scope_secret is empty: a reader of the store can test guesses of a client's key; set "
-            "REPLAY_SCOPE_SECRET to a long random text, the same on all replicas"
-        )
-    if not settings.encryption_keys.get_secret_value():
-        yield (
-            "encryption_keys is empty: model output can be read in the store and in its copies; "
-            "see docs/stores.md on encryption"
-        )
-
-
-def _telling_apart(settings: Settings) -> Iterator[str]:
-    """Warn of tenants that share a scope, and of secrets that can be guessed."""
-    claims = read_parts(settings.scope_from).claims
-    if claims and OF_ALL.issuperset(claims):
-        yield (
-            f"scope_from is {settings.scope_from}: all users of one directory share their "
-            "reasoning; add a claim of a person or an application, as in claims:tid+oid"
-        )
-    for name in settings.short_secrets:
-        yield f"{name} has fewer than {SECRET_MIN} characters: use `openssl rand -hex 32`"
-
-
-def _fitting(settings: Settings) -> Iterator[str]:
-    """Warn of limits and timeouts that contradict each other."""
-    if settings.inspect_max_bytes > settings.inspect_total_max_bytes:
-        yield (
-            f"inspect_max_bytes {_shown(settings, 'inspect_max_bytes')} is more than "
-            f"inspect_total_max_bytes {_shown(settings, 'inspect_total_max_bytes')}, the limit of "
-            "all requests together: raise that"
-        )
-    if settings.drain_grace_s >= settings.drain_s:
-        yield (
-            f"drain_grace_s {_shown(settings, 'drain_grace_s')} is part of drain_s "
-            f"{_shown(settings, 'drain_s')}: running exchanges are cut off as soon as "
-            "the grace period ends; raise drain_s"
-        )
-    for name in ("first_byte_timeout_s", "read_timeout_s", "total_timeout_s"):
-        if 0 < getattr(settings, name) < THINKING_S:
-            yield (
-                f"{name} {_shown(settings, name)} is short: a model may reason for minutes "
-                "before it sends a byte"
-            )
-
-
-def _open(settings: Settings) -> Iterator[str]:
-    """Warn of an admin port that is open to others, and of keys sent in clear text."""
-    if not is_loopback(host_and_port(settings.admin_listen)[0]) and not (
-        settings.admin_token.get_secret_value()
-    ):
-        yield (
-            f"admin_listen {settings.admin_listen} is open to others, and admin_token is empty: "
-            "health and metrics need no password; the inspector, listing and deleting are off"
-        )
-    parts = urlsplit(settings.upstream_url)
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        yield f"upstream_url is http: keys cross the network to {parts.hostname} in clear text"
-
-
-def _shown(settings: Settings, name: str) -> str:
-    """Return an amount with its unit."""
-    return units.shown(name, getattr(settings, name))
+    url = f"{scheme}://{authority(dialled(host), port or '<port>')}"
+    elsewhere = "" if dialled(host) == host else " (or the name of this machine)"
+    lacking = lacking_apis(settings.upstream_url)
+    paths: dict[str, list[str]] = {}
+    for entry in DIALECTS:
+        if entry.name not in lacking:
+            place = f"{entry.base_variable}={base_url_at(url, entry.name)}{elsewhere}"
+            paths.setdefault(place, []).extend(entry.replayed_paths)
+    for place, replayed in paths.items():
+        yield Finding("ok", "clients", f"{place} for {', '.join(replayed)}")
+    for way_out in lacking.values():
+        yield Finding("ok", "clients", way_out)
+    yield Finding("ok", "clients", "reasoning is injected there; all other paths pass through")

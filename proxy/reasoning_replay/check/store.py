@@ -1,8 +1,6 @@
 """Store check: a test turn is saved, looked up and deleted, with the operations of `serve`."""
 
 import asyncio
-import os
-import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -18,34 +16,12 @@ from reasoning_replay.settings import units
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.store_url import read_store_url
 from reasoning_replay.settings.urls import redacted
+from reasoning_replay.web.store_advice import folder_fault, store_advice
 from reasoning_replay.web.wiring import bare_store
 
 __all__ = ["of_store"]
 
 PROBE_TIMEOUT_S: Final = 3.0
-# (pattern of an error message, the way out); the first match counts.
-WAYS_OUT: Final = (
-    (
-        "refuses the user or the pass",
-        "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed",
-    ),
-    ("name resolution|not known|nodename", "is the host in store_url spelt right?"),
-    (
-        "CERTIFICATE_VERIFY",
-        "append ?ssl_ca_certs=/path to store_url: a PEM file with its CA certificate",
-    ),
-    ("SSL", "does it use TLS? If not, write redis://, not rediss://"),
-    ("names a master", "are these Sentinels, and is the master's name right?"),
-    ("Connect call failed", "is it running, and are host and port in store_url right?"),
-    ("connecting to .* No such file", "is it running, and is the path in store_url right?"),
-    (r"refused a command \(DB\)", "is there a database with that number? Usually 0 to 15"),
-    ("it is a replica", "set store_url to its master, or to its Sentinels"),
-    ("it is full", "raise its maxmemory, or set its maxmemory-policy to volatile-ttl"),
-    ("not a database", "use another file, or a path that does not exist yet"),
-    ("unable to open", "store_url must name a file, not a folder; this user needs write access"),
-    ("ACL", "docs/stores.md lists the permissions that the user needs"),
-)
-SILENT: Final = "did not (answer|respond)|reset by peer|closed by server"
 
 
 async def of_store(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
@@ -61,7 +37,7 @@ async def of_store(settings: Settings, environ: Mapping[str, str]) -> AsyncItera
             yield Finding("ok", "store", words)
         return
     place = redacted(settings.store_url)
-    if url.kind == "sqlite" and (fault := _folder_fault(Path(url.path).parent)):
+    if url.kind == "sqlite" and (fault := folder_fault(Path(url.path).parent)):
         yield Finding("problem", "store", f"{place} cannot be used: {fault}")
         return
     store = bare_store(settings)
@@ -70,15 +46,6 @@ async def of_store(settings: Settings, environ: Mapping[str, str]) -> AsyncItera
             yield finding
     finally:
         await store.close()
-
-
-def _folder_fault(folder: Path) -> str:
-    """Return why SQLite cannot create its file and two more in a folder; "" if it can."""
-    if not folder.is_dir():
-        return f"there is no folder {folder}; create it, with write access for the proxy's user"
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return f"this user has no write access to {folder}; SQLite creates three files there"
-    return ""
 
 
 async def _tried(store: Store, place: str, settings: Settings) -> AsyncIterator[Finding]:
@@ -121,13 +88,8 @@ async def _tried(store: Store, place: str, settings: Settings) -> AsyncIterator[
 
 def _way_out(settings: Settings, fault: str) -> list[str]:
     """Return what to do about a store error, if that is known."""
-    url = read_store_url(settings.store_url)
-    if url.kind == "cluster" and "refused a command" in fault:
-        return ["is it a Cluster? If not, write redis:// and not redis+cluster://"]
-    if url.kind not in {"sqlite", "unix"} and re.search(SILENT, fault):
-        other = "redis:// and not rediss" if url.tls else "rediss"
-        return [f"is it a Redis, and is access allowed? If TLS is the difference, write {other}://"]
-    return [way_out for words, way_out in WAYS_OUT if re.search(words, fault)][:1]
+    advice = store_advice(settings.store_url, fault)
+    return [advice] if advice else []
 
 
 async def _fault(operation: Coroutine[Any, Any, object]) -> str:

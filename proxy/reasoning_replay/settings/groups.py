@@ -81,6 +81,13 @@ class Upstream(Group):
         "(docs/upstreams.md). `auto` goes by the host of `upstream_url`; an unknown host gets "
         "`generic`, the API as OpenAI documents it. A wrong profile costs refusals and retries.",
     )
+    foreign_keys: Literal["refuse", "forward"] = Field(
+        default="refuse",
+        description="What happens to a request with the key of another vendor, such as "
+        "`sk-ant-…` for OpenAI, if the host of `upstream_url` is known to take no key but its own. "
+        "`refuse`: 400 `foreign_key`, and the key is sent nowhere. `forward`: it is sent. With "
+        "`mode: off`, it is sent, too.",
+    )
     upstream_ca_file: File = Field(
         default="",
         description="PEM file of certificate authorities to trust for the upstream, in addition "
@@ -199,6 +206,11 @@ class StorePlace(Group):
         "commas, each key 32 random bytes in base64. The first key encrypts, all decrypt; a "
         "record without its key is lost. Empty: no encryption. To rotate keys, see "
         "docs/stores.md.",
+    )
+    require_store: bool = Field(
+        default=False,
+        description="`true`: a start fails if the store cannot be used then. `false`: the proxy "
+        "serves, without replay until the store is there, and logs `store_failed`.",
     )
     ttl_s: Count = Field(
         default=604_800,  # 7 days

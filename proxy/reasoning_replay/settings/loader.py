@@ -19,6 +19,7 @@ from reasoning_replay.settings.model import Settings
 __all__ = [
     "Loaded",
     "SettingsError",
+    "config_in",
     "default_of",
     "env_of",
     "flag_of",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 ENV_PREFIX: Final = "REPLAY_"
+CONFIG_VARIABLE: Final = "REPLAY_CONFIG"  # names the file of settings, and is none itself
 # Variables that Kubernetes sets for a Service called "replay" or "replay-..."; no settings.
 SERVICE_LINK: Final = re.compile(
     r"REPLAY_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)=.*"
@@ -95,6 +97,12 @@ def env_of(name: str) -> str:
     return ENV_PREFIX + name.upper()
 
 
+def config_in(environ: Mapping[str, str]) -> Path | None:
+    """Return the file of settings that the environment names; None if it names none."""
+    named = environ.get(CONFIG_VARIABLE)
+    return Path(named) if named else None
+
+
 def load(
     argv_overrides: Mapping[str, str], environ: Mapping[str, str], config_path: Path | None
 ) -> Settings:
@@ -142,7 +150,7 @@ def load_with_sources(
 def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[SettingEntry]:
     for key, value in sorted(environ.items()):
         ours = key.startswith(ENV_PREFIX) and not key.startswith("REPLAY_TEST_")
-        if not ours or SERVICE_LINK.fullmatch(f"{key}={value}"):
+        if not ours or key == CONFIG_VARIABLE or SERVICE_LINK.fullmatch(f"{key}={value}"):
             continue
         name = key.removeprefix(ENV_PREFIX).lower()
         of = name.removesuffix(FILE_SUFFIX)

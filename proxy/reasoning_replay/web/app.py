@@ -10,19 +10,19 @@ from typing import NamedTuple, Self
 from aiohttp import web
 
 from reasoning_replay import __version__
-from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.egress import trust
 from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, REPLAYED_PATHS
-from reasoning_replay.settings.model import SECRET_MIN, Settings
+from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port, redacted
-from reasoning_replay.web.admin.app import Readiness, admin_app
+from reasoning_replay.web.admin.app import Readiness, admin_app, wrong_port
 from reasoning_replay.web.admin.conversations import Access, Conversations
 from reasoning_replay.web.admin.inspector.events import Watchers
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.admin.store_probe import look_after
+from reasoning_replay.web.doubtful_settings import doubts
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.handler import ProxyHandler
 from reasoning_replay.web.http.listener import Listener
@@ -149,11 +149,12 @@ class App:
         admin = admin_app(
             self.metrics.exposition, self.store, self._readiness, conversations, watchers
         )
+        admin.add_routes([wrong_port(self.url)])
         self._operators = Listener(admin_runner(admin), "admin_listen")
         await self._operators.open(settings.admin_listen)
         self.admin_url = self._operators.url
         self._has_started = True
-        announce(settings, self.log, self.store, self.url, self.admin_url)
+        announce(settings, self.log, self.url, self.admin_url)
         return self
 
     def _readiness(self) -> Readiness:
@@ -268,28 +269,11 @@ def _facts(settings: Settings, url: str) -> dict[str, str]:
     }
 
 
-def announce(settings: Settings, log: Log, store: SafeStore, url: str, admin_url: str) -> None:
+def announce(settings: Settings, log: Log, url: str, admin_url: str) -> None:
     """Log the start, and settings that may be a mistake."""
     log.info("started", **_facts(settings, url), admin=admin_url)
-    if not settings.scope_secret.get_secret_value() and not store.inner.is_embedded:
-        log.warning(
-            "no_scope_secret",
-            hint="credentials are hashed without a secret; set REPLAY_SCOPE_SECRET "
-            "to the same value on all replicas",
-        )
-    if settings.short_secrets:
-        log.warning(
-            "short_secret",
-            settings=",".join(settings.short_secrets),
-            hint=f"fewer than {SECRET_MIN} characters can be found by brute force; use "
-            "`openssl rand -hex 32`",
-        )
-    if access(settings).is_off:
-        log.info(
-            "conversations_off",
-            hint="stored conversations and the inspector are disabled, because other machines can "
-            "reach the admin port; set REPLAY_ADMIN_TOKEN to enable them",
-        )
+    for hint in doubts(settings):
+        log.warning("doubtful_setting", hint=hint)
 
 
 @contextlib.asynccontextmanager

@@ -1,6 +1,8 @@
 """
 Error responses of the proxy itself: OpenAI's JSON error shape, and a header that marks them.
 
+For clients of Anthropic's API the shape has one more member, which makes it that of Anthropic's.
+
 Each message names the event, the place and the way out. docs/troubleshooting.md lists the codes.
 """
 
@@ -11,14 +13,17 @@ from typing import NamedTuple, Self
 from aiohttp import web
 
 from reasoning_replay.adapters.upstream.client import UpstreamError, cause_of, reason_of
+from reasoning_replay.core.dialects.registry import MESSAGES
 from reasoning_replay.core.dialects.states import ErrorCause
 
 __all__ = [
+    "ADMIN_PORT",
     "BAD_TARGET",
     "BODY_TIMEOUT",
     "BODY_TOO_LARGE",
     "BUG",
     "DRAINING",
+    "FOREIGN_KEY",
     "HEAD_TOO_LARGE",
     "MALFORMED",
     "MARK",
@@ -32,6 +37,7 @@ __all__ = [
     "amount",
     "as_bytes",
     "as_response",
+    "shaped",
     "upstream_error",
 ]
 
@@ -56,6 +62,7 @@ class ErrorResponse(NamedTuple):
         retry_after_s: Value of `Retry-After` in seconds; 0 omits the header.
         ends: Whether the connection is closed after it, because the rest of a request is not read.
         request_id: Id of the exchange in the log; "" if the error has no log line.
+        is_event: Whether the body has a type of its own, `error`, as Anthropic's errors have.
         cause, detail: Why the upstream failed, for the log only: an ErrorCause, and the place with
             the reason; "" for other errors, which have no cause but their code.
     """
@@ -66,6 +73,7 @@ class ErrorResponse(NamedTuple):
     retry_after_s: int = 0
     ends: bool = False
     request_id: str = ""
+    is_event: bool = False
     cause: str = ""
     detail: str = ""
 
@@ -111,8 +119,20 @@ BAD_TARGET = ErrorResponse(
     "OPENAI_BASE_URL, not as HTTP_PROXY.",
     ends=True,
 )
-
-
+ADMIN_PORT = ErrorResponse(
+    HTTPStatus.NOT_FOUND,
+    "admin_port",
+    "This is the admin port of the proxy, which forwards nothing. The base URL for clients is "
+    "{base_url}.",
+)
+FOREIGN_KEY = ErrorResponse(
+    HTTPStatus.BAD_REQUEST,
+    "foreign_key",
+    "The key of this request is one of {issuer}, but this proxy forwards to {upstream}, which "
+    "refuses such keys. The key was not sent there. Set upstream_url to the API of {issuer}, set "
+    "the base URL of this client to a proxy for that API, or use a key for {upstream}. "
+    "`foreign_keys: forward` switches this off.",
+)
 MALFORMED = ErrorResponse(
     HTTPStatus.BAD_REQUEST,
     "bad_request",
@@ -258,7 +278,13 @@ def _body_of(fault: ErrorResponse) -> bytes:
         "param": None,
         "code": fault.code,
     }
-    return json.dumps({"error": error}).encode()
+    shape = {"type": "error"} if fault.is_event else {}
+    return json.dumps({**shape, "error": error}).encode()
+
+
+def shaped(fault: ErrorResponse, dialect: str) -> ErrorResponse:
+    """Return an error in the shape that clients of a dialect expect; "" stands for any other."""
+    return fault._replace(is_event=dialect == MESSAGES)
 
 
 def amount(size: int) -> str:

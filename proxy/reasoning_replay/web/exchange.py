@@ -41,7 +41,7 @@ _ID_BITS = 64
 @dataclass(frozen=True, slots=True)
 class Limits:
     """
-    Limits on exchanges, in bytes and seconds.
+    Limits on exchanges, in bytes and seconds, and what they may send.
 
     Attributes:
         inspect_max_bytes: Largest request body that is inspected, as received and decoded, and
@@ -55,6 +55,7 @@ class Limits:
         client_timeout_s: Longest pause within a request body, and longest time in which a
             WebSocket client reads nothing. For HTTP responses, the connection applies it.
         total_timeout_s: Longest exchange, except a WebSocket. 0: no limit.
+        refuses_foreign_keys: Whether the key of another vendor is kept from the upstream.
     """
 
     inspect_max_bytes: int
@@ -65,6 +66,7 @@ class Limits:
     tenant_of: TenantOf
     client_timeout_s: float
     total_timeout_s: float
+    refuses_foreign_keys: bool = False
 
 
 @dataclass(slots=True)

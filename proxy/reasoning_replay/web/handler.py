@@ -12,6 +12,7 @@ import asyncio
 from aiohttp import web
 
 from reasoning_replay.adapters.upstream.client import UpstreamClient
+from reasoning_replay.core.dialects.foreign_keys import ForeignKeys
 from reasoning_replay.core.dialects.states import ErrorCause, ExchangeOutcome, Route
 from reasoning_replay.web.errors import (
     BUG,
@@ -20,6 +21,7 @@ from reasoning_replay.web.errors import (
     ErrorResponse,
     ProxyError,
     as_response,
+    shaped,
 )
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeLog
@@ -72,7 +74,13 @@ class ProxyHandler:
         self._budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
         exchange_log.metrics.memory_budget_max.set(budget.units)
         exchange_log.metrics.memory_budget_used.set_function(lambda: budget.used)
-        self._requests = RequestPhase(address, replays, limits.inspect_max_bytes, exchange_log)
+        self._requests = RequestPhase(
+            address,
+            replays,
+            limits.inspect_max_bytes,
+            exchange_log,
+            ForeignKeys(upstream_url) if limits.refuses_foreign_keys else None,
+        )
         self._sending = UpstreamPhase(upstream, address.origin, healers, exchange_log)
         advice = PathAdvice(upstream_url, exchange_log.log, exchange_log.clock, is_on=bool(replays))
         self._responses = ResponsePhase(
@@ -159,7 +167,8 @@ class ProxyHandler:
 
     def _error(self, exchange: Exchange, fault: ErrorResponse) -> web.Response:
         ends = fault.ends or self.is_leaving
-        return as_response(fault._replace(ends=ends, request_id=exchange.id))
+        fault = fault._replace(ends=ends, request_id=exchange.id)
+        return as_response(shaped(fault, exchange.dialect))
 
     async def _in_time(self, exchange: Exchange, client: ClientRequest) -> web.StreamResponse:
         """Run the phases within `total_timeout_s`."""

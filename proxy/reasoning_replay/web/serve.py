@@ -57,6 +57,10 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     except OSError as error:  # an invalid file or variable
         log.error("cannot_start", reason=str(error))  # noqa: TRY400 (our own Log)
         return 1
+    if settings.require_store and not await app.store.check():
+        app.log.error("cannot_start", reason="require_store is set, and the store cannot be used")
+        await app.stop()
+        return 1
     try:
         await app.start()
     except OSError as error:

@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
@@ -40,6 +41,7 @@ from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.client_connection import ConnectionLimits
 from reasoning_replay.web.http.tls import Certificate
 from reasoning_replay.web.pipeline.replay import Replay, Replays, ReplaySettings
+from reasoning_replay.web.store_advice import store_advice
 from reasoning_replay.web.tracing.tracer import Tracer
 
 __all__ = [
@@ -117,6 +119,7 @@ def limits(settings: Settings) -> Limits:
         tenant_of=scoping(settings).of,
         client_timeout_s=settings.client_timeout_s,
         total_timeout_s=settings.total_timeout_s,
+        refuses_foreign_keys=settings.foreign_keys == "refuse",
     )
 
 
@@ -210,7 +213,8 @@ def tracer(settings: Settings, log: Log) -> Tracer:
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloader) -> SafeStore:
     """Return the configured store with its guard and cache; it connects on first use."""
-    guard = StoreGuard(_store_timeout_s(settings), metrics, log, time.monotonic)
+    advice = partial(store_advice, settings.store_url)
+    guard = StoreGuard(_store_timeout_s(settings), metrics, log, time.monotonic, advice)
     cache = ConversationCache(settings.recent_max_bytes, metrics)
     return SafeStore(bare_store(settings), guard, cache, offloader)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from reasoning_replay.core.dialects.path_faults import (
     PathFault,
     fault_in_refusal,
+    lacking_apis,
     path_fault,
 )
 
@@ -31,6 +32,17 @@ PATH = st.lists(
         ("/responses/chat/completions", "/v1", PathFault.ENDPOINT),
         ("/v1/responses", "", PathFault.UPSTREAM_LACKS_V1),
         ("/responses", "", PathFault.UPSTREAM_LACKS_V1),
+        ("//v1/responses", "/v1", PathFault.DOUBLE_SLASH),
+        ("/v1//chat/completions", "/v1", PathFault.DOUBLE_SLASH),
+        ("/v1/responses/", "/v1", PathFault.TRAILING_SLASH),
+        ("/v2/responses", "/v1", PathFault.OTHER_VERSION),
+        ("/v1beta/messages", "/v1", PathFault.OTHER_VERSION),
+        ("/v1/response", "/v1", PathFault.MISSPELT),
+        ("/chat/completion", "/v1", PathFault.MISSPELT),
+        ("/v1/message", "/v1", PathFault.MISSPELT),
+        ("/v1/response" + "s" * 64, "/v1", None),
+        ("//v1/nothing", "/v1", None),
+        ("/v1/files/", "/v1", None),
         ("/v1/responses", "/v1", None),
         ("/v1/responses/resp_1", "/v1", None),
         ("/v1/nothing", "", None),
@@ -50,10 +62,46 @@ def test_the_mistake_that_a_path_shows(
     assert path_fault(path, upstream_path) is want
 
 
+@pytest.mark.parametrize(
+    ("upstream_url", "lacking"),
+    [
+        ("https://api.openai.com/v1", {"messages"}),
+        ("https://eu.api.openai.com/v1", {"messages"}),
+        ("https://api.anthropic.com/v1", {"responses"}),
+        ("https://api.deepseek.com", {"messages"}),
+        ("https://api.deepseek.com/v1", {"messages"}),
+        ("https://api.deepseek.com/anthropic/v1", set()),
+        ("https://api.minimax.io/v1", {"messages"}),
+        ("https://api.minimax.io/anthropic/v1", {"responses", "chat"}),
+        ("https://x.services.ai.azure.com/anthropic/v1", {"responses", "chat"}),
+        ("https://x.openai.azure.com/openai/v1", set()),
+        ("https://us-aiplatform.googleapis.com/v1", set()),
+        ("https://api.moonshot.ai/v1", set()),
+        ("https://openrouter.ai/api/v1", set()),
+        ("http://127.0.0.1:11434/v1", set()),
+        ("https://gateway.example/v1", set()),
+    ],
+)
+def test_only_a_known_host_lacks_an_api(upstream_url: str, lacking: set[str]) -> None:
+    """What is not certain is not claimed."""
+    assert set(lacking_apis(upstream_url)) == lacking
+
+
+def test_an_api_that_the_upstream_lacks_is_named_before_its_path_is_blamed() -> None:
+    """Only a mapped path is sure to be meant for the API; the path itself may be wrong, too."""
+    lacking = lacking_apis("https://api.openai.com/v1")
+    assert path_fault("/v1/messages", "/v1", lacking) is PathFault.LACKS_API
+    assert path_fault("/v1/messages/count_tokens", "", lacking) is PathFault.LACKS_API
+    assert path_fault("/v1/v1/messages", "/v1", lacking) is PathFault.DOUBLE_V1
+    assert path_fault("/messages", "/v1", lacking) is PathFault.LACKS_V1
+    assert path_fault("/v1/responses", "/v1", lacking) is None
+
+
 @given(PATH)
 def test_a_right_base_url_is_never_blamed(path: str) -> None:
     """A path of one endpoint right after the one /v1 shows no mistake."""
     is_right = path.startswith("/v1/") and not path.startswith("/v1/v1/")
+    is_right = is_right and "//" not in path and not path.endswith("/")
     endpoints = path.count("/responses") + path.count("/chat/completions")
 
     assert path_fault(path, "/v1") is None or not is_right or endpoints > 1

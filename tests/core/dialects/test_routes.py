@@ -9,6 +9,7 @@ from reasoning_replay.core.dialects.registry import (
     KNOWN,
     REPLAYED_PATHS,
     REPLAYED_ROUTES,
+    base_url_at,
     route_of,
 )
 from reasoning_replay.core.dialects.states import Route
@@ -106,3 +107,13 @@ def test_replayed_paths_are_named_for_people() -> None:
     """The list has each request into which reasoning is injected, with its method."""
     assert len(REPLAYED_PATHS) == len({one.route for one in HANDLED if one.path} & REPLAYED_ROUTES)
     assert REPLAYED_PATHS[0] == "POST …/responses"
+
+
+def test_a_base_url_ends_as_its_clients_need_it() -> None:
+    """The SDKs of Anthropic add `/v1` themselves; a route without a dialect counts as OpenAI's."""
+    urls = {name: base_url_at("http://proxy", name) for name in ("responses", "messages", "")}
+    assert urls == {
+        "responses": "http://proxy/v1",
+        "messages": "http://proxy",
+        "": "http://proxy/v1",
+    }

@@ -34,6 +34,19 @@ async def test_livez_is_ok_while_the_event_loop_responds() -> None:
         assert (await w.ask_admin("/livez")).status == 200
 
 
+@pytest.mark.parametrize(
+    ("target", "base"),
+    [("/v1/responses", "/v1"), ("/chat/completions", "/v1"), ("/v1/messages", "")],
+)
+async def test_a_client_on_this_port_is_told_the_right_one(target: str, base: str) -> None:
+    """The admin port as a base URL is a 404 that names the base URL of this sort of client."""
+    async with world() as w, line_to(w.app.admin_url) as line:
+        got = await line.ask(request("POST", target, "Authorization: Bearer sk-a", body=b"{}"))
+        error = json.loads(got.body)["error"]
+        assert (got.status, error["code"], got.mark) == (404, "admin_port", "error=admin_port")
+        assert error["message"].endswith(f" {w.app.url}{base}.")
+
+
 async def test_readyz_reports_the_store() -> None:
     """`/readyz` is 200 after the start, without a drain; its body reports the store."""
     async with world() as w:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
+from reasoning_replay.core.dialects.registry import REPLAYED_PATHS, route_of
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.pipeline.path_advice import WARNING_EVERY_S, PathAdvice
@@ -147,15 +147,50 @@ async def test_a_proxy_that_injects_nothing_names_no_api(capsys: Logged) -> None
     assert logged(capsys, "not_replayed") == []
 
 
-def test_there_is_at_most_one_warning_a_minute() -> None:
-    """A client that tries again and again does not fill the log; the exchange lines name it."""
+def advice_on(upstream_url: str) -> tuple[PathAdvice, io.StringIO, list[float]]:
+    """Return the advice for an upstream, its log, and the time by its clock."""
     stream, now = io.StringIO(), [100.0]
-    advice = PathAdvice(
-        "https://api.test/v1", Log("info", "json", stream), lambda: now[0], is_on=True
-    )
+    log = Log("info", "json", stream)
+    return PathAdvice(upstream_url, log, lambda: now[0], is_on=True), stream, now
+
+
+@pytest.mark.parametrize(
+    ("upstream_url", "path", "word", "hint"),
+    [
+        ("https://api.test/v1", "/v1/v1/responses", "double_v1", "which is http://<this proxy>/v1 unless"),  # noqa: E501
+        ("https://api.test/v1", "/v1/v1/messages", "double_v1", "which is http://<this proxy> unless"),  # noqa: E501
+        ("https://api.test/v1", "//v1/messages", "double_slash", "which is http://<this proxy>"),
+        ("https://api.test/v1", "/v1/response", "misspelt", "http://<this proxy>/v1, and"),
+        ("https://api.openai.com/v1", "/v1/messages", "lacks_api", "--upstream-url https://api.anthropic.com/v1"),
+        ("https://api.deepseek.com", "/v1/messages", "lacks_api", "http://<this proxy>/anthropic"),
+    ],
+)  # fmt: skip
+def test_a_hint_is_for_the_api_at_hand(upstream_url: str, path: str, word: str, hint: str) -> None:
+    """The base URL in it is that of the clients of this API, which differs."""
+    advice, stream, _ = advice_on(upstream_url)
+    exchange = Exchange(route_of("POST", path), Times(100.0))
+    advice.note(exchange, path, 404)
+    line = json.loads(stream.getvalue())
+    assert (exchange.wrong_path, line["reason"]) == (word, word)
+    assert hint in line["hint"]
+
+
+async def test_a_path_without_a_route_has_its_mistake_in_the_header() -> None:
+    """A misspelt path is on no route that has a header otherwise."""
+    async with world() as w:
+        w.upstream.otherwise = whole(NOT_FOUND, status="404 Not Found")
+        got = await w.ask(request("POST", "/v1/response", KEY, body=b"{}"))
+        assert (got.status, got.mark) == (404, "wrong_path=misspelt")
+
+
+def test_there_is_at_most_one_warning_a_minute_of_each_mistake() -> None:
+    """A client that tries again and again does not fill the log; the exchange lines name it."""
+    advice, stream, now = advice_on("https://api.test/v1")
     for at_s in (100.0, 100.0 + WARNING_EVERY_S / 2, 100.0 + WARNING_EVERY_S):
         now[0] = at_s
-        exchange = Exchange(Route.RESPONSES, Times(at_s))
-        advice.note(exchange, "/responses", 404)
-        assert exchange.wrong_path == "lacks_v1"
-    assert len(stream.getvalue().splitlines()) == 2
+        for path, word in (("/responses", "lacks_v1"), ("/v1/v1/responses", "double_v1")):
+            exchange = Exchange(Route.RESPONSES, Times(at_s))
+            advice.note(exchange, path, 404)
+            assert exchange.wrong_path == word
+    reasons = [json.loads(line)["reason"] for line in stream.getvalue().splitlines()]
+    assert reasons == ["lacks_v1", "double_v1"] * 2

@@ -60,7 +60,12 @@ class StoreGuard:
     """
 
     def __init__(
-        self, timeout_s: float, metrics: Metrics, log: Log, clock: Callable[[], float]
+        self,
+        timeout_s: float,
+        metrics: Metrics,
+        log: Log,
+        clock: Callable[[], float],
+        advice: Callable[[str], str] = lambda _: "",
     ) -> None:
         """
         Start in the state of a working store.
@@ -70,7 +75,9 @@ class StoreGuard:
             metrics: Counts operations by outcome.
             log: Receives one line when the store fails, and one when it recovers.
             clock: Monotonic clock, in seconds.
+            advice: Returns what to do about the error with a text; "" if that is not known.
         """
+        self._advice = advice
         self.timeout_s = timeout_s
         self.clock = clock
         self.breakers = {
@@ -153,6 +160,8 @@ class StoreGuard:
             self._record(call, failed=True)
         # The message of a bug may contain anything; that of a StoreError never contains a secret.
         reason = str(error) if isinstance(error, StoreError) else type(error).__name__
+        if isinstance(error, TimeoutError):
+            reason = f"it did not respond within {self.timeout_s:g} s"
         self._degrade(call.operation, reason)
 
     def _record(self, call: Call, *, failed: bool) -> None:
@@ -172,7 +181,9 @@ class StoreGuard:
     def _degrade(self, operation: str, reason: str) -> None:
         if not self.is_degraded:
             self.is_degraded = True
-            self._log.warning("store_failed", operation=operation, reason=reason)
+            advice = self._advice(reason)
+            told = {"hint": advice} if advice else {}
+            self._log.warning("store_failed", operation=operation, reason=reason, **told)
             self._metrics.store_up.set(0)
 
     def _show(self, operation: str, state: BreakerState) -> None:

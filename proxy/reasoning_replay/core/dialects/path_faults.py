@@ -5,16 +5,31 @@ A path may also be right for the API and wrong for the model: the refusal says s
 """
 
 import re
+from collections.abc import Container, Mapping
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 from reasoning_replay.core.dialects.error_texts import read_error
-from reasoning_replay.core.dialects.registry import ENDPOINTS, KNOWN
+from reasoning_replay.core.dialects.registry import (
+    DIALECTS,
+    ENDPOINTS,
+    KNOWN,
+    MESSAGES,
+    dialect_of,
+    route_of,
+)
+from reasoning_replay.core.dialects.upstreams import Upstream, upstream_at
+from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS, VENDORS
 
-__all__ = ["PathFault", "fault_in_refusal", "path_fault"]
+__all__ = ["PathFault", "fault_in_refusal", "lacking_apis", "path_fault"]
 
 _TWO_ENDPOINTS = re.compile(rf"(?:/(?:{'|'.join(ENDPOINTS)})){{2}}\Z")
 # Maps to the upstream's URL; any other path goes to the same path of its host.
 _V1 = "/v1"
+_OTHER_VERSION = re.compile(r"/v(?!1/)\d[a-z0-9]{0,15}(?=/)")
+# How alike a misspelt path is, and how long a path is compared at all.
+_ALIKE = 0.8
+_LONGEST = 64
 # OpenAI, of models that reason or call tools in its newer API only: openai/openai-openapi#541,
 # BerriAI/litellm#34569, n8n-io/n8n#18352.
 _NEEDS_RESPONSES = re.compile(
@@ -30,30 +45,100 @@ class PathFault(StrEnum):
     LACKS_V1 = "lacks_v1"  # /responses
     DOUBLE_V1 = "double_v1"  # /v1/v1/responses
     ENDPOINT = "endpoint"  # /v1/responses/responses: the base URL ends in an endpoint
+    DOUBLE_SLASH = "double_slash"  # //v1/responses: the base URL ends in a slash
+    TRAILING_SLASH = "trailing_slash"  # /v1/responses/
+    OTHER_VERSION = "other_version"  # /v2/responses: only /v1 stands for the upstream's URL
+    MISSPELT = "misspelt"  # /v1/response
+    LACKS_API = "lacks_api"  # the path is right, and the upstream has no such API there
     UPSTREAM_LACKS_V1 = "upstream_lacks_v1"  # the path is right, and upstream_url has none
     NEEDS_RESPONSES = "needs_responses"  # the model takes such requests on /responses only
 
 
-def path_fault(path: str, upstream_path: str) -> PathFault | None:
+def lacking_apis(upstream_url: str) -> Mapping[str, str]:
+    """
+    Return the dialects that the API at a URL certainly does not have, and the way out of each.
+
+    Args:
+        upstream_url: A valid URL. Only a known host is certain; any other may have all of them.
+    """
+    parts = urlsplit(upstream_url)
+    others = upstream_at(upstream_url, VENDORS.values())
+    messages = upstream_at(upstream_url, MESSAGES_VENDORS.values())
+    way_outs = {}
+    for entry in DIALECTS:
+        own, other = (messages, others) if entry.name == MESSAGES else (others, messages)
+        if any(entry.name in one.lacks for one in (own, other) if one is not None):
+            home = MESSAGES_VENDORS["anthropic"] if entry.name == MESSAGES else VENDORS["openai"]
+            way_outs[entry.name] = (
+                f"{parts.hostname} has no {entry.title}: for that, run another proxy, with "
+                f"--upstream-url https://{home.hosts[0]}{home.base_path} for example"
+            )
+        elif own is not None and other is not None and _is_of_other(parts.path, own, other):
+            # Any path but /v1 goes to the same path of the host.
+            base = own.base_path if entry.base_path else own.base_path.removesuffix(_V1)
+            way_outs[entry.name] = f"the {entry.title} of {parts.hostname} has another path: " + (
+                f"set upstream_url to {parts.scheme}://{parts.hostname}{own.base_path}"
+                if own.base_path == _V1
+                else f"set {entry.base_variable} to http://<this proxy>{base}"
+            )
+    return way_outs
+
+
+def _is_of_other(path: str, own: Upstream, other: Upstream) -> bool:
+    """Return whether a vendor has another API at a path, and this one elsewhere."""
+    if own.name != other.name or own.base_path in ("", path):
+        return False
+    return path == other.base_path or (not other.base_path and path == _V1)
+
+
+def path_fault(path: str, upstream_path: str, lacking: Container[str] = ()) -> PathFault | None:
     """
     Return the likely mistake that led to a path; None if there is none.
 
     Args:
         path: Path of the client's request, without the query. The upstream did not find it.
         upstream_path: Path of the upstream's URL.
+        lacking: Names of the dialects that the upstream does not have there.
     """
     is_mapped = path.startswith(f"{_V1}/")
     rest = path.removeprefix(_V1) if is_mapped else path
+    first, _, second = rest[1:].partition("/")
+    if fault := _fault_of_base(path, rest):
+        return fault
+    if first not in KNOWN and f"{first}/{second.partition('/')[0]}" not in KNOWN:
+        return PathFault.MISSPELT if _is_like_an_endpoint(rest[1:]) else None
+    if is_mapped and dialect_of(route_of("POST", path)) in lacking:
+        return PathFault.LACKS_API
+    if not upstream_path:
+        return PathFault.UPSTREAM_LACKS_V1
+    return None if is_mapped else PathFault.LACKS_V1
+
+
+def _fault_of_base(path: str, rest: str) -> PathFault | None:
+    """Return the mistake in a base URL that shows in the form of a path."""
     if _TWO_ENDPOINTS.search(rest):
         return PathFault.ENDPOINT
     if rest.startswith(f"{_V1}/"):
         return PathFault.DOUBLE_V1
-    first, _, second = rest[1:].partition("/")
-    if first not in KNOWN and f"{first}/{second.partition('/')[0]}" not in KNOWN:
-        return None
-    if not upstream_path:
-        return PathFault.UPSTREAM_LACKS_V1
-    return None if is_mapped else PathFault.LACKS_V1
+    if "//" in path and _is_handled(re.sub("/+", "/", path)):
+        return PathFault.DOUBLE_SLASH
+    if path.endswith("/") and _is_handled(path.rstrip("/")):
+        return PathFault.TRAILING_SLASH
+    is_other = _OTHER_VERSION.match(path) and _is_handled(path)
+    return PathFault.OTHER_VERSION if is_other else None
+
+
+def _is_handled(path: str) -> bool:
+    """Return whether the proxy would act on a request to this path."""
+    return dialect_of(route_of("POST", path)) != ""
+
+
+def _is_like_an_endpoint(name: str) -> bool:
+    if len(name) > _LONGEST:
+        return False
+    import difflib  # noqa: PLC0415 (only this advice needs it)
+
+    return bool(difflib.get_close_matches(name, ENDPOINTS, n=1, cutoff=_ALIKE))
 
 
 def fault_in_refusal(body: bytes) -> PathFault | None:

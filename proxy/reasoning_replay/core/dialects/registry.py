@@ -40,6 +40,7 @@ __all__ = [
     "REPLAYED_ROUTES",
     "RESPONSES",
     "DialectEntry",
+    "base_url_at",
     "dialect_of",
     "route_of",
     "scope_in",
@@ -63,6 +64,9 @@ class DialectEntry(NamedTuple):
         repairs: Its repairs before the first attempt; values of the label `repair`.
         has_own_scope: Whether its key space is derived from the tenant's scope. Only the first
             dialect uses that scope itself, because it was there before the others.
+        title: Name of its API, for people.
+        base_path: End of the base URL that its usual clients need; they add the rest of the path.
+        base_variable: Environment variable in which these clients look for that URL.
     """
 
     name: str
@@ -71,6 +75,20 @@ class DialectEntry(NamedTuple):
     kinds: type[StrEnum]
     repairs: tuple[str, ...] = ()
     has_own_scope: bool = True
+    title: str = "Chat Completions API"
+    base_path: str = "/v1"
+    base_variable: str = "OPENAI_BASE_URL"
+
+    @property
+    def replayed_paths(self) -> tuple[str, ...]:
+        """For people: its requests into which reasoning is injected, each by one path."""
+        return tuple(
+            {
+                one.route: f"{one.method} …{one.path}"
+                for one in self.paths
+                if one.replays and one.path
+            }.values()
+        )
 
     @property
     def routes(self) -> tuple[str, ...]:
@@ -91,10 +109,18 @@ DIALECTS = (
         RefusalKind,
         repairs=tuple(Repair),
         has_own_scope=False,
+        title="Responses API",
     ),
     DialectEntry(CHAT, chat.ROUTES, chat.OTHERS, ChatRefusalKind),
     DialectEntry(
-        MESSAGES, messages.ROUTES, messages.OTHERS, MessagesRefusalKind, repairs=(FOREIGN,)
+        MESSAGES,
+        messages.ROUTES,
+        messages.OTHERS,
+        MessagesRefusalKind,
+        repairs=(FOREIGN,),
+        title="Messages API",
+        base_path="",
+        base_variable="ANTHROPIC_BASE_URL",
     ),
 )
 
@@ -105,9 +131,7 @@ CAPTURED_ROUTES = frozenset(one.route for one in HANDLED if one.creates)
 # On all other routes, requests and responses pass through unread.
 HANDLED_ROUTES = frozenset({*(one.route for one in HANDLED), Route.WEBSOCKET})
 # For people: the requests into which reasoning is injected, without other names of their paths.
-REPLAYED_PATHS = tuple(
-    {one.route: f"{one.method} …{one.path}" for one in HANDLED if one.replays and one.path}.values()
-)
+REPLAYED_PATHS = tuple(path for entry in DIALECTS for path in entry.replayed_paths)
 _OTHERS = {path: route for entry in DIALECTS for path, route in entry.others.items()}
 # The ends of the paths at which the dialects' APIs are.
 ENDPOINTS = tuple(_OTHERS)
@@ -117,6 +141,14 @@ route_of = _TABLE.route_of
 
 _OF_ROUTE = {route: entry.name for entry in DIALECTS for route in entry.routes}
 _DERIVED = tuple(entry.name for entry in DIALECTS if entry.has_own_scope)
+
+
+_BY_NAME = {entry.name: entry for entry in DIALECTS}
+
+
+def base_url_at(url: str, dialect: str) -> str:
+    """Return the base URL for clients of a dialect; `url` is the proxy's own, without a path."""
+    return url + _BY_NAME.get(dialect, DIALECTS[0]).base_path
 
 
 def dialect_of(route: str) -> str:

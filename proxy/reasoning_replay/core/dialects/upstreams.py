@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-__all__ = ["AUTO", "Upstream", "UpstreamProfile", "by_name", "chosen"]
+__all__ = ["AUTO", "Upstream", "UpstreamProfile", "by_name", "chosen", "upstream_at"]
 
 AUTO = "auto"
 _GENERIC = "generic"
@@ -29,6 +29,10 @@ class Upstream:
             `x-api-key`.
         headers: Other headers that it requires.
         wants_key: Whether it requires a key by default.
+        lacks: Names of the dialects that it certainly does not serve.
+        key_prefixes: Beginnings that its keys have, and no other vendor's.
+        takes_only_own_keys: Whether it certainly refuses a key of another vendor. A gateway does
+            not: it may pass on the key of its user.
     """
 
     name: str
@@ -39,6 +43,9 @@ class Upstream:
     key_header: str = "authorization"
     headers: tuple[tuple[str, str], ...] = ()
     wants_key: bool = True
+    lacks: tuple[str, ...] = ()
+    key_prefixes: tuple[str, ...] = ()
+    takes_only_own_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +86,17 @@ def chosen(profiles: Mapping[str, ProfileT], name: str, upstream_url: str) -> Pr
         upstream_url: A valid URL; only its host and port are used.
     """
     if name == AUTO:
-        name = _name_at(upstream_url, profiles.values())
+        known = upstream_at(upstream_url, (profile.vendor for profile in profiles.values()))
+        name = "" if known is None else known.name
     return profiles.get(name, profiles[_GENERIC])
 
 
-def _name_at(url: str, profiles: Iterable[UpstreamProfile]) -> str:
-    """Return the name of the first of these upstreams that has the host of a URL; "" without."""
+def upstream_at(url: str, upstreams: Iterable[Upstream]) -> Upstream | None:
+    """Return the first of these upstreams that has the host of a URL; None if none has."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
     places = (host, f"{host}:{parts.port}")
-    for profile in profiles:
-        patterns = profile.vendor.hosts
-        if any(fnmatchcase(place, pattern) for pattern in patterns for place in places):
-            return profile.name
-    return ""
+    for one in upstreams:
+        if any(fnmatchcase(place, pattern) for pattern in one.hosts for place in places):
+            return one
+    return None

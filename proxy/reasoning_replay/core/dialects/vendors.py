@@ -25,7 +25,16 @@ _GOOGLE_HOSTS = ("aiplatform.googleapis.com", "*-aiplatform.googleapis.com")
 # Columns: name, hosts, base path, names of keys.
 VENDORS = by_name(
     (
-        Upstream("openai", ("api.openai.com", "*.api.openai.com"), "/v1", _OPENAI, "openai"),
+        Upstream(
+            "openai",
+            ("api.openai.com", "*.api.openai.com"),
+            "/v1",
+            _OPENAI,
+            "openai",
+            lacks=("messages",),
+            key_prefixes=("sk-proj-", "sk-svcacct-", "sk-admin-"),
+            takes_only_own_keys=True,
+        ),
         Upstream(
             "azure",
             _AZURE_HOSTS,
@@ -37,11 +46,29 @@ VENDORS = by_name(
         Upstream("codex", ("chatgpt.com", "*.chatgpt.com"), "/backend-api/codex", (), "openai"),
         Upstream("copilot", ("*.githubcopilot.com", "copilot-api.*.ghe.com"), "", ()),
         Upstream(
-            "openrouter", ("openrouter.ai", "*.openrouter.ai"), "/api/v1", ("OPENROUTER_API_KEY",)
+            "openrouter",
+            ("openrouter.ai", "*.openrouter.ai"),
+            "/api/v1",
+            ("OPENROUTER_API_KEY",),
+            key_prefixes=("sk-or-v1-",),
         ),
-        Upstream("xai", ("api.x.ai", "*.api.x.ai"), "/v1", ("XAI_API_KEY",), "x_ai"),
+        Upstream(
+            "xai",
+            ("api.x.ai", "*.api.x.ai"),
+            "/v1",
+            ("XAI_API_KEY",),
+            "x_ai",
+            key_prefixes=("xai-",),
+            takes_only_own_keys=True,
+        ),
         Upstream("bedrock", _AWS_HOSTS, "", ("AWS_BEARER_TOKEN_BEDROCK",), "aws.bedrock"),
-        Upstream("deepseek", ("api.deepseek.com",), "", ("DEEPSEEK_API_KEY",)),
+        Upstream(
+            "deepseek",
+            ("api.deepseek.com",),
+            "",
+            ("DEEPSEEK_API_KEY",),
+            takes_only_own_keys=True,
+        ),
         Upstream("vllm", (), "/v1", ("VLLM_API_KEY",), wants_key=False),
         Upstream("ollama", ("*:11434", "ollama.com"), "/v1", ("OLLAMA_API_KEY",), wants_key=False),
         Upstream("llamacpp", (), "/v1", ("LLAMA_API_KEY",), wants_key=False),
@@ -56,8 +83,23 @@ VENDORS = by_name(
             ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
             "gcp.gemini",
         ),
-        Upstream("mistral", ("api.mistral.ai",), "/v1", ("MISTRAL_API_KEY",), "mistral_ai"),
-        Upstream("groq", ("api.groq.com",), "/openai/v1", ("GROQ_API_KEY",), "groq"),
+        Upstream(
+            "mistral",
+            ("api.mistral.ai",),
+            "/v1",
+            ("MISTRAL_API_KEY",),
+            "mistral_ai",
+            takes_only_own_keys=True,
+        ),
+        Upstream(
+            "groq",
+            ("api.groq.com",),
+            "/openai/v1",
+            ("GROQ_API_KEY",),
+            "groq",
+            key_prefixes=("gsk_",),
+            takes_only_own_keys=True,
+        ),
         Upstream("cerebras", ("api.cerebras.ai",), "/v1", ("CEREBRAS_API_KEY",)),
         Upstream("sglang", ("*:30000",), "/v1", ("SGLANG_API_KEY",), wants_key=False),
         Upstream("lmstudio", ("*:1234",), "/v1", ("LM_API_TOKEN",), wants_key=False),
@@ -74,7 +116,16 @@ _VERSION = (("anthropic-version", "2023-06-01"),)
 MESSAGES_VENDORS = by_name(
     (
         Upstream(
-            "anthropic", ("api.anthropic.com",), "/v1", _ANTHROPIC, "anthropic", _KEY, _VERSION
+            "anthropic",
+            ("api.anthropic.com",),
+            "/v1",
+            _ANTHROPIC,
+            "anthropic",
+            _KEY,
+            _VERSION,
+            lacks=("responses",),
+            key_prefixes=("sk-ant-",),
+            takes_only_own_keys=True,
         ),
         VENDORS["bedrock"],
         Upstream("vertex", _GOOGLE_HOSTS, "", (), "gcp.vertex_ai"),

@@ -8,12 +8,20 @@ from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from reasoning_replay.adapters.telemetry.metrics import process_exposition
+from reasoning_replay.core.dialects.registry import (
+    ENDPOINTS,
+    base_url_at,
+    dialect_of,
+    route_of,
+)
 from reasoning_replay.web.admin.conversations import Conversations
 from reasoning_replay.web.admin.inspector.events import Watchers
 from reasoning_replay.web.admin.inspector.page import page
+from reasoning_replay.web.errors import ADMIN_PORT, as_response, shaped
 
-__all__ = ["Readiness", "admin_app"]
+__all__ = ["Readiness", "admin_app", "wrong_port"]
 
+_OF_CLIENTS: Final = f"/{{path:.*({'|'.join(ENDPOINTS)})}}"
 # A probe has its own timeout, by default 1 s in Kubernetes.
 STORE_WAIT_S: Final = 0.2
 
@@ -105,6 +113,17 @@ def admin_app(
     app.on_shutdown.append(shut)
     app.on_cleanup.append(leave)
     return app
+
+
+def wrong_port(clients_url: str) -> web.RouteDef:
+    """Return the route of requests that belong to the clients' port, which is at this URL."""
+
+    async def refuse(request: web.Request) -> web.Response:
+        dialect = dialect_of(route_of(request.method, request.path))
+        base_url = base_url_at(clients_url, dialect)
+        return as_response(shaped(ADMIN_PORT.filled(base_url=base_url), dialect))
+
+    return web.post(_OF_CLIENTS, refuse)
 
 
 def _paths_of(app: web.Application) -> list[str]:

@@ -9,25 +9,40 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.core.dialects.path_faults import PathFault, path_fault
-from reasoning_replay.core.dialects.registry import REPLAYED_PATHS, REPLAYED_ROUTES
+from reasoning_replay.core.dialects.path_faults import PathFault, lacking_apis, path_fault
+from reasoning_replay.core.dialects.registry import (
+    REPLAYED_PATHS,
+    REPLAYED_ROUTES,
+    base_url_at,
+    dialect_of,
+)
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
 
 __all__ = ["PathAdvice"]
 
-# At most one warning in this time: a client with a wrong base URL may try again and again.
+# At most one warning of each mistake in this time: a client may try again and again.
 WARNING_EVERY_S = 60.0
 _NOT_FOUND = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 # Other APIs through which a client talks to a model.
 _OTHER_APIS: set[str] = {Route.COMPLETIONS, Route.THREADS}
+_HERE = "http://<this proxy>"
 _HINTS = {
-    PathFault.LACKS_V1: "the base URL of the client lacks /v1: set it to http://<this proxy>/v1. A "
-    "path without /v1 goes to the root of the upstream's host",
+    PathFault.LACKS_V1: "the base URL of the client lacks /v1: add it to the end. A path without "
+    "/v1 goes to the root of the upstream's host",
     PathFault.DOUBLE_V1: "the path begins with /v1 twice: remove one from the base URL of the "
-    "client, which is http://<this proxy>/v1",
-    PathFault.ENDPOINT: "the base URL of the client ends in an endpoint, such as /responses: end "
-    "it in /v1, the client adds the rest",
+    "client, which is {base} unless the client adds less",
+    PathFault.ENDPOINT: "the base URL of the client ends in an endpoint: it is {base}, and the "
+    "client adds the rest",
+    PathFault.DOUBLE_SLASH: "the path has an empty segment: remove the slash at the end of the "
+    "base URL of the client, which is {base}",
+    PathFault.TRAILING_SLASH: "the path ends in a slash: remove it in the client; its base URL is "
+    "{base}",
+    PathFault.OTHER_VERSION: "only /v1 stands for upstream_url, whatever version that has: the "
+    "base URL of the client is {base}",
+    PathFault.MISSPELT: "the path looks misspelt: the base URL of the client is {base}, and "
+    f"reasoning is injected on {', '.join(REPLAYED_PATHS)}",
+    PathFault.LACKS_API: "{way_out}",
     PathFault.UPSTREAM_LACKS_V1: "upstream_url has no path, and most APIs are at /v1: is /v1 "
     "missing?",
     PathFault.NEEDS_RESPONSES: "this model reasons with tools on /responses only, and the proxy "
@@ -51,10 +66,11 @@ class PathAdvice:
             is_on: Whether reasoning is injected at all.
         """
         self._upstream_path = urlsplit(upstream_url).path
+        self._lacking = lacking_apis(upstream_url)
         self._log = log
         self._clock = clock
         self._untold = _OTHER_APIS - REPLAYED_ROUTES if is_on else set()
-        self._warned_s = -WARNING_EVERY_S
+        self._warned_s: dict[str, float] = {}  # by mistake
 
     def note(self, exchange: Exchange, path: str, status: int) -> None:
         """
@@ -76,17 +92,20 @@ class PathAdvice:
             )
         fault = exchange.wrong_path  # as far as the refusal names one
         if not fault and status in _NOT_FOUND:
-            fault = exchange.wrong_path = path_fault(path, self._upstream_path) or ""
+            fault = exchange.wrong_path = path_fault(path, self._upstream_path, self._lacking) or ""
         if not fault:
             return
         now_s = self._clock()
-        if now_s - self._warned_s >= WARNING_EVERY_S:
-            self._warned_s = now_s
+        if now_s - self._warned_s.get(fault, -WARNING_EVERY_S) >= WARNING_EVERY_S:
+            self._warned_s[fault] = now_s
+            dialect = dialect_of(exchange.route)
             self._log.warning(
                 "wrong_path",
                 request_id=exchange.id,
                 route=exchange.route,
                 status=status,
                 reason=fault,
-                hint=_HINTS[PathFault(fault)],
+                hint=_HINTS[PathFault(fault)].format(
+                    base=base_url_at(_HERE, dialect), way_out=self._lacking.get(dialect, "")
+                ),
             )

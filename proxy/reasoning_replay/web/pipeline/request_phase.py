@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from reasoning_replay.adapters.upstream.client import Body
 from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.foreign_keys import ForeignKeys
 from reasoning_replay.core.dialects.registry import REPLAYED_ROUTES
 from reasoning_replay.core.dialects.states import RequestState, Route
+from reasoning_replay.web.errors import FOREIGN_KEY, ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.body_decoder import NotDecoded, decode_body
@@ -26,12 +28,14 @@ class RequestPhase:
         replays: Capture and inject, by route; empty if the mode is off.
         inspect_max_bytes: Largest body that is inspected, as received and decoded.
         exchange_log: Provides the clock and the log.
+        foreign_keys: Requests with such a key are refused; None: they are forwarded.
     """
 
     address: UpstreamAddress
     replays: Replays
     inspect_max_bytes: int
     exchange_log: ExchangeLog
+    foreign_keys: ForeignKeys | None = None
 
     async def prepare(self, exchange: Exchange, client: ClientRequest) -> UpstreamRequest:
         """
@@ -42,6 +46,7 @@ class RequestPhase:
         """
         began_s = self.exchange_log.clock()
         client.check()
+        self._refuse_foreign_key(client)
         replay = self.replays.get(client.route)
         body: Body = client.body.rest() if client.http.body_exists else None
         bodies: RefusedBodies | None = None
@@ -70,6 +75,12 @@ class RequestPhase:
             )
         finally:
             exchange.times.before_ms = (self.exchange_log.clock() - began_s) * 1000
+
+    def _refuse_foreign_key(self, client: ClientRequest) -> None:
+        if self.foreign_keys is not None and self.replays:
+            issuer = self.foreign_keys.issuer_of(client.http.headers)
+            if issuer:
+                raise ProxyError(FOREIGN_KEY.filled(issuer=issuer, upstream=self.address.origin))
 
     async def _replayed(
         self, replay: Replay, exchange: Exchange, client: ClientRequest, whole: bytes

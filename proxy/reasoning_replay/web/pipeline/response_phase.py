@@ -101,6 +101,8 @@ class ResponsePhase:
         headers.append((_REQUEST_ID, exchange.id.encode()))
         replay = self.replays.get(exchange.route)
         if replay is None or exchange.route not in REPLAYED_ROUTES:
+            if exchange.wrong_path and self.replays and not response.value(_MARK):
+                headers.append((_MARK, f"wrong_path={exchange.wrong_path}".encode()))
             return headers
         if not replay.may_tell(response.status):
             return headers

@@ -48,6 +48,11 @@ const WRONG_PATH = {
   lacks_v1: "the base URL of the client lacks /v1",
   double_v1: "the path begins with /v1 twice",
   endpoint: "the base URL of the client ends in an endpoint, such as /responses",
+  double_slash: "the base URL of the client ends in a slash",
+  trailing_slash: "the path ends in a slash",
+  other_version: "only /v1 stands for upstream_url",
+  misspelt: "the path is misspelt",
+  lacks_api: "the upstream does not have this API",
   upstream_lacks_v1: "upstream_url has no path, and most APIs are at /v1",
   needs_responses: "this model reasons with tools on /responses only",
 };
