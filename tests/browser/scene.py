@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from msgspec import structs
+from reasoning_replay.web.admin.inspector.prefixes import Prefix
+from reasoning_replay.web.exchange import Exchange
 
 from tests.browser.stage import TOOLS, Agent, Stage
 from tests.web.world import eventually
@@ -61,21 +63,22 @@ class Hour:
         await eventually(lambda: bool(recorder._over) and recorder._over[-1].number > before)
         seen = recorder._over[-1]
         thought_s = THOUGHT_S[seen.number % len(THOUGHT_S)]
-        recorder._over[-1] = seen._replace(started_s=seen.started_s - age_s)
-        seen.facts["total_ms"] += 1000 * thought_s
-        seen.facts["first_byte_ms"] += 1000 * thought_s
-        self._cache(seen.facts)
+        times = seen.exchange.times
+        times.started_s -= age_s
+        times.total_ms = (times.total_ms or 0.0) + 1000 * thought_s
+        times.first_byte_ms += 1000 * thought_s
+        self._cache(seen.exchange, seen.prefix)
 
-    def _cache(self, facts: dict[str, Any]) -> None:
+    def _cache(self, exchange: Exchange, prefix: Prefix | None) -> None:
         """Count the tokens of the turn before as cached, if the prefix was kept."""
-        tokens, turn = facts["tokens"], facts["conversation"]
-        if not tokens.get("input_tokens"):
+        usage, turn = exchange.response.usage, exchange.conversation.hex()
+        if usage is None or not usage.input_tokens:
             return
-        if facts["prefix"] and not facts["prefix"]["has_moved"]:
+        if prefix is not None and not prefix.has_moved:
             cached = self.sent.get(turn, 0) // CACHED_STEP * CACHED_STEP
-            tokens["cached_tokens"] = cached
+            exchange.response.usage = structs.replace(usage, cached_tokens=cached)
             self.on.app.recorder._minutes._minutes[-1][5] += cached
-        self.sent[turn] = tokens["input_tokens"]
+        self.sent[turn] = usage.input_tokens
 
 
 async def play(on: Stage) -> asyncio.Task[Any]:

@@ -119,7 +119,7 @@ def limits(settings: Settings) -> Limits:
         tenant_of=scoping(settings).of,
         client_timeout_s=settings.client_timeout_s,
         total_timeout_s=settings.total_timeout_s,
-        refuses_foreign_keys=settings.foreign_keys == "refuse",
+        refuses_foreign_keys=settings.foreign_keys == "refuse" and settings.mode == "on",
     )
 
 

@@ -40,15 +40,15 @@ const CAPTURED = {
 const REPAIRS = {
   duplicates: "the same reasoning twice in a row is sent once",
   hollow: "a bare id is completed with the captured item",
-  foreign: "reasoning of another model or account is left out or replaced",
-  unpaired: "both of two items that belong together are sent with their ids, or neither",
+  foreign: "reasoning of another model or account is replaced or left out",
+  unpaired: "a pair is sent with both ids, or with neither",
   dangling: "reasoning at the very end, which led to nothing, is left out",
 };
 const WRONG_PATH = {
-  lacks_v1: "the base URL of the client lacks /v1",
+  lacks_v1: "the base URL lacks /v1",
   double_v1: "the path begins with /v1 twice",
-  endpoint: "the base URL of the client ends in an endpoint, such as /responses",
-  double_slash: "the base URL of the client ends in a slash",
+  endpoint: "the base URL ends in an endpoint, such as /responses",
+  double_slash: "the base URL ends in a slash",
   trailing_slash: "the path ends in a slash",
   other_version: "only /v1 stands for upstream_url",
   misspelt: "the path is misspelt",
