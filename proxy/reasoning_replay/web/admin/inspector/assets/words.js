@@ -38,22 +38,22 @@ const CAPTURED = {
   busy: "lost, the memory for inspected responses was used up",
 };
 const REPAIRS = {
-  duplicates: "the same reasoning twice in a row is sent once",
-  hollow: "a bare id is completed with the captured item",
+  duplicates: "reasoning twice in a row is sent once",
+  hollow: "a bare id is completed as captured",
   foreign: "reasoning of another model or account is replaced or left out",
   unpaired: "a pair is sent with both ids, or with neither",
-  dangling: "reasoning at the very end, which led to nothing, is left out",
+  dangling: "reasoning at the end that led to nothing is left out",
 };
 const WRONG_PATH = {
   lacks_v1: "the base URL lacks /v1",
   double_v1: "the path begins with /v1 twice",
-  endpoint: "the base URL ends in an endpoint, such as /responses",
+  endpoint: "the base URL ends in an endpoint (/responses)",
   double_slash: "the base URL ends in a slash",
   trailing_slash: "the path ends in a slash",
   other_version: "only /v1 stands for upstream_url",
   misspelt: "the path is misspelt",
-  lacks_api: "the upstream does not have this API",
-  upstream_lacks_v1: "upstream_url has no path, and most APIs are at /v1",
+  lacks_api: "the upstream lacks this API",
+  upstream_lacks_v1: "upstream_url has no path; most APIs are at /v1",
   needs_responses: "this model reasons with tools on /responses only",
 };
 const ENDED = {
