@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import reasoning_replay
 
+from tests.patience import SOON_S
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, scripted, send, swallow, wait
 from tests.web.served import served
@@ -40,11 +41,11 @@ class Fast:
 
     async def stands_still(self) -> int:
         """Wait until the writer is blocked; return the number of bytes written."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SOON_S):
             while True:
                 before = self.written
                 await asyncio.sleep(STILL_S)
-                if self.written == before:
+                if self.written == before > 0:
                     return before
 
 
@@ -113,7 +114,7 @@ async def test_a_slow_upstream_stops_the_client(
                 fast.written += len(PIECE)
 
         writing = asyncio.ensure_future(write())
-        await asyncio.wait_for(script.arrived.wait(), 10)
+        await asyncio.wait_for(script.arrived.wait(), SOON_S)
         held = 32 << 20 if target == "/v1/responses" and is_chunked else 0  # inspect_max_bytes
         assert 0 < await fast.stands_still() < BETWEEN_MAX_BYTES + held
         script.go()
