@@ -6,11 +6,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.certificates import Certificates, certificates
+from tests.fast_lane import examples
 from tests.redis_groups import Cluster, Sentinels, redis_cluster, redis_sentinels
 from tests.redis_server import RedisServer, redis_server
 
 # No test fails because it is slow: the load of machines varies.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed", examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
 
 

@@ -9,9 +9,9 @@ from openai import BadRequestError
 
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import ChatAgent, ChatKeeps
-from tests.e2e.pairs import in_pairs
 from tests.e2e.reach import Reach, reached
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
+from tests.fast_lane import in_pairs
 from tests.standin.chat import LOOPS, ChatStandIn, FamilyName
 
 WAYS: tuple[Way, ...] = get_args(Way)

@@ -9,10 +9,10 @@ from anthropic import APIStatusError, BadRequestError
 
 from tests.e2e.agent import Way
 from tests.e2e.messages_agent import MessagesAgent, MessagesKeeps
-from tests.e2e.pairs import in_pairs
 from tests.e2e.reach import Reach, reached
 from tests.e2e.sdk_loop import Message
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
+from tests.fast_lane import in_pairs
 from tests.standin.common.judging import State
 from tests.standin.messages import LOOPS, MODES, MessagesStandIn, ModeName
 from tests.standin.messages.blocks import is_reasoning

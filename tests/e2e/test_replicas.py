@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.agent import Agent, Keeps, Way
-from tests.e2e.pairs import first
 from tests.e2e.proxies import ProxyProcess
 from tests.e2e.witness import assert_nothing_invented, assert_restored
+from tests.fast_lane import first
 from tests.patience import SOON_S
 from tests.redis_server import RedisServer
 from tests.standin import StandIn

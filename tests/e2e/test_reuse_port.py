@@ -11,8 +11,8 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
 from tests.e2e.agent import Agent
-from tests.e2e.pairs import first
 from tests.e2e.witness import assert_restored
+from tests.fast_lane import first
 from tests.patience import SOON_S
 from tests.ports import free_port
 from tests.redis_server import RedisServer

@@ -9,9 +9,9 @@ import pytest
 from openai import BadRequestError
 
 from tests.e2e.agent import Agent, Item, Keeps, Way
-from tests.e2e.pairs import first, in_pairs
 from tests.e2e.proxies import proxied
 from tests.e2e.witness import assert_restored
+from tests.fast_lane import first, in_pairs
 from tests.redis_server import RedisServer
 from tests.standin import StandIn
 from tests.standin.rules import Continuity

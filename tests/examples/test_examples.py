@@ -18,6 +18,7 @@ from reasoning_replay.demo.playground import Playground, playground
 from reasoning_replay.settings.model import Settings
 
 from tests.docs.page_tables import ROOT
+from tests.fast_lane import slow
 from tests.image.installing import environment, pip
 from tests.programs import require
 
@@ -25,11 +26,6 @@ FOLDER = ROOT / "examples"
 PAGE = (FOLDER / "README.md").read_text()
 ROW = re.compile(r"^\| \[(\S+)\]\(\1\) \| (.*?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
 HEADER = re.compile(r"^x-reasoning-replay: (.*)$", re.MULTILINE)
-# `make test` runs the examples that need no download.
-SLOW = pytest.mark.skipif(
-    os.environ.get("REPLAY_TEST_ALL") != "1",
-    reason="it downloads packages: only with REPLAY_TEST_ALL=1, as in make test-all",
-)
 
 
 class Example(NamedTuple):
@@ -118,7 +114,7 @@ async def test_curl(place: Playground) -> None:
     assert_it_shows("curl.sh", *await played(place.base_url, *command))
 
 
-@SLOW
+@slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", ["openai_agents.py", "langchain_agent.py", "langchain_chat.py"])
 async def test_a_framework_for_python(place: Playground, tmp_path: Path, name: str) -> None:
@@ -130,7 +126,7 @@ async def test_a_framework_for_python(place: Playground, tmp_path: Path, name: s
     assert_it_shows(name, *await played(place.base_url, python, FOLDER / name))
 
 
-@SLOW
+@slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", ["openai_node.mjs", "vercel_ai_sdk.mjs"])
 async def test_a_framework_for_javascript(place: Playground, tmp_path: Path, name: str) -> None:

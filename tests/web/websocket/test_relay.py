@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientWebSocketResponse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.socket_messages import CREATE
 from reasoning_replay.web.websocket.relay import TURN
 
+from tests.fast_lane import examples
 from tests.patience import SOON_S
 from tests.web.sockets import (
     BINARY,
@@ -204,7 +205,7 @@ DOWN = st.one_of(
 
 
 @given(st.lists(st.tuples(st.booleans(), UP, DOWN), max_size=30))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_any_messages_arrive_in_their_order(steps: list[tuple[bool, Any, Any]]) -> None:
     """All messages arrive in order; only `input` and `include` of a request may be longer."""
 

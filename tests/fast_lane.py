@@ -1,4 +1,4 @@
-"""Pairwise test rows: combinations of parameters in which each pair of values occurs."""
+"""Fast lane: the part of costly tables and of random examples that `make test` runs."""
 
 import itertools
 import os
@@ -6,14 +6,22 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import pytest
+from hypothesis import settings
 
-__all__ = ["EVERY", "first", "in_pairs", "pairwise"]
+__all__ = ["IS_EVERY", "examples", "first", "in_pairs", "pairwise", "slow"]
 
 Row = tuple[str, ...]
 T = TypeVar("T")
 
-# "1": the slow lane, `make test-all`. It runs every combination.
-EVERY = "REPLAY_TEST_ALL"
+# The slow lane, `make test-all`: it runs every combination.
+IS_EVERY = os.environ.get("REPLAY_TEST_ALL") == "1"
+# For a test whose rule has a smaller example in the fast lane, or belongs to a generated page.
+slow = pytest.mark.skipif(not IS_EVERY, reason="only with REPLAY_TEST_ALL=1, as in make test-all")
+
+
+def examples(count: int) -> settings:
+    """Return settings for this number of random examples, and a quarter in the fast lane."""
+    return settings(max_examples=count if IS_EVERY else max(10, count // 4))
 
 
 def in_pairs(**values: Sequence[str]) -> pytest.MarkDecorator:
@@ -29,14 +37,13 @@ def in_pairs(**values: Sequence[str]) -> pytest.MarkDecorator:
         values: The values of each parameter, under the name of the parameter.
     """
     columns = list(values.values())
-    is_every = os.environ.get(EVERY) == "1"
-    rows = list(itertools.product(*columns)) if is_every else pairwise(*columns)
+    rows = list(itertools.product(*columns)) if IS_EVERY else pairwise(*columns)
     return pytest.mark.parametrize(tuple(values), rows)
 
 
 def first(count: int, rows: Sequence[T]) -> Sequence[T]:
     """Return the first rows of a table that is costly to run, or all if REPLAY_TEST_ALL is 1."""
-    return rows if os.environ.get(EVERY) == "1" else rows[:count]
+    return rows if IS_EVERY else rows[:count]
 
 
 def pairwise(*columns: Sequence[str]) -> list[Row]:
