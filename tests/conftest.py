@@ -1,5 +1,6 @@
 """Fixtures for tests of several layers. Shared servers are emptied before use, never killed."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,11 @@ settings.register_profile(
     "untimed", examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests out of all garbage collections: they are many thousands."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,8 @@ import pytest
 from tests.core.behaviours import ROWS, SHORT_ROWS, tables, written
 from tests.core.player import CELLS, Behaviour, Tally, play
 from tests.core.world import Item, World
-from tests.fast_lane import slow
 
 
-@slow
 def test_the_tables_of_the_page_are_what_is_played() -> None:
     """The page is current; if this fails, run `python -m tests.core.behaviours`."""
     assert written() == tables()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import reasoning_replay
 
-from tests.fast_lane import in_pairs
+from tests.fast_lane import each_value
 from tests.patience import SOON_S
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, scripted, send, swallow, wait
@@ -62,7 +62,7 @@ async def in_front_of(url: str, loop: str) -> AsyncIterator[str]:
             yield w.app.url
 
 
-@in_pairs(target=["/v1/files/f/content", "/v1/responses/resp_1"], loop=LOOPS)
+@each_value(target=["/v1/files/f/content", "/v1/responses/resp_1"], loop=LOOPS)
 async def test_a_slow_client_stops_upstream(target: str, loop: str) -> None:
     """A client that does not read blocks upstream, and gets the complete response later."""
     fast = Fast()
@@ -86,7 +86,7 @@ async def test_a_slow_client_stops_upstream(target: str, loop: str) -> None:
         assert size == SIZE
 
 
-@in_pairs(target=["/v1/files", "/v1/responses"], loop=LOOPS, framing=["length", "chunked"])
+@each_value(target=["/v1/files", "/v1/responses"], loop=LOOPS, framing=["length", "chunked"])
 async def test_a_slow_upstream_stops_the_client(target: str, loop: str, framing: str) -> None:
     """An upstream that does not read blocks the client, also after a body proved too large."""
     fast, is_chunked = Fast(), framing == "chunked"
