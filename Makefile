@@ -30,14 +30,14 @@ playground: $(VENV)/runtime ## run a scripted API, the proxy, the inspector and 
 # Faults of real servers, which wait for failovers, and tests of the tests' own tools and of the
 # packaging: `make test` leaves them to `make test-all`.
 APART := $(addprefix tests/,bench browser chart faults fuzz image monitoring soak standin)
-# Random worlds: `make test` plays some of them.
-WORLDS := tests/core/worlds
 # Twice as many as cores: half of the product's tests wait for sockets and failovers. Those of the
 # core never wait, so more workers than cores would only import everything once more.
 WORKERS ?= 4
 
 # Compiled modules are kept, also where the environment forbids it: each worker would compile all.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
+# For `test` too, which is a part of it: every combination, and all random examples.
+test-all: export REPLAY_TEST_ALL := 1
 
 # One recipe, so that -j cannot run the checks in parallel with tests that measure time.
 test: $(VENV)/dev ## format, lint, spelling, types, imports, tests of the product, core coverage
@@ -50,7 +50,7 @@ test: $(VENV)/dev ## format, lint, spelling, types, imports, tests of the produc
 	$(BIN)/pytest -n $(WORKERS) --durations 10 --ignore tests/core $(APART:%=--ignore %)
 
 test-all: $(VENV)/langchain test ## the rest as well: every combination and example, stand-in, bench, fuzz, soak, chart, browser, image
-	REPLAY_TEST_ALL=1 $(BIN)/pytest -n 2 $(APART) tests/e2e tests/examples tests/recordings $(WORLDS)
+	$(BIN)/pytest -n 2 $(APART)
 
 bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quick small stream" for less
 	@$(BIN)/python -m tests.bench $(ARGS)

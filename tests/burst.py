@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+from tests.patience import SOON_S
 from tests.web.line import request
 from tests.web.served import Served, served
 from tests.web.world import eventually
@@ -24,7 +25,6 @@ __all__ = ["Burst", "burst"]
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 MARK = b"x-reasoning-replay: "
 ITEM_BYTES = 5000
-WITHIN_S = 60.0
 
 
 class Burst(NamedTuple):
@@ -150,7 +150,7 @@ async def burst(
 
     async with _running(answer, count if holds else 0, **settings) as proxy:
         before_bytes = proxy.resident_bytes
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(SOON_S):
             marks = Counter(await asyncio.gather(*(ask(proxy, data) for data in requests)))
         peak_bytes = proxy.peak_bytes
         await asyncio.sleep(1)

@@ -1,17 +1,26 @@
 """Fixtures for tests of several layers. Shared servers are emptied before use, never killed."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.certificates import Certificates, certificates
+from tests.fast_lane import examples
 from tests.redis_groups import Cluster, Sentinels, redis_cluster, redis_sentinels
 from tests.redis_server import RedisServer, redis_server
 
 # No test fails because it is slow: the load of machines varies.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed", examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests out of all garbage collections: they are many thousands."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -19,11 +19,11 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from tests.certificates import Certificates
+from tests.patience import SOON_S
 from tests.programs import ends_with_tests, require
 
 __all__ = ["PASSWORD", "RedisServer", "redis_server", "wait_until"]
 
-STARTS_S = 20.0
 # Below the ephemeral ports: an outgoing connection could take the port of a server that is down.
 # A cluster's second port, 10,000 above, is below them as well.
 PORTS = range(10_000, 22_000)
@@ -157,7 +157,7 @@ class RedisServer:
         yield from self._directives
 
     def _comes_up(self, process: subprocess.Popen[bytes]) -> bool:
-        deadline = time.monotonic() + STARTS_S
+        deadline = time.monotonic() + SOON_S
         while process.poll() is None:
             with contextlib.suppress(RedisError):
                 self.do("PING")
@@ -207,9 +207,9 @@ def redis_server(
             server.kill()
 
 
-def wait_until(holds: Callable[[], bool], within_s: float = STARTS_S) -> None:
+def wait_until(holds: Callable[[], bool]) -> None:
     """Wait until a condition on servers holds; fail if it does not hold in time."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + SOON_S
     while True:
         with contextlib.suppress(RedisError):
             if holds():

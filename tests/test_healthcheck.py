@@ -14,6 +14,8 @@ import pytest
 from reasoning_replay import cli, healthcheck
 from reasoning_replay.settings.model import Settings
 
+from tests.patience import SOON_S
+
 ROOT = Path(__file__).parents[1]
 LIVES = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"
 DRAINS = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
@@ -35,7 +37,7 @@ def answering(answer: bytes, host: str = "127.0.0.1") -> Iterator[tuple[int, lis
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield listening.getsockname()[1], asked
-        thread.join(5)
+        thread.join(SOON_S)
 
 
 def test_its_default_is_that_of_the_setting() -> None:

@@ -197,9 +197,7 @@ async def test_refusals_repairs_and_healing_are_named(cleared: tuple[Stage, Seen
     healing = page.locator("#details section", has_text="Healing")
     await expect(healing).to_contain_text("Upstream's typeinvalid_request_error")
     await expect(value(page, "Upstream's type")).to_have_count(1)
-    await expect(value(page, "duplicates")).to_have_text(
-        "2: reasoning twice in a row is sent once"
-    )
+    await expect(value(page, "duplicates")).to_have_text("2: reasoning twice in a row is sent once")
     await expect(value(page, "First attempt")).to_have_text("refused: lacks follower")
     lines = value(page, "Changed").locator("li")
     await expect(lines).to_have_text(

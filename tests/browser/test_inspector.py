@@ -71,8 +71,7 @@ async def test_a_path_that_is_not_replayed_explains_itself(chromium: Browser) ->
         assert (await agent.post({"input": ASK}))[0] == 404
         await expect(rows(page)).to_have_count(2)
         await expect(newest).to_contain_text(
-            f"Wrong path: the base URL lacks /v1; the base URL for clients is "
-            f"{on.app.url}/v1."
+            f"Wrong path: the base URL lacks /v1; the base URL for clients is {on.app.url}/v1."
         )
         await newest.locator(".words").click()
         await expect(page.locator("#details")).to_contain_text("Wrong path")

@@ -14,6 +14,7 @@ import pytest
 from reasoning_replay.settings.loader import ENV_PREFIX
 
 from tests.chart.rendering import CI, Helm, env_of_container, pod_specs
+from tests.patience import SOON_S
 from tests.ports import free_port
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, Upstream, scripted, send
@@ -47,7 +48,7 @@ async def run(command: list[str], **env: str) -> tuple[int, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said, _ = await asyncio.wait_for(process.communicate(), 60)
+    said, _ = await asyncio.wait_for(process.communicate(), SOON_S)
     return process.returncode or 0, said.decode()
 
 

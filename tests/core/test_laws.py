@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
@@ -27,6 +27,7 @@ from tests.core.world import (
     user,
     without_ids,
 )
+from tests.fast_lane import examples
 
 TEXTS = ["Done.", "It is sunny in Paris today.", "OK"]
 UPSTREAMS = st.sampled_from(list(PROFILES.values()))
@@ -81,7 +82,7 @@ def nameless(items: list[Item]) -> list[Item]:
     return [*(i if "type" not in i else without_ids([i])[0] for i in kept)]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TAPES)
 def test_capture_strip_inject_is_the_whole_history(tape: list[tuple[int, str, str, str]]) -> None:
     """Keeping ids and dropping reasoning gives the same result as replaying everything."""
@@ -94,7 +95,7 @@ def test_capture_strip_inject_is_the_whole_history(tape: list[tuple[int, str, st
         person.go_on(world.learn(sent, person.emit(shape, text)), saying)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TAPES)
 def test_nothing_foreign_is_ever_injected(tape: list[tuple[int, str, str, str]]) -> None:
     """Even without ids, injected reasoning is the conversation's own."""
@@ -111,7 +112,7 @@ def test_nothing_foreign_is_ever_injected(tape: list[tuple[int, str, str, str]])
         person.go_on(world.learn(sent, person.emit(shape, text)), saying)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(TAPES)
 def test_equal_conversations_are_never_mixed_up(tape: list[tuple[int, str, str, str]]) -> None:
     """What upstream got with the same items before is repeated; nothing else of others is used."""
@@ -132,7 +133,7 @@ def test_equal_conversations_are_never_mixed_up(tape: list[tuple[int, str, str, 
         person.go_on(world.learn(body(sent, store=False), person.emit(shape, text)), saying)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(TAPES, st.booleans(), UPSTREAMS)
 def test_the_prefix_is_stable(
     tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Profile
@@ -149,7 +150,7 @@ def test_the_prefix_is_stable(
         person.go_on(world.learn(sent, person.emit(shape, text)), saying)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(TAPES, UPSTREAMS)
 def test_injecting_twice_is_injecting_once(
     tape: list[tuple[int, str, str, str]], profile: Profile
@@ -164,7 +165,7 @@ def test_injecting_twice_is_injecting_once(
         person.go_on(world.learn(sent, person.emit(shape, text)), saying)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(TAPES)
 def test_removing_injected_reasoning_leaves_the_clients_bytes(
     tape: list[tuple[int, str, str, str]],
@@ -184,7 +185,7 @@ def test_removing_injected_reasoning_leaves_the_clients_bytes(
         person.go_on(world.learn(sent, person.emit(shape, text)), saying)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(TAPES)
 def test_two_scopes_never_share_reasoning(tape: list[tuple[int, str, str, str]]) -> None:
     """Reasoning of one scope is never injected in another scope, even for identical requests."""
@@ -216,7 +217,7 @@ def events(items: Sequence[Item], response_id: str) -> bytes:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.sampled_from(SHAPES), st.lists(st.integers(1, 60), min_size=1, max_size=40))
 def test_splitting_a_stream_anywhere_changes_nothing(shape: str, cuts: list[int]) -> None:
     """The captured turn does not depend on how the network split the stream."""
@@ -236,7 +237,7 @@ def test_splitting_a_stream_anywhere_changes_nothing(shape: str, cuts: list[int]
     assert turns[0] == turns[1] is not None
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=8),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.demand.faults import FAULTS, OK, OPENED, WORSE, Fault, curable, in_stream
+from tests.patience import SOON_S
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, cut, send, wait
 from tests.web.wire import (
@@ -203,7 +204,7 @@ async def test_a_client_that_leaves_during_the_refusal_starts_no_second_attempt(
             w.upstream.plays(script)
             await line.send(post(FAULT.body))
             await script.arrived.wait()
-        await asyncio.wait_for(script.left.wait(), 1.0)
+        await asyncio.wait_for(script.left.wait(), SOON_S)
         await assert_no_more(w, 1)
 
 
@@ -215,8 +216,8 @@ async def test_a_client_that_leaves_during_the_second_attempt_ends_it() -> None:
             w.upstream.answers(FAULT.refusal)
             w.upstream.plays(second)
             await line.send(post(FAULT.body))
-            await asyncio.wait_for(second.arrived.wait(), 5.0)
-        await asyncio.wait_for(second.left.wait(), 1.0)
+            await asyncio.wait_for(second.arrived.wait(), SOON_S)
+        await asyncio.wait_for(second.left.wait(), SOON_S)
         await assert_no_more(w, 2)
 
 

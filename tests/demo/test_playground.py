@@ -17,9 +17,9 @@ from reasoning_replay.demo import playground as module
 from reasoning_replay.demo.playground import Playground, playground
 
 from tests.e2e.agent import Agent, Way
+from tests.patience import SOON_S
 
 ANY = "127.0.0.1:0"
-SOON_S = 30.0
 # What the agents cause, as lines of the metrics.
 SHOWN = (
     'items_total{dialect="responses",outcome="injected"}',

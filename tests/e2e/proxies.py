@@ -14,13 +14,13 @@ import aiohttp
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
+from tests.patience import SOON_S
 from tests.programs import ends_with_tests
 
 __all__ = ["Above", "ProxyProcess", "proxied"]
 
 ROOT = Path(__file__).parents[2]
 ANY_PORT = "127.0.0.1:0"
-STARTS_S = 20.0
 STORE_BUDGET_MS = 5_000  # long enough for a busy machine
 
 
@@ -106,7 +106,7 @@ class ProxyProcess:
         )
         stdout = self._process.stdout
         assert stdout is not None
-        async with asyncio.timeout(STARTS_S):
+        async with asyncio.timeout(SOON_S):
             first = json.loads(await stdout.readline())
         assert first["event"] == "started"
         self.base_url, self.admin_url = f"{first['listen']}/v1", first["admin"]

@@ -7,7 +7,6 @@ installs it; without it, these tests are skipped.
 
 import asyncio
 import importlib
-import os
 import secrets
 from typing import Any, get_args
 
@@ -16,9 +15,9 @@ from openai import BadRequestError, DefaultAsyncHttpxClient, DefaultHttpxClient
 
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import CHAT_TOOLS
-from tests.e2e.pairs import EVERY
 from tests.e2e.reach import Reach, reached
 from tests.e2e.sdk_loop import ROUNDS_MAX
+from tests.fast_lane import IS_EVERY
 from tests.standin.chat import ChatStandIn, FamilyName
 
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -31,7 +30,7 @@ REACHES: tuple[Reach, ...] = ("straight", "proxied")
 @pytest.fixture(scope="module")
 def langchain() -> Any:
     """The module `langchain_openai`; in the slow lane, it must be there."""
-    if os.environ.get(EVERY) == "1":
+    if IS_EVERY:
         return importlib.import_module("langchain_openai")
     return pytest.importorskip("langchain_openai", reason="the extra langchain is not installed")
 

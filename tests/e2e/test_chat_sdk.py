@@ -9,9 +9,9 @@ from openai import BadRequestError
 
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import ChatAgent, ChatKeeps
-from tests.e2e.pairs import in_pairs
 from tests.e2e.reach import Reach, reached
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
+from tests.fast_lane import each_value
 from tests.standin.chat import LOOPS, ChatStandIn, FamilyName
 
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -65,7 +65,7 @@ async def test_a_client_that_drops_reasoning_is_refused(
     assert [one.status for one in standin.received] == [200, 400]
 
 
-@in_pairs(family=[*TOLERANT], loop=[*LOOPS], keeps=REFUSED)
+@each_value(family=[*TOLERANT], loop=[*LOOPS], keeps=REFUSED)
 async def test_a_tolerant_upstream_counts_its_loss(
     family: FamilyName, loop: Any, keeps: ChatKeeps
 ) -> None:
@@ -81,7 +81,7 @@ async def test_a_tolerant_upstream_counts_its_loss(
     assert bool(standin.found("missing")) == (loop != "plain")
 
 
-@in_pairs(family=[*STRICT, *TOLERANT], loop=[*LOOPS], way=WAYS, served=SERVED)
+@each_value(family=[*STRICT, *TOLERANT], loop=[*LOOPS], way=WAYS, served=SERVED)
 async def test_a_client_is_served_all_its_turns(
     family: FamilyName, loop: Any, way: Way, served: str
 ) -> None:
@@ -101,7 +101,9 @@ async def test_a_client_is_served_all_its_turns(
         assert [one.body for one in standin.received] == [step.body for step in agent.steps]
 
 
-@in_pairs(family=[name for name in (*STRICT, *TOLERANT) if name != BY_ID], loop=[*LOOPS], way=WAYS)
+@each_value(
+    family=[name for name in (*STRICT, *TOLERANT) if name != BY_ID], loop=[*LOOPS], way=WAYS
+)
 async def test_a_client_may_replace_the_ids_of_calls(
     family: FamilyName, loop: Any, way: Way
 ) -> None:
@@ -118,7 +120,7 @@ async def test_a_client_may_replace_the_ids_of_calls(
         assert_all_there(standin, agent.steps)
 
 
-@in_pairs(
+@each_value(
     family=[*STRICT, "lenient"],
     loop=["one_call", "parallel", "chain", "preamble"],
     way=WAYS,
@@ -153,7 +155,7 @@ async def test_a_client_with_the_stream_helper_is_refused(way: Way) -> None:
             await agent.converse(QUESTIONS)
 
 
-@in_pairs(
+@each_value(
     family=HELPED,
     loop=["one_call", "parallel", "chain", "preamble"],
     way=STREAMED,
@@ -172,7 +174,9 @@ async def test_a_client_with_the_stream_helper_is_served_all_its_turns(
     assert_all_there(standin, agent.steps)
 
 
-@in_pairs(family=["deepseek", "lenient", "groq"], loop=["one_call", "parallel", "chain"], way=WAYS)
+@each_value(
+    family=["deepseek", "lenient", "groq"], loop=["one_call", "parallel", "chain"], way=WAYS
+)
 async def test_calls_may_have_another_order_and_a_text_beside_them(
     family: FamilyName, loop: Any, way: Way
 ) -> None:
@@ -192,7 +196,7 @@ SIGNING: dict[str, tuple[FamilyName, str]] = {
 }
 
 
-@in_pairs(vendor=[*SIGNING], loop=["one_call", "parallel", "chain"], way=WAYS)
+@each_value(vendor=[*SIGNING], loop=["one_call", "parallel", "chain"], way=WAYS)
 @pytest.mark.parametrize("reach", get_args(Reach))
 async def test_damaged_signatures_are_completed(
     vendor: str, loop: Any, way: Way, reach: Reach
@@ -229,7 +233,7 @@ async def test_reasoning_that_names_its_call_needs_the_id() -> None:
     assert standin.found("equal", "wrong", "foreign") == []
 
 
-@in_pairs(
+@each_value(
     ids=["kimi", "counter", "empty", "random", "deepseek"],
     way=["async", "async-stream"],
     served=[*SERVED, RENAMING],
@@ -258,7 +262,7 @@ ODD: dict[str, dict[str, Any]] = {
 }
 
 
-@in_pairs(family=[*STRICT, "lenient"], odd=[*ODD], served=SERVED)
+@each_value(family=[*STRICT, "lenient"], odd=[*ODD], served=SERVED)
 async def test_a_stream_may_look_odd(family: FamilyName, odd: str, served: str) -> None:
     """Pieces of any size, halves of a character, and calls without an index change nothing."""
     reach, keeps = cases(served)

@@ -14,6 +14,7 @@ from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.core.history.records import turn_of_record
 
 from tests.core.world import Item, call, drawn, message, nameless, output, reasoning, user
+from tests.patience import SOON_S
 from tests.redis_server import RedisServer
 from tests.web.wire import CALL, LOST, PAIRING, RS, as_json, error, response, whole
 from tests.web.world import Hooked, World, world
@@ -66,7 +67,7 @@ async def test_turns_after_a_failed_lookup_are_found_again(start: Start) -> None
             answer = message(f"{n}", f"This is answer {n}, and it is not like the other answers.")
             seen = await exchange(w, history, reasoning(f"{n}"), answer, store=False)
             history += [nameless(answer), user(f"And then, {n}?")]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SOON_S):
             while len((await w.app.store.survey(None, "", 100)).conversations) > 1:  # noqa: ASYNC110 (no event signals it)
                 await asyncio.sleep(0.01)
 

@@ -9,10 +9,10 @@ from anthropic import APIStatusError, BadRequestError
 
 from tests.e2e.agent import Way
 from tests.e2e.messages_agent import MessagesAgent, MessagesKeeps
-from tests.e2e.pairs import in_pairs
 from tests.e2e.reach import Reach, reached
 from tests.e2e.sdk_loop import Message
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
+from tests.fast_lane import each_value
 from tests.standin.common.judging import State
 from tests.standin.messages import LOOPS, MODES, MessagesStandIn, ModeName
 from tests.standin.messages.blocks import is_reasoning
@@ -47,7 +47,7 @@ def agent_of(
     return MessagesAgent(base_url, standin.mode.model, way, keeps, asked, marks=marks)
 
 
-@in_pairs(mode=[*STRICT], loop=["one_call", "search"], keeps=["visible", "respelled"])
+@each_value(mode=[*STRICT], loop=["one_call", "search"], keeps=["visible", "respelled"])
 async def test_a_client_that_drops_reasoning_is_refused(
     mode: ModeName, loop: Any, keeps: MessagesKeeps
 ) -> None:
@@ -67,7 +67,7 @@ async def test_a_client_that_drops_reasoning_is_refused(
     assert [one.status for one in standin.received] == [200, 400]
 
 
-@in_pairs(mode=TOLERANT, loop=[*LOOPS], way=WAYS, served=["straight", "proxied"])
+@each_value(mode=TOLERANT, loop=[*LOOPS], way=WAYS, served=["straight", "proxied"])
 async def test_a_tolerant_model_forgets(mode: ModeName, loop: Any, way: Way, served: Any) -> None:
     """Straight to it, all reasoning is lost, and the prompt is read anew; not through the proxy."""
     standin = MessagesStandIn(mode, loop=loop)
@@ -86,7 +86,7 @@ async def test_a_tolerant_model_forgets(mode: ModeName, loop: Any, way: Way, ser
     assert all(known) == (is_whole or not thought)
 
 
-@in_pairs(mode=[*MODES], loop=[*LOOPS], way=WAYS, served=SERVED, marks=["marks", ""])
+@each_value(mode=[*MODES], loop=[*LOOPS], way=WAYS, served=SERVED, marks=["marks", ""])
 async def test_a_client_is_served_all_its_turns(
     mode: ModeName, loop: Any, way: Way, served: str, marks: str
 ) -> None:
@@ -106,7 +106,7 @@ async def test_a_client_is_served_all_its_turns(
         assert [one.body for one in standin.received] == [step.body for step in agent.steps]
 
 
-@in_pairs(mode=[*MODES], loop=["one_call", "parallel", "chain", "preamble", "redacted"], way=WAYS)
+@each_value(mode=[*MODES], loop=["one_call", "parallel", "chain", "preamble", "redacted"], way=WAYS)
 async def test_a_text_ahead_of_the_calls_may_be_another(
     mode: ModeName, loop: Any, way: Way
 ) -> None:
@@ -130,7 +130,7 @@ def split(history: list[Message]) -> list[Message]:
     ]
 
 
-@in_pairs(
+@each_value(
     mode=[*MODES],
     loop=["one_call", "preamble", "chain", "interleaved", "redacted"],
     way=WAYS,
@@ -164,7 +164,7 @@ async def test_adjacent_messages_are_one(
         assert all(one.body == step.body for one, step in both)
 
 
-@in_pairs(mode=TOLERANT, loop=["chain", "interleaved"], way=WAYS)
+@each_value(mode=TOLERANT, loop=["chain", "interleaved"], way=WAYS)
 async def test_a_client_that_skips_empty_blocks_is_served(
     mode: ModeName, loop: Any, way: Way
 ) -> None:
@@ -182,7 +182,7 @@ async def test_a_client_that_skips_empty_blocks_is_served(
 DAMAGES: tuple[MessagesKeeps, ...] = ("unsigned", "emptied", "rewrapped", "unredacted", "first")
 
 
-@in_pairs(
+@each_value(
     mode=["manual", *TOLERANT],
     loop=["chain", "interleaved", "redacted", "search"],
     keeps=DAMAGES,
@@ -219,7 +219,7 @@ async def test_damaged_reasoning_is_refused(keeps: MessagesKeeps) -> None:
             await agent.converse(QUESTIONS)
 
 
-@in_pairs(mode=[*MODES], loop=["chain", "interleaved"], chunk=["23", "700"])
+@each_value(mode=[*MODES], loop=["chain", "interleaved"], chunk=["23", "700"])
 async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk: str) -> None:
     """Writes of any size change nothing."""
     standin = MessagesStandIn(mode, loop=loop, chunk_bytes=int(chunk))
@@ -290,7 +290,7 @@ def edit(agent: MessagesAgent, what: str) -> int:
     return 0
 
 
-@in_pairs(what=EDITS, loop=["chain", "preamble", "interleaved", "redacted"], way=WAYS)
+@each_value(what=EDITS, loop=["chain", "preamble", "interleaved", "redacted"], way=WAYS)
 async def test_nothing_is_injected_after_an_edit_of_a_bound_history(
     what: str, loop: Any, way: Way
 ) -> None:
@@ -361,7 +361,7 @@ STALE: dict[str, tuple[ModeName, str]] = {
 }
 
 
-@in_pairs(what=[*STALE], way=WAYS)
+@each_value(what=[*STALE], way=WAYS)
 async def test_a_client_that_keeps_blocks_that_no_longer_fit_is_healed(what: str, way: Way) -> None:
     """Straight, it is refused for good; through the proxy, the retry lacks what does not fit."""
     mode, words = STALE[what]
@@ -387,7 +387,7 @@ async def test_a_client_that_keeps_blocks_that_no_longer_fit_is_healed(what: str
         assert (True, True) not in itertools.pairwise(refused)
 
 
-@in_pairs(what=["question", "result", "system"], way=WAYS)
+@each_value(what=["question", "result", "system"], way=WAYS)
 async def test_the_api_may_be_asked_to_drop_blocks(what: str, way: Way) -> None:
     """By setting, the retry asks for it, with the betas of the client; then nothing is refused."""
     standin = MessagesStandIn("bound", loop="chain")

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.agent import Agent, Keeps, Way
-from tests.e2e.pairs import first
 from tests.e2e.proxies import ProxyProcess
 from tests.e2e.witness import assert_nothing_invented, assert_restored
+from tests.fast_lane import first
+from tests.patience import SOON_S
 from tests.redis_server import RedisServer
 from tests.standin import StandIn
 from tests.standin.variants import Variant
@@ -76,7 +77,7 @@ async def test_replicas_take_turns_and_one_is_killed(  # noqa: PLR0917 - as the 
 
 async def both_say_ok(pair: Sequence[ProxyProcess]) -> None:
     """Wait until both replicas report the store as ok, about a second after its failure."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SOON_S):
         while [(await one.readiness())["store"] for one in pair] != ["ok", "ok"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

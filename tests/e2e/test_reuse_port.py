@@ -11,8 +11,9 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
 from tests.e2e.agent import Agent
-from tests.e2e.pairs import first
 from tests.e2e.witness import assert_restored
+from tests.fast_lane import first
+from tests.patience import SOON_S
 from tests.ports import free_port
 from tests.redis_server import RedisServer
 from tests.standin import StandIn
@@ -20,7 +21,6 @@ from tests.web.line import line_to, request
 from tests.web.served import Served, served
 
 GET = request("GET", "/v1/files/f/content")
-SOON_S = 60.0
 REFUSED = 'reasoning_replay_exchanges_total{outcome="refused",route="files",status="401"}'
 
 

@@ -9,9 +9,9 @@ import pytest
 from openai import BadRequestError
 
 from tests.e2e.agent import Agent, Item, Keeps, Way
-from tests.e2e.pairs import first, in_pairs
 from tests.e2e.proxies import proxied
 from tests.e2e.witness import assert_restored
+from tests.fast_lane import each_value, first
 from tests.redis_server import RedisServer
 from tests.standin import StandIn
 from tests.standin.rules import Continuity
@@ -44,7 +44,7 @@ async def through_the_proxy(
         yield agent
 
 
-@in_pairs(
+@each_value(
     variant=VARIANTS,
     continuity=get_args(Continuity),
     keeps=DROPPING,
@@ -123,7 +123,7 @@ async def test_without_the_proxy_the_same_client_fails(
             await agent.converse()
 
 
-@in_pairs(variant=VARIANTS, store=[*STORES], way=WAYS)
+@each_value(variant=VARIANTS, store=[*STORES], way=WAYS)
 async def test_a_client_that_replays_all_is_left_alone(
     variant: Variant, store: str, way: Way
 ) -> None:

@@ -11,7 +11,7 @@ from reasoning_replay.web.app import running
 
 from tests.core.world import call, dropped, message, nameless, output, reasoning, user
 from tests.e2e.chats import Tenant, injected
-from tests.e2e.pairs import first
+from tests.fast_lane import first
 from tests.web.line import Answer
 from tests.web.world import World, world
 

@@ -16,9 +16,9 @@ from openai.types.responses import ResponseStreamEvent
 from openai.types.responses.responses_client_event_param import ResponsesClientEventParam
 
 from tests.e2e.agent import MODEL, Agent, Answer, Item, Keeps, items_of
-from tests.e2e.pairs import in_pairs
 from tests.e2e.proxies import ProxyProcess, proxied
 from tests.e2e.witness import assert_restored
+from tests.fast_lane import each_value
 from tests.standin import Refusal, StandIn
 from tests.standin.rules import Continuity
 from tests.standin.variants import Variant
@@ -68,7 +68,7 @@ class Speaker(Agent):
         return Answer(items_of(answered), "")
 
 
-@in_pairs(
+@each_value(
     variant=get_args(Variant),
     continuity=get_args(Continuity),
     keeps=["ids", "no-ids"],

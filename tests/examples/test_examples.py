@@ -18,6 +18,7 @@ from reasoning_replay.demo.playground import Playground, playground
 from reasoning_replay.settings.model import Settings
 
 from tests.docs.page_tables import ROOT
+from tests.fast_lane import slow
 from tests.image.installing import environment, pip
 from tests.programs import require
 
@@ -29,11 +30,6 @@ REQUEST_ID = re.compile(r"^x-reasoning-replay-request-id: [0-9a-f]{16}$", re.MUL
 # What the API says to each of them without the proxy.
 LACKS_ITEM = "without its required 'reasoning' item"
 LACKS_TEXT = "must be passed back to the API"
-# `make test` runs the examples that need no download.
-SLOW = pytest.mark.skipif(
-    os.environ.get("REPLAY_TEST_ALL") != "1",
-    reason="it downloads packages: only with REPLAY_TEST_ALL=1, as in make test-all",
-)
 
 
 class Example(NamedTuple):
@@ -129,7 +125,7 @@ async def test_curl(place: Playground) -> None:
     assert_it_shows("curl.sh", *await played(place.base_url, *command))
 
 
-@SLOW
+@slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("name", "error"),
@@ -150,7 +146,7 @@ async def test_a_framework_for_python(
     await assert_it_needs_the_proxy(place, name, error, python, FOLDER / name)
 
 
-@SLOW
+@slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("name", "error"), [("openai_node.mjs", LACKS_ITEM), ("vercel_ai_sdk.mjs", "")]

@@ -16,6 +16,7 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
 from tests.faults.kinds import JSON, RESTORED, STREAM
+from tests.patience import SOON_S
 from tests.web import scripted
 from tests.web.line import Line, line_to
 from tests.web.scripted import Script, close, send
@@ -28,7 +29,6 @@ LEARNT = whole(as_json(response(RS, CALL)))
 # Response of the exchange afterwards: its odd spelling shows whether the bytes are unchanged.
 SAID = b'{ "output": [], "n": 1.0e5 }\n'
 TOLD = "injected=1"
-SOON_S = 30.0
 STILL = 4  # equal counts in a row
 FILES = Path("/dev/fd")  # on Linux and macOS
 # Room for one request, as it was received and as it is sent, but not for two.

@@ -19,9 +19,10 @@ from reasoning_replay.web.app import App, running
 
 from tests.e2e.agent import Agent
 from tests.e2e.witness import assert_nothing_invented
+from tests.patience import SOON_S
 from tests.standin import StandIn
 
-__all__ = ["PATIENT_MS", "RESUMES_S", "WHOLE", "Suffering", "injected", "suffering"]
+__all__ = ["PATIENT_MS", "WHOLE", "Suffering", "injected", "suffering"]
 
 BUDGET_MS = 50
 PATIENT_MS = 5_000  # for tests of what works: a busy machine is not the proxy's fault
@@ -29,7 +30,6 @@ PATIENT_MS = 5_000  # for tests of what works: a busy machine is not the proxy's
 STORE_TIMEOUT_S = 4.0
 # Longest exchange with the stand-in on a busy machine, budget included.
 EXCHANGE_MS_MAX = 3_000
-RESUMES_S = 60.0
 PAUSE_S = 0.5
 LINE_EVERY = 8
 FRESH = 1
@@ -118,7 +118,7 @@ class Suffering:
 
     async def resumes(self, *, at_once: bool = False) -> None:
         """Wait until a new conversation gets all of its dropped reasoning injected."""
-        deadline = time.monotonic() + RESUMES_S
+        deadline = time.monotonic() + SOON_S
         while True:
             agent = await anew(self.fresh[-1]).converse([question()])
             marks = [step.mark.partition(",")[0] for step in agent.steps]
@@ -130,13 +130,13 @@ class Suffering:
 
     async def remembers(self) -> None:
         """Wait until the old agent's reasoning from before the fault is injected."""
-        async with asyncio.timeout(RESUMES_S):
+        async with asyncio.timeout(SOON_S):
             while injected(await self.converse(fresh=0)) < WHOLE[-1]:
                 pass
 
     async def recovers(self) -> None:
         """Wait until the proxy reports a working store, a while after its last failure."""
-        deadline = time.monotonic() + RESUMES_S
+        deadline = time.monotonic() + SOON_S
         while self.counted("store_up") != 1:
             assert time.monotonic() < deadline, "it never recovered"
             await self.resumes()
@@ -180,7 +180,7 @@ class Suffering:
 
     async def _after_a_while(self, act: Callable[[], None]) -> None:
         began = len(self.standin.received)
-        async with asyncio.timeout(RESUMES_S):
+        async with asyncio.timeout(SOON_S):
             while len(self.standin.received) < began + REACHED:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
         act()

@@ -26,7 +26,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read 
 
 MIB = 1 << 20
 PIECE = b"x" * (1 << 16)
-SOON_S = 20.0
 # Buffers of sockets and of the allocator, in addition to the bound that a setting sets.
 BESIDES_BYTES = 24 * MIB
 # Bytes that kernels and the proxy hold between a fast and a stalled side.

@@ -7,11 +7,11 @@ import pytest
 from tests.faults.kinds import ALL, JSON, KEY, OTHER, STREAM, Kind, Seen, reads
 from tests.faults.stage import staged
 from tests.faults.steps import hang
+from tests.patience import SOON_S
 from tests.web.line import Line, line_to, request
 from tests.web.scripted import Script, close, send
 from tests.web.wire import END, chunk, whole
 
-SOON_S = 30.0
 LIMIT = 2 * max(len(kind.data) for kind in ALL)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -13,12 +13,11 @@ import pytest
 from tests.faults.kinds import ALL, OTHER, Kind
 from tests.faults.stage import Stage, staged
 from tests.faults.steps import hang, pause, reset_now
+from tests.patience import SOON_S
 from tests.web.line import Line, line_to
 from tests.web.scripted import Script, Step, send
 from tests.web.wire import chunk
 from tests.web.world import eventually
-
-SOON_S = 30.0
 
 
 def split(kind: Kind) -> tuple[bytes, bytes]:

@@ -8,7 +8,8 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
 from tests.faults.standalone import Store, standalone
-from tests.faults.suffering import PATIENT_MS, RESUMES_S, WHOLE, Suffering, suffering
+from tests.faults.suffering import PATIENT_MS, WHOLE, Suffering, suffering
+from tests.patience import SOON_S
 
 CACHE_BYTES = 1 << 25
 
@@ -48,7 +49,7 @@ async def test_conversations_go_on_and_are_kept_afterwards(
         one.assert_told(has_failed=None)  # a short hang is not a failure
         await one.converse(fresh=0)
         patient = one.app.settings.model_copy(update={"store_budget_ms": PATIENT_MS})
-        async with asyncio.timeout(RESUMES_S):
+        async with asyncio.timeout(SOON_S):
             while not await is_whole_elsewhere(one, patient):
                 pass  # saves finish after the responses
 

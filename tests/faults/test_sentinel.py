@@ -6,9 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.suffering import suffering
+from tests.patience import SOON_S
 from tests.redis_groups import SERVICE, Sentinels, redis_sentinels
-
-FAILS_OVER_S = 60.0
 
 
 def kill_two(group: Sentinels) -> None:
@@ -40,7 +39,7 @@ async def test_the_promoted_replica_is_used(
         async with suffering(group.url) as one:
             heir = group.nodes[1]
             one.assert_quick(await one.converse(during=lambda: hurts(group)))
-            deadline = time.monotonic() + FAILS_OVER_S
+            deadline = time.monotonic() + SOON_S
             while heir.told("replication")["role"] != "master":
                 assert time.monotonic() < deadline
                 one.assert_quick(await one.converse())

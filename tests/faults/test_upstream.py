@@ -19,6 +19,7 @@ from tests.faults.kinds import ALL, KEY, READ, Kind, Seen, reads
 from tests.faults.stage import ROOM_BYTES, Stage, Upstream, staged
 from tests.faults.steps import half_close, hang, pause, reset, reset_now
 from tests.faults.upstream_rows import ROWS, SHORT_S, Row
+from tests.patience import SOON_S
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, Step, close, send
 from tests.web.wire import END, as_json, chunk, head, whole
@@ -85,7 +86,7 @@ async def play(stage: Stage, row: Row, kind: Kind) -> None:
         await line.send(kind.data)
         seen = await reads(line)
         assert seen in [sees(kind) for sees in (row.sees, row.or_sees) if sees is not None]
-        await asyncio.wait_for(script.arrived.wait(), 5)
+        await asyncio.wait_for(script.arrived.wait(), SOON_S)
         if seen.is_whole:
             await stage.holds(lines=int(row.is_kept), clients=1)
             await stage.works(line)

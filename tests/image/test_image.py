@@ -18,6 +18,7 @@ from reasoning_replay.web.admin.inspector.page import page
 
 from tests.image.dockerfile import Built, build, instructions, passes_ignore
 from tests.image.installing import environment, pip
+from tests.patience import SOON_S
 from tests.ports import free_port
 from tests.programs import require
 
@@ -25,7 +26,6 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text()
 STEPS = list(instructions(DOCKERFILE))
-STARTS_S = 30
 
 
 def base_image(folder: Path) -> Path:
@@ -123,7 +123,7 @@ def serves_and_is_healthy(built: Built) -> None:
         with urllib.request.urlopen(browser) as answer:  # noqa: S310
             assert answer.read() == page().body
         serving.send_signal(signal.Signals[built.told["STOPSIGNAL"]])
-        assert serving.wait(STARTS_S) == 0
+        assert serving.wait(SOON_S) == 0
     finally:
         serving.kill()
         serving.communicate()

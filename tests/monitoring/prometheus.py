@@ -10,12 +10,12 @@ from typing import Any
 import aiohttp
 
 from tests.monitoring.files import RULES_PATH
+from tests.patience import SOON_S
 from tests.ports import free_port
 from tests.programs import ends_with_tests, require
 
 __all__ = ["Prometheus", "prometheus"]
 
-SOON_S = 30.0  # a busy machine is slow
 
 Json = Any
 

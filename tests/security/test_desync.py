@@ -14,6 +14,7 @@ import pytest
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
 
+from tests.patience import SOON_S
 from tests.web.line import Broken, line_to, request
 from tests.web.wire import chunk, head, whole
 
@@ -23,7 +24,6 @@ PLAIN = "Content-Type: text/plain"
 CHUNKED = "Transfer-Encoding: chunked"
 ABC = chunk(b"abc") + b"0\r\n\r\n"
 LATER_S = 0.02
-SOON_S = 30.0
 
 # Responses with extra bytes, or with an end on which readers disagree.
 ANSWERS = {

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
 
+from tests.patience import SOON_S
 from tests.security.strict import Recorder, Request, first_requests, recording
 from tests.web.world import eventually
 
-SOON_S = 30.0
 QUIET_S = 0.05
 MARK = b"GET /v1/theirs HTTP/1.1\r\nHost: x\r\n\r\n"
 EVIL = b"GET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from tests.patience import SOON_S
+
 __all__ = ["Answer", "Broken", "Head", "Line", "line_to", "request"]
 
-SOON_S = 5.0
 REQUEST_ID = "x-reasoning-replay-request-id"
 
 

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.patience import SOON_S
 from tests.programs import ends_with_tests
 
 __all__ = ["ROOT", "Served", "served"]
 
 ROOT = Path(__file__).parents[2]
-SOON_S = 60.0  # for a busy machine
 
 
 class Served:

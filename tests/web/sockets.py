@@ -9,6 +9,7 @@ from hashlib import sha1
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.patience import SOON_S
 from tests.web.line import request
 from tests.web.scripted import Script, Step
 from tests.web.wire import as_json
@@ -36,7 +37,6 @@ __all__ = [
 
 CONTINUED, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 KEY = b"\x37\xfa\x21\x3d"
-SOON_S = 5.0
 HELD_S = 0.05
 HANDSHAKE = [
     "Connection: keep-alive, Upgrade",

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.patience import SOON_S
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, send, wait
 from tests.web.sockets import said, tunnelled
@@ -254,7 +255,7 @@ async def test_a_breaker_is_seen_to_open_and_to_close() -> None:
         now = {("recall", "open"): 1, ("save", "closed"): 1}
         assert await scraped(w, "store_breakers") == now
         is_away = False
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SOON_S):
             while ("recall", "closed") not in await scraped(w, "store_breakers"):
                 await asyncio.sleep(0.1)
                 await w.turn(*LOST)

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 import pytest
 
+from tests.patience import SOON_S
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, scripted, send, swallow, wait
 from tests.web.served import served
@@ -108,7 +109,7 @@ async def test_an_upload_reaches_upstream_while_the_client_still_sends() -> None
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
         await line.send(request("POST", "/v1/files", KEY, "Content-Length: 6") + b"abc")
-        await asyncio.wait_for(script.ended.wait(), 5)
+        await asyncio.wait_for(script.ended.wait(), SOON_S)
         assert script.swallowed == 3
 
 

@@ -13,6 +13,7 @@ from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
 
+from tests.patience import SOON_S
 from tests.web.line import Answer, line_to, request
 from tests.web.scripted import Upstream, scripted
 from tests.web.wire import as_json
@@ -20,7 +21,6 @@ from tests.web.wire import as_json
 __all__ = ["Hooked", "World", "eventually", "world"]
 
 MODEL = "gpt-5.4"
-SOON_S = 5.0
 
 
 class World:
@@ -90,7 +90,7 @@ async def world(base: str = "/v1", **settings: Any) -> AsyncIterator[World]:
             "listen": "127.0.0.1:0",
             "admin_listen": "127.0.0.1:0",
             "log_format": "json",
-            "store_budget_ms": 5000,
+            "store_budget_ms": int(1000 * SOON_S),
         }
         async with running(Settings(**(given | settings))) as app:
             yield World(app, upstream)
@@ -149,9 +149,9 @@ class Hooked:
         await self._inner.close()
 
 
-async def eventually(holds: Callable[[], bool], within_s: float = SOON_S) -> None:
-    """Wait until a condition holds; fail if it does not within this time, in seconds."""
-    deadline = time.monotonic() + within_s
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds; fail if it does not soon."""
+    deadline = time.monotonic() + SOON_S
     while not holds():
         assert time.monotonic() < deadline, "it never came true"
         await asyncio.sleep(0.005)

@@ -30,10 +30,10 @@ from reasoning_replay.core.history.records import records_of, turns_of
 from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.stores.turns import SCOPE, bytes_of, turn
+from tests.patience import LONG_S
 
-__all__ = ["LONG_S", "Conversation", "Replica", "Shared", "looked_up", "said", "text_of"]
+__all__ = ["Conversation", "Replica", "Shared", "looked_up", "said", "text_of"]
 
-LONG_S = 30.0
 MIB = 1 << 20
 
 

@@ -15,7 +15,6 @@ from reasoning_replay.core.history.records import records_of, turns_of, withheld
 from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.resilience.replicas import (
-    LONG_S,
     Replica,
     Shared,
     looked_up,
@@ -23,6 +22,7 @@ from tests.adapters.resilience.replicas import (
     text_of,
 )
 from tests.adapters.stores.turns import SCOPE, bytes_of
+from tests.patience import LONG_S
 from tests.web.world import eventually
 
 T1 = said("one")

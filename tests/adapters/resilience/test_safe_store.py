@@ -34,13 +34,13 @@ from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 from reasoning_replay.core.history.records import records_of
 
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, key, turn
+from tests.patience import LONG_S
 from tests.web.world import eventually
 
 A = turn("a")
 STORED = StoredConversation(A.conversation, 1, records_of(A))
 FOUND = LookupResult([A], frozenset({7}))
 ASKED = asked(key("1"))
-LONG_S = 30.0
 SHORT_S = 0.03
 
 

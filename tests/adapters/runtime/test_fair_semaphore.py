@@ -6,8 +6,9 @@ import pytest
 from reasoning_replay.adapters.runtime import fair_semaphore
 from reasoning_replay.adapters.runtime.fair_semaphore import FairSemaphore
 
+from tests.patience import SOON_S
+
 A, B, C = b"a", b"b", b"c"
-SOON_S = 30.0
 
 
 class Takers:

@@ -18,7 +18,8 @@ from reasoning_replay.adapters.runtime.offload import (
     shorten_switch_interval,
 )
 
-SOON_S = 30.0
+from tests.patience import SOON_S
+
 A, B = b"a", b"b"
 
 LENGTHS = [

@@ -12,6 +12,8 @@ import pytest
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.log_output import QUEUED_LINES
 
+from tests.patience import SOON_S
+
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[IO[bytes], IO[str]]]:
@@ -116,6 +118,6 @@ def test_a_stalled_reader_does_not_block_the_end_of_a_process() -> None:
         [sys.executable, "-c", PRINTS, "5000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     with process:
-        assert process.wait(30) == 0
+        assert process.wait(SOON_S) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""

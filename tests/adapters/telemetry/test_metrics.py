@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay.adapters.telemetry.metrics import (
@@ -24,6 +24,8 @@ from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.states import CaptureState, ExchangeOutcome, RequestState, Route
 from reasoning_replay.core.history.plan import Outcome
+
+from tests.fast_lane import examples
 
 Labels = frozenset[tuple[str, str]]
 
@@ -173,7 +175,7 @@ names = st.sampled_from(["a", "b"])
 seconds = st.sampled_from([0.0, 0.1875, 0.25, 0.75, 2.0, 1024.0])  # sums are exact in any order
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(steps=st.lists(st.tuples(names, st.integers(0, 3), seconds)))
 def test_cached_series_count_as_those_of_prometheus(steps: list[tuple[str, int, float]]) -> None:
     """A count on a cached series is a count on the series with these labels."""

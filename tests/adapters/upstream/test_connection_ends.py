@@ -14,12 +14,12 @@ from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError
 
 from tests.adapters.upstream.test_pool import whole_of
+from tests.patience import SOON_S
 from tests.web.authority import Authority
 from tests.web.scripted import Script, Step, close, send, wait
 from tests.web.scripted import Upstream as Far
 from tests.web.wire import chunk, head, stream_head, whole
 
-SOON_S = 30.0
 LARGE = bytes(64 << 20)  # more than the kernel buffers for a peer that does not read
 FLOOD = 5000
 Case = Callable[[UpstreamPool, Far], Awaitable[None]]

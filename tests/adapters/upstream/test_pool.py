@@ -10,10 +10,10 @@ from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
 from reasoning_replay.core.wire.headers import Headers
 
+from tests.patience import SOON_S
 from tests.web.scripted import Script, scripted, send, wait
 from tests.web.wire import chunk, head, stream_head, whole
 
-SOON_S = 30.0
 READ_S = 1.0
 
 
@@ -90,14 +90,14 @@ async def test_a_streamed_body_is_sent_as_it_arrives(
 
 async def test_parallel_requests_are_not_limited() -> None:
     """Streams last for minutes, so no request waits for another one to end."""
-    connections = UpstreamPool(Timeouts(5, 5, 5), egress("http://127.0.0.1"))
+    connections = UpstreamPool(Timeouts(SOON_S, SOON_S, SOON_S), egress("http://127.0.0.1"))
     scripts = [Script([wait(), send(whole(b"{}"))]) for _ in range(150)]
     async with scripted() as far:
         far.plays(*scripts)
         waiting = [
             asyncio.ensure_future(connections.send("GET", far.url + "/", [], None)) for _ in scripts
         ]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SOON_S):
             for script in scripts:
                 await script.arrived.wait()
         for script in scripts:

@@ -11,11 +11,11 @@ from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
 from reasoning_replay.adapters.upstream.websocket import REFUSAL_MAX_BYTES, WebSocketConnector
 
+from tests.patience import SOON_S
 from tests.web.scripted import Script, Upstream, scripted, send, wait
 from tests.web.wire import head, whole
 
 MAX_BYTES = 1 << 20
-SOON_S = 3.0
 END = b"0\r\n\r\n"
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw, UnsetType
 from reasoning_replay.core.dialects.lenient import (
@@ -15,6 +15,7 @@ from reasoning_replay.core.dialects.lenient import (
 from reasoning_replay.core.wire.json_spans import NONE
 
 from tests.core.documents import values
+from tests.fast_lane import examples
 
 
 class Inner(msgspec.Struct):
@@ -84,7 +85,7 @@ fields = st.dictionaries(
 
 
 @given(fields)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_one_value_never_changes_how_another_is_read(given: dict[str, bytes]) -> None:
     """Reading all fields at once and reading them one by one give the same result."""
     members = [b'"%b":%b' % (name.encode(), raw) for name, raw in given.items()]

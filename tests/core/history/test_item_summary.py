@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.item_summary import (
@@ -32,6 +32,7 @@ from tests.core.world import (
     search,
     user,
 )
+from tests.fast_lane import examples
 
 C1 = call("1")
 
@@ -182,7 +183,7 @@ def assert_stands_where_it_went_in(request: Request, decided: Plan) -> None:
     assert [got[n] for n in new] == [want[n] for n in new]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(TAPES, st.booleans(), UPSTREAMS)
 def test_outcomes_are_the_sums_of_notes(
     tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Any

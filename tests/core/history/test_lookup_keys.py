@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
@@ -40,6 +40,7 @@ from tests.core.world import (
     user,
     without_ids,
 )
+from tests.fast_lane import examples
 
 RESPONSE_ID = "resp_68c96c54970481958484dea31f07926d"
 ASK, MORE, LAST = user("Weather?"), user("And tomorrow?"), user("Thanks.")
@@ -127,7 +128,7 @@ def test_a_turn_and_its_replay_share_keys(
 @given(
     told=st.lists(st.sampled_from([ASK, MORE, LAST]), min_size=1, max_size=12), ids=st.booleans()
 )
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_every_replay_of_a_history_shares_keys_with_its_turn(
     told: list[Item], *, ids: bool
 ) -> None:
@@ -329,7 +330,7 @@ indices = st.dictionaries(keys, st.lists(st.sampled_from(many(9)), max_size=9, u
 
 
 @given(st.lists(asks, max_size=5, unique_by=lambda one: one.place), indices)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_an_item_is_compared_with_all_conversations_or_is_crowded(
     asked: list[Lookup], index: dict[Key, list[bytes]]
 ) -> None:

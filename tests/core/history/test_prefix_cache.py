@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
@@ -19,6 +19,7 @@ from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.wire.json_spans import TooMany
 
 from tests.core.world import call, message, output, reasoning, user
+from tests.fast_lane import examples
 
 
 class Nothing:
@@ -71,7 +72,7 @@ def same(sent: bytes, cache: Cache) -> bool:
     st.lists(st.sampled_from(ITEMS), max_size=4),
     st.sampled_from(["", ',"n":1', ',"instructions":"hm"']),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_grown_history_reads_like_a_new_one(
     items: list[object], more: list[object], last: str
 ) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.plan import Outcome
@@ -19,6 +19,7 @@ from reasoning_replay.core.wire.json_spans import Edit
 
 from tests.core.test_laws import TAPES, UPSTREAMS, Conversation, nameless
 from tests.core.world import Item, World, body, call, dropped, output, reasoning, user
+from tests.fast_lane import examples
 
 C1, C2 = call("1"), call("2")
 HISTORY = [user("x"), C1, output(C1), C2, output(C2)]
@@ -30,7 +31,7 @@ def sent(items: list[Item], **more: Any) -> SentItems:
     return sent_items(request.head, request.places)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(TAPES, st.booleans(), UPSTREAMS)
 def test_the_digests_are_those_of_the_edited_body(
     tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Any

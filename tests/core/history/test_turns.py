@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.responses.emitted import (
@@ -27,6 +27,8 @@ from reasoning_replay.core.history.records import (
 )
 from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, TurnPart, turn_id
 from reasoning_replay.core.wire.digest import digest
+
+from tests.fast_lane import examples
 
 R1 = Reasoning("rs_1", b'{"id":"rs_1","type":"reasoning"}', (b"b" * 16,), has_blob=True)
 KNOWN = Context(b"c" * 16, b"t" * 16, 2, b"f" * 16, b"h" * 16, is_known=True)
@@ -304,7 +306,7 @@ full = st.builds(
 
 
 @given(st.lists(full, max_size=3, unique_by=lambda turn: turn.id), st.randoms())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_any_conversation_is_read_back(turns: list[Turn], random: Random) -> None:
     """The order of the records does not matter."""
     conversation = [structs.replace(turn, conversation=CONVERSATION) for turn in turns]
@@ -317,7 +319,7 @@ def test_any_conversation_is_read_back(turns: list[Turn], random: Random) -> Non
 
 
 @given(full, st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_lost_record_never_moves_an_item(turn: Turn, data: st.DataObject) -> None:
     """The items that are read are the first ones, each with its own run."""
     records = records_of(turn)

@@ -4,9 +4,11 @@ import json
 from base64 import urlsafe_b64encode
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.tenancy.jwt_claims import TOKEN_MAX_CHARS, claims_of
+
+from tests.fast_lane import examples
 
 NAMES = ("tid", "oid")
 HEADER = "eyJhbGciOiJSUzI1NiJ9"
@@ -107,7 +109,7 @@ scalars = st.text(min_size=1, max_size=3) | st.booleans() | st.integers(-9, 9)
 
 
 @given(scalars, scalars, st.dictionaries(st.sampled_from("abc"), scalars))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_claims_are_equal_only_for_equal_values(
     one: str | int, other: str | int, rest: dict[str, object]
 ) -> None:

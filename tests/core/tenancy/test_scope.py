@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 from reasoning_replay.core.tenancy.scope import (
@@ -17,6 +17,8 @@ from reasoning_replay.core.tenancy.scope import (
     hint_of,
     read_parts,
 )
+
+from tests.fast_lane import examples
 
 URL = "https://api.openai.com/v1"
 KEY = {"authorization": "Bearer sk-1"}
@@ -88,7 +90,7 @@ tenants = st.tuples(values, st.fixed_dictionaries(dict.fromkeys(PARTS, values)))
 
 
 @given(tenants, tenants)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_scopes_are_equal_only_for_equal_parts(
     one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]]
 ) -> None:
@@ -280,7 +282,7 @@ def told_apart(way: str, headers: dict[str, str]) -> list[object]:
 
 
 @given(st.tuples(ways, heads), st.tuples(ways, heads))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_scopes_are_equal_only_for_one_tenant(
     one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]]
 ) -> None:

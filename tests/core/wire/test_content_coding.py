@@ -8,9 +8,11 @@ from itertools import pairwise
 import brotli
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.wire.content_coding import Undecodable, decode, decoder_for, is_encoded
+
+from tests.fast_lane import examples
 
 Encode = Callable[[bytes], bytes]
 ROOM = 1 << 20
@@ -56,7 +58,7 @@ def bytewise(encoded: bytes) -> list[bytes]:
 
 @ALL
 @given(plain=st.binary(max_size=200), data=st.data())
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_any_split_decodes_to_the_same(
     coding: str, encode: Encode, plain: bytes, data: st.DataObject
 ) -> None:
@@ -127,7 +129,7 @@ def test_a_decoder_is_whole_at_the_end(coding: str, encode: Encode) -> None:
 
 @ENCODED
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_a_body_without_its_end_is_not_decoded(
     coding: str, encode: Encode, data: st.DataObject
 ) -> None:
@@ -199,7 +201,7 @@ def test_a_damaged_end_is_undecodable(coding: str, encode: Encode) -> None:
 
 @ENCODED
 @given(garbage=st.binary(max_size=100))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_any_bytes_are_decoded_or_undecodable(coding: str, encode: Encode, garbage: bytes) -> None:
     """Received bytes never cause another exception."""
     encoded = encode(STREAM)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import brotli
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.wire.content_coding import (
     STEP_BYTES,
@@ -18,6 +18,8 @@ from reasoning_replay.core.wire.content_coding import (
     decode,
     decoder_for,
 )
+
+from tests.fast_lane import examples
 
 CODINGS = {
     "gzip": gzip.compress,
@@ -61,7 +63,7 @@ def test_a_decompression_bomb_is_stopped(coding: str, bomb: bytes, max_bytes: in
 
 @pytest.mark.parametrize("coding", CODINGS)
 @given(size=st.integers(0, 300), max_bytes=st.integers(1, 300), cuts=st.lists(st.integers(0, 400)))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_the_bound_is_exact(coding: str, size: int, max_bytes: int, cuts: list[int]) -> None:
     """A body of exactly the limit is decoded; one byte more raises TooLarge, for any split."""
     encoded = CODINGS[coding](b"x" * size)

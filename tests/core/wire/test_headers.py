@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.tenancy.scope import CONVERSATION_HEADER
 from reasoning_replay.core.wire.headers import (
@@ -14,6 +14,8 @@ from reasoning_replay.core.wire.headers import (
     with_value,
     without,
 )
+
+from tests.fast_lane import examples
 
 HOP_BY_HOP = [
     b"Connection",
@@ -96,7 +98,7 @@ headers = st.lists(st.tuples(names, st.sampled_from([b"", b"1", b"x-a", b"close,
 
 @BOTH
 @given(given=headers)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_cleaning_twice_is_cleaning_once(clean: Clean, given: Headers) -> None:
     """The cleaned headers need no further cleaning, and their order is unchanged."""
     once = clean(given)

@@ -8,7 +8,7 @@ from unittest import mock
 
 import msgspec
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import (
@@ -27,6 +27,7 @@ from reasoning_replay.core.wire.json_spans import (
 )
 
 from tests.core.documents import Written, arrays, objects, spaces, values
+from tests.fast_lane import examples
 
 DEEP = 100_000
 
@@ -64,7 +65,7 @@ def test_finds_every_member(body: bytes, want: dict[str, bytes]) -> None:
 
 
 @given(spaces, objects(values), spaces)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_range_of_a_member_holds_its_value_in_any_spelling(
     before: bytes, written: Written, after: bytes
 ) -> None:
@@ -79,7 +80,7 @@ def test_the_range_of_a_member_holds_its_value_in_any_spelling(
 
 
 @given(objects(values), st.binary(max_size=5), st.binary(max_size=5))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_reads_an_object_inside_a_document(written: Written, ahead: bytes, behind: bytes) -> None:
     """Offsets count from the start of the document, and bytes around the object are not read."""
     for spelled in (written.text, dense(written)):
@@ -154,7 +155,7 @@ def test_finds_every_element(array: bytes, want: list[bytes]) -> None:
 
 
 @given(arrays(values), st.binary(max_size=5), st.binary(max_size=5))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_range_of_an_element_holds_its_value_in_any_spelling(
     written: Written, ahead: bytes, behind: bytes
 ) -> None:
@@ -220,7 +221,7 @@ def test_removing_a_missing_key_raises() -> None:
 
 
 @given(objects(values).filter(lambda written: bool(written.parts)), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_removing_keys_keeps_all_other_members(written: Written, data: st.DataObject) -> None:
     """The rest keeps its meaning, its order and its spelling."""
     keys = data.draw(st.lists(st.sampled_from(list(written.value)), max_size=3))
@@ -262,7 +263,7 @@ def test_edits_at_one_place_keep_their_order() -> None:
 
 
 @given(st.binary(max_size=20), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_removing_the_insertions_restores_the_document(body: bytes, data: st.DataObject) -> None:
     """Every byte outside the edits is kept, in the same order."""
     at = st.integers(0, len(body))
@@ -306,7 +307,7 @@ def test_an_unterminated_string_is_scanned_once() -> None:
 
 
 @given(st.lists(st.sampled_from([b'"', b",", b"x", b"[", b'",', b'"\\\\', b'"\\"'])))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_commas_are_counted_wherever_a_segment_ends(parts: list[bytes]) -> None:
     """A segment may end inside a string, or inside an escape."""
     document = b"".join(parts) + b" " * 50  # long enough to be looked at
@@ -333,7 +334,7 @@ def test_counting_values_takes_little_memory() -> None:
 
 
 @given(objects(values), st.sampled_from(["a", "b", "c"]))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_an_object_without_the_key_is_the_same_object_unless_ambiguous(
     written: Written, key: str
 ) -> None:
@@ -349,7 +350,7 @@ def test_an_object_without_the_key_is_the_same_object_unless_ambiguous(
 
 
 @given(objects(values))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_single_member_is_found_at_the_same_place(written: Written) -> None:
     """This holds for every spelling of the document."""
     for body in (written.text, dense(written)):
@@ -366,7 +367,7 @@ def test_a_key_that_is_not_there_has_no_place() -> None:
 
 
 @given(objects(values), st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_repeated_key_is_detected(written: Written, data: st.DataObject) -> None:
     """Its place and spelling do not matter, nor does white space that makes up for its length."""
     twice = data.draw(st.sampled_from([b'"a"', b'"\\u0061"', b' "a"\n']))

@@ -4,10 +4,12 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.wire.sse import Events
+
+from tests.fast_lane import examples
 
 BOUND = 1 << 20
 DONE = b'{"type":"response.output_item.done","item":{}}'
@@ -149,7 +151,7 @@ def streams(draw: st.DrawFn) -> bytes:
 
 
 @given(streams(), st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_splitting_a_stream_anywhere_changes_no_event(stream: bytes, data: st.DataObject) -> None:
     """The events equal those of a reader that reads the whole stream as the standard defines it."""
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=8))
@@ -165,7 +167,7 @@ TOKENS = [b"\r", b"\n", b"\r\n", b"data:", b"data: x", b" ", b'"error"', b": res
 
 @example(b"\r\r:response.completed\rdata:x", None)
 @given(st.binary(max_size=40) | st.lists(st.sampled_from(TOKENS)).map(b"".join), st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_any_bytes_are_read_the_same_in_any_split(
     stream: bytes, data: st.DataObject | None
 ) -> None:
@@ -254,7 +256,7 @@ SIZED = st.tuples(st.sampled_from([b"error", b"delta"]), st.integers(0, 5) | st.
 
 
 @given(st.lists(SIZED, max_size=5), st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_reader_stops_at_the_same_event_in_any_split(
     sized: list[tuple[bytes, int]], data: st.DataObject
 ) -> None:

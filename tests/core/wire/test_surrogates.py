@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.wire.json_spans import text
 from reasoning_replay.core.wire.surrogates import (
@@ -17,6 +17,7 @@ from reasoning_replay.core.wire.surrogates import (
 )
 
 from tests.core.documents import Written, values
+from tests.fast_lane import examples
 
 SURROGATES = [
     pytest.param(rb'"\ud83d"', rb'"\ufffd"', id="high-alone"),
@@ -56,7 +57,7 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces, max_size=12).map(b"".join))
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_any_bytes_are_read_one_escape_at_a_time(document: bytes) -> None:
     """It need not be JSON: a body is cut, or a backslash is outside a string."""
 
@@ -93,7 +94,7 @@ def test_thousands_of_lone_surrogates_are_replaced() -> None:
 
 
 @given(values)
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_readable_text_stays_unchanged(written: Written) -> None:
     """Valid Unicode is not changed."""
     assert readable(written.text) == written.text

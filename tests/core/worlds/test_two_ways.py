@@ -1,6 +1,5 @@
 """Two ways to decide: in random worlds of every dialect, both send and store the same."""
 
-import os
 from collections import Counter
 
 import pytest
@@ -9,8 +8,9 @@ from reasoning_replay.core.history import prefix_cache
 
 from tests.core.worlds.play import DIALECTS
 from tests.core.worlds.two_ways import Recorded, differences
+from tests.fast_lane import IS_EVERY
 
-COUNT = 300 if os.environ.get("REPLAY_TEST_ALL") == "1" else 30
+COUNT = 300 if IS_EVERY else 30
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -1,6 +1,5 @@
 """Random worlds: no wrong injection and a stable prefix, for clients with realistic habits."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -24,9 +23,10 @@ from tests.core.worlds import __main__, chat, crowd, messages, responses
 from tests.core.worlds.crowd import CLEAN_ONES, New
 from tests.core.worlds.habits import NEW_HABITS, Habits
 from tests.core.worlds.play import DIALECTS, play
+from tests.fast_lane import IS_EVERY
 
 # Seeds are fixed for repeatable results; `make test-all` plays more.
-COUNT = 300 if os.environ.get("REPLAY_TEST_ALL") == "1" else 60
+COUNT = 300 if IS_EVERY else 60
 WORLDS = [range(first, first + 60) for first in range(0, COUNT, 60)]
 OTHERS = range(60, 120)
 MORE = range(max(COUNT, 120))  # a share of some clients needs as many

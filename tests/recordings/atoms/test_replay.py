@@ -1,9 +1,8 @@
 """Replay of real traffic: dropped reasoning is injected, and nothing else is changed."""
 
-import os
-
 import pytest
 
+from tests.fast_lane import slow
 from tests.recordings import runner
 from tests.recordings.atoms.client import Variant
 from tests.recordings.atoms.judge import Result
@@ -15,8 +14,6 @@ from tests.redis_server import RedisServer
 pytestmark = pytest.mark.usefixtures("recordings")
 
 DIALECTS = sorted(ADAPTERS)
-IS_FULL = os.environ.get("REPLAY_TEST_ALL") == "1"
-slow = pytest.mark.skipif(not IS_FULL, reason="REPLAY_TEST_ALL=1 plays every combination")
 
 
 def faults(played: list[Played]) -> list[str]:

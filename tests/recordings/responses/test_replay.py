@@ -1,10 +1,10 @@
 """Replay of real conversations: dropped reasoning is injected, and nothing else is changed."""
 
-import os
 from collections.abc import Mapping
 
 import pytest
 
+from tests.fast_lane import first, slow
 from tests.recordings.responses import not_restorable
 from tests.recordings.responses.client import Piece, Thought, Variant, take, with_reasoning
 from tests.recordings.responses.judge import Result
@@ -17,9 +17,6 @@ from tests.redis_server import RedisServer
 pytestmark = pytest.mark.usefixtures("recordings")
 
 DROPPING: list[Variant] = [variant for variant in Variant if variant is not Variant.AS_RECORDED]
-slow = pytest.mark.skipif(
-    os.environ.get("REPLAY_TEST_ALL") != "1", reason="REPLAY_TEST_ALL=1 plays all at once"
-)
 
 
 def lacking(played: list[Played]) -> set[str]:
@@ -34,7 +31,7 @@ def excused(table: Mapping[str, str], played: list[Played]) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", [None, 1], ids=["whole responses", "responses in pieces"])
-@pytest.mark.parametrize("variant", DROPPING)
+@pytest.mark.parametrize("variant", first(1, DROPPING))
 async def test_a_recording_alone_is_restored(variant: Variant, seed: int | None) -> None:
     """Upstream receives the input that the real API accepted, whatever the client drops."""
     played = await alone(load("oracle"), variant, seed)

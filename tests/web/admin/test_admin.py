@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay.core.dialects.states import CaptureState, RequestState
 from reasoning_replay.core.history.plan import Outcome
 
+from tests.patience import SOON_S
 from tests.redis_server import RedisServer
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, send, wait
@@ -61,7 +62,7 @@ async def test_a_store_that_is_down_does_not_make_it_unready(own_redis: RedisSer
         got = await w.ask_admin("/readyz")
         assert (got.status, json.loads(got.body)["store"]) == (200, "degraded")
         own_redis.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SOON_S):
             while json.loads(got.body)["store"] != "ok":
                 await asyncio.sleep(0.02)
                 got = await w.ask_admin("/readyz")
@@ -80,7 +81,7 @@ async def test_a_store_that_hangs_does_not_delay_readyz() -> None:
     async with world(store_budget_ms=60_000) as w:
         w.app.store.inner = Hooked(w.app.store.inner, hangs)
         for _ in range(3):
-            got = await asyncio.wait_for(w.ask_admin("/readyz"), 5)
+            got = await asyncio.wait_for(w.ask_admin("/readyz"), SOON_S)
             assert (got.status, json.loads(got.body)["store"]) == (200, "degraded")
         assert asked == ["check"]
 
@@ -199,7 +200,7 @@ async def test_a_store_that_hangs_does_not_hold_up_a_scrape() -> None:
     async with world() as w:
         w.app.store.inner = Hooked(w.app.store.inner, hangs)
         for _ in range(3):
-            assert await asyncio.wait_for(usage(w), 5) == {}
+            assert await asyncio.wait_for(usage(w), SOON_S) == {}
         assert asked == ["usage"]
 
 

@@ -6,6 +6,7 @@ import gzip
 
 import pytest
 
+from tests.patience import SOON_S
 from tests.web.line import Answer, line_to, request
 from tests.web.scripted import Script, wait
 from tests.web.test_errors import assert_ours
@@ -175,7 +176,7 @@ async def test_a_body_that_breaks_when_its_exchange_has_begun_ends_it(
         await line.send(request("POST", target, KEY, "Transfer-Encoding: chunked") + chunk(b"{}"))
         await eventually(lambda: w.app.handler.admission.count == 1)
         if target == "/v1/files":
-            await asyncio.wait_for(script.arrived.wait(), 5)
+            await asyncio.wait_for(script.arrived.wait(), SOON_S)
         for piece in pieces:
             with contextlib.suppress(ConnectionError):
                 await line.send(piece)
@@ -186,7 +187,7 @@ async def test_a_body_that_breaks_when_its_exchange_has_begun_ends_it(
         assert got.head.values("connection") == ["close"]
         await eventually(lambda: w.app.handler.admission.count == 0)
         if target == "/v1/files":
-            await asyncio.wait_for(script.left.wait(), 5)
+            await asyncio.wait_for(script.left.wait(), SOON_S)
         route = "responses" if target == "/v1/responses" else "files"
         assert w.counted("exchanges_total", route=route, outcome=code) == 1
 

@@ -13,16 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import LONG_S, SOON_S
 from tests.web.line import Broken, Line, line_to, request
 from tests.web.scripted import Script, Upstream, cut, scripted, send, wait
 from tests.web.served import ROOT, Served, served
 from tests.web.sockets import CLOSE, KEY, close, tunnelled
+from tests.web.stalls import LARGE_BYTES, reads_again, stops_reading
 from tests.web.test_app import refused
 from tests.web.wire import END, chunk, stream_head, whole
 from tests.web.world import eventually, world
 
 GET = request("GET", "/v1/files/f/content")
-LONG_S = 60  # longer than any test
 
 
 @contextlib.asynccontextmanager
@@ -59,7 +60,7 @@ async def readiness(proxy: Served) -> tuple[int, str]:
 
 async def until_not_ready(proxy: Served) -> None:
     """Wait until the process reports that it drains."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SOON_S):
         while await readiness(proxy) != (503, "draining"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -94,6 +95,7 @@ def command():
 sys.modules["reasoning_replay.cli"] = types.ModuleType("reasoning_replay.cli")
 sys.modules["reasoning_replay.cli"].main = command
 from reasoning_replay.__main__ import main
+from tests.patience import LONG_S, SOON_S
 main()
 """
 
@@ -248,7 +250,7 @@ async def test_websockets_stay_through_the_grace() -> None:
         await client.send(close(1001, key=KEY))
         client.leave()
         upstream.leave()
-        await asyncio.wait_for(w.app.handler.admission.idle.wait(), 5)
+        await asyncio.wait_for(w.app.handler.admission.idle.wait(), SOON_S)
 
 
 async def test_a_websocket_that_comes_too_late_is_refused() -> None:
@@ -265,11 +267,11 @@ async def test_a_websocket_that_comes_too_late_is_refused() -> None:
 
 async def test_the_end_of_an_answer_is_waited_for_until_its_client_has_it() -> None:
     """The process waits until the client has received the end of its response."""
-    body = b"x" * (32 << 20)
+    body = b"x" * LARGE_BYTES
     async with world() as w:
         w.upstream.otherwise = whole(body)
         async with line_to(w.app.url) as line:
-            line._writer.transport.pause_reading()  # type: ignore[attr-defined]
+            stops_reading(line._writer)
             await eventually(lambda: bool(w.app.server.connections))
             (handler,) = w.app.server.connections
             assert handler.transport is not None
@@ -279,7 +281,7 @@ async def test_the_end_of_an_answer_is_waited_for_until_its_client_has_it() -> N
             stopping = asyncio.create_task(w.app.stop(LONG_S))
             done, _ = await asyncio.wait([stopping], timeout=0.3)
             assert not done
-            line._writer.transport.resume_reading()  # type: ignore[attr-defined]
+            reads_again(line._writer)
             await line.head()
             assert await line.rest() == body
             await stopping

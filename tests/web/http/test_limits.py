@@ -14,6 +14,7 @@ from reasoning_replay.web import memory_budget
 from reasoning_replay.web.http.client_connection import HEAD_MAX_BYTES
 from reasoning_replay.web.wiring import connection_limits
 
+from tests.patience import SOON_S
 from tests.web.line import Answer, Broken, Line, line_to, request
 from tests.web.scripted import Script, cut, scripted, send, wait
 from tests.web.served import served
@@ -239,11 +240,11 @@ async def test_a_body_that_turns_out_too_large_ends_what_was_begun(target: str) 
         w.upstream.plays(script)
         await line.send(request("POST", target, KEY, "Transfer-Encoding: chunked"))
         await line.send(chunk(b"x" * 600))
-        await asyncio.wait_for(script.arrived.wait(), 5)
+        await asyncio.wait_for(script.arrived.wait(), SOON_S)
         await line.send(chunk(b"x" * 600))
         message = assert_ours(Answer(await line.head(), await line.rest()), 413, "body_too_large")
         assert "body_max_bytes" in message
-        await asyncio.wait_for(script.left.wait(), 5)
+        await asyncio.wait_for(script.left.wait(), SOON_S)
 
 
 async def test_a_body_that_turns_out_too_large_cuts_off_an_answer_that_has_begun() -> None:
@@ -257,7 +258,7 @@ async def test_a_body_that_turns_out_too_large_cuts_off_an_answer_that_has_begun
         assert await line.some() == b"data: 1\n\n"
         await line.send(chunk(b"x" * 600))
         assert await line.until_it_ends() == (b"", False)
-        await asyncio.wait_for(script.left.wait(), 5)
+        await asyncio.wait_for(script.left.wait(), SOON_S)
         await eventually(
             lambda: w.counted("exchanges_total", route="files", outcome="cut_off") == 1
         )
@@ -400,7 +401,7 @@ async def test_a_body_without_room_is_streamed_unread(data: bytes) -> None:
             async with line_to(w.app.url) as line:
                 w.upstream.plays(held := Script([wait(), send(OK)]))
                 await line.send(post(QUESTION))
-                await asyncio.wait_for(held.arrived.wait(), 5)
+                await asyncio.wait_for(held.arrived.wait(), SOON_S)
                 w.upstream.answers(OK, OK)
                 got = await w.ask(data)
                 assert got.mark == "injected=0, asked=busy"

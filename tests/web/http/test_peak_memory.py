@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from tests.burst import burst
+from tests.fast_lane import slow
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 MIB = 1 << 20
@@ -24,6 +25,7 @@ async def test_requests_that_wait_for_upstream_are_held_once() -> None:
     assert many.after_bytes - many.before_bytes < 30 * BODY_BYTES
 
 
+@slow
 async def test_the_peak_is_within_the_budget_and_what_processing_takes() -> None:
     """Many times the budget, at once and packed, does not exceed the documented sum."""
     got = await burst(

@@ -8,6 +8,7 @@ import pytest
 from reasoning_replay.web import memory_budget
 from reasoning_replay.web.pipeline import request_body
 
+from tests.patience import SOON_S
 from tests.web.line import Answer, line_to, request
 from tests.web.scripted import Script, close, send, wait
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
@@ -76,7 +77,7 @@ async def test_an_edited_body_is_held_once() -> None:
         w.upstream.plays(script)
         body = question(2_000_000)[:-1] + b',"store":false}'
         running = asyncio.ensure_future(w.post(body))
-        await asyncio.wait_for(script.arrived.wait(), 5)
+        await asyncio.wait_for(script.arrived.wait(), SOON_S)
         assert w.upstream.received[0].body != body  # `include` was added
         assert len(body) < used(w) < len(body) + 200
         script.go()
@@ -111,7 +112,7 @@ async def test_turns_go_round_between_tenants() -> None:
         await eventually(lambda: w.app.handler.admission.count == FIT + 7)
         for n in range(3):
             scripts[n].go()
-            await asyncio.wait_for(scripts[FIT + n].arrived.wait(), 5)
+            await asyncio.wait_for(scripts[FIT + n].arrived.wait(), SOON_S)
         keys = [received.values("authorization")[0] for received in w.upstream.received]
         assert "Bearer sk-b" in keys[FIT:]
         for task in (*first, other):
@@ -163,13 +164,13 @@ async def test_a_body_that_trickles_gives_its_room_back(monkeypatch: pytest.Monk
 async def test_the_wait_is_no_silence_of_the_client() -> None:
     """A request may wait longer than `client_timeout_s`, and is then decided."""
     script = Script([wait(), send(OK)])
-    async with world(inspect_total_max_bytes=ROOM_BYTES, client_timeout_s=0.2) as w:
+    async with world(inspect_total_max_bytes=ROOM_BYTES, client_timeout_s=0.5) as w:
         w.upstream.plays(script)
         first = asyncio.ensure_future(w.ask(post(question(3_000_000), key("a"))))
-        await asyncio.wait_for(script.arrived.wait(), 5)
+        await asyncio.wait_for(script.arrived.wait(), SOON_S)
         w.upstream.otherwise = OK
         waiting = asyncio.ensure_future(w.ask(post(question(1_000_000), key("b"))))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1)
         assert not waiting.done()
         script.go()
         assert (await first).mark == DECIDED
@@ -182,7 +183,7 @@ async def test_a_client_that_leaves_while_it_waits_holds_nothing() -> None:
     async with world(inspect_total_max_bytes=ROOM_BYTES) as w:
         w.upstream.plays(script)
         first = asyncio.ensure_future(w.ask(post(question(3_000_000), key("a"))))
-        await asyncio.wait_for(script.arrived.wait(), 5)
+        await asyncio.wait_for(script.arrived.wait(), SOON_S)
         async with line_to(w.app.url) as leaving:
             await leaving.send(post(question(100_000) * 10, key("b")))
             await eventually(lambda: w.app.handler._budget.is_contended)
@@ -206,7 +207,7 @@ async def test_a_response_without_room_is_not_captured(states_length: bool) -> N
     async with world(inspect_total_max_bytes=ROOM_BYTES) as w:
         w.upstream.plays(script)
         first = asyncio.ensure_future(w.ask(post(question(3_400_000), key("a"))))
-        await asyncio.wait_for(script.arrived.wait(), 5)
+        await asyncio.wait_for(script.arrived.wait(), SOON_S)
         w.upstream.plays(Script([send(framed), close()]))
         assert (await w.turn(ASK)).body == body
         await eventually(lambda: w.counted("captures_total", result="busy") == 1)

@@ -9,10 +9,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.patience import LONG_S, SOON_S
 from tests.web.line import Answer, Broken, Line, line_to, request
 from tests.web.scripted import Script, send, swallow, wait
 from tests.web.sockets import KEY as FRAME_KEY
 from tests.web.sockets import PONG, TEXT, frame, tunnelled
+from tests.web.stalls import LARGE_BYTES, reads_again, stalls, stops_reading
 from tests.web.test_errors import assert_ours
 from tests.web.wire import END, chunk, head, stream_head, whole
 from tests.web.world import World, eventually, world
@@ -20,9 +22,8 @@ from tests.web.world import World, eventually, world
 KEY = "Authorization: Bearer sk-a"
 GET = request("GET", "/v1/models", KEY)
 OK = whole(b"{}")
-SHORT_S = 0.3
-# For the timeouts that are not under test.
-LONG_S = 60.0
+SHORT_S = 0.5
+LARGE = b"x" * LARGE_BYTES
 TARGETS = ["/v1/responses", "/v1/files"]
 
 
@@ -76,10 +77,11 @@ async def test_a_head_that_does_not_come_to_its_end_is_closed(is_used: bool, dri
 async def test_an_exchange_does_not_make_its_connection_idle() -> None:
     """A connection is not idle while its response is pending."""
     script = Script([wait(), send(OK)])
-    async with world(idle_timeout_s=0.1, client_timeout_s=0.1) as w, line_to(w.app.url) as line:
+    short: Any = dict.fromkeys(("idle_timeout_s", "client_timeout_s"), SHORT_S)
+    async with world(**short) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
         await line.send(GET)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(2 * SHORT_S)
         script.go()
         assert (await answer(line)).status == 200
 
@@ -98,7 +100,7 @@ async def test_a_client_that_is_silent_within_its_body_is_told_408(
         assert "client_timeout_s" in message
         assert await line.is_closed()
         if target == "/v1/files":
-            await asyncio.wait_for(script.left.wait(), 5)
+            await asyncio.wait_for(script.left.wait(), SOON_S)
         else:
             assert w.upstream.connections == 0
         assert counted(w, "body_timeout") == 1
@@ -117,19 +119,6 @@ async def test_a_slow_body_is_not_silent(target: str) -> None:
         assert w.upstream.received[0].body == b"x" * 10
 
 
-LARGE = b"x" * (24 << 20)  # more than the kernel buffers
-
-
-def stops_reading(line: Line) -> None:
-    """Stop reading; only the kernel's buffers still fill."""
-    line._writer.transport.pause_reading()  # type: ignore[attr-defined]
-
-
-def reads_again(line: Line) -> None:
-    """Read again."""
-    line._writer.transport.resume_reading()  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("ends", [False, True])
 async def test_a_client_that_does_not_read_is_cut_off(ends: bool) -> None:
     """A client that stops reading is cut off together with upstream, also if upstream is done."""
@@ -137,12 +126,12 @@ async def test_a_client_that_does_not_read_is_cut_off(ends: bool) -> None:
     script = Script([send(head("Transfer-Encoding: chunked") + chunk(LARGE) + END), *last])
     async with world(client_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
-        stops_reading(line)
+        stops_reading(line._writer)
         await line.send(GET)
         await eventually(lambda: counted(w, "client_stalled") == 1)
-        await asyncio.wait_for(script.left.wait(), 5)
+        await asyncio.wait_for(script.left.wait(), SOON_S)
         assert w.app.handler.admission.count == 0
-        reads_again(line)
+        reads_again(line._writer)
         with contextlib.suppress(Broken, ConnectionError):
             await line.head()
             assert not (await line.until_it_ends())[1]
@@ -150,7 +139,7 @@ async def test_a_client_that_does_not_read_is_cut_off(ends: bool) -> None:
 
 async def test_a_slow_client_is_never_cut_off() -> None:
     """A client that reads a little at a time is never cut off: kernel buffers do not hide it."""
-    script = Script([send(head(f"Content-Length: {len(LARGE)}") + LARGE), wait()])
+    script = Script([send(whole(LARGE)), wait()])
     loop = asyncio.get_running_loop()
     async with world(client_timeout_s=1.0) as w:
         w.upstream.plays(script)
@@ -169,11 +158,10 @@ async def test_a_slow_client_is_never_cut_off() -> None:
 
 async def test_what_is_left_of_an_answer_does_not_keep_a_connection_for_ever() -> None:
     """A connection with unread data is closed, though its handler has finished."""
-    body = b"x" * (6 << 20)
     async with world(client_timeout_s=SHORT_S, idle_timeout_s=SHORT_S) as w:
-        w.upstream.otherwise = whole(body)
+        w.upstream.otherwise = whole(LARGE)
         async with line_to(w.app.url) as line:
-            stops_reading(line)
+            stops_reading(line._writer)
             await line.send(GET)
             await eventually(lambda: bool(w.app.server.connections))
             await eventually(lambda: not w.app.server.connections)
@@ -223,7 +211,7 @@ async def test_no_answer_in_time_is_a_504(steps: list[Any], body: bytes) -> None
     async with world(first_byte_timeout_s=SHORT_S, read_timeout_s=LONG_S) as w:
         w.upstream.plays(script)
         names(await w.ask(request("POST", "/v1/files", KEY, body=body)), "first_byte_timeout_s")
-        await asyncio.wait_for(script.left.wait(), 5)
+        await asyncio.wait_for(script.left.wait(), SOON_S)
         assert len(w.upstream.received) == 1
 
 
@@ -251,7 +239,7 @@ async def test_silence_within_a_response_cuts_it_off() -> None:
         script.go()
         assert (await line.head()).status == 200
         assert (await line.until_it_ends())[1] is False
-        await asyncio.wait_for(script.left.wait(), 5)
+        await asyncio.wait_for(script.left.wait(), SOON_S)
         await eventually(lambda: counted(w, "cut_off") == 1)
 
 
@@ -259,34 +247,34 @@ async def test_the_time_to_the_first_byte_is_over_with_the_head() -> None:
     """After the head, only read_timeout_s limits silence."""
     script = Script([send(stream_head()), wait(), send(END)])
     async with (
-        world(first_byte_timeout_s=0.2, read_timeout_s=LONG_S) as w,
+        world(first_byte_timeout_s=SHORT_S, read_timeout_s=LONG_S) as w,
         line_to(w.app.url) as line,
     ):
         w.upstream.plays(script)
         await line.send(GET)
         await line.head()
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(2 * SHORT_S)
         script.go()
         assert await line.rest() == b""
 
 
 async def test_a_slow_client_does_not_make_upstream_silent() -> None:
     """The timer of read_timeout_s does not run while the client is not reading."""
-    script = Script([send(head(f"Content-Length: {len(LARGE)}") + LARGE)])
-    async with world(read_timeout_s=0.2) as w, line_to(w.app.url) as line:
+    script = Script([send(whole(LARGE))])
+    async with world(read_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
         await line.send(GET)
         assert (await line.head()).status == 200
-        stops_reading(line)
-        await asyncio.sleep(0.6)
-        reads_again(line)
+        stops_reading(line._writer)
+        await asyncio.sleep(2 * SHORT_S)
+        reads_again(line._writer)
         assert await line.rest() == LARGE
 
 
 @pytest.mark.parametrize("framing", [f"Content-Length: {len(LARGE)}", "Transfer-Encoding: chunked"])
 async def test_an_upstream_that_reads_no_request_body_is_a_504(framing: str) -> None:
     """Upstream must read the body within read_timeout_s; the client's own pause does not count."""
-    script = Script([wait(), swallow(len(LARGE))], reads_body=False)
+    script = Script([stalls(), swallow(len(LARGE))], reads_body=False)
     async with (
         world(read_timeout_s=SHORT_S, client_timeout_s=LONG_S) as w,
         line_to(w.app.url) as line,
@@ -298,7 +286,7 @@ async def test_an_upstream_that_reads_no_request_body_is_a_504(framing: str) -> 
         sending = asyncio.ensure_future(line.send(body))
         names(await answer(line), "read_timeout_s")
         script.go()  # the end of a connection shows only when it is read
-        await asyncio.wait_for(script.left.wait(), 5)
+        await asyncio.wait_for(script.left.wait(), SOON_S)
         assert script.swallowed < len(LARGE)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
@@ -306,7 +294,7 @@ async def test_an_upstream_that_reads_no_request_body_is_a_504(framing: str) -> 
 
 async def test_a_held_body_that_upstream_does_not_read_is_a_504() -> None:
     """A buffered body is sent in pieces, and read_timeout_s applies to them."""
-    script = Script([wait()], reads_body=False)
+    script = Script([stalls()], reads_body=False)
     async with world(read_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
         w.upstream.plays(script)
         await line.send(request("POST", "/v1/responses", KEY, body=LARGE))
@@ -323,7 +311,7 @@ async def test_an_exchange_that_takes_too_long_before_its_answer_is_a_504(steps:
     async with world(total_timeout_s=SHORT_S) as w:
         w.upstream.plays(script)
         names(await w.ask(GET), "total_timeout_s")
-        await asyncio.wait_for(script.left.wait(), 5)
+        await asyncio.wait_for(script.left.wait(), SOON_S)
         assert w.app.handler.admission.count == 0
 
 
@@ -340,17 +328,17 @@ async def test_an_exchange_that_takes_too_long_within_its_response_is_cut_off() 
                 await line.some()
                 script.go()
                 await asyncio.sleep(0.05)
-        await asyncio.wait_for(script.left.wait(), 5)
+        await asyncio.wait_for(script.left.wait(), SOON_S)
         await eventually(lambda: counted(w, "cut_off") == 1)
 
 
 async def test_a_websocket_lasts_for_as_long_as_it_likes() -> None:
     """None of these timeouts applies to a WebSocket."""
     short: Any = dict.fromkeys(
-        ("total_timeout_s", "read_timeout_s", "client_timeout_s", "idle_timeout_s"), 0.2
+        ("total_timeout_s", "read_timeout_s", "client_timeout_s", "idle_timeout_s"), SHORT_S
     )
     async with world(**short) as w, tunnelled(w) as (client, upstream):
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(2 * SHORT_S)
         await upstream.send(frame(TEXT, b"still there"))
         await client.gets(frame(TEXT, b"still there"))
         await client.send(frame(PONG, key=FRAME_KEY))

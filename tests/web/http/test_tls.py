@@ -17,10 +17,12 @@ from cryptography import x509
 from reasoning_replay.check import check
 from reasoning_replay.settings.model import Settings
 
+from tests.patience import SOON_S
 from tests.web.authority import Authority
 from tests.web.line import Answer, Line, request
 from tests.web.scripted import Script, scripted, send, wait
 from tests.web.served import served
+from tests.web.stalls import LARGE_BYTES, stops_reading
 from tests.web.test_errors import assert_ours
 from tests.web.wire import CALL, RS, as_json, events, response, stream, whole
 from tests.web.world import World, eventually, world
@@ -220,7 +222,7 @@ async def test_plain_http_on_the_tls_port_does_no_harm(files: Files) -> None:
             writer.write(data)
             with contextlib.suppress(ConnectionError):
                 writer.write_eof()
-                assert b"HTTP" not in await asyncio.wait_for(reader.read(), 5)
+                assert b"HTTP" not in await asyncio.wait_for(reader.read(), SOON_S)
             writer.close()
         async with secure_line(w.app.url, files.authority.client()) as line:
             assert (await line.ask(GET)).status == 200
@@ -230,16 +232,16 @@ async def test_limits_hold_over_tls(files: Files) -> None:
     """Over TLS too, a refused client can read the error, and a stalled client is cut off."""
     context = files.authority.client()
     async with (
-        world(max_connections=1, client_timeout_s=0.3, **files.settings) as w,
+        world(max_connections=1, client_timeout_s=0.5, **files.settings) as w,
         secure_line(w.app.url, context) as line,
     ):
-        size = 24 << 20
-        w.upstream.plays(Script([send(whole(b"{}"))]), Script([send(whole(b"x" * size)), wait()]))
+        large = whole(b"x" * LARGE_BYTES)
+        w.upstream.plays(Script([send(whole(b"{}"))]), Script([send(large), wait()]))
         assert (await line.ask(GET)).status == 200
         async with secure_line(w.app.url, context) as more:
             await more.send(GET)
             assert_ours(Answer(await more.head(), await more.rest()), 503, "too_many_connections")
-        line._writer.transport.pause_reading()  # type: ignore[attr-defined]
+        stops_reading(line._writer)
         await line.send(GET)
         stalled = {"route": "models", "outcome": "client_stalled"}
         await eventually(lambda: w.counted("exchanges_total", **stalled) == 1)
@@ -257,12 +259,12 @@ async def test_a_connection_without_a_handshake_is_closed_in_time(files: Files) 
     context = files.authority.client()
     async with world(max_connections=4, idle_timeout_s=1.5, **files.settings) as w:
         w.upstream.otherwise = whole(b"{}")
-        connections = await silent(w.app.url, 200)
+        connections = await silent(w.app.url, 20)
         async with secure_line(w.app.url, context) as line:
             assert (await line.ask(GET)).status == 200
         for reader, writer in connections:
             with contextlib.suppress(ConnectionResetError):
-                assert await asyncio.wait_for(reader.read(1), 20) == b""
+                assert await asyncio.wait_for(reader.read(1), SOON_S) == b""
             writer.close()
 
 
@@ -271,7 +273,7 @@ async def test_a_request_in_one_flight_with_the_end_of_the_handshake(
     files: Files, size: int
 ) -> None:
     """A request that arrives together with the end of the handshake is read."""
-    body = b"x" * size
+    body = b"x" * LARGE_BYTES
     async with world(**files.settings) as w:
         w.upstream.otherwise = whole(b"{}")
         parts = urlsplit(w.app.url)
@@ -289,7 +291,7 @@ async def test_a_request_in_one_flight_with_the_end_of_the_handshake(
         client.write(request("POST", "/v1/files", KEY, body=body))
         writer.write(outgoing.read())
         answer = b""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SOON_S):
             while b"\r\n\r\n" not in answer:
                 incoming.write(await reader.read(1 << 16))
                 with contextlib.suppress(ssl.SSLWantReadError):

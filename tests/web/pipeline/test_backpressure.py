@@ -6,9 +6,10 @@ import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 import reasoning_replay
 
+from tests.fast_lane import each_value
+from tests.patience import SOON_S
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, scripted, send, swallow, wait
 from tests.web.served import served
@@ -23,6 +24,7 @@ SIZE = len(PIECE) * PIECES
 BETWEEN_MAX_BYTES = 40 << 20
 STILL_S = 0.3
 OPEN, EVENT_BYTES = 20, 40_000
+LOOPS = ["asyncio", "uvloop"]
 
 
 class Fast:
@@ -40,18 +42,18 @@ class Fast:
 
     async def stands_still(self) -> int:
         """Wait until the writer is blocked; return the number of bytes written."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SOON_S):
             while True:
                 before = self.written
                 await asyncio.sleep(STILL_S)
-                if self.written == before:
+                if self.written == before > 0:
                     return before
 
 
 @contextlib.asynccontextmanager
-async def in_front_of(url: str, *, is_served: bool) -> AsyncIterator[str]:
+async def in_front_of(url: str, loop: str) -> AsyncIterator[str]:
     """Give the URL of a proxy, in this process or in its own process on uvloop."""
-    if is_served:
+    if loop == "uvloop":
         async with served(upstream_url=url + "/v1") as proxy:
             await proxy.started()
             yield proxy.url
@@ -60,9 +62,8 @@ async def in_front_of(url: str, *, is_served: bool) -> AsyncIterator[str]:
             yield w.app.url
 
 
-@pytest.mark.parametrize("is_served", [False, True])
-@pytest.mark.parametrize("target", ["/v1/files/f/content", "/v1/responses/resp_1"])
-async def test_a_slow_client_stops_upstream(target: str, is_served: bool) -> None:
+@each_value(target=["/v1/files/f/content", "/v1/responses/resp_1"], loop=LOOPS)
+async def test_a_slow_client_stops_upstream(target: str, loop: str) -> None:
     """A client that does not read blocks upstream, and gets the complete response later."""
     fast = Fast()
 
@@ -72,7 +73,7 @@ async def test_a_slow_client_stops_upstream(target: str, is_served: bool) -> Non
 
     async with (
         scripted() as upstream,
-        in_front_of(upstream.url, is_served=is_served) as url,
+        in_front_of(upstream.url, loop) as url,
         line_to(url) as line,
     ):
         upstream.plays(Script([answer]))
@@ -85,21 +86,17 @@ async def test_a_slow_client_stops_upstream(target: str, is_served: bool) -> Non
         assert size == SIZE
 
 
-@pytest.mark.parametrize("is_served", [False, True])
-@pytest.mark.parametrize("target", ["/v1/files", "/v1/responses"])
-@pytest.mark.parametrize("is_chunked", [False, True])
-async def test_a_slow_upstream_stops_the_client(
-    target: str, is_served: bool, is_chunked: bool
-) -> None:
+@each_value(target=["/v1/files", "/v1/responses"], loop=LOOPS, framing=["length", "chunked"])
+async def test_a_slow_upstream_stops_the_client(target: str, loop: str, framing: str) -> None:
     """An upstream that does not read blocks the client, also after a body proved too large."""
-    fast = Fast()
+    fast, is_chunked = Fast(), framing == "chunked"
     framed = PIECES * (len(PIECE) + len(b"10000\r\n\r\n"))
     script = Script([wait(), swallow(framed if is_chunked else SIZE)], reads_body=False)
     how = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {SIZE}"
 
     async with (
         scripted() as upstream,
-        in_front_of(upstream.url, is_served=is_served) as url,
+        in_front_of(upstream.url, loop) as url,
         line_to(url) as line,
     ):
         upstream.plays(script)
@@ -113,7 +110,7 @@ async def test_a_slow_upstream_stops_the_client(
                 fast.written += len(PIECE)
 
         writing = asyncio.ensure_future(write())
-        await asyncio.wait_for(script.arrived.wait(), 10)
+        await asyncio.wait_for(script.arrived.wait(), SOON_S)
         held = 32 << 20 if target == "/v1/responses" and is_chunked else 0  # inspect_max_bytes
         assert 0 < await fast.stands_still() < BETWEEN_MAX_BYTES + held
         script.go()

@@ -12,7 +12,7 @@ from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.pipeline.client_response import ClientResponse, relay
 
 from tests.adapters.upstream.test_response_parser import Nowhere
-from tests.web.line import SOON_S
+from tests.patience import SOON_S
 from tests.web.scripted import Script, close, send
 from tests.web.wire import END, chunk, head, whole
 from tests.web.world import world

@@ -11,10 +11,10 @@ from reasoning_replay.core.dialects import continuation, request_body
 from reasoning_replay.core.dialects.responses import dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 
+from tests.patience import SOON_S
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
 from tests.web.world import World, world
 
-SOON_S = 10.0
 LONG = {"role": "user", "content": "long " * (ON_LOOP_BYTES // 4)}
 
 

@@ -5,19 +5,19 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.patience import SOON_S
 from tests.web.line import Line, line_to, request
 from tests.web.scripted import Script, send, swallow, wait
 from tests.web.wire import ASK, CALL, RS, chunk, events, stream_head
 from tests.web.world import MODEL, Hooked, World, eventually, post, world
 
 KEY = "Authorization: Bearer sk-a"
-PROMPTLY_S = 1.0
 REQUEST = post({"model": MODEL, "input": [ASK, CALL]})
 
 
 async def assert_over(w: World, route: str) -> None:
     """Check that nothing is left of the exchange, and that its outcome is `client_gone`."""
-    await eventually(lambda: w.app.handler.admission.count == 0, PROMPTLY_S)
+    await eventually(lambda: w.app.handler.admission.count == 0)
     assert w.counted("in_flight") == 0
     assert w.counted("exchanges_total", route=route, outcome="client_gone") == 1
     assert w.app.handler.admission.idle.is_set()
@@ -32,7 +32,7 @@ async def test_while_much_is_still_to_be_written() -> None:
         await line.head()
 
         await line.leave()
-        await asyncio.wait_for(script.left.wait(), PROMPTLY_S)
+        await asyncio.wait_for(script.left.wait(), SOON_S)
         await assert_over(w, "responses")
 
 
@@ -50,7 +50,7 @@ async def test_in_the_middle_of_the_request(target: str, route: str) -> None:
         await line.leave()
         await assert_over(w, route)
         if route == "files":  # the other route reads the whole body first
-            await asyncio.wait_for(script.left.wait(), PROMPTLY_S)
+            await asyncio.wait_for(script.left.wait(), SOON_S)
         assert (script.digest, len(w.upstream.received)) == ("", int(route == "files"))
 
 
@@ -79,7 +79,7 @@ async def test_while_the_store_is_waited_for(
     async with world() as w, line_to(w.app.url) as line:
         w.app.store.inner = Hooked(w.app.store.inner, hangs)
         await asks(w, line)
-        await asyncio.wait_for(waiting.wait(), PROMPTLY_S)
+        await asyncio.wait_for(waiting.wait(), SOON_S)
 
         await line.leave()
         await assert_over(w, "responses")

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from tests.demand.faults import FAULTS, OK, in_stream
+from tests.patience import LONG_S, SOON_S
 from tests.web.chat import completions
 from tests.web.line import line_to, request
 from tests.web.messages import exchanges
@@ -15,7 +16,6 @@ from tests.web.world import MODEL, World, world
 
 HELD = "reasoning_replay.web.pipeline.healing_retry.LOOK_MAX_S"
 # Ten times the documented limit, and far less than what a client waits for a silent server.
-SOON_S = 3.0
 FAULT = FAULTS[0]
 REFUSAL = FAULT.refusal.partition(b"\r\n\r\n")[2]
 KEY = "Authorization: Bearer sk-a"
@@ -68,7 +68,7 @@ async def test_a_sign_of_life_reaches_the_client_while_the_model_works(
 
 async def test_white_space_is_held_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """More of it than any server sends as a sign of life is not collected."""
-    monkeypatch.setattr(HELD, 60.0)
+    monkeypatch.setattr(HELD, LONG_S)
     sign = b" " * (64 * 1024)
     script = Script([send(CHUNKED + chunk(sign)), wait(), send(LATE)])
     async with world() as w, line_to(w.app.url) as line:

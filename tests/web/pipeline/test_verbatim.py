@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.patience import LONG_S
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, close, send, wait
 from tests.web.wire import END, chunk, head, stream_head, whole
@@ -68,7 +69,7 @@ async def test_each_chunk_is_passed_on_as_it_comes(target: str) -> None:
 @pytest.mark.parametrize(
     ("start", "first_event_max_s"),
     [
-        pytest.param(head("Transfer-Encoding: chunked"), 60.0, id="not a stream of events"),
+        pytest.param(head("Transfer-Encoding: chunked"), LONG_S, id="not a stream of events"),
         pytest.param(stream_head(), 0.01, id="a stream whose first event is late"),
     ],
 )

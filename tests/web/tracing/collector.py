@@ -79,7 +79,7 @@ class Collector:
 
     async def came(self, count: int) -> list[Seen]:
         """Wait for this number of spans in total; return them by their start."""
-        await eventually(lambda: len(self.spans) >= count, 20.0)
+        await eventually(lambda: len(self.spans) >= count)
         assert len(self.spans) == count, [span.name for span in self.spans]
         return sorted(self.spans, key=lambda span: (span.start_ns, span.parent != ""))
 

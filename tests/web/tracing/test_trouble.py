@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import SOON_S
 from tests.web.tracing.collector import Collector
 from tests.web.tracing.world import DONE, answers, logged, traced
 from tests.web.wire import ASK, LOST, PAIRING, error, whole
@@ -59,7 +60,7 @@ async def test_a_collector_that_fails_is_logged_once(
     async with traced() as w:
         for _ in range(3):
             await answers(w)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SOON_S):
             while not logged(out, "tracing_failed"):
                 await asyncio.sleep(0.05)
                 out += capfd.readouterr().out
@@ -81,7 +82,7 @@ async def test_a_collector_that_recovers_is_logged(
     async with traced() as w:
         await answers(w)
         out = ""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SOON_S):
             while not logged(out, "tracing_failed"):
                 await asyncio.sleep(0.02)
                 out += capsys.readouterr().out

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientWebSocketResponse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.socket_messages import CREATE
 from reasoning_replay.web.websocket.relay import TURN
 
+from tests.fast_lane import examples
+from tests.patience import SOON_S
 from tests.web.sockets import (
     BINARY,
     CLOSE,
@@ -27,12 +29,12 @@ from tests.web.sockets import (
     said,
     tunnelled,
 )
+from tests.web.stalls import LARGE_BYTES, reads_again, stops_reading
 from tests.web.websocket.creates import create, told
 from tests.web.wire import ASK, CALL, LOST, RS
 from tests.web.world import World, eventually, world
 
-LARGE = 24 << 20  # more than any kernel buffers; read as one message
-SHORT: Any = {"client_timeout_s": 0.3, "read_timeout_s": 0.3}
+SHORT: Any = {"client_timeout_s": 0.5, "read_timeout_s": 0.5}
 
 
 @pytest.fixture(autouse=True)
@@ -43,17 +45,12 @@ def _is_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reasoning_replay.adapters.upstream.websocket.LEFT_OVER_S", 0.1)
 
 
-def stops_reading(peer: Peer) -> None:
-    """Stop reading; only the buffers of the kernel still fill."""
-    peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
-
-
 async def rest_of(peer: Peer) -> int:
     """Return the number of bytes that arrive once the peer reads again; a reset is an end."""
-    peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    reads_again(peer.writer)
     size = 0
     with contextlib.suppress(ConnectionError):
-        while data := await asyncio.wait_for(peer.reader.read(1 << 20), 5):
+        while data := await asyncio.wait_for(peer.reader.read(1 << 20), SOON_S):
             size += len(data)
     return size
 
@@ -66,13 +63,13 @@ async def over(w: World) -> None:
 async def test_an_upstream_that_does_not_read_is_cut_off_when_the_client_leaves() -> None:
     """When the client leaves, an upstream that does not read is cut off with data pending."""
     async with world() as w, tunnelled(w) as (client, upstream):
-        stops_reading(upstream)
-        await client.send(frame(TEXT, b"x" * LARGE, key=KEY))
+        stops_reading(upstream.writer)
+        await client.send(frame(TEXT, b"x" * LARGE_BYTES, key=KEY))
         await asyncio.sleep(0.2)
         client.reset()
         await over(w)
         await asyncio.sleep(0.3)
-        assert await rest_of(upstream) < LARGE
+        assert await rest_of(upstream) < LARGE_BYTES
         assert w.counted("exchanges_total", route="websocket", outcome="client_gone") == 1
 
 
@@ -85,8 +82,8 @@ async def test_a_side_that_reads_nothing_ends_the_relay(is_upstream: bool) -> No
     """
     async with world(**SHORT) as w, tunnelled(w) as (client, upstream):
         one, other = (upstream, client) if is_upstream else (client, upstream)
-        stops_reading(other)
-        one.writer.write(frame(BINARY, b"x" * LARGE, key=b"" if is_upstream else KEY))
+        stops_reading(other.writer)
+        one.writer.write(frame(BINARY, b"x" * LARGE_BYTES, key=b"" if is_upstream else KEY))
         await over(w)
         outcome = "client_stalled" if is_upstream else "cut_off"
         assert w.counted("exchanges_total", route="websocket", outcome=outcome) == 1
@@ -95,15 +92,15 @@ async def test_a_side_that_reads_nothing_ends_the_relay(is_upstream: bool) -> No
 async def test_pending_data_may_be_read_slowly() -> None:
     """After upstream has left, a client that reads slowly but steadily gets all pending data."""
     async with world(client_timeout_s=2) as w, tunnelled(w) as (client, upstream):
-        stops_reading(client)
-        data = frame(TEXT, b"x" * LARGE)
+        stops_reading(client.writer)
+        data = frame(TEXT, b"x" * LARGE_BYTES)
         await upstream.send(data + close(1000))
         upstream.leave()
         got = b""
         while len(got) < len(data):
-            client.writer.transport.resume_reading()  # type: ignore[attr-defined]
-            got += await asyncio.wait_for(client.reader.read(1 << 20), 5)
-            stops_reading(client)
+            reads_again(client.writer)
+            got += await asyncio.wait_for(client.reader.read(1 << 20), SOON_S)
+            stops_reading(client.writer)
             await asyncio.sleep(0.02)
         assert got.startswith(data)
 
@@ -129,7 +126,7 @@ async def test_a_client_that_still_sends_reads_why_upstream_left() -> None:
     async with world() as w, tunnelled(w) as (client, upstream):
         upstream.writer.write(said({"type": "error"}) + close(1008, b"no"))
         upstream.leave()
-        client.writer.write(frame(TEXT, b"x" * LARGE, key=KEY))
+        client.writer.write(frame(TEXT, b"x" * LARGE_BYTES, key=KEY))
         await client.gets(said({"type": "error"}), close(1008, b"no"))
 
 
@@ -208,7 +205,7 @@ DOWN = st.one_of(
 
 
 @given(st.lists(st.tuples(st.booleans(), UP, DOWN), max_size=30))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_any_messages_arrive_in_their_order(steps: list[tuple[bool, Any, Any]]) -> None:
     """All messages arrive in order; only `input` and `include` of a request may be longer."""
 

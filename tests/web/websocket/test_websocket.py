@@ -29,6 +29,7 @@ from tests.web.sockets import (
     said,
     tunnelled,
 )
+from tests.web.stalls import reads_again, stops_reading
 from tests.web.wire import END, as_json, chunk, head, whole
 from tests.web.world import World, eventually, world
 
@@ -459,7 +460,7 @@ async def test_a_slow_reader_pauses_the_sender(mode: str, is_upstream: bool) -> 
         await proxy.started()
         async with tunnelled(w, url=proxy.url) as (client, upstream):
             slow, writer = (upstream, client) if is_upstream else (client, upstream)
-            slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            stops_reading(slow.writer)
             before, sent = proxy.peak_bytes, 0
             with contextlib.suppress(TimeoutError):
                 while True:
@@ -467,7 +468,7 @@ async def test_a_slow_reader_pauses_the_sender(mode: str, is_upstream: bool) -> 
                     sent += 1
                     assert sent < 2000, "the sender was not paused"
             assert proxy.peak_bytes - before < 8 << 20
-            slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            reads_again(slow.writer)
             await slow.gets(*[piece] * sent)
 
 

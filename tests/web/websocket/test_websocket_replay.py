@@ -7,6 +7,7 @@ import pytest
 from reasoning_replay.adapters.stores.base import Store
 from reasoning_replay.web.pipeline.replay import Replay
 
+from tests.patience import SOON_S
 from tests.web.pipeline.test_save_before_release import Gate
 from tests.web.sockets import (
     CLOSE,
@@ -511,7 +512,7 @@ async def test_an_idle_tunnel_is_closed_when_the_process_drains() -> None:
         client.leave()
         await upstream.send(close(1001))
         upstream.leave()
-        await asyncio.wait_for(w.app.handler.admission.idle.wait(), 2)
+        await asyncio.wait_for(w.app.handler.admission.idle.wait(), SOON_S)
         assert w.counted("exchanges_total", route="websocket", outcome="ok") == 1
 
 
@@ -530,7 +531,7 @@ async def test_a_running_answer_may_finish_first() -> None:
         assert await client.message() == (CLOSE, b"\x03\xe9")
         client.leave()
         upstream.leave()
-        await asyncio.wait_for(w.app.handler.admission.idle.wait(), 2)
+        await asyncio.wait_for(w.app.handler.admission.idle.wait(), SOON_S)
         assert w.counted("exchanges_total", route="create", outcome="ok") == 1
 
 
@@ -544,7 +545,7 @@ async def test_a_websocket_that_outlasts_the_drain_is_cut_off(target: str) -> No
             await upstream.event()
             await upstream.send(told(RS)[0])
             await client.gets(told(RS)[0])
-            await asyncio.wait_for(stopping.aclose(), 3)
+            await asyncio.wait_for(stopping.aclose(), SOON_S)
             assert await client.ended()
             assert w.app.handler.admission.count == 0
 

@@ -15,13 +15,13 @@ from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from tests.adapters.stores.kinds import ALLOWED, link_to
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, looked_up, save, turn
+from tests.patience import SOON_S
 from tests.redis_groups import Cluster as Servers
 from tests.redis_groups import redis_cluster
 from tests.redis_server import RedisServer, wait_until
 
 BOUNDS = Bounds(ttl_s=1000, max_turns=100, max_bytes=1 << 20)
 ALLOWED_IN_CLUSTER = "+cluster|slots +command +asking"
-SOON_S = 30.0
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ from reasoning_replay.adapters.stores.redis.store import RedisStore
 from tests.adapters.stores.kinds import ALLOWED, link_to
 from tests.adapters.stores.turns import SCOPE, asked, found, key, looked_up, save, turn
 from tests.certificates import Certificates, certificates
+from tests.patience import SOON_S
 from tests.redis_groups import redis_sentinels
 from tests.redis_server import RedisServer, redis_server, wait_until
 from tests.slow_line import slow_line
 
 BOUNDS = Bounds(ttl_s=1000, max_turns=100, max_bytes=1 << 20)
-SOON_S = 30.0
 
 
 @pytest.fixture

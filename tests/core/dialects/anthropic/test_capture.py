@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects import turn_capture
 from reasoning_replay.core.dialects.anthropic.capture import place_of
@@ -33,6 +33,7 @@ from tests.core.dialects.anthropic.streams import (
     turn_of,
     whole_turn_of,
 )
+from tests.fast_lane import examples
 
 BLANK = text("\n\n")
 RESULT = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"url": "x"}]}
@@ -341,7 +342,7 @@ BLOCKS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(BLOCKS, st.data())
 def test_any_cut_of_the_stream_gives_the_same_turn(
     blocks: list[Block], data: st.DataObject
@@ -353,7 +354,7 @@ def test_any_cut_of_the_stream_gives_the_same_turn(
     assert turn_of(pieces) == turn_of([made[n : n + 1] for n in range(len(made))]) == turn_of(made)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(BLOCKS)
 def test_both_forms_of_a_response_give_the_same_items(blocks: list[Block]) -> None:
     """A stream and a JSON response differ in spelling alone."""
@@ -366,7 +367,7 @@ def test_both_forms_of_a_response_give_the_same_items(blocks: list[Block]) -> No
         assert [item.content for item in one.items] == [item.content for item in other.items]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.binary(max_size=200))
 def test_no_bytes_make_a_capture_fail(pieces: bytes) -> None:
     """Whatever upstream sends, the client is not affected."""

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects import turn_capture
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
@@ -23,6 +23,7 @@ from tests.core.dialects.chat.streams import (
     stream,
     turn_of,
 )
+from tests.fast_lane import examples
 
 SIGNED = {"google": {"thought_signature": "Eg=="}}
 
@@ -359,7 +360,7 @@ deltas = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     deltas,
     st.lists(st.integers(1, 90), min_size=1, max_size=30),
@@ -381,7 +382,7 @@ def test_cutting_a_stream_anywhere_changes_nothing(
     assert turn_of(pieces) == turn_of(whole)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(deltas, st.lists(st.integers(1, 90), min_size=1, max_size=30))
 def test_a_turn_is_to_be_saved_before_its_last_chunk(given_deltas: Any, cuts: list[int]) -> None:
     """The client cannot use the event that ends a message before the turn is ready."""
@@ -396,7 +397,7 @@ def test_a_turn_is_to_be_saved_before_its_last_chunk(given_deltas: Any, cuts: li
     assert captured.dirty
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode))
 def test_any_bytes_are_survived(noise: bytes) -> None:
     """Noise in a stream or as a response raises nothing."""

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.placement import plan_injection
@@ -24,6 +24,7 @@ from tests.core.dialects.chat.chats import (
 from tests.core.dialects.chat.streams import call, details
 from tests.core.documents import values
 from tests.core.world import drawn
+from tests.fast_lane import examples
 
 TEXTS = ["Done.", "It is sunny in Paris today.", "OK"]
 # How ids of calls are made: at random, or in the ways in which they recur.
@@ -113,7 +114,7 @@ def people(naming: str) -> list[Person]:
     return [Person(n, naming) for n in range(3)]
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(TAPES)
 def test_capture_strip_inject_is_the_whole_history(tape: list[Any]) -> None:
     """Dropping reasoning gives the same result as replaying everything."""
@@ -125,7 +126,7 @@ def test_capture_strip_inject_is_the_whole_history(tape: list[Any]) -> None:
         person.go_on(chats.learn(sent, person.emit(shape, text)), saying)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(TAPES, st.sampled_from(NAMINGS), st.booleans())
 def test_nothing_foreign_is_ever_injected(tape: list[Any], naming: str, alike: bool) -> None:
     """Also if ids recur. Of equal conversations, a later one gets what the first one got."""
@@ -145,7 +146,7 @@ def test_nothing_foreign_is_ever_injected(tape: list[Any], naming: str, alike: b
         person.go_on(chats.learn(sent, person.emit(shape, text)), saying)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(TAPES, st.sampled_from(NAMINGS), UPSTREAMS)
 def test_the_prefix_is_stable(tape: list[Any], naming: str, profile: Any) -> None:
     """The messages that upstream receives for one turn begin those for the next turn."""
@@ -159,7 +160,7 @@ def test_the_prefix_is_stable(tape: list[Any], naming: str, profile: Any) -> Non
         person.go_on(chats.learn(sent, person.emit(shape, text)), saying)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(TAPES, st.sampled_from(NAMINGS), st.booleans())
 def test_removing_what_was_injected_leaves_the_clients_bytes(
     tape: list[Any], naming: str, with_nulls: bool
@@ -210,7 +211,7 @@ def _respaced(made: dict[str, Any]) -> str:
     return json.dumps(json.loads(made["function"]["arguments"]), indent=2)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(TAPES, st.sampled_from(NAMINGS), st.lists(st.integers(0, 15), min_size=9, max_size=9))
 def test_a_clients_spelling_changes_nothing(
     tape: list[Any], naming: str, spellings: list[int]
@@ -223,7 +224,7 @@ def test_a_clients_spelling_changes_nothing(
         person.go_on(chats.learn(sent, person.emit(shape, text)), saying)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(TAPES, st.sampled_from(NAMINGS), st.data())
 def test_merged_and_split_messages_get_nothing_wrong(
     tape: list[Any], naming: str, data: st.DataObject
@@ -257,7 +258,7 @@ def _said(message: Message) -> set[str]:
     return {*calls, *([message["content"]] if message.get("content") else [])}
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(values)
 def test_any_messages_are_read(written: Any) -> None:
     """Any JSON value is accepted as the messages, and nothing is injected into unknown ones."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.captures import CaptureSnapshot, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
@@ -16,6 +16,7 @@ from reasoning_replay.core.wire.digest import digest
 from tests.core.documents import values
 from tests.core.streams import added, began, done, ended, event, stream_of
 from tests.core.world import MODEL, Item, answer, call, message, reasoning, search
+from tests.fast_lane import examples
 
 ORIGIN = Origin(Context(b"c" * 16, is_known=True), "gpt-5.6")
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
@@ -371,7 +372,7 @@ pieces = st.one_of(
 
 
 @given(st.lists(pieces, max_size=6))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_no_stream_raises(chunks: list[bytes]) -> None:
     """Capture never raises, whatever bytes upstream sends."""
     after(chunks).snapshot(5)
@@ -382,14 +383,14 @@ def test_no_stream_raises(chunks: list[bytes]) -> None:
     st.binary(max_size=30)
     | values.map(lambda written: b'{"id":"r","output":' + written.text + b"}")
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_body_raises(body: bytes) -> None:
     """Capture of a whole body never raises either."""
     read(body).snapshot(5)
 
 
 @given(st.permutations([R1, R2, R3, C1, C2, WS, SAID, CUT]), st.data())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_any_split_of_any_stream_gives_the_same_turn(
     items: list[Item], data: st.DataObject
 ) -> None:

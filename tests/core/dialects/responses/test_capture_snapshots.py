@@ -1,7 +1,7 @@
 """Snapshots of one capture: later ones only add records, so that each record is written once."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.captures import Origin
@@ -12,6 +12,7 @@ from reasoning_replay.core.history.turns import Context, TurnPart
 
 from tests.core.streams import added, began, done, ended
 from tests.core.world import Item, call, message, reasoning
+from tests.fast_lane import examples
 
 ORIGIN = Origin(Context(b"c" * 16, is_known=True), "gpt-5.6")
 R1, R2, C1, C2 = reasoning("1"), reasoning("2"), call("1"), call("2")
@@ -43,7 +44,7 @@ def captured(
     st.integers(1, 4),
     st.integers(1, 3),
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_the_parts_are_the_turn(
     order: list[int], has_end: bool, cut: int, at_once: int, max_items: int
 ) -> None:

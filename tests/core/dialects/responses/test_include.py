@@ -3,12 +3,13 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from reasoning_replay.core.dialects.responses.include import INCLUDE, exclude_edit, include_edit
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.wire import json_spans
 
 from tests.core.documents import Written, arrays, objects, values
+from tests.fast_lane import examples
 
 ASKED = f'"{INCLUDE}"'.encode()
 
@@ -77,7 +78,7 @@ def test_an_invalid_include_is_left_to_upstream(body: bytes) -> None:
 
 
 @given(objects(values | arrays(values)))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_only_include_changes(written: Written) -> None:
     """A second merge changes nothing, and every other value stays."""
     once = merged(written.text)
@@ -112,7 +113,7 @@ def test_the_refused_entry_is_removed_from_include(sent: bytes, want: bytes | No
     assert (json_spans.apply(body, [edit]) if edit is not None else None) == want
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(objects(values))
 def test_excluding_undoes_including(written: Written) -> None:
     """The result is the original value, except that an empty list may be left out."""

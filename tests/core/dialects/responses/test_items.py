@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.items import (
     ResponsesItem,
@@ -14,6 +14,7 @@ from reasoning_replay.core.history.fingerprints import ID_CHARS, is_distinctive
 from reasoning_replay.core.history.items import Role
 
 from tests.core.documents import objects, values
+from tests.fast_lane import examples
 
 
 def item(**fields: object) -> ResponsesItem:
@@ -140,7 +141,7 @@ def test_a_value_that_is_not_an_object_is_an_item_without_a_type(raw: bytes) -> 
 
 
 @given(st.binary(max_size=40) | values.map(lambda written: written.text))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_reading_never_raises(raw: bytes) -> None:
     """An item of an unknown shape never fails a request."""
     read_everything(raw)
@@ -168,7 +169,7 @@ contents = st.lists(parts, max_size=3).map(lambda given: b"[" + b",".join(given)
 @example("function_call", {"arguments": b"[" * 900 + b"]" * 900})
 @example("function_call", {"arguments": WRAPPED})
 @example("message", {"content": b'[1,{"type":"input_text","text":"x"},{"type":"input_image"}]'})
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_wrong_types_anywhere_never_raise(kind: str, fields: dict[str, bytes]) -> None:
     """A field of a wrong type counts as absent."""
     named = {"type": b'"' + kind.encode() + b'"'} | fields

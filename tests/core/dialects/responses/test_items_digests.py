@@ -3,12 +3,13 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.wire.digest import digest
 
 from tests.core.documents import Written, objects, scalars
+from tests.fast_lane import examples
 
 
 def item(**fields: object) -> ResponsesItem:
@@ -132,7 +133,7 @@ def test_the_length_of_a_refusal_is_counted() -> None:
 
 
 @given(objects(scalars), st.booleans(), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_arguments_are_equal_however_they_are_encoded(
     written: Written, ascii_only: bool, wrapped: int
 ) -> None:
@@ -196,7 +197,7 @@ def test_other_client_items_have_other_digests(
 
 
 @given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_digests_depend_on_the_borders_of_parts(one: list[bytes], other: list[bytes]) -> None:
     """Joining the parts differently gives another digest."""
     assert (digest(*one) == digest(*other)) is (one == other)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
@@ -15,6 +15,7 @@ from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 
 from tests.core.documents import Written, objects, spaces, values
 from tests.core.world import Item, call, message, output, reasoning, user
+from tests.fast_lane import examples
 
 
 def read(**fields: Any) -> Request:
@@ -245,7 +246,7 @@ def test_the_frame_covers_the_instructions_of_the_application(
 
 
 @given(st.lists(st.sampled_from([ASK, MORE, R1, C1, output(C1)]), max_size=14))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_context_at_a_place_is_that_of_the_shorter_history(items: list[Item]) -> None:
     """The context of an earlier turn is found again in every longer history that continues it."""
     whole = read(input=items)
@@ -262,7 +263,7 @@ def test_the_context_at_a_place_is_that_of_the_shorter_history(items: list[Item]
 
 
 @given(objects(values), spaces, st.lists(objects(values), max_size=2))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_any_object_is_a_request(written: Written, space: bytes, items: list[Written]) -> None:
     """Reading never raises, and every byte range is correct."""
     listed = space + b",".join(item.text for item in items)
@@ -283,7 +284,7 @@ def test_a_request_with_too_many_items_raises() -> None:
 
 
 @given(st.lists(st.sampled_from([ASK, MORE, C1, output(C1)]), max_size=9))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_the_newest_chain_is_the_same_computed_alone(items: list[Item]) -> None:
     """Most requests need only the newest chain, so it can be computed without the others."""
     request = read(input=items)

@@ -9,6 +9,7 @@ from aiohttp.test_utils import make_mocked_request
 from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, REPLAYED_PATHS
 from reasoning_replay.web.admin.inspector import events
 
+from tests.patience import SOON_S
 from tests.redis_server import RedisServer
 from tests.web.admin.inspector.watching import to_watch, watching
 from tests.web.line import Broken, line_to
@@ -205,7 +206,7 @@ async def test_open_streams_do_not_delay_the_stop() -> None:
     """Open streams do not delay the stop; they end with the process."""
     async with world() as w, watching(w.app.admin_url) as watcher:
         await watcher.until("hello")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SOON_S):
             await w.app.stop()
         with pytest.raises(Broken):
             await watcher.until("never")

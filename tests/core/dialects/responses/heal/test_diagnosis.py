@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     Diagnosis,
@@ -15,6 +15,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
 )
 
 from tests.core.documents import values
+from tests.fast_lane import examples
 
 OTHER = Diagnosis(RefusalKind.OTHER)
 INPUT = Diagnosis(RefusalKind.INPUT)
@@ -337,7 +338,7 @@ def test_a_deeply_nested_message_is_read_as_text() -> None:
 
 
 @given(st.binary(max_size=40) | values.map(lambda written: b'{"error":' + written.text + b"}"))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_no_error_body_raises(body: bytes) -> None:
     """Any bytes can be diagnosed without an exception."""
     assert diagnose(400, body).kind in RefusalKind

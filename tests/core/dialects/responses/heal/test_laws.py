@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.reorder import in_order
 from reasoning_replay.core.wire import json_spans
@@ -26,6 +26,7 @@ from tests.core.dialects.responses.heal.played import (
     repaired_body,
 )
 from tests.core.world import Item, body, input_of
+from tests.fast_lane import examples
 
 Refused = tuple[History, list[Item], dict[str, Any], Diagnosis]
 Requested = tuple[History, list[Item], dict[str, Any]]
@@ -89,7 +90,7 @@ def is_made_of(item: Item, sources: list[Item], ids: set[object]) -> bool:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(refusals())
 def test_a_cure_keeps_the_history_and_invents_nothing(refused: Refused) -> None:
     """User messages, outputs and their calls stay; each item comes from the client or upstream."""
@@ -126,7 +127,7 @@ def source_of(raw: bytes) -> int | None:
     return len(mark[1]) - 2 if mark is not None else None
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(refusals())
 @example((*THOUGHT_TWICE, {}, Diagnosis(RefusalKind.BAD_ID, index=3)))
 def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
@@ -151,7 +152,7 @@ def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
             assert same[meaning(raw)] >= min(means[meaning(raw)], meant[meaning(raw)])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(requests())
 @example((SEARCHED, SEARCHED_WITHOUT_ID, {"model": "o4-mini"}))
 def test_repairing_twice_is_repairing_once(requested: Requested) -> None:
@@ -167,7 +168,7 @@ def test_repairing_twice_is_repairing_once(requested: Requested) -> None:
     assert repaired_body(history.world, once.body, turns_of=before).body is once.body
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(histories)
 def test_a_clean_history_returns_the_same_object(history: History) -> None:
     """If nothing needs repair, the body is not copied."""
@@ -178,7 +179,7 @@ def test_a_clean_history_returns_the_same_object(history: History) -> None:
     assert done.body is sent
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(requests())
 def test_ordering_loses_nothing_and_is_idempotent(requested: Requested) -> None:
     """Ordering keeps all items, and an ordered input is not changed again."""
@@ -190,7 +191,7 @@ def test_ordering_loses_nothing_and_is_idempotent(requested: Requested) -> None:
     assert in_order(ordered, case.positions()) == ordered
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(histories)
 def test_an_honest_history_is_in_order(history: History) -> None:
     """A history as upstream emitted it is never reordered, whatever part of it was captured."""
