@@ -42,6 +42,6 @@ def test_the_patterns_of_all_structures_are_found() -> None:
         "core.wire.json_spans._TO_KEY",
         "core.dialects.chat.heal.diagnosis._FIELDS",  # a tuple
         "core.dialects.anthropic.heal.diagnosis._TABLE",  # a tuple of tuples
-        "core.dialects.registry._TABLE",  # an attribute of an object
+        "core.dialects.path_faults.route_of",  # an attribute of an object
         "web.admin.conversations",  # a call
     }

@@ -128,6 +128,29 @@ def test_a_request_that_is_sent_again_is_repeated() -> None:
     assert unknown.ask().way == Way.OTHER_TURNS  # only the first response is known
 
 
+def test_what_may_be_found_later_is_decided_again() -> None:
+    """Turns that led to no match may match the next time."""
+    talk = Talk()
+    for _ in range(2):
+        talk.turn()
+    edited = [user("Another question? " + "y" * 4096), {**talk.items[1], "name": "renamed"}]
+    sent = Told(told([*edited, user("and?")]))
+    assert [talk.proxy.decide(sent).way for _ in range(2)] == [Way.NEW, Way.NEW]
+
+
+def test_a_client_that_does_not_only_append_is_decided_again() -> None:
+    """What it changed may be found to be another conversation."""
+    talk = Talk(seen=nameless)
+    for n in range(3):
+        talk.turn(reasoning(f"{n}"), message(f"{n}", f"I looked at file {n} of the service. " * 5))
+        talk.items.append(user(f"What else did you see there, apart from file {n}? " * 3))
+    del talk.items[0]
+    talk.items[0] = user("A summary of all that was said before. " + "y" * 4096)
+    decisions = [talk.ask() for _ in range(2)]
+    assert [decision.way for decision in decisions] == [Way.NEW, Way.NEW]
+    assert decisions[0].outcomes["injected"]
+
+
 def forget(talk: Talk) -> None:
     """Let the store lose the newest turn."""
     talk.proxy.lose(frozenset({next(reversed(talk.proxy.conversations.values()))[-1].id}))

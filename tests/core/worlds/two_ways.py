@@ -5,6 +5,7 @@ What clients do in a random world is decided both ways, each with a store of its
 the same bytes and store the same turns.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,7 @@ OF_DIALECT: dict[str, Dialect[Any, Any]] = {
     "chat": ChatDialect(CHAT),
     "messages": MessagesDialect(PROFILES["anthropic"], frozenset({"foreign"})),
 }
+_UNKNOWN = (Outcome.MISSED, Outcome.AMBIGUOUS)
 CALLER = Caller(b"tenant", NO_ACCOUNT)
 
 
@@ -201,16 +203,18 @@ def _parent_of(decision: Decision) -> bytes:
     return decision.origin.parent if decision.origin is not None else b""
 
 
-def _counts(decision: Decision) -> tuple[int, Counter[Outcome]]:
-    """Return what was injected; what was ambiguous before is missed when it is decided again."""
-    counts = Counter({one: count for one, count in decision.outcomes.items() if count})
-    counts[Outcome.MISSED] += counts.pop(Outcome.AMBIGUOUS, 0)
+def _counts(decision: Decision) -> tuple[int, dict[Outcome, int]]:
+    """Return what was injected and guarded; what is not known is counted as it was at first."""
+    counts = {one: count for one, count in decision.outcomes.items() if one not in _UNKNOWN}
     return decision.injected_bytes, counts
 
 
-def _shown(decision: Decision) -> bytes:
-    summary = decision.summary
-    return summary.shown.replace(b"ambiguous", b"missed") if summary is not None else b""
+def _shown(decision: Decision) -> object:
+    """Return what the inspector shows, without what is not known."""
+    if decision.summary is None:
+        return None
+    shown = json.loads(decision.summary.shown)
+    return shown["items"], [note for note in shown["notes"] if note[1] not in _UNKNOWN]
 
 
 def differences(told: Sequence[Told], dialect: str) -> tuple[list[str], Counter[Way]]:
