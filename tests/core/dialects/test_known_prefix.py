@@ -148,7 +148,7 @@ def test_a_client_that_does_not_only_append_is_decided_again() -> None:
     talk.items[0] = user("A summary of all that was said before. " + "y" * 4096)
     decisions = [talk.ask() for _ in range(2)]
     assert [decision.way for decision in decisions] == [Way.NEW, Way.NEW]
-    assert decisions[0].outcomes["injected"]
+    assert decisions[0].injected_bytes
 
 
 def forget(talk: Talk) -> None:
