@@ -3,12 +3,15 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from reasoning_replay.adapters.runtime.allocator import tune_allocator
 from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
 from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.core.dialects.path_faults import lacking_apis
+from reasoning_replay.core.dialects.registry import DIALECTS, base_url_at
 from reasoning_replay.settings.loader import SettingsError
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App
@@ -67,6 +70,8 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
         app.log.error("cannot_listen", reason=str(error))  # noqa: TRY400 (our own Log)
         await app.stop()
         return 1
+    if sys.stdout.isatty():
+        print(_welcome(app, settings), flush=True)  # noqa: T201 (for a person, not a log)
     await app.store.check()  # so that a failing store is logged at once
     reloads = asyncio.create_task(_reload(app, load, signals.hangup))
     grace_s = await signals.grace_s(settings.drain_grace_s)
@@ -74,6 +79,15 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     reloads.cancel()
     await app.stop(settings.drain_s, grace_s)
     return 0
+
+
+def _welcome(app: App, settings: Settings) -> str:
+    """Return the URLs that a person needs: of the inspector, and for each sort of client."""
+    lacking = lacking_apis(settings.upstream_url)
+    entries = [entry for entry in DIALECTS if entry.name not in lacking]
+    clients = {f"{one.base_variable}={base_url_at(app.url, one.name)}": None for one in entries}
+    rows = [f"  your app   {client}" for client in clients]
+    return "\n".join(["", *rows, f"  inspector  {app.admin_url}/", "", "  Ctrl-C ends it.", ""])
 
 
 async def _reload(app: App, load: Callable[[], Settings], hangup: asyncio.Event) -> None:
