@@ -190,7 +190,7 @@ async def one_tenant(
                 await other.restart()
             to = (one, other)[take.exchange.n % 2].base_url, "sk-one-tenant"
             played.append(await play(session, fake, to, take, judge))
-    return played, [str(entry) for entry in one.warned + other.warned]
+    return played, one.complaints + other.complaints
 
 
 def _mixed(takes: Sequence[TakeT]) -> Iterator[TakeT]:

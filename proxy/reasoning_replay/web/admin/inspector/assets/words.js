@@ -42,19 +42,19 @@ const REPAIRS = {
   hollow: "a bare id is completed as captured",
   foreign: "reasoning of another model or account is replaced or left out",
   unpaired: "a pair is sent with both ids, or with neither",
-  dangling: "reasoning at the end that led to nothing is left out",
+  dangling: "reasoning that led to nothing is left out",
 };
 const WRONG_PATH = {
   lacks_v1: "the base URL lacks /v1",
   double_v1: "the path begins with /v1 twice",
-  endpoint: "the base URL ends in an endpoint (/responses)",
+  endpoint: "the base URL ends in an endpoint",
   double_slash: "the base URL ends in a slash",
   trailing_slash: "the path ends in a slash",
   other_version: "only /v1 stands for upstream_url",
   misspelt: "the path is misspelt",
   lacks_api: "the upstream lacks this API",
   upstream_lacks_v1: "upstream_url has no path; most APIs are at /v1",
-  needs_responses: "this model reasons with tools on /responses only",
+  needs_responses: "this model needs /responses for tools",
 };
 const ENDED = {
   refused: "refused by upstream", upstream_error: "upstream error", cut_off: "cut off",
