@@ -211,6 +211,11 @@ class ConversationCache:
         doubtful = {item.place for item in view.lookups if item.doubtful}
         return LookupResult(_joined(found), view.crowded | (doubtful - known), is_stale=True)
 
+    def line(self, name: Name) -> object:
+        """Return `IndexedTurns.line` of the copy of a conversation; None without a copy."""
+        entry = self._entries.get(name)
+        return entry.turns.line if entry is not None else None
+
     # Saving...
 
     def add(self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> Batch:

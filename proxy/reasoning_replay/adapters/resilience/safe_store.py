@@ -113,6 +113,10 @@ class SafeStore:
             found = await self._look_up_within(view, budget)
         return found if found is not None else self._cache.stale(view)
 
+    def line(self, scope: bytes, conversation: bytes) -> object:
+        """Return `IndexedTurns.line` of the local copy of a conversation; None without one."""
+        return self._cache.line((scope, conversation))
+
     async def save(
         self,
         scope: bytes,

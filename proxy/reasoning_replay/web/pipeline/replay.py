@@ -24,9 +24,9 @@ from reasoning_replay.core.dialects.base import (
 )
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.engine import Engine
-from reasoning_replay.core.dialects.known_prefix import LongWay
+from reasoning_replay.core.dialects.known_prefix import Continued, LongWay
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, scope_in
-from reasoning_replay.core.dialects.states import CaptureState, RequestState
+from reasoning_replay.core.dialects.states import CaptureState, RequestState, Way
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -187,10 +187,17 @@ class Replay:
         This takes little time for every body, so it runs on the event loop.
         """
         question = ask()
+        if question.continued is not None and not self._is_unchanged(scope, question.continued):
+            raise LongWay(Way.OTHER_TURNS)  # its lookup would be in vain
         found = await self._look_up(exchange, scope, question)
         is_created = exchange.route in CAPTURED_ROUTES
         caller = Caller(scope, exchange.account, exchange.is_watched)
         return self.engine.decide_after(caller, question, found, is_created=is_created)
+
+    def _is_unchanged(self, scope: bytes, continued: Continued) -> bool:
+        """Return whether the local copy has only grown since what is known was decided."""
+        newest, line = continued.known.newest, continued.known.line
+        return newest is None or self._store.line(scope, newest.conversation) is line
 
     async def _decision(
         self,
