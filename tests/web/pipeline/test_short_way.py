@@ -27,7 +27,7 @@ from reasoning_replay.web.app import App, running
 from typing_extensions import override
 
 from tests.core.world import drawn
-from tests.fast_lane import examples
+from tests.fast_lane import each_value, examples, slow
 from tests.patience import SOON_S
 from tests.redis_server import RedisServer
 from tests.web.chat import completions
@@ -821,9 +821,7 @@ def address(request: pytest.FixtureRequest) -> Callable[[str], str]:
     return of
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("story", STORIES)
+@each_value(story=[*STORIES], api=[*APIS], kind=["memory", "sqlite", "redis"])
 async def test_both_ways_look_the_same(
     story: str, api: str, kind: str, address: Callable[[str], str]
 ) -> None:
@@ -833,6 +831,7 @@ async def test_both_ways_look_the_same(
         assert ways["short"] >= sum(ways.values()) / (3 if kind == "memory" else 6)
 
 
+@slow
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize(
     "more",
@@ -926,9 +925,10 @@ steps = st.sampled_from([turns, turns, turns, others]).flatmap(lambda chosen: ch
 stories = st.lists(steps, min_size=5, max_size=24)
 
 
+@slow
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
 @pytest.mark.parametrize("api", APIS)
-@examples(100)
+@examples(40)
 @given(story=stories)
 def test_random_stories(
     api: str, kind: str, address: Callable[[str], str], story: list[Act]
