@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.check.report import Finding
-from reasoning_replay.core.dialects.path_faults import lacking_apis
-from reasoning_replay.core.dialects.registry import DIALECTS, base_url_at
+from reasoning_replay.core.dialects.path_faults import client_settings, lacking_apis
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import authority, dialled, host_and_port
 from reasoning_replay.web.doubtful_settings import doubts
@@ -39,14 +38,9 @@ async def of_clients(settings: Settings) -> AsyncIterator[Finding]:
     host, port = host_and_port(settings.listen)
     url = f"{scheme}://{authority(dialled(host), port or '<port>')}"
     elsewhere = "" if dialled(host) == host else " (or the name of this machine)"
-    lacking = lacking_apis(settings.upstream_url)
-    paths: dict[str, list[str]] = {}
-    for entry in DIALECTS:
-        if entry.name not in lacking:
-            place = f"{entry.base_variable}={base_url_at(url, entry.name)}{elsewhere}"
-            paths.setdefault(place, []).extend(entry.replayed_paths)
-    for place, replayed in paths.items():
-        yield Finding("ok", "clients", f"{place} for {', '.join(replayed)}")
-    for way_out in lacking.values():
+    for place, entries in client_settings(url, settings.upstream_url).items():
+        replayed = ", ".join(path for entry in entries for path in entry.replayed_paths)
+        yield Finding("ok", "clients", f"{place}{elsewhere} for {replayed}")
+    for way_out in lacking_apis(settings.upstream_url).values():
         yield Finding("ok", "clients", way_out)
     yield Finding("ok", "clients", "reasoning is injected there; all other paths pass through")

@@ -10,8 +10,7 @@ from typing import Any, Final
 from reasoning_replay.adapters.runtime.allocator import tune_allocator
 from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.core.dialects.path_faults import lacking_apis
-from reasoning_replay.core.dialects.registry import DIALECTS, base_url_at
+from reasoning_replay.core.dialects.path_faults import client_settings
 from reasoning_replay.settings.loader import SettingsError
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App
@@ -83,9 +82,7 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
 
 def _welcome(app: App, settings: Settings) -> str:
     """Return the URLs that a person needs: of the inspector, and for each sort of client."""
-    lacking = lacking_apis(settings.upstream_url)
-    entries = [entry for entry in DIALECTS if entry.name not in lacking]
-    clients = {f"{one.base_variable}={base_url_at(app.url, one.name)}": None for one in entries}
+    clients = client_settings(app.url, settings.upstream_url)
     rows = [f"  your app   {client}" for client in clients]
     return "\n".join(["", *rows, f"  inspector  {app.admin_url}/", "", "  Ctrl-C ends it.", ""])
 

@@ -15,13 +15,15 @@ from reasoning_replay.core.dialects.registry import (
     ENDPOINTS,
     KNOWN,
     MESSAGES,
+    DialectEntry,
+    base_url_at,
     dialect_of,
     route_of,
 )
 from reasoning_replay.core.dialects.upstreams import Upstream, upstream_at
 from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS, VENDORS
 
-__all__ = ["PathFault", "fault_in_refusal", "lacking_apis", "path_fault"]
+__all__ = ["PathFault", "client_settings", "fault_in_refusal", "lacking_apis", "path_fault"]
 
 _TWO_ENDPOINTS = re.compile(rf"(?:/(?:{'|'.join(ENDPOINTS)})){{2}}\Z")
 # Maps to the upstream's URL; any other path goes to the same path of its host.
@@ -82,6 +84,23 @@ def lacking_apis(upstream_url: str) -> Mapping[str, str]:
                 else f"set {entry.base_variable} to http://<this proxy>{base}"
             )
     return way_outs
+
+
+def client_settings(url: str, upstream_url: str) -> dict[str, list[DialectEntry]]:
+    """
+    Return the variable of each sort of client, with its base URL -> the dialects that it is for.
+
+    Args:
+        url: The proxy's own URL, without a path.
+        upstream_url: As for `lacking_apis`.
+    """
+    lacking = lacking_apis(upstream_url)
+    found: dict[str, list[DialectEntry]] = {}
+    for entry in DIALECTS:
+        if entry.name not in lacking:
+            place = f"{entry.base_variable}={base_url_at(url, entry.name)}"
+            found.setdefault(place, []).append(entry)
+    return found
 
 
 def _is_of_other(path: str, own: Upstream, other: Upstream) -> bool:
