@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.path_faults import (
     PathFault,
+    client_settings,
     fault_in_refusal,
     lacking_apis,
     path_fault,
@@ -85,6 +86,24 @@ def test_the_mistake_that_a_path_shows(
 def test_only_a_known_host_lacks_an_api(upstream_url: str, lacking: set[str]) -> None:
     """What is not certain is not claimed."""
     assert set(lacking_apis(upstream_url)) == lacking
+
+
+@pytest.mark.parametrize(
+    ("upstream_url", "want"),
+    [
+        ("https://api.openai.com/v1", {"OPENAI_BASE_URL=http://p/v1": ["responses", "chat"]}),
+        (
+            "https://api.anthropic.com/v1",
+            {"OPENAI_BASE_URL=http://p/v1": ["chat"], "ANTHROPIC_BASE_URL=http://p": ["messages"]},
+        ),
+    ],
+)
+def test_a_client_is_told_only_of_apis_that_are_there(
+    upstream_url: str, want: dict[str, list[str]]
+) -> None:
+    """One line for each variable, however many APIs it serves."""
+    told = client_settings("http://p", upstream_url)
+    assert {place: [entry.name for entry in entries] for place, entries in told.items()} == want
 
 
 def test_an_api_that_the_upstream_lacks_is_named_before_its_path_is_blamed() -> None:
