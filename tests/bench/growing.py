@@ -7,7 +7,7 @@ from itertools import count
 from tests.bench.bench import Bench
 from tests.bench.contenders import Contender, bare, ours
 from tests.bench.exchanges import connected
-from tests.bench.histories import ITEM_CHARS, PATIENT, check, no_redis, redis
+from tests.bench.histories import ITEM_CHARS, PATIENT, check, redis, without_redis
 from tests.bench.runs import Measured, Rounds, alternated, spent
 from tests.bench.shapes.dialect import Dialect, History
 from tests.bench.table import Figure, against_bare
@@ -39,8 +39,8 @@ async def growing(
         on_redis: Whether the store is Redis; else it is in memory.
         drops: Members of emitted items that the client leaves out, as well as reasoning.
     """
-    if on_redis and no_redis():
-        return [Figure(row, "left out: redis-server is not installed")]
+    if on_redis and (missing := without_redis(row)):
+        return missing
     rounds = await _grown(bench, dialect, [LATE], 4, on_redis=on_redis, drops=drops)
     return [_figure(row, rounds, LATE, limit)]
 

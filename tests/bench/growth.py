@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from tests.bench.bench import Bench
 from tests.bench.contenders import Contender, bare, ours
 from tests.bench.exchanges import connected
-from tests.bench.histories import ITEM_CHARS, PATIENT, no_redis, redis, verify
+from tests.bench.histories import ITEM_CHARS, PATIENT, redis, verify, without_redis
 from tests.bench.runs import spent
 from tests.bench.shapes.dialect import Dialect, History
 from tests.bench.table import Figure, bounded
@@ -23,8 +23,8 @@ async def growth(
     bench: Bench, row: str, dialect: Dialect, *, turns: int = 500, quick_turns: int = 120
 ) -> list[Figure]:
     """Measure conversations that grow, turn by turn; Redis."""
-    if no_redis():
-        return [Figure(row, "left out: redis-server is not installed")]
+    if missing := without_redis(row):
+        return missing
     turns = bench.either(quick_turns, turns)
     told = [History(dialect, seed, turns, ITEM_CHARS) for seed in range(10, 13)]
     early, late = range(turns // 10, turns // 5), range(turns * 9 // 10, turns)

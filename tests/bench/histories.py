@@ -26,9 +26,9 @@ __all__ = [
     "check",
     "history",
     "long",
-    "no_redis",
     "play",
     "redis",
+    "without_redis",
 ]
 
 ITEMS, ITEM_CHARS = 300, 717  # 275 KB
@@ -64,8 +64,8 @@ async def history(
         item_chars: Size of each, about.
         drops: Members of emitted items that the client leaves out, as well as reasoning.
     """
-    if no_redis():
-        return [Figure(row, "left out: redis-server is not installed")]
+    if missing := without_redis(row):
+        return missing
     turns = items // dialect.items_a_turn
     count = bench.either(QUICK_CONVERSATIONS, CONVERSATIONS)
     told, *every = [
@@ -119,8 +119,8 @@ async def long(
     bench: Bench, row: str, dialect: Dialect, *, items: int = 3_000, item_chars: int = 967
 ) -> list[Figure]:
     """Measure a huge history, of 3.5 MB and 1,000 injected items, with a stream in parallel."""
-    if no_redis():
-        return [Figure(row, "left out: redis-server is not installed")]
+    if missing := without_redis(row):
+        return missing
     a_turn = dialect.items_a_turn
     short = History(dialect, 1, ITEMS // a_turn, ITEM_CHARS)
     turns = bench.either(QUICK_ITEMS, items) // a_turn
@@ -155,9 +155,11 @@ async def long(
     ]
 
 
-def no_redis() -> bool:
-    """Return whether redis-server is missing."""
-    return shutil.which("redis-server") is None
+def without_redis(row: str) -> list[Figure]:
+    """Return what a row that needs Redis says on a machine without it; [] with it."""
+    if shutil.which("redis-server") is not None:
+        return []
+    return [Figure(row, "left out: redis-server is not installed")]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from itertools import cycle, islice
 from tests.bench.bench import Bench
 from tests.bench.contenders import Contender, bare, ours
 from tests.bench.exchanges import connected
-from tests.bench.histories import ITEM_CHARS, ITEMS, PATIENT, check, no_redis, play, redis
+from tests.bench.histories import ITEM_CHARS, ITEMS, PATIENT, check, play, redis, without_redis
 from tests.bench.load import back_to_back
 from tests.bench.runs import Measured, alternated, spent
 from tests.bench.shapes.dialect import Dialect, History
@@ -67,8 +67,8 @@ async def repeats(
         conversations: Number of conversations.
         exchanges: Number of exchanges of a round; None: the usual number.
     """
-    if on_redis and no_redis():
-        return [Figure(row, "left out: redis-server is not installed")]
+    if on_redis and (missing := without_redis(row)):
+        return missing
     turns = items // dialect.items_a_turn
     exchanges = exchanges or bench.either(50, 200)
     told = [History(dialect, 500 + n, turns, item_chars) for n in range(conversations)]
