@@ -44,7 +44,9 @@ async def test_every_path_is_guarded() -> None:
     assert set(body) == {"error"}
 
 
-@pytest.mark.parametrize("changed", [{"foreign_keys": "forward"}, {"mode": "off"}], ids=str)
+@pytest.mark.parametrize(
+    "changed", [{"foreign_keys": "forward"}, {"mode": "off"}, {"mode": "shadow"}], ids=str
+)
 async def test_it_can_be_switched_off(changed: dict[str, object]) -> None:
     """The request is forwarded; the proxy on the way to the upstream is not there."""
     status, mark, _ = await answer("/v1/messages", **changed)

@@ -85,8 +85,8 @@ class Upstream(Group):
         default="refuse",
         description="What happens to a request with the key of another vendor, such as "
         "`sk-ant-…` for OpenAI, if the host of `upstream_url` is known to take no key but its own. "
-        "`refuse`: 400 `foreign_key`, and the key is sent nowhere. `forward`: it is sent. With "
-        "`mode: off`, it is sent, too.",
+        "`refuse`: 400 `foreign_key`, and the key is sent nowhere. `forward`: it is sent. Only "
+        "`mode: on` refuses.",
     )
     upstream_ca_file: File = Field(
         default="",

@@ -77,7 +77,7 @@ class RequestPhase:
             exchange.times.before_ms = (self.exchange_log.clock() - began_s) * 1000
 
     def _refuse_foreign_key(self, client: ClientRequest) -> None:
-        if self.foreign_keys is not None and self.replays:
+        if self.foreign_keys is not None:
             issuer = self.foreign_keys.issuer_of(client.http.headers)
             if issuer:
                 raise ProxyError(FOREIGN_KEY.filled(issuer=issuer, upstream=self.address.origin))
