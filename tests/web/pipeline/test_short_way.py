@@ -35,7 +35,7 @@ from tests.web.line import Answer, line_to, request
 from tests.web.messages import exchanges
 from tests.web.scripted import Script, Step, Upstream, scripted
 from tests.web.wire import as_json, error, events, response, stream, whole
-from tests.web.world import Hooked
+from tests.web.world import Hooked, eventually
 
 Item = dict[str, Any]
 Entry = Item | str  # a string is JSON as the client spells it
@@ -410,6 +410,10 @@ class Stage:
                 await line.send(data)
                 head = await line.head()
                 got, is_whole = await line.until_it_ends()
+        # A conversation that was left is deleted in the background: sooner or later than the next
+        # request, as chance has it.
+        store = app.store
+        await eventually(lambda: not (store._tasks or store._saves.tasks))
         self.upstream.forget_scripts()
         bodies = [one.body for one in self.upstream.received[at:]]
         answer = Answer(head, got)
