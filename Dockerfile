@@ -47,7 +47,7 @@ ENV PATH=/opt/replay/bin:$PATH \
 COPY --from=build /opt/replay /opt/replay
 # An empty volume that is mounted here takes this owner, so that sqlite:// works in a named volume.
 RUN install --directory --mode=0700 --owner=65532 --group=65532 /var/lib/replay
-# A number, so that Kubernetes can see that it is not root. Any other non-root UID works.
+# A number, so that Kubernetes can see that it is not root. Another one needs a folder of its own for sqlite://.
 USER 65532:65532
 EXPOSE 8080 9090
 STOPSIGNAL SIGTERM
