@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.loader import FILE_SUFFIX, SECRET_NAMES, env_of, load
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port
@@ -246,6 +247,23 @@ def test_the_template_unit_runs_processes_that_share_a_port() -> None:
     assert told["ExecStart"].endswith("/bin/reasoning-replay serve")
 
 
+def test_the_plain_unit_is_the_template_for_one_process() -> None:
+    """It differs by what several processes need, so what holds for one holds for the other."""
+    template, plain = (
+        [line for line in (CONFIG / "systemd" / name).read_text().splitlines() if line[:1] != "#"]
+        for name in ("reasoning-replay@.service", "reasoning-replay.service")
+    )
+    assert [line for line in template if line not in plain] == [
+        "Description=Reasoning Replay, process %i",
+        "Environment=REPLAY_REUSE_PORT=true",
+        "Environment=REPLAY_ADMIN_LISTEN=127.0.0.1:909%i",
+    ]
+    assert [line for line in plain if line not in template] == [
+        "Description=Reasoning Replay",
+        f"Environment=REPLAY_ADMIN_LISTEN={Settings().admin_listen}",
+    ]
+
+
 # --- Docker Compose ---
 
 
@@ -289,7 +307,9 @@ def test_the_secrets_of_compose_are_made_once(tmp_path: Path) -> None:
     subprocess.run(run, check=True)  # noqa: S603
 
     assert set(made) == set(COMPOSE["secrets"])
-    assert all(re.fullmatch(r"[0-9a-f]{64}", secret) for secret in made.values())
+    assert len(parse_keys(made["encryption_keys"])) == 1
+    others = [secret for name, secret in made.items() if name != "encryption_keys"]
+    assert all(re.fullmatch(r"[0-9a-f]{64}", secret) for secret in others)
     assert len(set(made.values())) == len(made)
     assert made == {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
     assert "config/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
