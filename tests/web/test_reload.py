@@ -1,7 +1,8 @@
-"""SIGHUP puts new secrets and certificates into use, and harms neither a stream nor the process."""
+"""SIGHUP puts new secrets, modes and certificates into use; no stream and no process ends."""
 
 import asyncio
 import base64
+import json
 import os
 import pty
 import re
@@ -162,6 +163,53 @@ async def test_new_encryption_keys_are_in_use() -> None:
         without: dict[str, Any] = {"encryption_keys": SecretStr(f"b:{KEYS['b']}")}
         w.app.reload(w.app.settings.model_copy(update=without))
         assert (await w.ask(again)).mark == "injected=0, missed=1"
+
+
+async def test_a_new_mode_is_in_use() -> None:
+    """It is a switch that needs no restart; what is stored meanwhile and before is found again."""
+    again = post({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]})
+    async with world() as w:
+        w.upstream.answers(stream(events(RS, CALL)), *[whole(b"{}")] * 4)
+        await w.ask(post({"model": "gpt-5.4", "input": [ASK], "stream": True}))
+        for mode, sent, mark in (
+            ("off", 3, None),
+            ("on", 4, "injected=1"),
+            ("shadow", 3, "injected=1, shadow"),
+            ("on", 4, "injected=1"),
+        ):
+            new = w.app.settings.model_copy(update={"mode": mode})
+            assert w.app.reload(new) == (["mode"], [])
+            assert (await w.ask(again)).mark == mark
+            assert len(json.loads(w.upstream.received[-1].body)["input"]) == sent
+
+
+async def test_a_response_in_flight_keeps_its_mode(tmp_path: Path) -> None:
+    """It began with `on`, so it is captured to its end, and told so by the log."""
+    config = tmp_path / "replay.yaml"
+    put(config, "mode: on\n")
+    first, *more = events(RS, CALL)
+    script = Script([send(stream_head() + chunk(first)), wait(), send(chunk(b"".join(more)) + END)])
+    words = ["/bin/sh", "-c", 'exec "$@" --config "$0"', str(config)]
+    async with (
+        scripted() as upstream,
+        served(under=words, upstream_url=upstream.url + "/v1") as proxy,
+    ):
+        await proxy.started()
+        ask = post({"model": "gpt-5.4", "input": [ASK], "stream": True})
+        again = post({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]})
+        upstream.plays(script, *(Script([send(whole(b"{}"))]) for _ in range(2)))
+        async with line_to(proxy.url) as line:
+            await line.send(ask)
+            await line.head()
+            await line.some()
+            put(config, "mode: off\n")
+            assert await reloaded(proxy) == {"changed": "mode", "mode": "off"}
+            script.go()
+            await line.rest()
+            assert (await line.ask(again)).mark is None
+            put(config, "mode: on\n")
+            assert await reloaded(proxy) == {"changed": "mode", "mode": "on"}
+            assert (await line.ask(again)).mark == "injected=1"
 
 
 async def test_a_faulty_certificate_leaves_the_secrets(tmp_path: Path) -> None:

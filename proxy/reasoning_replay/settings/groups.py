@@ -132,7 +132,7 @@ class Replay(Group):
         default="on",
         description="`on`: capture and inject. `shadow`: capture, and count what would be "
         "injected, but change no request, so `include` has no effect. `off`: pass everything "
-        "through.",
+        "through. A SIGHUP changes it without a restart.",
     )
     include: Literal["auto", "always", "never"] = Field(
         default="auto",

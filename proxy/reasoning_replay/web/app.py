@@ -49,7 +49,7 @@ TRACES_S = 2.0
 TRACES_LEAST_S = 0.1
 # Settings that a reload changes. A new `scope_secret` would hide every stored conversation, and
 # every other setting is part of connections and limits that exist already.
-RELOADABLE = ("admin_token", "encryption_keys")
+RELOADABLE = ("admin_token", "encryption_keys", "mode")
 # How often a drain checks whether the clients have read their responses.
 LOOK_S = 0.02
 
@@ -95,8 +95,8 @@ class App:
         self.agents: list[str] = []
         self.metrics = Metrics()
         self.log = Log(settings.log_level, settings.log_format, fields=settings.log_fields)
-        offloader = Offloader()
-        self.store = safe_store(settings, self.metrics, self.log, offloader)
+        self._offloader = Offloader()
+        self.store = safe_store(settings, self.metrics, self.log, self._offloader)
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
         self._tracer = tracer(settings, self.log)
         exchange_log = ExchangeLog(
@@ -106,7 +106,7 @@ class App:
         self.handler = ProxyHandler(
             settings.upstream_url,
             self._upstream,
-            replays(settings, self.store, offloader),
+            replays(settings, self.store, self._offloader),
             limits(settings),
             exchange_log,
         )
@@ -142,7 +142,7 @@ class App:
         watchers = Watchers(
             self.recorder,
             self._access,
-            lambda: _facts(settings, self.url) | _ROUTES | {"agents": self.agents},
+            lambda: _facts(self.settings, self.url) | _ROUTES | {"agents": self.agents},
             self._state,
             self.metrics.exposition,
         )
@@ -168,8 +168,9 @@ class App:
 
     def reload(self, settings: Settings) -> Reloaded:
         """
-        Use new secrets, a new certificate and new authorities; exchanges in flight continue.
+        Use new secrets, a new mode, a new certificate and new authorities.
 
+        Exchanges in flight, and open WebSockets, go on as they began.
         Authorities that are no longer in their file are trusted until a restart.
 
         Args:
@@ -196,7 +197,9 @@ class App:
         if "encryption_keys" in changed:
             self.store.inner.codec = codec(settings)
         update = {name: getattr(settings, name) for name in changed if name in RELOADABLE}
-        self.settings = self.settings.model_copy(update=update)
+        self.settings = now = self.settings.model_copy(update=update)
+        if "mode" in changed:
+            self.handler.use(replays(now, self.store, self._offloader), limits(now))
         return Reloaded(changed, [name for name in names if name not in RELOADABLE])
 
     async def stop(self, drain_s: float = 0.0, grace_s: float = 0.0) -> None:

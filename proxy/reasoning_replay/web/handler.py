@@ -8,6 +8,7 @@ A WebSocket is relayed by its own handler after the request phase.
 """
 
 import asyncio
+from typing import NamedTuple
 
 from aiohttp import web
 
@@ -41,6 +42,15 @@ from reasoning_replay.web.websocket.handler import WebSocketHandler
 __all__ = ["ProxyHandler"]
 
 
+class _Phases(NamedTuple):
+    """The phases of an exchange; one that has begun keeps its own."""
+
+    requests: RequestPhase
+    sending: UpstreamPhase
+    responses: ResponsePhase
+    websockets: WebSocketHandler
+
+
 class ProxyHandler:
     """
     Handler of all exchanges with one upstream.
@@ -68,37 +78,40 @@ class ProxyHandler:
             limits: See Limits.
             exchange_log: Records every exchange.
         """
-        address = UpstreamAddress(upstream_url)
-        healers = healers_of(replays, exchange_log)
+        self._address = UpstreamAddress(upstream_url)
+        self._upstream = upstream
         self.admission = AdmissionControl(limits, exchange_log)
         self._budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
         exchange_log.metrics.memory_budget_max.set(budget.units)
         exchange_log.metrics.memory_budget_used.set_function(lambda: budget.used)
-        self._requests = RequestPhase(
-            address,
-            replays,
-            limits.inspect_max_bytes,
-            exchange_log,
-            ForeignKeys(upstream_url) if limits.refuses_foreign_keys else None,
-        )
-        self._sending = UpstreamPhase(upstream, address.origin, healers, exchange_log)
-        advice = PathAdvice(upstream_url, exchange_log.log, exchange_log.clock, is_on=bool(replays))
-        self._responses = ResponsePhase(
-            replays, healers, limits.inspect_max_bytes, exchange_log, advice
-        )
-        self._websockets = WebSocketHandler(
-            upstream,
-            address.origin,
-            replays.get(Route.CREATE),
-            limits,
-            exchange_log,
-            self._responses,
-        )
-        self._origin = address.origin
+        self._upstream_url = upstream_url
         self._limits = limits
         self._exchange_log = exchange_log
+        self._phases = self._phases_of(replays, limits)
         self.is_leaving = False
         self._draining = asyncio.Event()
+
+    def use(self, replays: Replays, limits: Limits) -> None:
+        """Use another mode for the exchanges that begin from now on."""
+        self._limits = limits
+        self._phases = self._phases_of(replays, limits)
+
+    def _phases_of(self, replays: Replays, limits: Limits) -> _Phases:
+        exchange_log, origin = self._exchange_log, self._address.origin
+        most_bytes, healers = limits.inspect_max_bytes, healers_of(replays, exchange_log)
+        guard = ForeignKeys(self._upstream_url) if limits.refuses_foreign_keys else None
+        advice = PathAdvice(
+            self._upstream_url, exchange_log.log, exchange_log.clock, is_on=bool(replays)
+        )
+        responses = ResponsePhase(replays, healers, most_bytes, exchange_log, advice)
+        return _Phases(
+            RequestPhase(self._address, replays, most_bytes, exchange_log, guard),
+            UpstreamPhase(self._upstream, origin, healers, exchange_log),
+            responses,
+            WebSocketHandler(
+                self._upstream, origin, replays.get(Route.CREATE), limits, exchange_log, responses
+            ),
+        )
 
     def leave(self) -> None:
         """Close each connection after its next response."""
@@ -174,39 +187,40 @@ class ProxyHandler:
         """Run the phases within `total_timeout_s`."""
         most_s = self._limits.total_timeout_s
         if not most_s or exchange.route is Route.WEBSOCKET:
-            return await self._phases(exchange, client)
+            return await self._run(exchange, client)
         limit = asyncio.timeout(most_s)
         try:
             async with limit:
-                return await self._phases(exchange, client)
+                return await self._run(exchange, client)
         except TimeoutError:
             if not limit.expired():
                 raise
             if not exchange.status:
                 raise ProxyError(
-                    TOTAL_TIMEOUT.filled(upstream=self._origin, most_s=most_s)
+                    TOTAL_TIMEOUT.filled(upstream=self._address.origin, most_s=most_s)
                 ) from None
             if client.cut_off():
                 exchange.outcome = ExchangeOutcome.CUT_OFF
                 exchange.error = ErrorCause.TOTAL_TIMEOUT
             raise ConnectionResetError from None
 
-    async def _phases(self, exchange: Exchange, client: ClientRequest) -> web.StreamResponse:
+    async def _run(self, exchange: Exchange, client: ClientRequest) -> web.StreamResponse:
         """Run the phases of an admitted exchange."""
+        phases = self._phases
         is_websocket = exchange.route is Route.WEBSOCKET
         if is_websocket and self._draining.is_set():
             raise ProxyError(DRAINING)
         try:
             try:
-                request = await self._requests.prepare(exchange, client)
+                request = await phases.requests.prepare(exchange, client)
                 self._exchange_log.begin(exchange)
                 if is_websocket:
-                    return await self._websockets.relay(exchange, client, request, self._draining)
-                response = await self._sending.send(exchange, client, request)
+                    return await phases.websockets.relay(exchange, client, request, self._draining)
+                response = await phases.sending.send(exchange, client, request)
                 del request  # a response may take long
             finally:
                 exchange.lease.resize(0)
-            return await self._responses.relay(exchange, client, response, is_last=self.is_leaving)
+            return await phases.responses.relay(exchange, client, response, is_last=self.is_leaving)
         finally:
             if not is_websocket:
                 # Its end may arrive after the response.

@@ -101,6 +101,8 @@ async def _reload(app: App, load: Callable[[], Settings], hangup: asyncio.Event)
             app.log.warning("not_reloaded", reason=str(error))
         else:
             fields = {"needs_restart": ",".join(waiting)} if waiting else {}
+            if "mode" in changed:
+                fields["mode"] = settings.mode
             if "scope_secret" in waiting:
                 fields["hint"] = "a new scope_secret hides every stored conversation"
             app.log.info("reloaded", changed=",".join(changed) or "nothing", **fields)
