@@ -43,6 +43,14 @@ class Timeouts(Group):
         "next request's headers. Keep it longer than clients keep idle connections, or they "
         "reuse closed ones.",
     )
+    connection_max_age_s: float = Field(
+        default=600.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Age of a client connection after which its next response closes it, so that "
+        "new replicas get a share of busy clients. It is up to a quarter shorter, by chance, and "
+        "no stream or WebSocket is cut. `0`: no limit.",
+    )
     client_timeout_s: Seconds = Field(
         default=300.0,
         description="Longest time that a client may send nothing of a request body, or read "

@@ -220,7 +220,11 @@ class ProxyHandler:
                 del request  # a response may take long
             finally:
                 exchange.lease.resize(0)
-            return await phases.responses.relay(exchange, client, response, is_last=self.is_leaving)
+            connection = client.http.protocol
+            is_old = isinstance(connection, ClientConnection) and connection.is_old
+            return await phases.responses.relay(
+                exchange, client, response, is_last=is_old or self.is_leaving
+            )
         finally:
             if not is_websocket:
                 # Its end may arrive after the response.

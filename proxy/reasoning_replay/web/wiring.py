@@ -135,6 +135,7 @@ def connection_limits(settings: Settings, log: Log) -> ConnectionLimits:
         max_connections=most,
         idle_timeout_s=settings.idle_timeout_s,
         client_timeout_s=settings.client_timeout_s,
+        max_age_s=settings.connection_max_age_s,
     )
 
 

@@ -51,6 +51,35 @@ async def test_a_connection_without_a_request_is_closed(is_used: bool) -> None:
         assert await line.is_closed()
 
 
+async def test_an_old_connection_is_closed_by_a_response_that_says_so() -> None:
+    """A client that is never idle moves on, and no request or stream of it is cut."""
+    async with world(connection_max_age_s=SHORT_S, idle_timeout_s=SOON_S) as w:
+        w.upstream.otherwise = OK
+        async with line_to(w.app.url) as line:
+            got = await line.ask(GET)
+            while got.head.values("Connection") != ["close"]:
+                got = await line.ask(GET)
+            assert got.status == 200
+            assert await line.is_closed()
+        slow = Script([send(stream_head() + chunk(b"1")), wait(), send(chunk(b"2") + END)])
+        w.upstream.plays(slow)
+        async with line_to(w.app.url) as line:
+            await line.send(GET)
+            await line.head()
+            await asyncio.sleep(2 * SHORT_S)  # it grows old in the middle
+            slow.go()
+            assert await line.rest() == b"12"
+            assert (await line.ask(GET)).head.values("Connection") == ["close"]
+
+
+async def test_a_connection_may_have_no_age() -> None:
+    """Zero is no limit."""
+    async with world(connection_max_age_s=0) as w, line_to(w.app.url) as line:
+        w.upstream.otherwise = OK
+        for _ in range(20):
+            assert (await line.ask(GET)).head.values("Connection") != ["close"]
+
+
 @pytest.mark.parametrize("is_used", [False, True])
 @pytest.mark.parametrize("drips", [False, True])
 async def test_a_head_that_does_not_come_to_its_end_is_closed(is_used: bool, drips: bool) -> None:

@@ -8,6 +8,8 @@ of aiohttp's server. They are `_messages`, `_upgraded` and `_buffer_paused` of i
 """
 
 import asyncio
+import math
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
@@ -50,11 +52,13 @@ class ConnectionLimits:
         idle_timeout_s: Longest wait for the complete head of the next request, and longest TLS
             handshake.
         client_timeout_s: Longest time in which a client reads nothing of a pending response.
+        max_age_s: Age after which the next response closes a connection; 0: no limit.
     """
 
     max_connections: int
     idle_timeout_s: float
     client_timeout_s: float
+    max_age_s: float
 
 
 class Unreadable(Exception):
@@ -105,6 +109,7 @@ class ClientConnection(web.RequestHandler):
         "_is_idle",
         "_is_over",
         "_limits",
+        "_old_at_s",
         "_on_refused",
         "has_stalled",
     )
@@ -136,6 +141,10 @@ class ClientConnection(web.RequestHandler):
             **options,
         )
         self._limits = limits
+        self._old_at_s = math.inf
+        if limits.max_age_s:  # a chance, so that connections of one moment do not end in one
+            age_s = limits.max_age_s * random.uniform(0.75, 1.0)  # noqa: S311 (no secret)
+            self._old_at_s = asyncio.get_running_loop().time() + age_s
         self._on_refused = on_refused
         self._body: StreamReader = EMPTY_PAYLOAD  # of the newest request
         self._head_bytes = 0  # of an incomplete head
@@ -143,6 +152,11 @@ class ClientConnection(web.RequestHandler):
         self._has_answered = False
         self._is_over = False  # further input is dropped
         self.has_stalled = False
+
+    @property
+    def is_old(self) -> bool:
+        """Whether the next response shall close it."""
+        return asyncio.get_running_loop().time() >= self._old_at_s
 
     @property
     def is_between_requests(self) -> bool:

@@ -56,8 +56,8 @@ class ResponsePhase:
             exchange: Its status and outcome are set.
             client: Receives the response.
             checked: Response to relay; closed at the end.
-            is_last: Whether the connection is closed after it, because this process is about to
-                stop.
+            is_last: Whether the connection is closed after it, because it is old, or this
+                process is about to stop.
 
         Raises:
             ProxyError: The rest of the request is invalid, and no head was sent yet.
