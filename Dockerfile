@@ -4,7 +4,8 @@
 ARG BASE=docker.io/library/python:3.13.14-slim-bookworm
 
 FROM ${BASE} AS build
-# Each build installs the same bytes with the same timestamps.
+# Each build installs the same bytes with the same timestamps. `make image` also gives this time to
+# BuildKit, which then sets it for the image and for the folders that the steps create.
 ARG SOURCE_DATE_EPOCH=1767225600
 ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} \
     PYTHONHASHSEED=0 \
@@ -20,11 +21,14 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     && python -m venv --without-pip /opt/backend \
     && pip --python /opt/backend/bin/python install --no-compile \
         --only-binary=:all: --require-hashes --requirement requirements-build.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml build_version.py README.md LICENSE ./
 COPY proxy proxy
+# Part of the version. A release has none; with another build:
+#   docker build --build-arg COMMIT="g$(git rev-parse --short HEAD)" .
+ARG COMMIT=source
 # Bytecode that does not depend on the source's timestamp: it is valid in every layer and copy.
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip --python /opt/backend/bin/python wheel --no-deps --no-index --no-build-isolation \
+    BUILD_COMMIT="${COMMIT}" pip --python /opt/backend/bin/python wheel --no-deps --no-index --no-build-isolation \
         --wheel-dir /wheels . \
     && pip --python /opt/replay/bin/python install --no-compile \
         --no-deps --no-index /wheels/*.whl \

@@ -10,7 +10,7 @@ INSTALL := $(PIP) install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve check demo playground test test-all bench fuzz soak screenshot dist lock format clean
+.PHONY: help serve check demo playground test test-all bench fuzz soak screenshot dist image lock format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -70,9 +70,19 @@ dist: $(VENV)/backend ## build the source distribution, the wheel and, with helm
 	@if command -v helm >/dev/null; then helm package helm --destination dist; \
 	else echo "make dist: no chart package, because helm is not installed" >&2; fi
 
+# Needs a builder that is not the engine itself: docker buildx create --use --driver docker-container.
+# BuildKit sets the date of the image, and every later time in a layer, to that of the Dockerfile. An
+# attestation would have the time of the build.
+IMAGE  ?= reasoning-replay
+OUTPUT ?= type=docker
+
+image: ## build the image with the same digest each time; OUTPUT=type=registry IMAGE=HOST/NAME:TAG pushes it
+	docker buildx build --build-arg SOURCE_DATE_EPOCH=$(shell sed -n 's/^ARG SOURCE_DATE_EPOCH=//p' Dockerfile) \
+	  --provenance=false --sbom=false --tag $(IMAGE) --output $(OUTPUT),rewrite-timestamp=true $(ARGS) .
+
 # The newest versions that pyproject.toml allows, for every system. The image is built from the two
-# locks with hashes. constraints.txt has all extras and no hashes, because pip rejects hashes for an
-# editable install.
+# locks with hashes. constraints.txt has all extras and groups, and no hashes, because pip rejects
+# hashes for an editable install.
 LOCKED := $(BIN)/uv pip compile --quiet --upgrade --universal --no-header
 
 lock: $(VENV)/dev ## update the locked versions: requirements.lock, requirements-build.lock, constraints.txt
@@ -80,7 +90,7 @@ lock: $(VENV)/dev ## update the locked versions: requirements.lock, requirements
 	$(LOCKED) --generate-hashes --extra otel --output-file requirements.lock pyproject.toml
 	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' > $(VENV)/build.in
 	$(LOCKED) --generate-hashes --no-annotate --python-version 3.11 --output-file requirements-build.lock $(VENV)/build.in
-	$(LOCKED) --no-annotate --strip-extras --all-extras --constraint requirements.lock --output-file constraints.txt pyproject.toml
+	$(LOCKED) --no-annotate --strip-extras --all-extras --group dev --group fuzz --group langchain --constraint requirements.lock --output-file constraints.txt pyproject.toml
 
 format: $(VENV)/dev ## format the code and fix what the linter can fix
 	$(BIN)/ruff format .
@@ -101,7 +111,8 @@ $(VENV)/runtime: pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/runtime
 	@echo "installing the development tools ..."
-	@$(INSTALL) '.[dev]'
+	@$(PIP) install 'pip>=25.1' # the first with dependency groups
+	@$(INSTALL) '.[otel]' --group dev
 	@touch $@
 
 # The build backend alone, with the same locked versions as in the image.
@@ -112,10 +123,10 @@ $(VENV)/backend: requirements-build.lock
 
 $(VENV)/langchain: $(VENV)/dev
 	@echo "installing LangChain for an end-to-end test ..."
-	@$(INSTALL) '.[langchain]'
+	@$(INSTALL) . --group langchain
 	@touch $@
 
 $(VENV)/fuzz: $(VENV)/dev
 	@echo "installing the fuzzer ..."
-	@$(INSTALL) '.[fuzz]'
+	@$(INSTALL) . --group fuzz
 	@touch $@

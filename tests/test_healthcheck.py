@@ -1,7 +1,6 @@
 """`health` ends with 0 if the proxy on this machine responds with 200, else with 1."""
 
 import os
-import runpy
 import socket
 import subprocess
 import sys
@@ -12,12 +11,13 @@ from pathlib import Path
 
 import pytest
 from reasoning_replay import cli, healthcheck
+from reasoning_replay.__main__ import main
 from reasoning_replay.settings.model import Settings
 
 from tests.patience import SOON_S
 
 ROOT = Path(__file__).parents[1]
-LIVES = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"
+LIVES = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nby \x1bme\n"
 DRAINS = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -46,18 +46,18 @@ def test_its_default_is_that_of_the_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "want"),
+    ("answer", "want", "said"),
     [
-        pytest.param(LIVES, 0, id="lives"),
-        pytest.param(DRAINS, 1, id="drains"),
-        pytest.param(b"HTTP/1.0 200 OK\r\n\r\n", 0, id="old-http"),
-        pytest.param(b"HTTP/1.1 200", 0, id="cut-off"),
-        pytest.param(b"+PONG\r\n", 1, id="a-redis"),
-        pytest.param(b"", 1, id="silence"),
+        pytest.param(LIVES, 0, "200 by me", id="lives"),
+        pytest.param(DRAINS, 1, "503", id="drains"),
+        pytest.param(b"HTTP/1.0 200 OK\r\n\r\n", 0, "200", id="old-http"),
+        pytest.param(b"HTTP/1.1 200", 0, "200", id="cut-off"),
+        pytest.param(b"+PONG\r\n", 1, "the response is not HTTP", id="a-redis"),
+        pytest.param(b"", 1, "the response is not HTTP", id="silence"),
     ],
 )
 def test_an_answer_of_200_is_health(
-    answer: bytes, want: int, capsys: pytest.CaptureFixture[str]
+    answer: bytes, want: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only status 200 is healthy; one printed line has the result, for `docker inspect`."""
     with answering(answer) as (port, asked):
@@ -65,7 +65,7 @@ def test_an_answer_of_200_is_health(
 
     assert asked[0].startswith(f"GET /livez HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode())
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"127.0.0.1:{port}/livez: ")
+    assert line == f"127.0.0.1:{port}/livez: {said}"
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,15 @@ def test_silence_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(["health", "--ready"], b"/readyz", id="takes-traffic"),
         pytest.param(["health", "--admin-listen", "{place}"], b"/livez", id="by-flag"),
         pytest.param(["health", "--ready", "--config", "{file}"], b"/readyz", id="by-file"),
+        pytest.param(["health"], b"/livez", id="by-file-of-a-variable"),
     ],
 )
 def test_it_is_asked_where_serve_was_told_to_listen(
-    words: list[str], path: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    words: list[str],
+    path: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     """`health` finds the address by variable, flag or file, as `serve` does."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
@@ -134,11 +139,11 @@ def test_it_is_asked_where_serve_was_told_to_listen(
         file.write_text(f"admin_listen: {place}")
         told = [word.format(place=place, file=file) for word in words]
         monkeypatch.setattr(sys, "argv", ["reasoning-replay", *told])
-        if "{" not in "".join(words):
+        if "of-a-variable" in request.node.name:
+            monkeypatch.setenv("REPLAY_CONFIG", str(file))
+        elif "{" not in "".join(words):
             monkeypatch.setenv("REPLAY_ADMIN_LISTEN", place)
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_module("reasoning_replay", run_name="__main__")
-    assert ended.value.code == 0
+        assert main() == 0
     assert asked[0].split()[1] == path
 
 

@@ -22,6 +22,9 @@
 {{- if and $keys (not .root.Values.secrets.existingSecret) -}}
 {{- fail "secrets.keys: the name of the Secret is missing; set secrets.existingSecret" -}}
 {{- end -}}
+{{- if ne (empty (get $config "tls_cert_file")) (empty (get $config "tls_key_file")) -}}
+{{- fail "config.tls_cert_file, config.tls_key_file: only one is set; set both or none" -}}
+{{- end -}}
 {{- if and .root.Values.secrets.existingSecret (not $keys) -}}
 {{- fail "secrets.existingSecret: no key of it is used; set secrets.keys, such as store_url: store-url" -}}
 {{- end -}}

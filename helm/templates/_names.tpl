@@ -61,9 +61,9 @@ helm.sh/chart: {{ printf "reasoning-replay-%s" .Chart.Version | replace "+" "_" 
 
 {{- define "reasoning-replay.image" -}}
 {{- $image := .Values.image -}}
-{{- with $image.registry -}}
+{{- with .Values.global.imageRegistry | default $image.registry -}}
 {{- if regexMatch "^[^/]*[.:][^/]*/" $image.repository -}}
-{{- fail (printf "image.registry, image.repository: %s and %s both name a registry; keep one" . $image.repository) -}}
+{{- fail (printf "image.registry (or global.imageRegistry), image.repository: %s and %s both name a registry; keep one" . $image.repository) -}}
 {{- end -}}
 {{- printf "%s/" . -}}
 {{- end -}}
@@ -71,6 +71,18 @@ helm.sh/chart: {{ printf "reasoning-replay-%s" .Chart.Version | replace "+" "_" 
 {{- printf "%s@%s" $image.repository $image.digest -}}
 {{- else -}}
 {{- printf "%s:%s" $image.repository ($image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The member `imagePullSecrets` of a pod. Other charts write the global ones as names, or as {name}. */}}
+{{- define "reasoning-replay.imagePullSecrets" -}}
+{{- $secrets := list -}}
+{{- range concat (.Values.global.imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- with $secrets | uniq -}}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
 {{- end -}}
 {{- end -}}
 

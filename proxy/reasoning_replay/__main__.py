@@ -27,7 +27,8 @@ def _main() -> int:
     if sys.argv[1:2] == ["serve"] and hasattr(signal, "SIGHUP"):  # not on Windows
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # `serve` reloads at it, once it runs
 
-    if sys.argv[1:] in (["health"], ["health", "--ready"]):
+    is_plain = sys.argv[1:] in (["health"], ["health", "--ready"])
+    if is_plain and not os.environ.get("REPLAY_CONFIG"):  # a file may name another port
         from reasoning_replay.healthcheck import ADMIN_LISTEN, health  # noqa: PLC0415 (a tenth of the cost of `cli`)
 
         where = os.environ.get("REPLAY_ADMIN_LISTEN", ADMIN_LISTEN)

@@ -1,15 +1,16 @@
-"""Command line: serve, check, config, health, demo and --version."""
+"""Command line: serve, check, config, health, demo, verify and --version."""
 
 import argparse
 import asyncio
 import gc
+import math
 import os
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from reasoning_replay import __version__
+from reasoning_replay.build import build_version
 from reasoning_replay.settings.loader import (
     SettingsError,
     config_in,
@@ -30,7 +31,15 @@ __all__ = ["main"]
 
 USAGE_ERROR = 2
 UNHEALTHY = 1  # not 2, which Docker reserves
-DIALECTS = ("responses", "chat", "messages")  # importing them takes time; the first is the default
+# Importing them takes time. The first is the default.
+DIALECTS = ("responses", "chat", "messages", "gemini")
+
+VERIFY = "run a client against a built-in strict API, and report what it brings back"
+VERIFY_EPILOG = """\
+The command finds the base URLs and keys in its environment: OPENAI_BASE_URL, ANTHROPIC_BASE_URL,
+GOOGLE_GEMINI_BASE_URL and so on. The exit code is 0 if all reasoning came back, 1 if some was lost
+or a request was refused, and 2 if nothing was verified. docs/verify.md explains the report.
+"""
 
 EPILOG = """\
 A SIZE is 64MiB (powers of 1024), 64MB (powers of 1000) or a number of bytes. A DURATION is 7d, 12h,
@@ -63,14 +72,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     # Each command imports only what it needs, so that `serve` starts quickly.
     words = sys.argv[1:] if argv is None else argv
+    words, command = _split(words)
     arguments, rest = _parser(words).parse_known_args(words)
     try:
         overrides = _overrides(arguments, rest)
-        if arguments.command == "demo":
-            from reasoning_replay import demo  # noqa: PLC0415 (as above)
-
-            _settle()
-            return demo.serve() if arguments.serve else demo.run(arguments.dialect)
+        if arguments.command in {"demo", "verify"}:
+            return _demo(arguments) if arguments.command == "demo" else _verify(arguments, command)
         config = arguments.config or config_in(os.environ)
         loaded = load_with_sources(overrides, os.environ, config)
     except SettingsError as error:
@@ -97,6 +104,52 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     _settle()
     return serve.run(settings, lambda: load(overrides, os.environ, config))
+
+
+def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the words of this program, and the command of `verify` after `--`."""
+    if "verify" not in words[:1] or "--" not in words:
+        return words, ()
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from reasoning_replay import demo  # noqa: PLC0415 (only this command needs it)
+
+    _settle()
+    return demo.serve() if arguments.serve else demo.run(arguments.dialect)
+
+
+def _verify(arguments: argparse.Namespace, words: Sequence[str]) -> int:
+    """
+    Verify a client.
+
+    Raises:
+        SettingsError: There is no command, no such scenario, or no such time.
+    """
+    from reasoning_replay.strict_api import SCENARIOS  # noqa: PLC0415 (only this command needs it)
+    from reasoning_replay.verify.command import Options, verify  # noqa: PLC0415 (as above)
+
+    if not words:
+        raise SettingsError(["verify: no command; write it after --, such as: -- python agent.py"])
+    if not 0 < arguments.timeout < math.inf:
+        raise SettingsError([f"--timeout: {arguments.timeout:g} is no number of seconds above 0"])
+    if arguments.scenario not in SCENARIOS:
+        names = ", ".join(SCENARIOS)
+        raise SettingsError([f"--scenario: {arguments.scenario!r} is none of {names}"])
+    _settle()
+    return verify(
+        Options(
+            words=words,
+            dialect=arguments.dialect,
+            scenario=arguments.scenario,
+            is_strict=arguments.strict,
+            through_proxy=arguments.through_proxy,
+            json=arguments.json,
+            timeout_s=arguments.timeout,
+        )
+    )
 
 
 def _settle() -> None:
@@ -140,7 +193,9 @@ def _parser(words: Sequence[str]) -> _Parser:
         if name == "check":
             text = "also run a conversation of two turns with MODEL through the proxy; costs tokens"
             command.add_argument("--prove", default="", metavar="MODEL", help=text)
-            text = "wire format of that conversation: responses (the default), chat or messages"
+            text = (
+                f"wire format of that conversation: {', '.join(DIALECTS)}; the first is the default"
+            )
             command.add_argument("--dialect", choices=DIALECTS, help=text)
         if name == "health":
             command.add_argument(
@@ -152,14 +207,35 @@ def _parser(words: Sequence[str]) -> _Parser:
     text = "playground: keep the API, the proxy, the inspector and some agents running"
     one = show.add_mutually_exclusive_group()
     one.add_argument("--serve", action="store_true", help=text)
-    text = "wire format of the agent and the API: responses (the default), chat or messages"
+    text = f"wire format of the agent and the API: {', '.join(DIALECTS)}; the first is the default"
     one.add_argument("--dialect", choices=DIALECTS, default=DIALECTS[0], help=text)
+    _add_verify(commands.add_parser("verify", help=VERIFY, description=VERIFY, allow_abbrev=False))
     return parser
+
+
+def _add_verify(command: argparse.ArgumentParser) -> None:
+    """Add the flags of `verify`; what it runs is split off before."""
+    command.usage = "%(prog)s [OPTION ...] -- COMMAND [ARGUMENT ...]"
+    command.epilog = VERIFY_EPILOG
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    _add_version(command, argparse.SUPPRESS)
+    text = f"the only API: {', '.join(DIALECTS)}; the default is all of them"
+    command.add_argument("--dialect", choices=DIALECTS, default="", help=text)
+    text = "what the model does, such as tour (the default), parallel or two-turns"
+    command.add_argument("--scenario", default="tour", metavar="NAME", help=text)
+    text = "also refuse losses that the vendor accepts in silence, and count a prefix that moved"
+    command.add_argument("--strict", action="store_true", help=text)
+    text = "run the command a second time, through the proxy; that run decides"
+    command.add_argument("--through-proxy", action="store_true", help=text)
+    text = "also write the report to a file"
+    command.add_argument("--json", type=Path, metavar="FILE", help=text)
+    text = "end the command after that time; the default is 600"
+    command.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help=text)
 
 
 def _add_version(parser: argparse.ArgumentParser, text: str) -> None:
     """Add `--version` and `-v`, which users also write after a command."""
-    version = f"reasoning-replay {__version__}"
+    version = f"reasoning-replay {build_version()}"
     parser.add_argument("-v", "--version", action="version", version=version, help=text)
 
 
@@ -211,8 +287,10 @@ def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, 
     known = Settings.model_fields
     given = {name: value for name, value in vars(arguments).items() if name in known}
     unknown = [word.partition("=")[0] for word in rest if word.startswith("--")]
-    if rest and (not unknown or arguments.command == "demo"):
-        hint = "see --help" if arguments.command == "demo" else "write --name value"
+    if rest and (not unknown or arguments.command in {"demo", "verify"}):
+        hint = "write --name value"
+        if arguments.command in {"demo", "verify"}:
+            hint = "see --help"
         raise SettingsError([f"{arguments.command}: {len(rest)} unexpected argument(s); {hint}"])
     if arguments.command == "check" and arguments.dialect and not arguments.prove:
         raise SettingsError(["check: --dialect is for --prove MODEL only; give both or neither"])

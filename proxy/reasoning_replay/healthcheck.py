@@ -17,7 +17,8 @@ ADMIN_LISTEN: Final = "127.0.0.1:9090"
 """The default of the setting `admin_listen`."""
 
 DEADLINE_S: Final = 2.0
-HEAD_MAX_BYTES: Final = 16 * 1024
+ANSWER_MAX_BYTES: Final = 16 * 1024
+ABOUT_MAX_BYTES: Final = 120
 
 
 def health(admin_listen: str, path: str = "/livez") -> int:
@@ -29,8 +30,8 @@ def health(admin_listen: str, path: str = "/livez") -> int:
         path: `/livez` or `/readyz`.
 
     Returns:
-        The exit code: 0 for status 200, else 1. One printed line gives the reason. Never 2, which
-        Docker reserves.
+        The exit code: 0 for status 200, else 1. Never 2, which Docker reserves. One printed line
+        gives the reason, and what runs there by its own words.
 
     Cost: one connection; at most DEADLINE_S.
     """
@@ -44,17 +45,17 @@ def health(admin_listen: str, path: str = "/livez") -> int:
         return 1
     place = f"{admin_listen}{path}"
     try:
-        status = _asked(dialled(host), port, path)
+        status, about = _asked(dialled(host), port, path)
     except OSError as error:
         print(f"{place}: {error.strerror or 'no response'}")
         return 1
-    print(f"{place}: {status or 'the response is not HTTP'}")
+    print(f"{place}: {status or 'the response is not HTTP'} {about}".rstrip())
     return int(status != "200")
 
 
-def _asked(host: str, port: int, path: str) -> str:
+def _asked(host: str, port: int, path: str) -> tuple[str, str]:
     """
-    Return the status of the response as text; "" if the response is not HTTP.
+    Return the status and the first line of the response; "" twice if the response is not HTTP.
 
     Raises:
         OSError: There was no response within DEADLINE_S.
@@ -64,13 +65,21 @@ def _asked(host: str, port: int, path: str) -> str:
         place = authority(host, port)
         request = f"GET {path} HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n"
         connection.sendall(request.encode())
-        head = b""
-        while b"\r\n" not in head and len(head) < HEAD_MAX_BYTES:
+        answer = b""
+        while len(answer) < ANSWER_MAX_BYTES:
             connection.settimeout(max(0.001, until - time.monotonic()))
-            if not (some := connection.recv(HEAD_MAX_BYTES)):
+            try:
+                some = connection.recv(ANSWER_MAX_BYTES)
+            except OSError:
+                if b"\r\n" not in answer:
+                    raise
+                break  # the status is known
+            if not some:
                 break
-            head += some
+            answer += some
+    head, _, body = answer.partition(b"\r\n\r\n")
     version, _, rest = head.partition(b"\r\n")[0].partition(b" ")
     if not version.startswith(b"HTTP/1."):
-        return ""
-    return rest[:3].decode("ascii", "replace")
+        return "", ""
+    about = body.partition(b"\n")[0][:ABOUT_MAX_BYTES].decode("ascii", "replace")
+    return rest[:3].decode("ascii", "replace"), "".join(filter(str.isprintable, about))

@@ -11,21 +11,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 from reasoning_replay.core.dialects.chat.members import (
     CALL_MEMBERS,
     MESSAGE_MEMBERS,
     reasoning_of,
 )
-from reasoning_replay.core.dialects.registry import CHAT, MESSAGES, RESPONSES
+from reasoning_replay.core.dialects.gemini.parts import SIGNATURES
+from reasoning_replay.core.dialects.registry import CHAT, GEMINI, MESSAGES, RESPONSES
 
-__all__ = ["WIRES", "Item", "Reply", "Wire"]
+__all__ = ["MODEL", "WIRES", "Item", "Reply", "Wire"]
 
 Item = dict[str, Any]
 
+MODEL: Final = "{model}"  # stands for the model in a path
 # The members that the API declares, and so those that its clients keep.
 _OF_MESSAGE: Final = ("role", "content", "tool_calls")
 _OF_CALL: Final = ("id", "type", "function")
+# Gemini's call, and what its result repeats of it.
+_CALL: Final = "functionCall"
+_OF_FUNCTION: Final = ("name", "id")
 # Claude up to 4.6 thinks with a budget, as other vendors' models do; later models refuse one.
 _HAS_BUDGET: Final = re.compile(r"claude-(?:[123]|[a-z]+-4(?:[-.][0-6])?(?!\d|[-.]\d(?!\d)))")
 
@@ -37,7 +43,7 @@ class Reply(NamedTuple):
     Attributes:
         said: The items or messages of the answer.
         kept: The same without the reasoning.
-        calls: Ids of the calls of its tools.
+        calls: Ids of the calls of its tools, or what else a result must repeat of each.
         sealed: For each reasoning item, whether it is encrypted or signed.
     """
 
@@ -53,11 +59,12 @@ class Wire:
     The wire format of one dialect.
 
     Attributes:
-        path: Path of its requests, after the base URL.
+        path: Path of its requests, after the base URL; MODEL in it stands for the model.
         history: Member of a request that has the history.
         tool: Returns the entry of `tools` for a function.
         results: Returns the results of calls, all with one text.
         read: Reads a JSON answer; raises an error of lookup or type if it has another form.
+        says: Returns a text of the user.
         demanded: Returns further members that each request for a model must have.
         stateless: Members of a request of which the API shall store nothing.
         headers: Headers of each request, which every client of the API sends.
@@ -68,9 +75,18 @@ class Wire:
     tool: Callable[[Item], Item]
     results: Callable[[Sequence[str], str], list[Item]]
     read: Callable[[Item], Reply]
+    says: Callable[[str], Item] = lambda text: {"role": "user", "content": text}
     demanded: Callable[[str], Mapping[str, Any]] = lambda _: {}
     stateless: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    def path_of(self, model: str) -> str:
+        """Return the path of requests to a model."""
+        return self.path.replace(MODEL, quote(model, safe=""))
+
+    def named(self, model: str) -> Item:
+        """Return the members of a request that name its model: none if its path does."""
+        return {} if MODEL in self.path else {"model": model}
 
 
 def _read_response(answer: Item) -> Reply:
@@ -106,6 +122,27 @@ def _read_message(answer: Item) -> Reply:
         [one["id"] for one in kept if one["type"] == "tool_use"],
         [bool(one.get("signature") or one.get("data")) for one in reasoning],
     )
+
+
+def _read_content(answer: Item) -> Reply:
+    parts: list[Item] = answer["candidates"][0]["content"]["parts"]
+    bare = [
+        {name: value for name, value in part.items() if name not in SIGNATURES}
+        for part in parts
+        if not part.get("thought")
+    ]
+    kept = [part for part in bare if any(part.values())]
+    return Reply(
+        [{"role": "model", "parts": parts}],
+        [{"role": "model", "parts": kept}] if kept else [],
+        [json.dumps(_only(part[_CALL], _OF_FUNCTION)) for part in kept if _CALL in part],
+        [True for part in parts if any(part.get(name) for name in SIGNATURES)],
+    )
+
+
+def _function_responses(calls: Sequence[str], text: str) -> list[Item]:
+    said = [json.loads(call) | {"response": {"result": text}} for call in calls]
+    return [{"role": "user", "parts": [{"functionResponse": one} for one in said]}] if said else []
 
 
 def _results_in_one_message(calls: Sequence[str], text: str) -> list[Item]:
@@ -165,6 +202,22 @@ WIRES: Final[Mapping[str, Wire]] = MappingProxyType(
             read=_read_message,
             demanded=_thinking,
             headers={"anthropic-version": "2023-06-01"},
+        ),
+        GEMINI: Wire(
+            path=f"/models/{MODEL}:generateContent",
+            history="contents",
+            tool=lambda function: {
+                "functionDeclarations": [
+                    {
+                        "name": function["name"],
+                        "description": function["description"],
+                        "parametersJsonSchema": function["parameters"],
+                    }
+                ]
+            },
+            results=_function_responses,
+            read=_read_content,
+            says=lambda text: {"role": "user", "parts": [{"text": text}]},
         ),
     }
 )

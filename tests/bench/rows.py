@@ -17,6 +17,7 @@ from tests.bench.histories import history, long
 from tests.bench.repeats import huge, repeats
 from tests.bench.shapes.chat import CHAT
 from tests.bench.shapes.dialect import Dialect
+from tests.bench.shapes.gemini import GEMINI
 from tests.bench.shapes.messages import MESSAGES
 from tests.bench.shapes.responses import RESPONSES
 from tests.bench.streams import scale, stream
@@ -46,7 +47,7 @@ _OF_EACH: tuple[tuple[str, _Measure], ...] = (
     ("history", history),
     ("growth", growth),
 )
-_DIALECTS = {"": RESPONSES, "chat-": CHAT, "messages-": MESSAGES}
+_DIALECTS = {"": RESPONSES, "chat-": CHAT, "messages-": MESSAGES, "gemini-": GEMINI}
 _OF_RESPONSES: tuple[tuple[str, _Measure], ...] = (
     ("long", long),
     ("scale", scale),

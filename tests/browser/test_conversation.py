@@ -65,20 +65,28 @@ async def test_interleaved_conversations_are_told_apart(chromium: Browser) -> No
         assert seen.complaints == []
 
 
+NONE = "\N{EN DASH}"
+
+
 async def test_the_list_adds_up_each_conversation(cleared: tuple[Stage, Seen]) -> None:
-    """A line has requests, items and tokens; it opens the conversation, and Escape leaves that."""
+    """
+    A line has requests, items and tokens; it opens the conversation, and Escape leaves that.
+
+    Models add up in the same way.
+    """
     on, seen = cleared
     page = seen.page
     capture = ResponsesCapture(UNKNOWN_ORIGIN, 1000)
     capture.usage = Usage(input_tokens=600_000, cached_tokens=450_000, output_tokens=7)
-    note = PlanNote(0, Outcome.INJECTED, 2, 9)
+    note, size = PlanNote(0, Outcome.INJECTED, 2, 9), "injected_bytes"
     for model, digit, notes in (
         ("a", "1", [note]),
         ("a", "2", [PlanNote(0, Outcome.MISSED, 3, 0)]),
         ("b", "1", [note]),
     ):
         ours = {"scope": b"s" * 16, "conversation": bytes.fromhex(digit * 32)}
-        record(on, [LOST_CALL], *notes, model=model, capture=capture, **ours)
+        more = {size: 9 if notes == [note] else 0}
+        record(on, [LOST_CALL], *notes, model=model, capture=capture, **ours, **more)
         await asyncio.sleep(0.002)  # sorted by the millisecond
     record(on, [LOST_CALL])  # of no conversation
     await expect(rows(page)).to_have_count(4)
@@ -86,11 +94,17 @@ async def test_the_list_adds_up_each_conversation(cleared: tuple[Stage, Seen]) -
     await expect(rows(page)).to_have_count(0)
     lines = page.locator("#talks tbody tr")
     await expect(lines).to_have_count(2)
-    both = ["2", "4", "0", "1.2M", "75 %", "14"]
+    both = ["2", "4", "0", "1.2M", "75 %", "75 %", NONE, "14"]
     assert (await lines.nth(0).locator("td").all_inner_texts())[:-1] == both
-    one = ["1", "0", "3", "600K", "75 %", "7"]
+    one = ["1", "0", "3", "600K", "75 %", NONE, "75 %", "7"]
     assert (await lines.nth(1).locator("td").all_inner_texts())[:-1] == one
-    await page.locator("#model").select_option("b")
+    await page.get_by_role("button", name="Models").click()
+    assert await lines.locator("th").all_inner_texts() == ["b", "a"]
+    of_a = ["2", "2", "3", "1.2M", "75 %", "75 %", "75 %", "14"]
+    assert (await lines.nth(1).locator("td").all_inner_texts())[:-1] == of_a
+    await lines.nth(0).locator("td").first.click()
+    await expect(rows(page)).to_have_count(1)
+    await page.get_by_role("button", name="Conversations").click()
     await expect(lines).to_have_count(1)
     await page.get_by_role("button", name="Show all").click()
     await page.locator("#export").focus()

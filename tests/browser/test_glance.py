@@ -59,7 +59,8 @@ async def test_charts_show_the_last_hour_by_minute(
                 capture = ResponsesCapture(UNKNOWN_ORIGIN, 1000)
                 capture.usage = Usage(input_tokens=1000, cached_tokens=600 if n == 2 else 0)
                 note = PlanNote(0, Outcome.INJECTED if n == 2 else Outcome.MISSED, 1, 9, "")
-                record(on, [LOST_CALL], note, capture=capture, before_ms=2.0 * n)
+                more = {"injected_bytes": 9 if n == 2 else 0}
+                record(on, [LOST_CALL], note, capture=capture, before_ms=2.0 * n, **more)
         set_clock(on, NOW_MS)
         async with looking(chromium, on.app.admin_url) as seen:
             page = seen.page
@@ -71,7 +72,9 @@ async def test_charts_show_the_last_hour_by_minute(
             await expect(page.locator("#chart-back")).to_contain_text("2 of 3 items")
             assert (await bars(page, "back"))[58] == 100
             await expect(page.locator("#chart-cache")).to_contain_text("Cache hits40 %")
-            await expect(page.locator("#chart-cache")).to_contain_text("1,200 of 3,000 input")
+            await expect(page.locator("#chart-cache")).to_contain_text(
+                "60 % if injected, 0 % if lacking, 1,200 of 3,000 input"
+            )
             assert (await bars(page, "cache"))[58] == 60
             await expect(page.locator("#chart-latency")).to_contain_text("3.3 ms")
             await expect(page.locator("#chart-latency")).to_contain_text("4.0 ms in the slowest")

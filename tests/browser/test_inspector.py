@@ -23,7 +23,8 @@ async def test_an_exchange_appears_with_its_injected_items(chromium: Browser) ->
         page = seen.page
         await expect(page.locator("#link")).to_have_text("live")
         await expect(page.locator("#command")).to_have_text(
-            f"export OPENAI_BASE_URL={on.app.url}/v1\nexport ANTHROPIC_BASE_URL={on.app.url}"
+            f"export OPENAI_BASE_URL={on.app.url}/v1\nexport ANTHROPIC_BASE_URL={on.app.url}\n"
+            f"export GOOGLE_GEMINI_BASE_URL={on.app.url}"
         )
         assert await rows(page).count() == 0
         agent = await on.agent().ask()

@@ -47,11 +47,8 @@ SELECTOR: Final = {
 RELABELINGS: Final = _array(
     _object(
         sourceLabels=_array({"type": "string"}),
-        separator={"type": "string"},
         targetLabel={"type": "string"},
         regex={"type": "string"},
-        modulus={"type": "integer"},
-        replacement={"type": "string"},
         action={
             "enum": ["replace", "keep", "drop", "hashmod", "labelmap", "labeldrop", "labelkeep"]
         },
@@ -76,7 +73,7 @@ RULE: Final = _object(
     expr={"type": "string"},
     labels=LABELS,
     annotations=LABELS,
-    **{"for": DURATION, "keep_firing_for": DURATION},
+    **{"for": DURATION},
 )
 GATEWAY_DURATION: Final = {"type": "string", "pattern": r"^([0-9]{1,5}(h|m|s|ms)){1,4}$"}
 MATCH: Final = _object(
@@ -84,9 +81,6 @@ MATCH: Final = _object(
         type={"enum": ["Exact", "PathPrefix", "RegularExpression"]},
         value={"type": "string"},
     ),
-    method={"type": "string"},
-    headers=_array({"type": "object"}),
-    queryParams=_array({"type": "object"}),
 )
 ROUTE: Final = _object(
     "parentRefs",
@@ -94,31 +88,25 @@ ROUTE: Final = _object(
     parentRefs=_array(
         _object(
             "name",
-            group={"type": "string"},
-            kind={"type": "string"},
             namespace={"type": "string"},
             name={"type": "string"},
             sectionName={"type": "string"},
-            port={"type": "integer"},
         )
     ),
     hostnames=_array({"type": "string", "pattern": r"^(\*\.)?[a-z0-9.-]+$"}),
     rules=_array(
         _object(
             "backendRefs",
-            name={"type": "string"},
             matches=_array(MATCH),
-            filters=_array({"type": "object"}),
             backendRefs=_array(
                 _object(
                     "name",
                     "port",
                     name={"type": "string"},
                     port={"type": "integer"},
-                    weight={"type": "integer"},
                 )
             ),
-            timeouts=_object(request=GATEWAY_DURATION, backendRequest=GATEWAY_DURATION),
+            timeouts=_object(request=GATEWAY_DURATION),
         )
     ),
 )

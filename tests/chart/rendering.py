@@ -53,19 +53,18 @@ class Helm:
         )
 
     def template(
-        self, values: Values, kube_version: str = NEWEST
+        self, values: Values, kube_version: str = NEWEST, *arguments: str, release: str = "r"
     ) -> subprocess.CompletedProcess[str]:
-        """Render as the release `r` in the namespace `ns`; the result may be an error."""
-        path = self._written(values)
-        return self.run(
-            "template",
-            "r",
+        """Render a release in the namespace `ns`; the result may be an error."""
+        version = f"--kube-version={kube_version}"
+        words = (
             str(self._chart),
             "--namespace=ns",
             "--values",
-            str(path),
-            f"--kube-version={kube_version}",
+            str(self._written(values)),
+            version,
         )
+        return self.run("template", release, *words, *arguments)
 
     def lint(self, values: Values) -> subprocess.CompletedProcess[str]:
         """Run Helm's linter; warnings count as errors."""

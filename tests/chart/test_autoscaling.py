@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.chart.rendering import CHART, NEWEST, Helm
+from tests.chart.rendering import NEWEST, Helm
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/ns/deployments/r-reasoning-replay"
-AUTOSCALED = ["--set=autoscaling.enabled=true", "--set=config.store_url=redis://redis:6379/0"]
+AUTOSCALED = {"autoscaling": {"enabled": True}, "config": {"store_url": "redis://redis:6379/0"}}
 
 
 class Api(BaseHTTPRequestHandler):
@@ -58,11 +58,10 @@ def cluster() -> Iterator[str]:
         thread.join()
 
 
-def replicas(helm: Helm, *arguments: str, release: str = "r") -> int | None:
-    """Render the chart; return the replicas that its Deployment has."""
-    done = helm.run(
-        "template", release, str(CHART), "--namespace=ns", f"--kube-version={NEWEST}", *arguments
-    )
+def replicas(helm: Helm, cluster: str, values: dict[str, Any], release: str = "r") -> int | None:
+    """Render the chart as in a cluster; return the replicas that its Deployment has."""
+    asked = ("--dry-run=server", f"--kube-apiserver={cluster}")
+    done = helm.template(values, NEWEST, *asked, release=release)
     assert done.returncode == 0, done.stderr
     (found,) = [each for each in helm.read(done.stdout) if each["kind"] == "Deployment"]
     number: int | None = found["spec"].get("replicas")
@@ -70,25 +69,20 @@ def replicas(helm: Helm, *arguments: str, release: str = "r") -> int | None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "number"),
+    ("values", "number"),
     [
         pytest.param(AUTOSCALED, 7, id="autoscaler-of-the-chart"),
-        pytest.param(["--set=replicaCount=null"], 7, id="autoscaler-of-the-user"),
-        pytest.param([], 1, id="no-autoscaler"),
+        pytest.param({"replicaCount": None}, 7, id="autoscaler-of-the-user"),
+        pytest.param({}, 1, id="no-autoscaler"),
     ],
 )
 def test_an_upgrade_keeps_the_live_number_of_replicas(
-    helm: Helm, cluster: str, arguments: list[str], number: int
+    helm: Helm, cluster: str, values: dict[str, Any], number: int
 ) -> None:
     """Kubernetes would start again with one replica if the upgrade removed the member."""
-    asked = ["--dry-run=server", f"--kube-apiserver={cluster}"]
-
-    assert replicas(helm, *asked, *arguments) == number
+    assert replicas(helm, cluster, values) == number
 
 
 def test_an_installation_leaves_the_number_to_the_autoscaler(helm: Helm, cluster: str) -> None:
-    """Where no Deployment exists yet, and where `helm template` sees no cluster."""
-    asked = ["--dry-run=server", f"--kube-apiserver={cluster}"]
-
-    assert replicas(helm, *asked, *AUTOSCALED, release="new") is None
-    assert replicas(helm, *AUTOSCALED) is None
+    """Where no Deployment exists yet."""
+    assert replicas(helm, cluster, AUTOSCALED, release="new") is None

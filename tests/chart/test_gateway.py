@@ -85,6 +85,7 @@ def test_every_secret_comes_from_the_secret(helm: Helm) -> None:
 SAID: list[Any] = [
     pytest.param({}, "Deployment", "spec.replicas", 1, id="one-replica"),
     pytest.param({**REDIS, "autoscaling": {"enabled": True}}, "Deployment", "spec.replicas", None, id="replicas-are-the-autoscalers"),  # noqa: E501
+    pytest.param({"replicaCount": None}, "Deployment", "spec.replicas", None, id="replicas-of-another-autoscaler"),  # noqa: E501
     pytest.param({}, "Deployment", "spec.strategy.rollingUpdate", {"maxSurge": 1, "maxUnavailable": 0}, id="one-more-first"),  # noqa: E501
     pytest.param(CI["sqlite"], "Deployment", "spec.strategy", {"type": "Recreate"}, id="sqlite-old-first"),  # noqa: E501
     pytest.param({"strategy": {"type": "Recreate"}}, "Deployment", "spec.strategy", {"type": "Recreate"}, id="own-strategy"),  # noqa: E501
@@ -113,6 +114,9 @@ SAID: list[Any] = [
     pytest.param(CI["gateway-redis"], "Ingress", "spec.rules.0.http.paths.0.backend.service", {"name": "r-reasoning-replay", "port": {"name": "http"}}, id="ingress"),  # noqa: E501
     pytest.param(CI["gateway-redis"], "ServiceMonitor", "metadata.labels.release", "prometheus", id="label-of-the-operator"),  # noqa: E501
     pytest.param(PLATFORM, "Deployment", "spec.template.spec.containers.0.image", f"registry.example.com:5000/mirror/ai/reasoning-replay:{__version__}", id="registry"),  # noqa: E501
+    pytest.param({"global": {"imageRegistry": "mirror.example"}, "image": {"registry": "a.example"}}, "Deployment", "spec.template.spec.containers.0.image", f"mirror.example/reasoning-replay:{__version__}", id="registry-of-the-parent"),  # noqa: E501
+    pytest.param({"global": {"imagePullSecrets": ["a", {"name": "b"}]}, "imagePullSecrets": [{"name": "b"}, {"name": "c"}]}, "Deployment", "spec.template.spec.imagePullSecrets", [{"name": "a"}, {"name": "b"}, {"name": "c"}], id="secrets-of-the-parent"),  # noqa: E501
+    pytest.param({}, "Deployment", "spec.template.spec.imagePullSecrets", None, id="no-secrets-of-a-registry"),  # noqa: E501
     pytest.param(PLATFORM, "Deployment", "spec.template.spec.containers.0.envFrom", [{"configMapRef": {"name": "proxy-environment", "optional": True}}, {"prefix": "OTEL_", "secretRef": {"name": "collector"}}], id="env-from"),  # noqa: E501
     pytest.param({}, "Deployment", "spec.template.spec.containers.0.envFrom", None, id="no-env-from"),  # noqa: E501
     pytest.param(PLATFORM, "Deployment", "spec.template.spec.containers.0.name", "reasoning-replay", id="the-proxy-comes-first"),  # noqa: E501

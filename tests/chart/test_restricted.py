@@ -3,12 +3,10 @@
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.chart.rendering import CHART, CI, Helm, pod_specs
+from tests.chart.rendering import CI, Helm, pod_specs
 
 VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
-SNIPPETS = CHART.parent / "config" / "kubernetes"
 
 
 def faults(pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
@@ -50,20 +48,7 @@ def test_our_pods_are_restricted(helm: Helm, name: str) -> None:
 
 @pytest.mark.parametrize("classic", [False, True])
 def test_the_sidecar_is_restricted_by_itself(consumer: Helm, classic: bool) -> None:
-    """The sidecar is restricted in a pod without any security context."""
+    """The sidecar is restricted in a pod without a security context; the snippets equal it."""
     (pod,) = pod_specs(consumer.manifests({"classic": classic}))
 
     assert faults({}, (pod["containers"] if classic else pod["initContainers"])[0]) == []
-
-
-@pytest.mark.parametrize("path", sorted(SNIPPETS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_the_snippet_is_restricted_by_itself(path: Any) -> None:
-    """The container of a snippet is restricted without additions."""
-    (pod,) = pod_specs([yaml.safe_load(path.read_text())])
-    (ours,) = [
-        each
-        for each in [*pod.get("initContainers", []), *pod["containers"]]
-        if each["name"] == "reasoning-replay"
-    ]
-
-    assert faults({}, ours) == []

@@ -1,21 +1,14 @@
 """The sidecar: the same container from the chart and from the snippets, in the right place."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from reasoning_replay.settings.loader import load
 
-from tests.chart.rendering import CHART, OLDEST, SIDECARS, Helm, env_of_container, pod_specs
+from tests.chart.rendering import CHART, Helm, env_of_container, pod_specs
 
 SNIPPETS = CHART.parent / "config" / "kubernetes"
-
-
-def pod_of(path: Path) -> dict[str, Any]:
-    """Return the spec of the pod in a snippet."""
-    (pod,) = pod_specs([yaml.safe_load(path.read_text())])
-    return pod
 
 
 @pytest.fixture
@@ -37,23 +30,19 @@ def by_name(container: dict[str, Any]) -> dict[str, Any]:
     return container | {"env": sorted(container["env"], key=lambda each: str(each["name"]))}
 
 
-def test_the_snippet_is_what_the_chart_makes(native: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("snippet", "kind", "members"),
+    [("sidecar", "native", "initContainers"), ("sidecar-classic", "classic", "containers")],
+)
+def test_the_snippet_is_what_the_chart_makes(
+    snippet: str, kind: str, members: str, request: pytest.FixtureRequest
+) -> None:
     """The snippet for use without Helm equals the chart's pod."""
-    snippet = pod_of(SNIPPETS / "sidecar.yaml")
-    (container,) = snippet["initContainers"]
+    (theirs,) = pod_specs([yaml.safe_load((SNIPPETS / f"{snippet}.yaml").read_text())])
+    ours = request.getfixturevalue(kind)
 
-    assert by_name(container) == by_name(native["initContainers"][0])
-    assert snippet | {"initContainers": 0} == native | {"initContainers": 0}
-
-
-def test_the_classic_snippet_is_what_the_chart_makes(classic: dict[str, Any]) -> None:
-    """The snippet for clusters without native sidecars equals the chart's pod."""
-    snippet = pod_of(SNIPPETS / "sidecar-classic.yaml")
-
-    assert [by_name(each) for each in snippet["containers"]] == [
-        by_name(each) for each in classic["containers"]
-    ]
-    assert snippet | {"containers": 0} == classic | {"containers": 0}
+    assert [by_name(each) for each in theirs[members]] == [by_name(each) for each in ours[members]]
+    assert theirs | {members: 0} == ours | {members: 0}
 
 
 def test_the_native_one_starts_first_and_ends_last(native: dict[str, Any]) -> None:
@@ -92,19 +81,6 @@ def test_the_pod_has_time_for_both(kind: str, request: pytest.FixtureRequest) ->
 
     assert pod["terminationGracePeriodSeconds"] > slept(first) + settings.drain_s
     assert settings.drain_grace_s == 0
-
-
-@pytest.mark.parametrize("is_classic", [False, True])
-def test_a_pod_without_time_for_both_is_refused(consumer: Helm, is_classic: bool) -> None:
-    """A grace period that is too short is refused, with the numbers."""
-    values = {"classic": is_classic, "replay": {"sidecar": {"config": {"drain_s": 120}}}}
-    slept_s = 30 if is_classic else 0
-
-    with pytest.raises(AssertionError) as told:
-        consumer.manifests(values)
-
-    assert "sidecar.terminationGracePeriodSeconds: 90 is not more" in str(told.value)
-    assert f"preStopSeconds {slept_s} plus drain_s 120" in str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -151,62 +127,22 @@ def test_what_it_may_hold_is_within_its_limit(native: dict[str, Any]) -> None:
 
 
 def test_a_chart_sets_it_as_its_own(consumer: Helm) -> None:
-    """A parent chart can set shared settings, the sidecar's own (including 0), and secrets."""
+    """A parent chart sets shared settings, the sidecar's own (including 0), secrets and globals."""
     values = {
         "config": {"upstream_url": "https://example.com/v1", "drain_grace_s": 9, "mode": "shadow"},
         "sidecar": {"config": {"mode": False, "store_max_bytes": 2**20}, "name": "replay"},
         "secrets": {"existingSecret": "made", "keys": {"scope_secret": "key"}},
         "extraEnv": [{"name": "OTEL_SERVICE_NAME", "value": "replay"}],
     }
-    (pod,) = pod_specs(consumer.manifests({"replay": {"gateway": {"enabled": False}} | values}))
+    parent = {"global": {"imageRegistry": "mirror.example"}, "replay": values}
+    (pod,) = pod_specs(consumer.manifests(parent))
     (container,) = pod["initContainers"]
     settings = load({}, env_of_container(container, secret="secret"), None)
 
     assert container["name"] == "replay"
+    assert container["image"].startswith("mirror.example/reasoning-replay:")
     assert container["env"][-1]["name"] == "OTEL_SERVICE_NAME"
     assert settings.upstream_url == "https://example.com/v1"
     assert (settings.mode, settings.drain_grace_s) == ("off", 0)
     assert settings.store_max_bytes == 2**20
     assert settings.scope_secret.get_secret_value() == "secret"
-
-
-# (values of the chart, Kubernetes version, words of the message)
-REFUSED = [
-    pytest.param(
-        {}, "1.28", ["1.28 has no sidecar containers", "reasoning-replay.sidecarClassic"], id="old"
-    ),
-    pytest.param(
-        {"sidecar": {"config": {"store_max_bytes": 2**30}}},
-        SIDECARS,
-        ["sidecar.resources.limits.memory: 448Mi is less than 1120 MiB"],
-        id="limit",
-    ),
-    pytest.param(
-        {"config": {"store_url": "sqlite:///data/x.db"}},
-        SIDECARS,
-        ["/data/x.db is not on a volume", "sidecar.volumeMounts"],
-        id="sqlite-on-read-only-root",
-    ),
-    pytest.param(
-        {"config": {"admin_token": "hunter2"}}, SIDECARS, ["must not be in values"], id="secret"
-    ),
-    pytest.param(
-        {"sidecar": {"config": {"drain": 1}}}, SIDECARS, ["'drain' not allowed"], id="unknown"
-    ),
-]
-
-
-@pytest.mark.parametrize(("values", "version", "words"), REFUSED)
-def test_what_cannot_work_is_refused(
-    consumer: Helm, values: dict[str, Any], version: str, words: list[str]
-) -> None:
-    """The sidecar's values are checked like the gateway's."""
-    done = consumer.template({"replay": {"gateway": {"enabled": False}} | values}, version)
-
-    assert done.returncode != 0
-    assert [word for word in words if word not in done.stderr] == []
-
-
-def test_the_gateway_needs_no_sidecars(helm: Helm) -> None:
-    """A Kubernetes without native sidecars can still install the gateway."""
-    assert helm.template({}, OLDEST).returncode == 0

@@ -212,7 +212,8 @@ async def test_a_path_that_is_not_served_names_the_other_dialect(settings: Setti
     assert line == (
         f"problem: the first turn was refused with 404: may this key use the model {MODEL}? "
         "Is /responses served there? --dialect chat proves /chat/completions, "
-        "--dialect messages proves /messages"
+        "--dialect messages proves /messages, "
+        "--dialect gemini proves /models/{model}:generateContent"
     )
 
 

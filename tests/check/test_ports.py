@@ -4,9 +4,9 @@ import errno
 import socket
 
 import pytest
-import reasoning_replay
 from aiohttp import web
 from aiohttp.pytest_plugin import AiohttpServer
+from reasoning_replay.build import build_version
 from reasoning_replay.check.ports import of_ports
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
@@ -69,9 +69,7 @@ async def test_a_proxy_that_runs_is_told(settings: Settings) -> None:
             "admin_listen": app.admin_url.removeprefix("http://"),
         }
         lines = await ports(settings, **here)
-    assert lines == [
-        f"ok: a reasoning-replay {reasoning_replay.__version__} is running here: ready, store ok"
-    ]
+    assert lines == [f"ok: a reasoning-replay {build_version()} is running here: ready, store ok"]
 
 
 @pytest.mark.parametrize(

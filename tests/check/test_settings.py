@@ -66,6 +66,7 @@ async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[s
         pytest.param({"admin_listen": "0.0.0.0:9090"}, ["admin_listen 0.0.0.0:9090 is open", "admin_token is empty"], id="open-admin-port"),  # noqa: E501
         pytest.param({"upstream_url": "http://gateway.example/v1"}, ["in clear text"], id="no-tls"),
         pytest.param({"store_password": SecretStr("hunter2")}, ["store_url is memory://", "REPLAY_STORE_URL missing?"], id="password-without-redis"),  # noqa: E501
+        pytest.param({"upstream_profile": "auto", "upstream_url": "https://api.deepseek.com", "prompt_cache_key": "conversation"}, ["prompt_cache_key has no effect: deepseek", "set upstream_profile"], id="no-cache-key"),  # noqa: E501
         pytest.param({"store_max_bytes": 1000}, ["store_max_bytes 1kB is less than one conversation", "raise it"], id="no-memory"),  # noqa: E501
         pytest.param({"scope_from": "claims:tid"}, ["all users of one directory share", "claims:tid+oid"], id="claims-of-all"),  # noqa: E501
         pytest.param({"admin_token": SecretStr("hunter2")}, ["admin_token has fewer than 16 characters", "openssl"], id="short-token"),  # noqa: E501
@@ -101,10 +102,11 @@ async def test_clients_are_told_their_base_url(
 ) -> None:
     """One line for each sort of client has its base URL, and the paths with reasoning."""
     url, more = words
-    openai, anthropic, _ = await found(of_clients(settings.model_copy(update=changed)))
+    openai, anthropic, google, _ = await found(of_clients(settings.model_copy(update=changed)))
     assert openai.startswith(f"ok: OPENAI_BASE_URL={url}/v1{more} for POST …/responses, ")
     assert anthropic.startswith(f"ok: ANTHROPIC_BASE_URL={url}{more} for POST …/messages, ")
-    assert all(path in openai + anthropic for path in REPLAYED_PATHS)
+    assert google.startswith(f"ok: GOOGLE_GEMINI_BASE_URL={url}{more} for POST …/models/")
+    assert all(path in openai + anthropic + google for path in REPLAYED_PATHS)
 
 
 @pytest.mark.parametrize(

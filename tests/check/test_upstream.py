@@ -192,7 +192,8 @@ async def test_an_upstream_that_is_not_there_is_a_problem(closed_port: int) -> N
     (line,) = await upstream(f"http://127.0.0.1:{closed_port}/v1", {"OPENAI_API_KEY": KEY})
     assert line == (
         f"problem: 127.0.0.1 port {closed_port} cannot be reached: the connection was refused; "
-        "is it running, and is the port right? In a container, that address is the container itself"
+        "is it running, and is the port in upstream_url right? In a container, that address is the "
+        "container itself"
     )
 
 
@@ -222,7 +223,7 @@ async def test_an_upstream_that_does_not_speak_tls_is_a_problem(
     server = await aiohttp_server(web.Application())
     (line,) = await upstream(f"https://127.0.0.1:{server.port}/v1")
     assert line.startswith(f"problem: 127.0.0.1 port {server.port} cannot be reached: ")
-    assert line.endswith("it does not seem to use TLS: if that is intended, write http://")
+    assert line.endswith("does it use TLS? If not, upstream_url must begin with http://")
 
 
 async def test_an_upstream_that_wants_tls_is_a_problem(aiohttp_server: AiohttpServer) -> None:

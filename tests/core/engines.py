@@ -15,6 +15,14 @@ def engine_of(
     clock: Callable[[], float] = lambda: 0.0,
     *,
     is_shadow: bool = False,
+    adds_cache_keys: bool = False,
 ) -> Engine:
     """Return an engine that one thread uses, with a clock that stands still."""
-    return Engine(dialect, clock, nullcontext(), 1 << 20, is_shadow=is_shadow)
+    return Engine(
+        dialect,
+        clock,
+        nullcontext(),
+        1 << 20,
+        is_shadow=is_shadow,
+        adds_cache_keys=adds_cache_keys,
+    )

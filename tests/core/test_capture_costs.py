@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from reasoning_replay.core.dialects.captures import Capture, Origin
+from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
 from reasoning_replay.core.history.records import records_of_part
@@ -13,6 +14,7 @@ from reasoning_replay.core.history.turns import Context
 from tests.core.costs import assert_linear
 from tests.core.dialects.anthropic import streams as messages
 from tests.core.dialects.chat import streams as chat
+from tests.core.dialects.gemini import contents as gemini
 from tests.core.streams import began, done, ended
 from tests.core.world import Item, answer, call, drawn, reasoning
 
@@ -44,6 +46,20 @@ def blocks(size: int) -> list[dict[str, Any]]:
         for n in range(size // 2)
     )
     return [block for pair in pairs for block in pair]
+
+
+def gemini_capture() -> Capture:
+    """Return the capture of a response of Gemini."""
+    return GeminiCapture(Origin(Context(is_known=True), gemini.MODEL), 1 << 30)
+
+
+def pieces(size: int) -> list[bytes]:
+    """Return the chunks of an answer: pieces of a text, bare signatures and calls in turn."""
+    signed = {"thoughtSignature": "Eg=="}
+    return [
+        gemini.chunk(gemini.said("a"), gemini.said("", **signed), gemini.call(f"{n}", **signed))
+        for n in range(size // 3)
+    ]
 
 
 def calls(size: int) -> list[dict[str, Any]]:
@@ -100,6 +116,18 @@ STREAMS: dict[str, tuple[Callable[[], Capture], Callable[[int], list[bytes]]]] =
         lambda: chat.capture(1 << 30),
         lambda size: [chat.answer({"role": "assistant", "tool_calls": calls(size)})],
     ),
+    "gemini: each item alone": (
+        gemini_capture,
+        lambda size: [*map(gemini.stream, pieces(size)), gemini.stream(gemini.answer())],
+    ),
+    "gemini: one chunk": (
+        gemini_capture,
+        lambda size: [gemini.stream(*pieces(size), gemini.answer())],
+    ),
+    "gemini: JSON": (
+        gemini_capture,
+        lambda size: [b"[" + b",".join([*pieces(size), gemini.answer()]) + b"]"],
+    ),
     "messages: each item alone": (
         lambda: messages.capture(1 << 30),
         lambda size: [
@@ -128,7 +156,7 @@ def test_a_response_is_captured_in_linear_time(
     def run(chunks: list[bytes]) -> None:
         capture = new()
         for chunk in chunks:
-            if chunk.startswith(b"{"):
+            if chunk.startswith((b"{", b"[")):
                 capture.read(chunk)
             else:
                 capture.feed(chunk)

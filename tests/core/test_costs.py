@@ -16,6 +16,8 @@ from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
 from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.error_texts import error_names
+from reasoning_replay.core.dialects.gemini.dialect import GeminiDialect
+from reasoning_replay.core.dialects.gemini.profiles import GENERIC as GEMINI
 from reasoning_replay.core.dialects.known_prefix import KnownPrefix
 from reasoning_replay.core.dialects.request_body import read_values
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
@@ -38,6 +40,7 @@ from reasoning_replay.core.wire.text_folding import folded
 from tests.core.costs import assert_linear, relative
 from tests.core.dialects.anthropic import tenant
 from tests.core.dialects.chat import chats
+from tests.core.dialects.gemini import contents
 from tests.core.engines import engine_of
 from tests.core.world import (
     Item,
@@ -166,6 +169,7 @@ DIALECTS: dict[str, Callable[[], Engine]] = {
     "responses": lambda: engine_of(ResponsesDialect(GENERIC, repairs=[*Repair])),
     "chat": lambda: engine_of(ChatDialect(CHAT)),
     "messages": lambda: engine_of(tenant.dialect_of()),
+    "gemini": lambda: engine_of(GeminiDialect(GEMINI)),
 }
 
 
@@ -207,6 +211,23 @@ HISTORIES: dict[str, Callable[[int], bytes]] = {
                 tenant.result(f"toolu_{n}"),
             )
         ]
+    ),
+    "gemini": lambda size: contents.body_of(
+        [
+            item
+            for n in range(size)
+            for item in (
+                contents.user("go on"),
+                contents.model(contents.said(f"text {n % 7}"), contents.call(call_id=f"c{n}")),
+                contents.output(call_id=f"c{n}"),
+            )
+        ]
+    ),
+    "gemini-parts": lambda size: contents.body_of(
+        [contents.model(*(contents.call(f"{n}") for n in range(3 * size)))]
+    ),
+    "gemini-pieces": lambda size: contents.body_of(
+        [contents.model(*(contents.said("a") for n in range(3 * size)))]
     ),
     "chat-calls": lambda size: chats.body_of(
         [chats.assistant(None, tool_calls=[_call(n) for n in range(3 * size)])]

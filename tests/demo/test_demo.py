@@ -36,6 +36,13 @@ SHOWN = [
         "ANTHROPIC_BASE_URL=http://127.0.0.1:8080",
         id="messages",
     ),
+    pytest.param(
+        "gemini",
+        "Function call is missing a thought_signature in functionCall parts.",
+        "thoughtSignature",
+        "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8080",
+        id="gemini",
+    ),
 ]
 
 

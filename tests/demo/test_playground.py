@@ -34,6 +34,7 @@ SHOWN = (
     'items_total{dialect="chat",outcome="injected"}',
     'heals_total{diagnosis="lacks_reasoning",dialect="chat",result="cured"}',
     'items_total{dialect="messages",outcome="injected"}',
+    'items_total{dialect="gemini",outcome="injected"}',
     'outcome="client_gone",route="responses"',
     'outcome="refused",route="responses",status="404"',
     'outcome="refused",route="responses",status="400"',
@@ -42,7 +43,7 @@ SHOWN = (
 # The same, as words of the inspector's events.
 TOLD = {"injected", "missed", "healed=lacks_reasoning", "healed=blob", "moved"}
 TOLD |= {"embeddings", "lacks_v1", "chat", "chat:injected", "chat:healed=lacks_reasoning"}
-TOLD |= {"messages", "messages:injected"}
+TOLD |= {"messages", "messages:injected", "generate_content", "generate_content:injected"}
 
 
 @pytest.fixture

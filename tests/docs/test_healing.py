@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 from reasoning_replay.core.dialects.anthropic.heal import diagnosis as anthropic
 from reasoning_replay.core.dialects.chat.heal import diagnosis as chat
+from reasoning_replay.core.dialects.gemini.heal import diagnosis as gemini
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 
@@ -14,8 +15,6 @@ from tests.docs.page_tables import rows_of, section_of
 
 PAGE = section_of("healing.md")
 SECTIONS = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
-CHAT = "## Refusals of Chat Completions"
-MESSAGES = "## Refusals of Anthropic Messages"
 KINDS = [kind for kind in RefusalKind if kind is not RefusalKind.OTHER]
 
 
@@ -50,11 +49,19 @@ def test_the_messages_of_a_section_have_its_diagnosis(kind: RefusalKind) -> None
 
 
 @pytest.mark.parametrize(
-    ("heading", "dialect"), [(CHAT, chat), (MESSAGES, anthropic)], ids=["chat", "messages"]
+    ("page", "heading", "dialect"),
+    [
+        ("healing.md", "## Refusals of Chat Completions", chat),
+        ("healing.md", "## Refusals of Anthropic Messages", anthropic),
+        ("gemini.md", "## Refusals", gemini),
+    ],
+    ids=["chat", "messages", "gemini"],
 )
-def test_the_messages_of_other_apis_have_their_diagnosis(heading: str, dialect: ModuleType) -> None:
+def test_the_messages_of_other_apis_have_their_diagnosis(
+    page: str, heading: str, dialect: ModuleType
+) -> None:
     """Each table has each word of its API, with messages that the proxy recognises."""
-    rows = {row[0].strip("`"): row[1] for row in rows_of("healing.md", heading)}
+    rows = {row[0].strip("`"): row[1] for row in rows_of(page, heading)}
     assert set(rows) == set(dialect.RefusalKind) - {dialect.RefusalKind.OTHER}
     for word, told in rows.items():
         messages = re.findall(r"(`+)(.+?)\1", told)

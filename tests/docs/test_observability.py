@@ -10,7 +10,7 @@ from reasoning_replay.adapters.stores.base import StoreUsage
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics, process_exposition
 from reasoning_replay.core.dialects.captures import Origin, Usage
-from reasoning_replay.core.dialects.registry import DIALECTS, HANDLED_ROUTES
+from reasoning_replay.core.dialects.registry import DIALECTS, HANDLED_ROUTES, KNOWN
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
@@ -77,7 +77,7 @@ def test_every_route_and_outcome_of_an_exchange_has_a_row() -> None:
     assert len(named) == len(set(named))
     assert len(passed) == len(set(passed))
     assert set(named) - {"upstream_timeout"} - set(passed) == HANDLED_ROUTES | {*ExchangeOutcome}
-    assert set(passed) == {*Route} - HANDLED_ROUTES
+    assert set(passed) == {*KNOWN.values(), Route.OTHER}
 
 
 def test_the_label_dialect_is_explained_with_its_values() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from reasoning_replay.core.dialects.anthropic import profiles as messages
 from reasoning_replay.core.dialects.chat import profiles as chat
+from reasoning_replay.core.dialects.gemini import profiles as gemini
 from reasoning_replay.core.dialects.registry import CHAT as CHAT_API
-from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES, DialectEntry
+from reasoning_replay.core.dialects.registry import DIALECTS, GEMINI, RESPONSES, DialectEntry
 from reasoning_replay.core.dialects.registry import MESSAGES as MESSAGES_API
 from reasoning_replay.core.dialects.responses.profiles import PROFILES, Ids, Profile
 from reasoning_replay.core.dialects.upstreams import Upstream, UpstreamProfile
@@ -25,6 +26,7 @@ TABLES: Mapping[str, Mapping[str, UpstreamProfile]] = {
     RESPONSES: PROFILES,
     CHAT_API: chat.PROFILES,
     MESSAGES_API: messages.PROFILES,
+    GEMINI: gemini.PROFILES,
 }
 
 
@@ -92,6 +94,16 @@ def test_the_table_of_messages_has_every_profile_in_order() -> None:
         assert source
 
 
+def test_the_table_of_gemini_has_every_profile_in_order() -> None:
+    """A row has the hosts of a profile of Gemini."""
+    told = {row[0].strip("`"): row[1:] for row in rows_of("gemini.md", "## Upstreams")}
+    assert list(told) == list(gemini.PROFILES)
+    for profile in gemini.PROFILES.values():
+        hosts, source = told[profile.name]
+        assert tuple(re.findall(r"`([^`]+)`", hosts)) == profile.vendor.hosts
+        assert source
+
+
 @pytest.mark.parametrize(
     ("page", "heading", "profile"),
     [
@@ -148,7 +160,7 @@ def test_what_was_tried_with_each_upstream_is_told() -> None:
         for name, vendor in vendors.items()
     }
     told = rows_of("tried.md")
-    assert {names_in(row[0])[0]: row[1:] for row in told if len(row) == 5} == want
+    assert {names_in(row[0])[0]: row[1:] for row in told if len(row) == 6} == want
 
 
 async def probed(quirks: Quirks, folder: Path, *, stores: bool) -> dict[str, str]:

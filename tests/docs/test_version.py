@@ -4,6 +4,7 @@ import re
 
 import pytest
 from reasoning_replay import __version__
+from reasoning_replay.build import build_version
 
 from tests.docs.page_tables import ROOT
 
@@ -27,10 +28,11 @@ def test_a_copy_is_equal_to_the_version_of_the_package(path: str, pattern: str) 
 
 
 def test_the_package_is_the_only_source() -> None:
-    """`pyproject.toml` reads the version from the package."""
+    """`pyproject.toml` reads the version from the package, and a source runs as such."""
     text = (ROOT / "pyproject.toml").read_text()
     assert 'dynamic = ["version"]' in text
-    assert 'path = "proxy/reasoning_replay/__init__.py"' in text
+    assert 'path = "build_version.py"' in text
+    assert build_version() == f"{__version__}+source"
 
 
 def test_no_other_file_of_the_product_has_a_copy() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from typing import get_args
 
@@ -103,6 +104,28 @@ async def test_conversations_of_one_key_never_meet(variant: Variant) -> None:
 
         for agent in await asyncio.gather(*map(talk, range(8))):
             assert_restored(standin, agent)
+
+
+@pytest.mark.parametrize("more", STORES.values(), ids=STORES)
+async def test_a_conversation_gets_one_cache_key(more: Item) -> None:
+    """The SDK sends none. Two conversations of one tenant have two, and nothing else changes."""
+    settings = {"prompt_cache_key": "conversation", "upstream_profile": "openai"}
+    keys: list[set[str]] = []
+    async with (
+        StandIn("parallel", "strict") as standin,
+        proxied(standin, **settings) as base_url,
+    ):
+        for place in ("Oslo", "Rome"):
+            before = len(standin.received)
+            agent = Agent(base_url, "async-stream", "no-ids", more, api_key="sk-shared")
+            async with agent:
+                await agent.converse([f"Rain in {place}?", "And tomorrow?"])
+            assert_restored(standin, agent)
+            seen = standin.received[before:]
+            keys.append({json.loads(one.body)["prompt_cache_key"] for one in seen})
+            assert len(seen) > 2
+    assert [len(key) for key in keys] == [1, 1]
+    assert keys[0] != keys[1]
 
 
 @pytest.mark.parametrize(("keeps", "continuity"), REFUSED.values(), ids=[*REFUSED])

@@ -56,7 +56,9 @@ async def place(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Playground]:
 async def played(base_url: str, *command: str | Path, cwd: Path = ROOT) -> tuple[int, str]:
     """Run a program against a base URL; return its exit code and both of its outputs."""
     environ = {**os.environ, "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "any"}
-    environ |= {"ANTHROPIC_BASE_URL": base_url.removesuffix("/v1"), "ANTHROPIC_API_KEY": "any"}
+    for vendor in ("ANTHROPIC", "GOOGLE_GEMINI"):
+        environ[f"{vendor}_BASE_URL"] = base_url.removesuffix("/v1")
+    environ |= {"ANTHROPIC_API_KEY": "any", "GEMINI_API_KEY": "any"}
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,
@@ -107,6 +109,7 @@ def test_each_file_is_on_the_page() -> None:
         ("openai_python.py", LACKS_ITEM),
         ("openai_chat.py", LACKS_TEXT),
         ("anthropic_python.py", "Expected `thinking` or `redacted_thinking`, but found `tool_use`"),
+        ("gemini_python.py", "is missing a thought_signature"),
     ],
 )
 async def test_the_sdk_for_python(place: Playground, name: str, error: str) -> None:

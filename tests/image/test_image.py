@@ -137,18 +137,25 @@ def test_its_base_is_one_version_that_can_be_pinned_to_a_digest() -> None:
     assert [s.text.split()[0] for s in STEPS if s.word == "FROM"] == ["${BASE}", "${BASE}"]
 
 
-def test_its_user_is_a_number_and_not_root() -> None:
-    """The user is a number, since Kubernetes' runAsNonRoot refuses a name."""
+def test_make_gives_the_time_of_the_dockerfile_to_buildkit() -> None:
+    """Without the argument and the option, image and new folders would have the build's time."""
+    told = subprocess.run(
+        ["make", "--dry-run", "image"],  # noqa: S607 (as a user does)
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    (epoch,) = re.findall(r"^ARG SOURCE_DATE_EPOCH=(\d+)$", DOCKERFILE, re.MULTILINE)
+
+    assert f" --build-arg SOURCE_DATE_EPOCH={epoch} " in told
+    assert " --output type=docker,rewrite-timestamp=true " in told
+
+
+def test_its_user_is_a_number_and_has_the_named_volume() -> None:
+    """Kubernetes' runAsNonRoot refuses a name; a volume takes owner and mode of the folder."""
     (user,) = [step.text for step in STEPS if step.word == "USER"]
-
-    uid, gid = user.split(":")
-    assert int(uid) > 0
-    assert int(gid) > 0
-
-
-def test_a_named_volume_belongs_to_its_user() -> None:
-    """An empty volume takes owner and mode of the folder of the image that it covers."""
-    (user,) = [step.text for step in STEPS if step.word == "USER"]
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
     uid, gid = user.split(":")
     owned = f"install --directory --mode=0700 --owner={uid} --group={gid} "
     (folder,) = [

@@ -21,9 +21,12 @@ BACKEND = [Requirement(line) for line in PYPROJECT["build-system"]["requires"]]
 
 EVERYTHING = [
     Requirement(line)
-    for lines in [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    for lines in [
+        PROJECT["dependencies"],
+        *PROJECT["optional-dependencies"].values(),
+        *PYPROJECT["dependency-groups"].values(),
+    ]
     for line in lines
-    if not line.startswith("reasoning-replay[")
 ]
 
 

@@ -45,7 +45,7 @@ def test_each_alert_has_a_case_below_its_limit_and_before_its_time(alert: str) -
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_each_alert_says_what_is_wrong_and_where_and_the_way_out(alert: str) -> None:
-    """Each alert has a summary, a description with the place, and a runbook that exists."""
+    """Each alert has a summary, and a description with the place; tests/docs has its runbook."""
     rule = ALERTS[alert]
     said = rule["annotations"]
 
@@ -55,9 +55,6 @@ def test_each_alert_says_what_is_wrong_and_where_and_the_way_out(alert: str) -> 
     assert len(said["description"]) > len(said["summary"])
     if alert != "ReasoningReplayAbsent":  # it has no series, so no labels
         assert re.search(r"\{\{ \$labels\.(job|instance) \}\}", said["description"])
-    page, _, anchor = said["runbook_url"].partition("#")
-    headings = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("#")]
-    assert anchor in {slug(heading) for heading in headings}
 
 
 @pytest.mark.parametrize("alert", ALERTS)
@@ -69,8 +66,3 @@ def test_each_alert_names_what_there_is(alert: str) -> None:
     assert {word for word in words if f'"{word}"' not in SOURCE} == set()
     titles = {panel["title"] for panel in PANELS}
     assert {title for title in re.findall(r'panel "([^"]+)"', told) if title not in titles} == set()
-
-
-def slug(heading: str) -> str:
-    """Return the anchor of a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lstrip("#").strip().lower()).replace(" ", "-")

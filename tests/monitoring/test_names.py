@@ -71,7 +71,7 @@ def scraped() -> Scraped:
 
 async def unlucky(found: Scraped) -> None:
     """Scrape one proxy that served, and others with one of the proxy's own errors each."""
-    async with world() as w:
+    async with world(metrics_models="gpt-5") as w:
         answer = {"id": "resp_1", "status": "completed", "output": [CALL]}
         w.upstream.plays(Script([send(whole(as_json(answer)))]))
         await w.turn(ASK)

@@ -35,9 +35,3 @@ def test_finds_labels_that_are_grouped_by() -> None:
     """Labels of grouping clauses are found at any position."""
     found = labels_of("sum by (a) (x) / on (b, c) group_left sum(y) without (d)")
     assert found == {"a", "b", "c", "d"}
-
-
-def test_what_cannot_be_read_is_an_error() -> None:
-    """An expression that cannot be parsed is an error, not an empty result."""
-    with pytest.raises(ValueError, match="cannot be read"):
-        selectors_of("x ? y")

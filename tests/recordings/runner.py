@@ -123,7 +123,7 @@ async def play(
         TAPE: exchange.name,
     }
     async with session.post(
-        url + exchange.path.removeprefix("/v1"), data=take.body, headers=headers
+        url.removesuffix("/v1") + exchange.path, data=take.body, headers=headers
     ) as response:
         answer = Answer(
             response.status,

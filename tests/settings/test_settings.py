@@ -84,6 +84,9 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
         pytest.param("tenant_max_exchanges", "1.5", "should be a whole number; the default is 0", id="half-an-exchange"),  # noqa: E501
         pytest.param("upstream_ca_file", "/nowhere/ca.pem", "cannot be read: No such file or directory; name a readable file, or leave it empty", id="file"),  # noqa: E501
         pytest.param("upstream_proxy", "proxy:3128", "not a URL; start it with http:// or https://", id="egress"),  # noqa: E501
+        pytest.param("metrics_models", "gpt-5,openai/gpt-5-2025-08-07", "these are one model: gpt-5 and a spelling of it; name it once", id="model-twice"),  # noqa: E501
+        pytest.param("metrics_models", "gpt-5,,o3", "a name is empty, longer than 128 characters or not printable", id="no-model"),  # noqa: E501
+        pytest.param("metrics_models", ",".join(f"m{n}" for n in range(21)), "21 models; name at most 20: each adds time series", id="models"),  # noqa: E501
         pytest.param("repairs", "hollow,all", "use any of duplicates,hollow,foreign,unpaired,dangling, or none", id="repair"),  # noqa: E501
         pytest.param("store_url", "redis://h/ 1", "has a space or a control character; percent-encode it, a space as %20", id="space"),  # noqa: E501
         pytest.param("scope_from", "claim:oid", "use a comma-separated list of credential, claims:NAME+NAME and header:NAME", id="source"),  # noqa: E501
@@ -205,6 +208,14 @@ def test_a_proxy_on_the_way_may_have_that_address_for_another(tmp_path: Path) ->
     flags = {"upstream_url": "http://127.0.0.1:8080/v1", "upstream_proxy": "http://proxy:3128"}
 
     assert load(flags, {}, None).upstream_proxy
+
+
+def test_a_cache_key_needs_healing(tmp_path: Path) -> None:
+    """Without it, a request that the upstream would take could be refused because of the key."""
+    given = {"REPLAY_PROMPT_CACHE_KEY": "conversation", "REPLAY_HEAL": "off"}
+    (fault,) = faults(tmp_path, env=given)
+    assert fault.startswith("prompt_cache_key: an upstream may refuse it")
+    assert "heal: on" in fault
 
 
 def test_processes_that_share_a_port_need_a_store_that_they_share(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from tests.standin.variants import Variant, cue, perform
 
 __all__ = ["Behaviour", "End", "Issue", "View", "estimate_tokens", "respond"]
 
-End = Literal["completed", "incomplete", "failed", "cut"]
+End = Literal["completed", "incomplete", "failed"]
 
 _MODEL_DATE = "-2026-03-05"
 _HAS_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
@@ -48,8 +48,7 @@ class Behaviour(Struct, kw_only=True):
     Attributes:
         variant: The scripted agent loop (variants.LOOPS).
         continuity: "strict" also refuses lost reasoning that the API would accept.
-        end: How a response ends. "cut" drops the connection before the response is complete.
-        cut_after: Events sent before a cut; None sends all but the terminal one.
+        end: How a response ends.
         always_encrypted: Send ciphertext without a request for it (`include`), as newer models do.
         empty_completed_output: `response.completed` has `output: []` (ChatGPT-login backend).
         rotate_ids: Ids in `added` and `completed` differ from those in `done` (GitHub Copilot).
@@ -61,7 +60,6 @@ class Behaviour(Struct, kw_only=True):
     variant: Variant = "one_call"
     continuity: Continuity = "normal"
     end: End = "completed"
-    cut_after: int | None = None
     always_encrypted: bool = False
     empty_completed_output: bool = False
     rotate_ids: bool = False
@@ -111,7 +109,7 @@ def respond(body: Body, verdict: Verdict, issue: Issue, behaviour: Behaviour) ->
         id=ids.item("resp"),
         created_at=issue.now_s,
         completed_at=issue.now_s,
-        status="completed" if behaviour.end == "cut" else behaviour.end,
+        status=behaviour.end,
         background=bool(body.background),
         conversation=ConversationRef(conversation) if conversation is not None else None,
         error=AnswerError("server_error", "The stand-in is set to fail.")

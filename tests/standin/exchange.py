@@ -147,7 +147,7 @@ class Exchange:
         return response
 
     async def stream(
-        self, frames: Iterable[bytes], *, chunk_bytes: int | None, delay_s: float, cut: bool
+        self, frames: Iterable[bytes], *, chunk_bytes: int | None, delay_s: float
     ) -> web.StreamResponse:
         """
         Send framed events as the response.
@@ -156,7 +156,6 @@ class Exchange:
             frames: One event each.
             chunk_bytes: Size of one write; None writes event by event.
             delay_s: Pause after each event, 5 s at most.
-            cut: Close the connection after the last frame instead of ending the body.
         """
         response = web.StreamResponse()
         response.headers[hdrs.CONTENT_TYPE] = "text/event-stream; charset=utf-8"
@@ -174,22 +173,8 @@ class Exchange:
             await asyncio.sleep(min(delay_s, DELAY_S_MAX))
         if held:
             await response.write(held)
-        if cut:
-            self._hang_up()
-            return response
         await response.write_eof()
         self.received.finished = True
-        return response
-
-    async def answer_half(self, whole: bytes) -> web.StreamResponse:
-        """Announce a whole JSON object, send half of it, and close the connection."""
-        response = web.StreamResponse()
-        response.content_type = "application/json"
-        response.content_length = len(whole)
-        self._sign(response)
-        await response.prepare(self.request)
-        await response.write(whole[: len(whole) // 2])
-        self._hang_up()
         return response
 
     def _sign(self, response: web.StreamResponse) -> None:
@@ -198,10 +183,6 @@ class Exchange:
         response.headers["openai-processing-ms"] = "7"
         response.headers["openai-version"] = "2020-10-01"
         self.received.status = response.status
-
-    def _hang_up(self) -> None:
-        if self.request.transport is not None:
-            self.request.transport.close()
 
     def _plain_body(self) -> bytes:
         """

@@ -42,7 +42,7 @@ class StandIn(Loopback[Refusal]):
     A strict stand-in for the API, serving while its context is open.
 
     Args:
-        variant, continuity, end, cut_after, always_encrypted, empty_completed_output, rotate_ids,
+        variant, continuity, end, always_encrypted, empty_completed_output, rotate_ids,
         chunk_bytes, delay_s, quirks: See Behaviour. They are kept as `behaviour`, which may be
         changed between requests.
         chat: Serves `/v1/chat/completions`, so that one upstream has both dialects.
@@ -61,7 +61,6 @@ class StandIn(Loopback[Refusal]):
         continuity: Continuity = "normal",
         *,
         end: End = "completed",
-        cut_after: int | None = None,
         always_encrypted: bool = False,
         empty_completed_output: bool = False,
         rotate_ids: bool = False,
@@ -79,7 +78,6 @@ class StandIn(Loopback[Refusal]):
             variant=variant,
             continuity=continuity,
             end=end,
-            cut_after=cut_after,
             always_encrypted=always_encrypted,
             empty_completed_output=empty_completed_output,
             rotate_ids=rotate_ids,
@@ -144,16 +142,12 @@ class StandIn(Loopback[Refusal]):
             obfuscates = body.stream_options is None or body.stream_options.include_obfuscation
             events = tell(view.turn.answer, view.telling(behaviour, obfuscates=obfuscates))
             frames = [frame(event) for event in events]
-            cut = behaviour.end == "cut"
-            kept = len(frames) - 1 if behaviour.cut_after is None else behaviour.cut_after
-            return await self._tell(exchange, frames[:kept] if cut else frames, cut=cut)
+            return await self._tell(exchange, frames)
         answer = view.answer()
         if body.background:
             answer = msgspec.structs.replace(
                 answer, status="queued", completed_at=None, output=(), usage=None
             )
-        if behaviour.end == "cut":
-            return await exchange.answer_half(msgspec.json.encode(answer))
         return exchange.answer(answer)
 
     def _answer(self, body: Body, caller: str, cached: Container[str] = ()) -> View:
@@ -258,11 +252,9 @@ class StandIn(Loopback[Refusal]):
             store=body.stores,
         )
 
-    async def _tell(
-        self, exchange: Exchange, frames: Iterable[bytes], *, cut: bool = False
-    ) -> web.StreamResponse:
+    async def _tell(self, exchange: Exchange, frames: Iterable[bytes]) -> web.StreamResponse:
         chunk_bytes, delay_s = self.behaviour.chunk_bytes, self.behaviour.delay_s
-        return await exchange.stream(frames, chunk_bytes=chunk_bytes, delay_s=delay_s, cut=cut)
+        return await exchange.stream(frames, chunk_bytes=chunk_bytes, delay_s=delay_s)
 
     # Other endpoints...
 

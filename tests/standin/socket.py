@@ -120,16 +120,11 @@ class Socket:
         answer = view.turn.answer
         self._cached.add(answer.id)
         received.status = 200
-        events = list(tell(answer, view.telling(behaviour, obfuscates=False)))
-        is_cut = behaviour.end == "cut"
-        kept = len(events) - 1 if behaviour.cut_after is None else behaviour.cut_after
-        for event in events[:kept] if is_cut else events:
+        for event in tell(answer, view.telling(behaviour, obfuscates=False)):
             event.stream_id = command.stream_id
             await self._socket.send_str(msgspec.json.encode(event).decode())
             await asyncio.sleep(min(behaviour.delay_s, DELAY_S_MAX))
-        if is_cut and self._exchange.request.transport is not None:
-            self._exchange.request.transport.close()
-        received.finished = not is_cut
+        received.finished = True
 
     def _lane(self, command: Command) -> str | UnsetType:
         """

@@ -23,6 +23,15 @@ Logged = pytest.CaptureFixture[str]
 SECRET = "sk-secret"
 REQUEST = post({"model": MODEL, "input": [ASK]}, f"Authorization: Bearer {SECRET}")
 NOWHERE = "nowhere.invalid"  # never resolves (RFC 6761)
+# What the client is told to look at, by the cause.
+LOOK_AT = {
+    "dns": "is upstream_url spelt right",
+    "refused": "is it running, and is the port in upstream_url right?",
+    "unreachable": "can this machine reach it?",
+    "tls": "upstream_url must begin with http://",
+    "certificate": "upstream_ca_file",
+    "proxy": "is upstream_proxy right",
+}
 
 
 def line_of(logged: Logged) -> dict[str, Any]:
@@ -41,8 +50,10 @@ async def logged_with(logged: Logged, **settings: Any) -> tuple[str, str, str]:
         got = await w.ask(REQUEST)
         assert got.status in (502, 504)
     line = line_of(logged)
-    # The client is told the same reason, without words of a library.
-    assert line["error_detail"].partition(": ")[2] in json.loads(got.body)["error"]["message"]
+    # The client is told the same reason, without words of a library, and a way out.
+    message = json.loads(got.body)["error"]["message"]
+    assert line["error_detail"].partition(": ")[2] in message
+    assert LOOK_AT.get(line["error"], "") in message
     return line["outcome"], line["error"], line["error_detail"]
 
 
@@ -235,6 +246,18 @@ async def test_the_address_is_that_of_the_peer(data: bytes, capsys: Logged) -> N
         w.upstream.answers(whole(b"{}"))
         await w.ask(data)
     assert line_of(capsys)["client"] == "127.0.0.1"
+
+
+async def test_behind_a_trusted_proxy_it_is_the_address_before_it(capsys: Logged) -> None:
+    """The upstream gets the headers as they came."""
+    sent = ["X-Forwarded-For: 6.6.6.6, 203.0.113.7", "X-Forwarded-For: 10.0.0.3"]
+    async with world(trusted_proxies="127.0.0.0/8,10.0.0.0/8") as w:
+        w.upstream.answers(whole(b"{}"))
+        await w.ask(request("GET", "/v1/models", *sent))
+        (seen,) = w.upstream.received
+        passed = [f"{name}: {value}" for name, value in seen.headers if "Forwarded" in name]
+        assert passed == sent
+    assert line_of(capsys)["client"] == "203.0.113.7"
 
 
 def test_every_cause_is_tested_here() -> None:

@@ -1,9 +1,11 @@
 """Metrics of exchanges."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from reasoning_replay.adapters.stores.base import StoreError
 
 from tests.patience import SOON_S
 from tests.web.line import line_to, request
@@ -32,6 +34,7 @@ from tests.web.wire import (
 from tests.web.world import Hooked, World, eventually, post, world
 
 ENDED = as_json({"type": "response.completed", "response": response(usage=SAID)})
+UNKNOWN = CALL | {"id": "fc_9z8y7x6w5v4u", "call_id": "call_Qx7Lm2Np9Rt4Vw6Z"}
 STREAMED = stream([*events(RS, CALL)[:-1], b"data: " + ENDED + b"\n\n"])
 
 
@@ -89,8 +92,57 @@ async def test_what_upstream_says_an_answer_took_is_repeated(answer: bytes) -> N
         await w.turn(ASK)
         await w.turn(*LOST)  # its response has no usage
         assert await scraped(w, "tokens_total") == {
-            ("responses", kind): tokens for kind, tokens in TOKENS.items()
+            ("responses", kind, "whole"): tokens for kind, tokens in TOKENS.items()
         }
+
+
+@pytest.mark.parametrize(
+    ("mode", "items", "kind"),
+    [
+        pytest.param("on", LOST, "injected", id="injected"),
+        pytest.param("shadow", LOST, "lacking", id="would-be-injected"),
+        pytest.param("on", [ASK, UNKNOWN, RESULT], "lacking", id="missed"),
+        pytest.param("on", [ASK, RS, CALL, RESULT], "whole", id="sent-by-the-client"),
+    ],
+)
+async def test_tokens_count_by_what_the_request_got(
+    mode: str, items: list[dict[str, Any]], kind: str
+) -> None:
+    """The cached share of requests with injected reasoning can be compared with that of others."""
+    async with world(mode=mode) as w:
+        w.upstream.answers(PLAIN, PLAIN)
+        await w.turn(ASK)
+        before = w.counted("tokens_total", kind="cached", request=kind)
+        await w.turn(*items)
+        after = w.counted("tokens_total", kind="cached", request=kind)
+        assert after - before == TOKENS["cached"]
+
+
+async def test_tokens_of_a_request_without_the_store_are_of_one_that_lacks_reasoning() -> None:
+    """What the proxy could not look up was not injected."""
+    async with world() as w:
+
+        async def fails(_: str) -> None:
+            raise StoreError("gone")
+
+        w.app.store.inner = Hooked(w.app.store.inner, fails)
+        w.upstream.answers(PLAIN)
+        await w.turn(*LOST)
+        assert w.counted("tokens_total", kind="cached", request="lacking") == TOKENS["cached"]
+
+
+async def test_listed_models_count_by_name() -> None:
+    """A snapshot counts as its model, and every other model as `other`, whatever clients send."""
+    async with world(metrics_models="gpt-5.4, gpt-5") as w:
+        w.upstream.otherwise = PLAIN
+        for model in ("openai/gpt-5.4-2026-03-05", "gpt-5", "gpt-5", "mine", "x" * 200):
+            await w.turn(*LOST, model=model)
+        counted = {"gpt-5.4": 1, "gpt-5": 2, "other": 2}
+        for model, count in counted.items():
+            assert w.counted("requests_total", model=model, result="planned") == count
+            assert w.counted("items_total", model=model) >= count
+            assert w.counted("tokens_total", model=model, kind="input") == count * TOKENS["input"]
+        assert {labels[1] for labels in await scraped(w, "requests_total")} == {*counted}
 
 
 async def test_an_answer_that_is_fetched_again_took_its_tokens_once() -> None:
@@ -101,7 +153,7 @@ async def test_an_answer_that_is_fetched_again_took_its_tokens_once() -> None:
         for _ in range(3):
             await w.get("/v1/responses/resp_0c1d2e3f4a5b6071")
         assert await scraped(w, "tokens_total") == {
-            ("responses", kind): tokens for kind, tokens in TOKENS.items()
+            ("responses", kind, "whole"): tokens for kind, tokens in TOKENS.items()
         }
 
 
@@ -296,7 +348,9 @@ async def test_a_create_is_counted_as_a_request_is() -> None:
             await client.gets(*answer)
         await eventually(lambda: w.counted("exchanges_total", route="create") == 2)
         assert await scraped(w, "tokens_total") == {
-            ("responses", kind): 2 * tokens for kind, tokens in TOKENS.items()
+            ("responses", kind, request): tokens
+            for kind, tokens in TOKENS.items()
+            for request in ("whole", "injected")
         }
         assert await scraped(w, "injected_bytes_total") == {("responses",): RS_BYTES}
         assert await scraped(w, "overhead_seconds_count") == {("before",): 2, ("between",): 2}

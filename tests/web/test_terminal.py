@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import signal
 import sys
 
 import pytest
@@ -34,7 +35,7 @@ async def test_a_terminal_shows_the_urls_to_use(upstream: str, variables: list[s
             while b"Ctrl-C ends it." not in told:
                 told += await asyncio.to_thread(os.read, ours, 4096)
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGINT)
         await process.wait()
         os.close(ours)
     text = told.decode()

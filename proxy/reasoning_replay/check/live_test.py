@@ -10,7 +10,7 @@ import aiohttp
 from reasoning_replay.check.report import Finding
 from reasoning_replay.check.upstream import NOT_SERVED, ApiKey
 from reasoning_replay.core.dialects.error_texts import error_names
-from reasoning_replay.core.dialects.path_faults import PathFault
+from reasoning_replay.core.dialects.path_faults import PathFault, base_path
 from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
@@ -35,12 +35,11 @@ FUNCTION: Final[Item] = {
         "additionalProperties": False,
     },
 }
-QUESTION: Final[Item] = {
-    "role": "user",
-    "content": "I have a red, a green and a blue box. The key is neither in the first by alphabet "
-    "nor in the last. Look into the box that has it, and tell me what is inside.",
-}
-THANKS: Final[Item] = {"role": "user", "content": "Thank you. Which box was that again?"}
+QUESTION: Final = (
+    "I have a red, a green and a blue box. The key is neither in the first by alphabet "
+    "nor in the last. Look into the box that has it, and tell me what is inside."
+)
+THANKS: Final = "Thank you. Which box was that again?"
 
 
 class TurnResult(NamedTuple):
@@ -110,8 +109,9 @@ async def of_proof(
             running(settings.model_copy(update=changed)) as app,
             aiohttp.ClientSession(timeout=timeout, headers=[header]) as session,
         ):
-            url = f"{app.url}/v1{wire.path}"
-            first = await _turn(session, url, wire, model, [QUESTION])
+            base = base_path(settings.upstream_url, dialect)
+            url = app.url + base + wire.path_of(model)
+            first = await _turn(session, url, wire, model, [wire.says(QUESTION)])
             yield _of_first(first, model, wire)
             if first.is_answer:
                 second = await _turn(session, url, wire, model, _went_on(wire, first.reply))
@@ -125,8 +125,8 @@ async def of_proof(
 async def _turn(
     session: aiohttp.ClientSession, url: str, wire: Wire, model: str, history: list[Item]
 ) -> TurnResult:
-    body = {"model": model, wire.history: history, "tools": [wire.tool(FUNCTION)]}
-    body |= {**wire.stateless, **wire.demanded(model)}
+    body: Item = {wire.history: history, "tools": [wire.tool(FUNCTION)]}
+    body |= {**wire.named(model), **wire.stateless, **wire.demanded(model)}
     async with session.post(
         url, json=body, headers=wire.headers, allow_redirects=False
     ) as response:
@@ -146,7 +146,8 @@ def _reply(wire: Wire, raw: bytes) -> Reply:
 
 def _went_on(wire: Wire, reply: Reply) -> list[Item]:
     """Return the history of a client that keeps all of an answer except reasoning."""
-    return [QUESTION, *reply.kept, *(wire.results(reply.calls, RESULT) or [THANKS])]
+    results = wire.results(reply.calls, RESULT)
+    return [wire.says(QUESTION), *reply.kept, *(results or [wire.says(THANKS)])]
 
 
 def _of_first(turn: TurnResult, model: str, wire: Wire) -> Finding:

@@ -12,17 +12,19 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 
-from reasoning_replay.adapters.upstream.causes import reason_of
+from reasoning_replay.adapters.upstream.causes import WAYS_OUT, cause_of, reason_of
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError
 from reasoning_replay.check.report import Finding
 from reasoning_replay.core.dialects.registry import RESPONSES
+from reasoning_replay.core.dialects.responses.profiles import GENERIC
+from reasoning_replay.core.dialects.states import ErrorCause
 from reasoning_replay.core.dialects.upstreams import Upstream
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import profile, profiles, upstream
-from reasoning_replay.wires import WIRES
+from reasoning_replay.wires import MODEL, WIRES
 
 __all__ = ["ApiKey", "key_of", "of_upstream"]
 
@@ -97,23 +99,15 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
 
 async def _way_out(settings: Settings, error: UpstreamError) -> list[str]:
     """Return what to do about a failed connection."""
-    cause = error.__cause__
-    if error.source == "proxy":
-        return ["is upstream_proxy right, and does it allow this connection?"]
-    if isinstance(cause, aiohttp.ClientConnectorDNSError):
-        return ["is upstream_url spelt right, and can this machine reach the network?"]
-    if isinstance(cause, aiohttp.ClientConnectorCertificateError):
-        cause = cause.certificate_error
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return [await _of_certificate(settings, cause)]
-    if isinstance(cause, ssl.SSLError | aiohttp.ClientSSLError):
-        return ["it does not seem to use TLS: if that is intended, write http://"]
-    if isinstance(cause, ConnectionRefusedError | aiohttp.ClientConnectorError):
-        words = "is it running, and is the port right?"
-        if is_loopback(urlsplit(settings.upstream_url).hostname or ""):
-            words += " In a container, that address is the container itself"
-        return [words]
-    return []
+    cause, reason = cause_of(error), error.__cause__
+    if isinstance(reason, aiohttp.ClientConnectorCertificateError):
+        reason = reason.certificate_error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return [await _of_certificate(settings, reason)]
+    words = WAYS_OUT.get(cause, "")
+    if cause is ErrorCause.REFUSED and is_loopback(urlsplit(settings.upstream_url).hostname or ""):
+        words += " In a container, that address is the container itself"
+    return [words] if words else []
 
 
 async def _of_certificate(settings: Settings, error: ssl.SSLCertVerificationError) -> str:
@@ -208,6 +202,10 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
     words: list[str] = []
     for wire, chosen in zip(WIRES.values(), known, strict=True):
         path, status = wire.path, 0
+        if MODEL in path:  # without a model, nothing can be asked
+            if chosen.name != GENERIC.name:
+                words.append(f"{path} is replayed (profile {chosen.name})")
+            continue
         with contextlib.suppress(UpstreamError, TimeoutError):
             url, demanded = settings.upstream_url + path, _required(chosen.vendor)
             status = await _status(way, "POST", url, headers + demanded, b"{}")

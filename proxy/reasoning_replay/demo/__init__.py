@@ -8,26 +8,22 @@ It needs no key and no network: its three servers use free loopback ports and st
 import asyncio
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import aiohttp
 
 from reasoning_replay.demo.agent_loop import Loop, run_loop
-from reasoning_replay.demo.chat_model import CHAT_API
-from reasoning_replay.demo.messages_model import MESSAGES_API
 from reasoning_replay.demo.playground import serve
-from reasoning_replay.demo.responses_model import responses_api
-from reasoning_replay.demo.scripted_api import Api, ScriptedApi
 from reasoning_replay.demo.side_by_side import RED, Ink, side_by_side
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.strict_api import DIALECTS, Script, StrictApi
 from reasoning_replay.web.app import running
 from reasoning_replay.wires import WIRES
 
 __all__ = ["Dialect", "run", "serve"]
 
-Dialect = Literal["responses", "chat", "messages"]
+Dialect = Literal["responses", "chat", "messages", "gemini"]
 
 DEADLINE_S: Final = 20.0  # the demo takes a fraction of a second, unless the machine hangs
 
@@ -68,15 +64,13 @@ class _Show:
         closing: The text after the page, if all is as expected.
         wanted_error: What the direct loop must fail with.
         profile: The setting `upstream_profile` of the proxy.
-        api: Makes the API.
         model: Model that the client asks.
     """
 
     opening: str
     closing: str
     wanted_error: str
-    profile: Literal["generic", "deepseek", "anthropic"]
-    api: Callable[[], Api]
+    profile: Literal["generic", "deepseek", "anthropic", "gemini"]
     model: str
 
 
@@ -92,7 +86,6 @@ SHOWS: Final[dict[Dialect, _Show]] = {
         closing=CLOSING,
         wanted_error="was provided without its required 'reasoning' item",
         profile="generic",
-        api=responses_api,
         model="gpt-5.4",
     ),
     "chat": _Show(
@@ -110,7 +103,6 @@ SHOWS: Final[dict[Dialect, _Show]] = {
         ),
         wanted_error="must be passed back to the API",
         profile="deepseek",
-        api=lambda: CHAT_API,
         model="deepseek-v4-flash",
     ),
     "messages": _Show(
@@ -128,8 +120,24 @@ SHOWS: Final[dict[Dialect, _Show]] = {
         ),
         wanted_error="Expected `thinking` or `redacted_thinking`",
         profile="anthropic",
-        api=lambda: MESSAGES_API,
         model="claude-sonnet-4-6",
+    ),
+    "gemini": _Show(
+        opening=OPENING.format(
+            vendor="Google",
+            client="The client speaks Gemini's API and drops thoughtSignature, as many frameworks "
+            "and stores do.",
+            parts="parts",
+            marked="signatures",
+        ),
+        closing=KEY_CLOSING.format(
+            vendor="Google",
+            url="https://generativelanguage.googleapis.com/v1beta",
+            variable="GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8080",
+        ),
+        wanted_error="Function call is missing a thought_signature",
+        profile="gemini",
+        model="gemini-3-pro-preview",
     ),
 }
 
@@ -164,7 +172,8 @@ def run(dialect: Dialect = "responses") -> int:
 
 
 async def _both(dialect: Dialect, show: _Show) -> tuple[Loop, Loop]:
-    async with asyncio.timeout(DEADLINE_S), ScriptedApi(show.api()) as upstream:
+    api = StrictApi(DIALECTS[dialect](Script()))
+    async with asyncio.timeout(DEADLINE_S), api as upstream:
         settings = Settings(
             upstream_url=upstream.base_url,
             upstream_profile=show.profile,

@@ -12,21 +12,21 @@ from typing import Final
 
 import aiohttp
 
-from reasoning_replay.demo.scripted_api import ScriptedApi
+from reasoning_replay.strict_api import StrictApi
 from reasoning_replay.web.errors import MARK
 from reasoning_replay.wires import Item, Wire
 
 __all__ = ["TURNS_MAX", "WEATHER", "Loop", "LoopTurn", "run_loop"]
 
 TURNS_MAX: Final = 8
-ASK: Final[Item] = {"role": "user", "content": "Which of my trips will be rainy?"}
+ASK: Final = "Which of my trips will be rainy?"
 WEATHER: Final[Item] = {
     "name": "get_weather",
     "description": "Tells the weather of a city.",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
 RESULT: Final = "7 degrees, rain"
-REASONING: Final = ("reasoning", "reasoning_content", "thinking")
+REASONING: Final = ("reasoning", "reasoning_content", "thinking", "thoughtSignature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +77,17 @@ class Loop:
         return _reasoning(part for part, is_added in self.turns[-1].lines() if is_added)
 
 
-async def run_loop(base_url: str, upstream: ScriptedApi, wire: Wire, model: str) -> Loop:
+async def run_loop(base_url: str, upstream: StrictApi, wire: Wire, model: str) -> Loop:
     """Run the loop to its end; `upstream` records each request as it arrives."""
     loop = Loop()
-    history = [ASK]
-    body = {"model": model, "tools": [wire.tool(WEATHER)], **wire.demanded(model)}
+    history = [wire.says(ASK)]
+    body = {**wire.named(model), "tools": [wire.tool(WEATHER)], **wire.demanded(model)}
     headers = {"Authorization": "Bearer sk-demo"}
     async with aiohttp.ClientSession(headers=headers) as session:
         for _ in range(TURNS_MAX):
             upstream.received.clear()
             sent = body | {wire.history: history}
-            async with session.post(base_url + wire.path, json=sent) as response:
+            async with session.post(base_url + wire.path_of(model), json=sent) as response:
                 answer = await response.json()
             arrived = upstream.received[-1] if upstream.received else []
             mark = response.headers.get(MARK, "")
@@ -118,6 +118,9 @@ def _parts_of(item: Item) -> Iterator[Item]:
     if "type" in item:  # an item of Responses
         yield item
         return
+    if "parts" in item:  # a content of Gemini
+        yield from _parts_of_content(item)
+        return
     if text := item.get("reasoning_content"):
         yield {"type": "reasoning_content", "id": f"text_{_digest(text)}"}
     content = item.get("content") or []
@@ -133,6 +136,15 @@ def _parts_of(item: Item) -> Iterator[Item]:
                 yield {"type": kind, "id": block.get("id") or block.get("tool_use_id")}
     for call in item.get("tool_calls") or ():
         yield {"type": "tool_call", "id": call["id"]}
+
+
+def _parts_of_content(content: Item) -> Iterator[Item]:
+    for part in content["parts"]:
+        if signature := part.get("thoughtSignature"):
+            yield {"type": "thoughtSignature", "id": f"signature_{_digest(signature)}"}
+        kind = next((name for name in ("functionCall", "functionResponse") if name in part), "")
+        text = {"type": f"text ({content['role']})"}
+        yield {"type": kind, "id": part[kind].get("id")} if kind else text
 
 
 def _digest(text: str) -> str:

@@ -11,12 +11,9 @@ import signal
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
-from reasoning_replay.demo.chat_model import CHAT_API
-from reasoning_replay.demo.messages_model import MESSAGES_API
-from reasoning_replay.demo.responses_model import responses_api
-from reasoning_replay.demo.scripted_api import ScriptedApi
 from reasoning_replay.demo.traffic import KEYS, keep_talking
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.strict_api import DIALECTS, Script, StrictApi
 from reasoning_replay.web.app import running
 from reasoning_replay.web.wiring import scoping
 
@@ -28,16 +25,18 @@ KEPT_S: Final = 3600  # the agents never return to a conversation
 
 WELCOME: Final = """\
 The playground is running, on this machine only: an API as strict about reasoning as OpenAI's
-(as DeepSeek's on Chat Completions, and as Anthropic's on Messages), the proxy in front of it, and a
-few agents that talk through the proxy and drop their reasoning.
+(as DeepSeek's on Chat Completions, Anthropic's on Messages, and Google's on Gemini's own), the
+proxy in front of it, and a few agents that talk through the proxy and drop their reasoning.
 
   Watch the agents:     {inspector}
   Watch your own code:  {inspector}#show=mine
   Point your code at:   OPENAI_BASE_URL={base_url} OPENAI_API_KEY=any
                         ANTHROPIC_BASE_URL={root} ANTHROPIC_API_KEY=any
+                        GOOGLE_GEMINI_BASE_URL={root} GEMINI_API_KEY=any
   The same API without the proxy, to compare:
                         OPENAI_BASE_URL={upstream_url}
                         ANTHROPIC_BASE_URL={upstream_root}
+                        GOOGLE_GEMINI_BASE_URL={upstream_root}
 
 A first request of your own:
 
@@ -117,8 +116,8 @@ async def playground(
     Raises:
         OSError: A port cannot be opened.
     """
-    apis = (responses_api(), CHAT_API, MESSAGES_API)
-    async with ScriptedApi(*apis, word_s=word_s) as upstream:
+    dialects = [dialect(Script()) for dialect in DIALECTS.values()]
+    async with StrictApi(*dialects, word_s=word_s) as upstream:
         settings = Settings(
             upstream_url=upstream.base_url,
             listen=listen,

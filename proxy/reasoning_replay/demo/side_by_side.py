@@ -62,8 +62,9 @@ def _block(number: int, turn: LoopTurn | None, ink: Ink) -> Iterator[str]:
 def _described(item: Item) -> str:
     """Return an item's type and the end of its id, or of its `call_id` if it has no id."""
     kind = str(item["type"])
-    prefix, _, rest = str(item.get("id") or item.get("call_id") or "").partition("_")
-    return f"{kind:<21} {prefix}_..{rest[-TAIL:]}" if rest else kind
+    name = str(item.get("id") or item.get("call_id") or "")
+    prefix, mark, _ = name.partition("_")
+    return f"{kind:<21} {prefix if mark else ''}{mark}..{name[-TAIL:]}" if name else kind
 
 
 def _ending(title: str, loop: Loop, ink: Ink) -> Sequence[str]:

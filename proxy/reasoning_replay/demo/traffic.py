@@ -3,7 +3,7 @@ Traffic of the playground: agents that talk through the proxy in a loop, each wi
 
 Together they cause everything that the inspector shows: injected, present, missed and ambiguous
 reasoning, repaired and healed requests, prefixes that move, refusals, a client that leaves, a path
-that is not replayed, and one that lacks `/v1`. Some speak Chat Completions or Messages.
+that is not replayed, and one that lacks `/v1`. Some use another API than Responses.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import aiohttp
 
-from reasoning_replay.core.dialects.registry import CHAT, MESSAGES, RESPONSES
+from reasoning_replay.core.dialects.registry import CHAT, GEMINI, MESSAGES, RESPONSES
 from reasoning_replay.demo.agent_loop import TURNS_MAX, WEATHER
-from reasoning_replay.demo.scripted_steps import ANSWER
+from reasoning_replay.strict_api.scenarios import ANSWER
 from reasoning_replay.wires import WIRES, Item, Reply
 
 __all__ = ["HABITS", "KEYS", "Habit", "keep_talking"]
@@ -84,6 +84,7 @@ HABITS: Final = (
     Habit(key="sk-chat", dialect=CHAT, model="deepseek-v4-flash"),
     Habit(key="sk-clock", streams=True, tells_time=True),
     Habit(key="sk-claude", dialect=MESSAGES, model="claude-sonnet-4-6"),
+    Habit(key="sk-gemini", dialect=GEMINI, model="gemini-3-pro-preview"),
     Habit(key="sk-mover", streams=True, changes_account=True, more={"store": False}),
     Habit(key="sk-mail", more={"store": False}, model="gpt-5.4-mini"),
     # The chat model then calls tools without a thought, but demands its empty text all the same, so
@@ -139,13 +140,13 @@ class _Agent:
 
     async def _converse(self, questions: Iterator[str]) -> None:
         habit = self.habit
-        history = [] if habit.dialect == MESSAGES else [INSTRUCTIONS]
+        history = [] if habit.dialect in {MESSAGES, GEMINI} else [INSTRUCTIONS]
         for number, question in enumerate(itertools.islice(questions, ROUNDS)):
             if number == 1 and habit.changes_account:
                 history.append(_foreign())
             if habit.tells_time:
                 history[0] = {**INSTRUCTIONS, "content": f"It is {9 + number}:00. You plan trips."}
-            history.append({"role": "user", "content": question})
+            history.append(WIRES[habit.dialect].says(question))
             is_direct = habit.begins_elsewhere and number == 0
             if not await self._answered(history, is_direct=is_direct):
                 return
@@ -169,10 +170,11 @@ class _Agent:
     async def _ask(self, history: list[Item], *, is_direct: bool) -> Reply | None:
         """Send the history; return None if it was refused."""
         habit, wire = self.habit, WIRES[self.habit.dialect]
-        body: Item = {"model": habit.model, wire.history: history, "stream": habit.streams}
+        body: Item = {**wire.named(habit.model), wire.history: history}
         body |= {**wire.demanded(habit.model), **habit.more}
+        body |= {"stream": True} if habit.streams else {}
         body["tools"] = [] if is_direct else [wire.tool(WEATHER), wire.tool(TRAINS)]
-        url = (self.upstream_url if is_direct else self.base_url) + wire.path
+        url = (self.upstream_url if is_direct else self.base_url) + wire.path_of(habit.model)
         headers = {"Authorization": f"Bearer {habit.key}"}
         async with self.session.post(url, json=body, headers=headers) as response:
             text = await response.text()

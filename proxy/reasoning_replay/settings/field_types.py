@@ -1,12 +1,15 @@
 """Field types of the settings: each checks its values, and its error names a way out."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.history.model_names import NAME_CHARS, family
 from reasoning_replay.core.tenancy.scope import read_parts
+from reasoning_replay.core.wire.forwarded import read_networks
 from reasoning_replay.settings import urls
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.store_url import read_store_url, why_unreadable
@@ -18,17 +21,20 @@ __all__ = [
     "File",
     "Limit",
     "Listen",
+    "ModelNames",
     "RepairNames",
     "ScopeFrom",
     "Seconds",
     "Secret",
     "StoreUrl",
     "TracingWay",
+    "TrustedProxies",
     "UpstreamProxy",
     "UpstreamUrl",
 ]
 
 MIB: Final = 1024 * 1024
+MODELS_MAX: Final = 20
 
 
 def _utf8(secret: SecretStr) -> SecretStr:
@@ -60,6 +66,18 @@ def _repairs(written: str) -> str:
     known = [repair.value for repair in Repair]
     if names not in (["none"], [""]) and not set(names) <= set(known):
         raise ValueError(f"use any of {','.join(known)}, or none")
+    return ",".join(names)
+
+
+def _models(written: str) -> str:
+    """Accept names of models separated by commas, each model once."""
+    names = [name.strip() for name in written.split(",")] if written.strip() else []
+    if len(names) > MODELS_MAX:
+        raise ValueError(f"{len(names)} models; name at most {MODELS_MAX}: each adds time series")
+    if any(not name.isprintable() or not 0 < len(name) <= NAME_CHARS for name in names):
+        raise ValueError(f"a name is empty, longer than {NAME_CHARS} characters or not printable")
+    if twice := [name for name, count in Counter(map(family, names)).items() if count > 1]:
+        raise ValueError(f"these are one model: {twice[0]} and a spelling of it; name it once")
     return ",".join(names)
 
 
@@ -97,8 +115,10 @@ UpstreamUrl = Annotated[str, AfterValidator(urls.upstream_url)]
 UpstreamProxy = Annotated[str, AfterValidator(urls.upstream_proxy)]
 StoreUrl = Annotated[str, _readable_by(read_store_url)]
 Listen = Annotated[str, _readable_by(urls.host_and_port)]
+ModelNames = Annotated[str, AfterValidator(_models)]
 RepairNames = Annotated[str, AfterValidator(_repairs)]
 ScopeFrom = Annotated[str, _readable_by(read_parts)]
+TrustedProxies = Annotated[str, _readable_by(read_networks)]
 File = Annotated[str, AfterValidator(_file)]
 Secret = Annotated[SecretStr, AfterValidator(_utf8)]
 EncryptionKeys = Annotated[SecretStr, AfterValidator(_keys)]

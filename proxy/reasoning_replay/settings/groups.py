@@ -13,11 +13,13 @@ from reasoning_replay.settings.field_types import (
     EncryptionKeys,
     File,
     Listen,
+    ModelNames,
     RepairNames,
     ScopeFrom,
     Secret,
     StoreUrl,
     TracingWay,
+    TrustedProxies,
     UpstreamProxy,
     UpstreamUrl,
 )
@@ -113,6 +115,11 @@ class Clients(Group):
         "a free port. `0.0.0.0` opens it to the network: anyone who can connect reaches the "
         "upstream, with their own key.",
     )
+    trusted_proxies: TrustedProxies = Field(
+        default="",
+        description="Addresses and networks of load balancers in front, separated by commas. "
+        "`client` in the log is then the last other address in `X-Forwarded-For`.",
+    )
     tls_cert_file: File = Field(
         default="",
         description="PEM file with the certificate for clients, and its chain. It is read again "
@@ -140,6 +147,11 @@ class Replay(Group):
         '`auto`: if the request has `"store": false` or the upstream keeps no items. `always`: '
         "on every request with its own history, for zero data retention. `never`: much reasoning "
         "cannot be injected. Not sent to upstreams that ignore it.",
+    )
+    prompt_cache_key: Literal["off", "conversation"] = Field(
+        default="off",
+        description="`conversation`: a request without `prompt_cache_key` gets one, the same in "
+        "all of its conversation, if the upstream takes it (docs/clients.md). `off`: none.",
     )
     heal: Literal["on", "off"] = Field(
         default="on",
@@ -251,7 +263,7 @@ class Access(Group):
 
 
 class Process(Group):
-    """The shared port, the drain, the log and traces."""
+    """The shared port, the drain, the log, metrics and traces."""
 
     heading = "Process"
 
@@ -288,6 +300,11 @@ class Process(Group):
         default="info",
         description="Lowest level that is logged: `debug`, `info`, `warning` or `error`. From "
         "`warning` on, only failures are logged.",
+    )
+    metrics_models: ModelNames = Field(
+        default="",
+        description="Models for the label `model` of some metrics, separated by commas, 20 at "
+        "most; any other is `other` (docs/observability.md).",
     )
     tracing: TracingWay = Field(
         default="off",

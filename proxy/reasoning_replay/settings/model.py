@@ -86,6 +86,15 @@ class Settings(  # the last base's fields come first
         return self
 
     @model_validator(mode="after")
+    def _healed_cache_key(self) -> Self:
+        if self.prompt_cache_key != "off" and self.heal == "off":
+            raise ValueError(
+                "prompt_cache_key: an upstream may refuse it, and heal: off passes that on to the "
+                "client; use heal: on, or prompt_cache_key: off"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _shared_store(self) -> Self:
         if self.reuse_port and self.store_url == "memory://":
             raise ValueError(

@@ -9,12 +9,14 @@ from typing import NamedTuple, Self
 
 from aiohttp import web
 
-from reasoning_replay import __version__
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.egress import trust
-from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, REPLAYED_PATHS
+from reasoning_replay.build import build_version
+from reasoning_replay.core.dialects.path_faults import client_settings
+from reasoning_replay.core.dialects.registry import BASE_PATHS, HANDLED_ROUTES, REPLAYED_PATHS
+from reasoning_replay.core.wire.forwarded import read_networks
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port, redacted
 from reasoning_replay.web.admin.app import Readiness, admin_app, wrong_port
@@ -28,6 +30,7 @@ from reasoning_replay.web.handler import ProxyHandler
 from reasoning_replay.web.http.listener import Listener
 from reasoning_replay.web.http.server import Server, silent
 from reasoning_replay.web.http.tls import Certificate
+from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress
 from reasoning_replay.web.wiring import (
     certificate,
     codec,
@@ -93,14 +96,19 @@ class App:
         self.settings = settings
         self.url = self.admin_url = ""
         self.agents: list[str] = []
-        self.metrics = Metrics()
+        self.metrics = Metrics(filter(None, settings.metrics_models.split(",")))
         self.log = Log(settings.log_level, settings.log_format, fields=settings.log_fields)
         self._offloader = Offloader()
         self.store = safe_store(settings, self.metrics, self.log, self._offloader)
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
         self._tracer = tracer(settings, self.log)
         exchange_log = ExchangeLog(
-            self.metrics, self.log, time.monotonic, self.recorder, self._tracer
+            self.metrics,
+            self.log,
+            time.monotonic,
+            self.recorder,
+            self._tracer,
+            read_networks(settings.trusted_proxies),
         )
         self._upstream = upstream(settings)
         self.handler = ProxyHandler(
@@ -142,12 +150,14 @@ class App:
         watchers = Watchers(
             self.recorder,
             self._access,
-            lambda: _facts(self.settings, self.url) | _ROUTES | {"agents": self.agents},
+            lambda: _facts(self.settings, self.url) | _ROUTES | self._of_clients(),
             self._state,
             self.metrics.exposition,
         )
+        origin = UpstreamAddress(settings.upstream_url).origin
+        about = f"reasoning-replay {build_version()} for {origin}"
         admin = admin_app(
-            self.metrics.exposition, self.store, self._readiness, conversations, watchers
+            self.metrics.exposition, self.store, self._readiness, conversations, watchers, about
         )
         admin.add_routes([wrong_port(self.url)])
         self._operators = Listener(admin_runner(admin), "admin_listen")
@@ -160,6 +170,11 @@ class App:
     def _readiness(self) -> Readiness:
         is_ready = not self.handler.is_leaving
         return Readiness(is_ready, "ready" if is_ready else "draining")
+
+    def _of_clients(self) -> dict[str, object]:
+        """Return the variables of the clients with the ends of their base URLs, and the agents."""
+        places = client_settings("", self.settings.upstream_url)
+        return {"clients": [*places], "agents": self.agents}
 
     def _state(self) -> dict[str, str]:
         """Return the current state in words, for the inspector."""
@@ -256,14 +271,19 @@ def admin_runner(app: web.Application) -> web.AppRunner:
     return web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=CUT_OFF_S)
 
 
-# For the inspector: routes on which the proxy acts, and the paths on which it injects.
-_ROUTES: dict[str, object] = {"handled": sorted(HANDLED_ROUTES), "replayed": REPLAYED_PATHS}
+# For the inspector: routes on which the proxy acts, with the ends of their base URLs, and the paths
+# on which it injects.
+_ROUTES: dict[str, object] = {
+    "handled": sorted(HANDLED_ROUTES),
+    "bases": BASE_PATHS,
+    "replayed": REPLAYED_PATHS,
+}
 
 
 def _facts(settings: Settings, url: str) -> dict[str, str]:
     """Return the facts of a proxy for the log and the inspector, without secrets."""
     return {
-        "version": __version__,
+        "version": build_version(),
         "listen": url,
         "upstream": redacted(settings.upstream_url),
         "profile": profile(settings).name,

@@ -48,6 +48,11 @@ def _profile(settings: Settings) -> Iterator[str]:
             f"upstream_profile is {chosen.name}, but {parts.hostname} is known as {known.name}: "
             "set it to auto"
         )
+    if settings.prompt_cache_key != "off" and not chosen.cache_keys:
+        yield (
+            f"prompt_cache_key has no effect: {chosen.name} is not known to take it; if this is a "
+            "gateway to an API that does, set upstream_profile to that API"
+        )
     path = parts.path
     for tail in ("/chat/completions", "/models", "/completions", "/messages"):
         if path.endswith(tail):

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 from aiohttp import web
 
+from reasoning_replay.adapters.upstream.causes import WAYS_OUT
 from reasoning_replay.adapters.upstream.client import UpstreamError, cause_of, reason_of
 from reasoning_replay.core.dialects.registry import MESSAGES
 from reasoning_replay.core.dialects.states import ErrorCause
@@ -207,13 +208,25 @@ def upstream_error(error: UpstreamError, upstream: str, via: str = "") -> ErrorR
         upstream: Scheme and authority of the upstream.
         via: Phrase that names the HTTP proxy in between; "" if there is none.
     """
+    cause = cause_of(error)
     told = _UPSTREAM_ERRORS.get(error.source, _UPSTREAM_FAILED)._replace(
-        cause=cause_of(error), detail="{upstream}{via}: {reason}"
+        cause=cause, detail="{upstream}{via}: {reason}"
     )
-    reason, setting = reason_of(error), error.setting
-    return told.filled(upstream=upstream, via=via, reason=reason, setting=setting)
+    return told.filled(
+        upstream=upstream,
+        via=via,
+        reason=reason_of(error),
+        setting=error.setting,
+        way_out=WAYS_OUT.get(cause, ""),
+    )
 
 
+_UPSTREAM_UNREACHABLE = ErrorResponse(
+    HTTPStatus.BAD_GATEWAY,
+    "upstream_unreachable",
+    "{upstream} could not be reached{via} ({reason}): {way_out} On the machine of the proxy, "
+    "`reasoning-replay check` tests it.",
+)
 # By the source of the failure.
 _UPSTREAM_ERRORS = {
     "timeout": ErrorResponse(
@@ -222,18 +235,8 @@ _UPSTREAM_ERRORS = {
         "{upstream} did not answer in time{via} ({reason}). Try again, or raise {setting} if the "
         "upstream needs longer.",
     ),
-    "proxy": ErrorResponse(
-        HTTPStatus.BAD_GATEWAY,
-        "upstream_unreachable",
-        "{upstream} could not be reached{via} ({reason}). Check upstream_proxy, its user "
-        "name and password, and the targets it allows; `reasoning-replay check` tests them.",
-    ),
-    "connect": ErrorResponse(
-        HTTPStatus.BAD_GATEWAY,
-        "upstream_unreachable",
-        "{upstream} could not be reached{via} ({reason}). Check REPLAY_UPSTREAM_URL, DNS and "
-        "outgoing connections; `reasoning-replay check` tests them.",
-    ),
+    "proxy": _UPSTREAM_UNREACHABLE,
+    "connect": _UPSTREAM_UNREACHABLE,
 }
 _UPSTREAM_FAILED = ErrorResponse(
     HTTPStatus.BAD_GATEWAY,

@@ -9,11 +9,11 @@ from reasoning_replay.adapters.telemetry.log import NAME_MAX
 from reasoning_replay.core.dialects.base import Cure, Decision
 from reasoning_replay.core.dialects.captures import NO_NAMES, Capture, ErrorNames, Usage
 from reasoning_replay.core.dialects.registry import dialect_of
-from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState
+from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestKind, RequestState
 from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.plan import LACKING, Outcome
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease
 from reasoning_replay.web.unsaved_records import UnsavedRecords
@@ -36,6 +36,8 @@ DETAIL_MAX = 240
 # Kept characters of a name that a client or upstream chose; one more than is shown.
 NAME_KEPT = NAME_MAX + 1
 _ID_BITS = 64
+_NOT_SENT = LACKING | {Outcome.INJECTED}
+_WITHOUT_STORE = frozenset({RequestState.STORE_FAILED, RequestState.BUDGET_EXCEEDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,16 @@ class RequestReport:
         return {outcome.value: count for outcome, count in self.outcomes.items() if count}
 
     @property
+    def kind(self) -> RequestKind:
+        """What became of the reasoning that the client left out."""
+        if self.injected_bytes:
+            return RequestKind.INJECTED
+        # What shadow mode would inject is not sent, and without the store nothing is known.
+        lacks = any(count and what in _NOT_SENT for what, count in self.outcomes.items())
+        is_unknown = self.state in _WITHOUT_STORE
+        return RequestKind.LACKING if lacks or is_unknown else RequestKind.WHOLE
+
+    @property
     def repaired(self) -> int:
         """Number of items repaired before the first attempt."""
         return sum(self.repairs.values())
@@ -153,6 +165,8 @@ class RequestReport:
     def note_cure(self, kind: str, cure: Cure) -> None:
         """Record that upstream accepted the cured request; `kind` is the kind of the refusal."""
         self.healed = kind
+        if cure.is_same_history:
+            return
         self.injected_bytes = cure.injected_bytes
         self.changes = cure.changes
         if self.summary is not None:  # it shows the first attempt

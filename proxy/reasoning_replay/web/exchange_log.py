@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from aiohttp import web
 from msgspec.structs import astuple
 
 from reasoning_replay.adapters.telemetry.log import Log
@@ -11,6 +12,7 @@ from reasoning_replay.adapters.telemetry.metrics import TOKENS, Metrics, status_
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, REPLAYED_ROUTES
 from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.wire.forwarded import FORWARDED_FOR, Networks, client_address
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange, Times
@@ -32,6 +34,7 @@ class ExchangeLog:
         clock: Monotonic clock, in seconds.
         inspector: Keeps the newest exchanges; None: they are not kept.
         tracer: Ends the span of each exchange.
+        trusted_proxies: Proxies whose `X-Forwarded-For` is read.
     """
 
     metrics: Metrics
@@ -39,6 +42,14 @@ class ExchangeLog:
     clock: Callable[[], float]
     inspector: Recorder | None = None
     tracer: Tracer = field(default_factory=Tracer)
+    trusted_proxies: Networks = ()
+
+    def client_of(self, request: web.BaseRequest) -> str:
+        """Return the address of the client of a request; "" if it is unknown."""
+        peer = request.remote or ""
+        if not self.trusted_proxies:
+            return peer
+        return client_address(peer, self.trusted_proxies, request.headers.getall(FORWARDED_FOR, ()))
 
     def new(self, route: Route, method: str = "") -> Exchange:
         """Return an exchange that begins now; `settle` must follow."""
@@ -108,12 +119,13 @@ class ExchangeLog:
 
     def _count_request(self, exchange: Exchange) -> None:
         metrics, dialect, request = self.metrics, exchange.dialect, exchange.request
+        model = metrics.model_label(request.model)
         if request.state:
-            metrics.inc(metrics.requests, dialect, request.state)
+            metrics.inc(metrics.requests, dialect, request.state, *model)
         if request.way:
             metrics.inc(metrics.decisions, dialect, request.way)
         for outcome, count in request.outcomes.items():
-            metrics.inc(metrics.items, dialect, outcome.value, by=count)
+            metrics.inc(metrics.items, dialect, outcome.value, *model, by=count)
         for repair, count in request.repairs.items():
             metrics.inc(metrics.repairs, dialect, repair, by=count)
         if request.injected_bytes:
@@ -138,9 +150,11 @@ class ExchangeLog:
             metrics.inc(metrics.reasoning_contexts, capture.reasoning_context)
         # A response can be retrieved many times, but it used its tokens once.
         if capture.usage is not None and exchange.route in CAPTURED_ROUTES:
+            request = exchange.request
+            labels = request.kind, *metrics.model_label(request.model)
             for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
                 if tokens:
-                    metrics.inc(metrics.tokens, exchange.dialect, kind, by=tokens)
+                    metrics.inc(metrics.tokens, exchange.dialect, kind, *labels, by=tokens)
 
 
 def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:

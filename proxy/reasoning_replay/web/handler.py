@@ -132,7 +132,7 @@ class ProxyHandler:
         exchange = exchange_log.new(Route.OTHER, request.method)
         exchange.lease = lease = MemoryLease(self._budget)
         try:
-            exchange.client = request.remote or ""
+            exchange.client = exchange_log.client_of(request)
             client = client_request(request, self._limits, lease)
             exchange.route = client.route
             exchange_log.tracer.begin(request, exchange.route)

@@ -28,6 +28,8 @@ from reasoning_replay.core.dialects.chat.profiles import Profile as ChatProfile
 from reasoning_replay.core.dialects.chat.profiles import Rounds
 from reasoning_replay.core.dialects.chat.profiles import profile_of as chat_profile_of
 from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.gemini.dialect import GeminiDialect
+from reasoning_replay.core.dialects.gemini.profiles import profile_of as gemini_profile_of
 from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -76,13 +78,17 @@ class Profiles(NamedTuple):
     responses: Profile
     chat: ChatProfile
     messages: MessagesProfile
+    gemini: UpstreamProfile
 
 
 def profiles(settings: Settings) -> Profiles:
     """Return the profiles of the upstream."""
     name, url = settings.upstream_profile, settings.upstream_url
     return Profiles(
-        profile_of(name, url), chat_profile_of(name, url), messages_profile_of(name, url)
+        profile_of(name, url),
+        chat_profile_of(name, url),
+        messages_profile_of(name, url),
+        gemini_profile_of(name, url),
     )
 
 
@@ -184,11 +190,20 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
             fills=settings.chat_fill == "on",
         ),
         MessagesDialect(known.messages, repairs, drops=settings.messages_drop_block == "on"),
+        GeminiDialect(known.gemini, repairs),
     )
 
     def replay_of(dialect: Dialect[Any, Any]) -> Replay:
         limit = settings.inspect_max_bytes
-        engine = Engine(dialect, time.monotonic, threading.Lock(), limit, is_shadow=is_shadow)
+        engine = Engine(
+            dialect,
+            time.monotonic,
+            threading.Lock(),
+            limit,
+            is_shadow=is_shadow,
+            adds_cache_keys=settings.prompt_cache_key == "conversation"
+            and dialect.name in profile(settings, dialect.name).cache_keys,
+        )
         return Replay(plain, engine, store, lambda: time.time_ns() // 1_000_000, offloader)
 
     of_dialect = {dialect.name: replay_of(dialect) for dialect in dialects}

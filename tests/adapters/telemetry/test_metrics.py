@@ -22,7 +22,13 @@ from reasoning_replay.adapters.telemetry.metrics import (
 )
 from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
-from reasoning_replay.core.dialects.states import CaptureState, ExchangeOutcome, RequestState, Route
+from reasoning_replay.core.dialects.states import (
+    CaptureState,
+    ExchangeOutcome,
+    RequestKind,
+    RequestState,
+    Route,
+)
 from reasoning_replay.core.history.plan import Outcome
 
 from tests.fast_lane import examples
@@ -56,7 +62,7 @@ ALL_SERIES = {
     "items_total": each(dialect=NAMES, outcome=[outcome.value for outcome in Outcome]),
     "requests_total": each(dialect=NAMES, result=RequestState),
     "captures_total": each(dialect=NAMES, result=CaptureState),
-    "tokens_total": each(dialect=NAMES, kind=TOKENS),
+    "tokens_total": each(dialect=NAMES, kind=TOKENS, request=RequestKind),
     "captured_items_total": each(dialect=NAMES),
     "captured_bytes_total": each(dialect=NAMES),
     "injected_bytes_total": each(dialect=NAMES),
@@ -91,6 +97,15 @@ def test_every_series_exists_from_the_start(name: str) -> None:
     want = {frozenset(one.items()): 0.0 for one in ALL_SERIES.get(name) or SOME_SERIES[name]}
     assert found.items() >= want.items()
     assert name in SOME_SERIES or found == want
+
+
+@pytest.mark.parametrize("name", ["items_total", "requests_total", "tokens_total"])
+def test_each_listed_model_has_its_series_from_the_start(name: str) -> None:
+    """As above; a model that is not listed has no series of its own."""
+    found = samples(Metrics(["gpt-5", "glm-5"]))[f"reasoning_replay_{name}"]
+    models = {"gpt-5", "glm-5", "other"}
+    wanted = [one | {"model": model} for one in ALL_SERIES[name] for model in models]
+    assert found.keys() == {frozenset(one.items()) for one in wanted}
 
 
 def test_a_store_is_up_and_its_breakers_are_closed_until_it_fails() -> None:

@@ -63,6 +63,19 @@ def test_what_does_not_fit_counts_as_null(document: bytes, want: Form) -> None:
     assert DECODER.decode(document) == DECODER.decode(Raw(document)) == want
 
 
+class Renamed(msgspec.Struct, rename="camel"):
+    """A struct whose fields have other names in JSON."""
+
+    first_name: str | None = None
+    last_name: str | None = None
+
+
+def test_a_field_may_have_another_name_in_json() -> None:
+    """Also where a value has an unexpected type."""
+    read = LenientDecoder(Renamed).decode
+    assert read(b'{"firstName":"a","lastName":5}') == Renamed("a")
+
+
 @pytest.mark.parametrize(
     "document", [b"", b"[]", b"null", b"{", b'{"a":1}x', b"[" * 9999, rb'{"word":"\ud800"}']
 )

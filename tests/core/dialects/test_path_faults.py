@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.path_faults import (
     PathFault,
+    base_path,
     client_settings,
     fault_in_refusal,
     lacking_apis,
@@ -41,6 +42,10 @@ PATH = st.lists(
         ("/v1/response", "/v1", PathFault.MISSPELT),
         ("/chat/completion", "/v1", PathFault.MISSPELT),
         ("/v1/message", "/v1", PathFault.MISSPELT),
+        ("/v1/v1beta/models/g:generateContent", "/v1beta", PathFault.DOUBLE_V1),
+        ("/v1beta/models/g:generateContent/", "/v1beta", PathFault.TRAILING_SLASH),
+        ("/v1beta/models/g:generateContent", "/v1beta/openai", None),
+        ("/v1/models/g:generateContent", "/v1beta", None),
         ("/v1/response" + "s" * 64, "/v1", None),
         ("//v1/nothing", "/v1", None),
         ("/v1/files/", "/v1", None),
@@ -66,17 +71,19 @@ def test_the_mistake_that_a_path_shows(
 @pytest.mark.parametrize(
     ("upstream_url", "lacking"),
     [
-        ("https://api.openai.com/v1", {"messages"}),
-        ("https://eu.api.openai.com/v1", {"messages"}),
-        ("https://api.anthropic.com/v1", {"responses"}),
-        ("https://api.deepseek.com", {"messages"}),
-        ("https://api.deepseek.com/v1", {"messages"}),
-        ("https://api.deepseek.com/anthropic/v1", set()),
+        ("https://api.openai.com/v1", {"messages", "gemini"}),
+        ("https://eu.api.openai.com/v1", {"messages", "gemini"}),
+        ("https://api.anthropic.com/v1", {"responses", "gemini"}),
+        ("https://api.deepseek.com", {"messages", "gemini"}),
+        ("https://api.deepseek.com/v1", {"messages", "gemini"}),
+        ("https://api.deepseek.com/anthropic/v1", {"gemini"}),
         ("https://api.minimax.io/v1", {"messages"}),
         ("https://api.minimax.io/anthropic/v1", {"responses", "chat"}),
         ("https://x.services.ai.azure.com/anthropic/v1", {"responses", "chat"}),
         ("https://x.openai.azure.com/openai/v1", set()),
         ("https://us-aiplatform.googleapis.com/v1", set()),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", set()),
+        ("https://generativelanguage.googleapis.com/v1beta", {"responses", "chat"}),
         ("https://api.moonshot.ai/v1", set()),
         ("https://openrouter.ai/api/v1", set()),
         ("http://127.0.0.1:11434/v1", set()),
@@ -106,6 +113,22 @@ def test_a_client_is_told_only_of_apis_that_are_there(
     assert {place: [entry.name for entry in entries] for place, entries in told.items()} == want
 
 
+@pytest.mark.parametrize(
+    ("upstream_url", "dialect", "want"),
+    [
+        ("https://generativelanguage.googleapis.com/v1beta/openai", "gemini", "/v1beta"),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", "chat", "/v1"),
+        ("https://us-aiplatform.googleapis.com/v1/projects/p", "gemini", "/v1"),
+        ("https://gateway.example/v1beta", "gemini", "/v1"),
+    ],
+)
+def test_an_api_begins_at_its_own_path_of_a_known_upstream(
+    upstream_url: str, dialect: str, want: str
+) -> None:
+    """Elsewhere at `/v1`, which stands for the upstream's URL."""
+    assert base_path(upstream_url, dialect) == want
+
+
 def test_an_api_that_the_upstream_lacks_is_named_before_its_path_is_blamed() -> None:
     """Only a mapped path is sure to be meant for the API; the path itself may be wrong, too."""
     lacking = lacking_apis("https://api.openai.com/v1")
@@ -113,6 +136,7 @@ def test_an_api_that_the_upstream_lacks_is_named_before_its_path_is_blamed() -> 
     assert path_fault("/v1/messages/count_tokens", "", lacking) is PathFault.LACKS_API
     assert path_fault("/v1/v1/messages", "/v1", lacking) is PathFault.DOUBLE_V1
     assert path_fault("/messages", "/v1", lacking) is PathFault.LACKS_V1
+    assert path_fault("/v1beta/models/g:countTokens", "/v1", lacking) is PathFault.LACKS_API
     assert path_fault("/v1/responses", "/v1", lacking) is None
 
 

@@ -4,6 +4,7 @@ from reasoning_replay.core.dialects.registry import (
     CAPTURED_ROUTES,
     CHAT,
     DIALECTS,
+    GEMINI,
     MESSAGES,
     REPLAYED_ROUTES,
     RESPONSES,
@@ -21,7 +22,7 @@ def test_each_route_belongs_to_one_dialect() -> None:
     claimed = [route for entry in DIALECTS for route in entry.routes]
     assert len(claimed) == len(set(claimed))
     assert set(claimed) >= REPLAYED_ROUTES | CAPTURED_ROUTES
-    assert {dialect_of(route) for route in claimed} == {RESPONSES, CHAT, MESSAGES}
+    assert {dialect_of(route) for route in claimed} == {RESPONSES, CHAT, MESSAGES, GEMINI}
     assert {dialect_of(route) for route in set(Route) - set(claimed)} == {""}
 
 
@@ -31,7 +32,7 @@ def test_no_key_space_is_shared() -> None:
     assert len(set(spaces)) == len(spaces) == 2 * len(DIALECTS)
     assert {len(space) for space in spaces} == {16}
     assert scope_in(RESPONSES, ONE) == scopes_of(ONE)[0] == ONE
-    assert [scope_in(name, ONE) for name in (CHAT, MESSAGES)] == scopes_of(ONE)[1:]
+    assert [scope_in(name, ONE) for name in (CHAT, MESSAGES, GEMINI)] == scopes_of(ONE)[1:]
 
 
 def test_labels_are_the_refusals_that_a_dialect_understands() -> None:

@@ -26,6 +26,7 @@ PARTS = [
     "authorization",
     "api-key",
     "x-api-key",
+    "x-goog-api-key",
     "openai-organization",
     "openai-project",
     "chatgpt-account-id",
@@ -53,7 +54,7 @@ def test_without_a_credential_there_is_no_scope(headers: dict[str, str]) -> None
     assert scope_of(headers, URL, "s") is None
 
 
-@pytest.mark.parametrize("name", ["authorization", "api-key", "x-api-key"])
+@pytest.mark.parametrize("name", ["authorization", "api-key", "x-api-key", "x-goog-api-key"])
 def test_any_credential_makes_a_scope(name: str) -> None:
     """A scope has 16 bytes and is the same for each request."""
     scope = scope_of({name: "sk-1"}, URL, "s")
@@ -169,6 +170,7 @@ def test_sources_are_separated_by_commas(written: str, want: Parts) -> None:
         (f"header:{CONVERSATION_HEADER}", f"header: {CONVERSATION_HEADER} is not forwarded"),
         ("header:Authorization", "header: authorization is not allowed here"),
         ("header:x-api-key", "header: x-api-key is not allowed here"),
+        ("header:x-goog-api-key", "header: x-goog-api-key is not allowed here"),
         ("header:openai-project", "header: openai-project is not allowed here"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from tests.core.worlds.chat import ChatWorld
 from tests.core.worlds.crowd import NOTHING_NEW, New
 from tests.core.worlds.dialect import WorldDialect
+from tests.core.worlds.gemini import GeminiWorld
 from tests.core.worlds.judge import FAULTS
 from tests.core.worlds.messages import MessagesWorld
 from tests.core.worlds.responses import ResponsesWorld
@@ -15,7 +16,7 @@ __all__ = ["DIALECTS", "Counts", "play", "told"]
 
 Counts = Counter[tuple[str, str]]
 DIALECTS: dict[str, type[WorldDialect]] = {
-    kind.name: kind for kind in (ResponsesWorld, ChatWorld, MessagesWorld)
+    kind.name: kind for kind in (ResponsesWorld, ChatWorld, MessagesWorld, GeminiWorld)
 }
 FAULTS_TOLD = 20
 HEAD = f"{'client':<32}{'due':>9}{'injected':>10}{'share':>8}"

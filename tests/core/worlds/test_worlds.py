@@ -19,7 +19,7 @@ from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.turns import Turn
 from typing_extensions import override
 
-from tests.core.worlds import __main__, chat, crowd, messages, responses
+from tests.core.worlds import __main__, chat, crowd, gemini, messages, responses
 from tests.core.worlds.crowd import CLEAN_ONES, New
 from tests.core.worlds.habits import NEW_HABITS, Habits
 from tests.core.worlds.play import DIALECTS, play
@@ -34,7 +34,8 @@ MORE = range(max(COUNT, 120))  # a share of some clients needs as many
 
 @pytest.mark.parametrize("numbers", WORLDS, ids=str)
 @pytest.mark.parametrize(
-    ("dialect", "least"), [("responses", 1500), ("chat", 1400), ("messages", 700)]
+    ("dialect", "least"),
+    [("responses", 1500), ("chat", 1400), ("messages", 700), ("gemini", 1700)],
 )
 def test_nothing_wrong_is_injected_and_no_prefix_moves(
     dialect: str, least: int, numbers: range
@@ -47,7 +48,8 @@ def test_nothing_wrong_is_injected_and_no_prefix_moves(
 
 
 @pytest.mark.parametrize(
-    ("dialect", "least"), [("responses", 1200), ("chat", 1200), ("messages", 500)]
+    ("dialect", "least"),
+    [("responses", 1200), ("chat", 1200), ("messages", 500), ("gemini", 1200)],
 )
 def test_new_habits_do_no_harm(dialect: str, least: int) -> None:
     """Clients leave out, tell, rename or move parts of their history."""
@@ -90,6 +92,7 @@ class _Appending(messages.MessagesWorld):
             id="responses",
         ),
         pytest.param(_Unsplit, MORE, {"all": 0.74, "whole history": 0.74}, id="chat"),
+        pytest.param(gemini.GeminiWorld, MORE, {"all": 0.75, "whole history": 0.75}, id="gemini"),
         pytest.param(_Appending, MORE[::2], {"all": 0.88}, id="messages"),
         pytest.param(_Appending, MORE[1::2], {"all": 0.88}, id="messages that are bound"),
     ],
@@ -127,6 +130,7 @@ def _now_and_then(plan: Callable[..., Plan]) -> Callable[..., Plan]:
         (responses, _late, "wrong: "),
         (responses, _now_and_then, "moved: "),
         (chat, _late, "wrong: "),
+        (gemini, _late, "wrong: "),
     ],
 )
 def test_a_planted_fault_is_reported(

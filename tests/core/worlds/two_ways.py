@@ -17,6 +17,8 @@ from reasoning_replay.core.dialects.base import Caller, Decision, Dialect
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
 from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.gemini.dialect import FOREIGN, GeminiDialect
+from reasoning_replay.core.dialects.gemini.profiles import GENERIC as GEMINI
 from reasoning_replay.core.dialects.known_prefix import LongWay
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -48,6 +50,7 @@ OF_DIALECT: dict[str, Dialect[Any, Any]] = {
     "responses": ResponsesDialect(RESPONSES, "auto", frozenset(Repair)),
     "chat": ChatDialect(CHAT),
     "messages": MessagesDialect(PROFILES["anthropic"], frozenset({"foreign"})),
+    "gemini": GeminiDialect(GEMINI, (FOREIGN,)),
 }
 _UNKNOWN = (Outcome.MISSED, Outcome.AMBIGUOUS)
 CALLER = Caller(b"tenant", NO_ACCOUNT)

@@ -107,14 +107,16 @@ class Adapter(Protocol):
 
     Attributes:
         name: The folder of its recordings, and the value of `--dialect`.
-        path: The path of its requests, from `/v1` on.
     """
 
     name: str
-    path: str
 
     def __hash__(self) -> int:
         """Return the hash: recordings are read once for each adapter."""
+        ...
+
+    def path_of(self, url: str) -> str:
+        """Return the path of a client's request that was recorded with this URL, from `/` on."""
         ...
 
     def answer(self, body: bytes, *, is_stream: bool) -> Said | None:

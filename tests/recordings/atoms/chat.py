@@ -31,7 +31,10 @@ class Chat:
     """The adapter of Chat Completions."""
 
     name = "chat"
-    path = "/v1/chat/completions"
+
+    def path_of(self, _: str) -> str:
+        """Return the path; hosts have it below different paths."""
+        return "/v1/chat/completions"
 
     def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
         """Return the first choice of a response; a stream counts if it has a finish reason."""

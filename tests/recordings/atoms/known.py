@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.recordings.atoms.reasons import Reason
 
-__all__ = ["CHAT", "MESSAGES", "Known"]
+__all__ = ["CHAT", "GEMINI", "MESSAGES", "Known"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +114,73 @@ MESSAGES = Known(
         "redis": 35,
         "dropped": 6,
         "one tenant": 39,
+    },
+)
+
+# Suites that ask several models, or in several ways, the same question; Gemini 2.5 has no ids.
+GEMINI = Known(
+    alone={},
+    one_tenant={
+        **_each(
+            [
+                "047-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_parallel_tool_calls/2",
+                "048-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_tools/2",
+                "049-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_tools_in_multi-turn_conversations/2",
+                "049-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_tools_in_multi-turn_conversations/3",
+                "049-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_tools_in_multi-turn_conversations/4",
+                "050-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_tools_with_multi-turn_streaming_conversations/2",
+                "050-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_tools_with_multi-turn_streaming_conversations/3",
+                "050-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_tools_with_multi-turn_streaming_conversations/4",
+                "052-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_tools_without_parameters_in_multi-turn_streaming_conversations/2",
+                "052-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_tools_without_parameters_in_multi-turn_streaming_conversations/3",
+                "052-ruby_llm-vcr_cassettes-chat_function_calling_gemini_gemini-2_5-flash_can_use_tools_without_parameters_in_multi-turn_streaming_conversations/4",
+                "056-ruby_llm-vcr_cassettes-chat_function_calling_vertexai_gemini-2_5-flash_can_use_parallel_tool_calls/2",
+                "057-ruby_llm-vcr_cassettes-chat_function_calling_vertexai_gemini-2_5-flash_can_use_tools/2",
+                "061-ruby_llm-vcr_cassettes-chat_function_calling_vertexai_gemini-2_5-flash_can_use_tools_without_parameters_in_multi-turn_streaming_conversations/2",
+                "061-ruby_llm-vcr_cassettes-chat_function_calling_vertexai_gemini-2_5-flash_can_use_tools_without_parameters_in_multi-turn_streaming_conversations/3",
+                "061-ruby_llm-vcr_cassettes-chat_function_calling_vertexai_gemini-2_5-flash_can_use_tools_without_parameters_in_multi-turn_streaming_conversations/4",
+                "072-fantasy-gemini-2.5-flash-multi_tool/2",
+                "073-fantasy-gemini-2.5-flash-multi_tool_streaming/2",
+                "076-fantasy-gemini-2.5-pro-multi_tool/2",
+                "085-fantasy-vertex-gemini-2-5-flash-multi_tool_streaming/2",
+                "086-fantasy-vertex-gemini-2-5-flash-tool/2",
+                "087-fantasy-vertex-gemini-2-5-flash-tool_streaming/2",
+                "089-fantasy-vertex-gemini-2-5-pro-multi_tool_streaming/2",
+                "090-fantasy-vertex-gemini-2-5-pro-tool/2",
+                "091-fantasy-vertex-gemini-2-5-pro-tool_streaming/2",
+                "092-fantasy-gemini-2.5-flash-thinking-streaming/2",
+                "094-fantasy-gemini-2.5-pro-thinking-streaming/2",
+                "101-mirascope-google_gemini_2_5_flash-async/2",
+                "102-mirascope-google_gemini_2_5_flash-async_stream/2",
+                "103-mirascope-google_gemini_2_5_flash-stream/2",
+                "104-mirascope-google_gemini_2_5_flash-sync/2",
+                "105-mirascope-google_gemini_2_5_flash-async/2",
+                "106-mirascope-google_gemini_2_5_flash-async_stream/2",
+                "107-mirascope-google_gemini_2_5_flash-stream/2",
+                "108-mirascope-google_gemini_2_5_flash-sync/2",
+                "109-mirascope-google_gemini_2_5_flash-async/2",
+                "110-mirascope-google_gemini_2_5_flash-async_stream/2",
+                "111-mirascope-google_gemini_2_5_flash-stream/2",
+                "112-mirascope-google_gemini_2_5_flash-sync/2",
+            ],
+            Reason.TWIN,
+        ),
+        **_each(
+            [
+                "053-ruby_llm-vcr_cassettes-chat_function_calling_thought_signatures_gemini_gemini-3_1-pro-preview_includes_thought_signatures_for_tool_calls/2",
+                "054-ruby_llm-vcr_cassettes-chat_function_calling_thought_signatures_vertexai_gemini-3_1-pro-preview_includes_thought_signatures_for_tool_calls/2",
+                "062-ruby_llm-vcr_cassettes-chat_multimodal_tool_attachments_gemini_gemini-2_5-flash_describes_images_returned_from_tools/2",
+                "066-ruby_llm-vcr_cassettes-chat_multimodal_tool_attachments_vertexai_gemini-3-flash-preview_describes_images_returned_from_tools/2",
+            ],
+            Reason.LOOKALIKE,
+        ),
+    },
+    head_cut={},
+    injected={
+        "alone": 134,
+        "responses in pieces": 134,
+        "redis": 134,
+        "dropped": 10,
+        "one tenant": 101,
     },
 )

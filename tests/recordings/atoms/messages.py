@@ -28,7 +28,10 @@ class Messages:
     """The adapter of Anthropic Messages."""
 
     name = "messages"
-    path = "/v1/messages"
+
+    def path_of(self, _: str) -> str:
+        """Return the path; hosts have it below different paths."""
+        return "/v1/messages"
 
     def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
         """Return the message of a response; a stream counts if it has a stop reason."""

@@ -67,10 +67,11 @@ def twin_of(adapter: Adapter, this: Take, mix: Iterable[Recording]) -> Reason | 
             other = exchange.said
             history = _said(_history(adapter, exchange.request.decode()))
             for at, lack in this.lacks.items():
-                if other is None or other.atoms == lack.answer.atoms:
+                is_cut = this.variant is Variant.HEAD_CUT
+                # Without the head, two turns are ambiguous even if their reasoning is the same.
+                if other is None or (other.atoms == lack.answer.atoms and not is_cut):
                     continue
                 is_same = {*mine[at].visible, ""} <= {*other.visible, ""}
-                is_cut = this.variant is Variant.HEAD_CUT
                 if is_same and _is_end(_said(mine[:at]), history, is_cut=is_cut):
                     is_twin = (other.visible, other.ids) == (lack.answer.visible, lack.answer.ids)
                     found.add(Reason.TWIN if is_twin else Reason.LOOKALIKE)

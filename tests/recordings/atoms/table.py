@@ -32,8 +32,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from tests.recordings.atoms.adapter import Adapter
 from tests.recordings.atoms.chat import Chat
 from tests.recordings.atoms.client import Variant
+from tests.recordings.atoms.gemini import Gemini
 from tests.recordings.atoms.judge import Result
-from tests.recordings.atoms.known import CHAT, MESSAGES, Known
+from tests.recordings.atoms.known import CHAT, GEMINI, MESSAGES, Known
 from tests.recordings.atoms.messages import Messages
 from tests.recordings.atoms.reasons import Reason, bound_of, reason_of, twin_of
 from tests.recordings.atoms.runs import KINDS, Played, alone, changing, mix, one_tenant, own
@@ -46,6 +47,7 @@ __all__ = ["ADAPTERS", "excuses", "print_table"]
 ADAPTERS: Mapping[str, tuple[Adapter, Known]] = {
     "chat": (Chat(), CHAT),
     "messages": (Messages(), MESSAGES),
+    "gemini": (Gemini(), GEMINI),
 }
 
 HEAD = (

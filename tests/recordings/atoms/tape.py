@@ -30,6 +30,7 @@ _PROFILES = {
     "api.groq.com": "groq",
     "localhost": "llamacpp",
     "llamacpp.local": "llamacpp",
+    "aiplatform.googleapis.com": "vertex",
     "api.minimax.io": "minimax",
     "api.mistral.ai": "mistral",
     "api.moonshot.ai": "moonshot",
@@ -119,8 +120,8 @@ def _exchange(
     adapter: Adapter, folder: Path, n: int, link: Mapping[str, Any], answers: Mapping[int, Said]
 ) -> Exchange:
     meta = json.loads((folder / f"exchange-{n}.meta.json").read_bytes())
-    query = str(meta["url"]).partition("?")[2]
-    path = f"{adapter.path}?{query}" if query else adapter.path
+    url, _, query = str(meta["url"]).partition("?")
+    path = f"{adapter.path_of(url)}?{query}" if query else adapter.path_of(url)
     wire = read_wire(folder, n, meta, path=path, made_up=b"{}")
     is_stream = (folder / f"exchange-{n}.response.sse").exists()
     said = None

@@ -19,8 +19,8 @@ from tests.standin.common.script import Source
 
 __all__ = ["End", "Head", "answer", "cut_short", "details", "due", "finish", "message", "written"]
 
-End = Literal["complete", "length", "error", "cut"]
-"""How a response ends: as it should, at a token limit, with an error, or with the connection."""
+End = Literal["complete", "length", "error"]
+"""How a response ends: as it should, at a token limit, or with an error."""
 
 _SEPARATORS: Mapping[Spelling, tuple[str, str]] = {
     "compact": (",", ":"),
@@ -55,15 +55,6 @@ def message(family: Family, model: str, turn: Turn) -> dict[str, Any]:
         case "signatures":
             if turn.signature and not turn.calls:
                 made["extra_content"] = _signed(turn.signature)
-        case "chunks":
-            if turn.thought:
-                thought = [{"type": "text", "text": turn.thought}]
-                chunks: list[dict[str, Any]] = [
-                    {"type": "thinking", "thinking": thought, "closed": True}
-                ]
-                made["content"] = [*chunks, {"type": "text", "text": turn.text}][
-                    : 1 + bool(turn.text)
-                ]
     return made
 
 

@@ -61,7 +61,6 @@ def _chunks(
         "deepseek": _deepseek,
         "gemini": _gemini,
         "openrouter": _openrouter,
-        "mistral": _mistral,
     }.get(family.name, _plain)(family, made, cutting)
     for delta in deltas:
         yield {"index": index, "delta": delta, "finish_reason": None}
@@ -134,21 +133,6 @@ def _openrouter(family: Family, made: Mapping[str, Any], cutting: Cutting) -> It
         yield {"content": piece, "role": "assistant"}
     for delta in _calls(made, cutting):
         yield {"content": None, "role": "assistant", **delta}
-
-
-def _mistral(family: Family, made: Mapping[str, Any], cutting: Cutting) -> Iterator[Delta]:
-    """The content is an array while the model thinks, and a text afterwards."""
-    yield {"role": "assistant", "content": ""}
-    content = made["content"]
-    for part in content if isinstance(content, list) else [{"type": "text", "text": content}]:
-        if part["type"] == "thinking":
-            for piece in pieces(part["thinking"][0]["text"], cutting.halves):
-                thought = [{"type": "text", "text": piece}]
-                yield {"content": [{"type": "thinking", "thinking": thought, "closed": True}]}
-        else:
-            for piece in pieces(part["text"], cutting.halves):
-                yield {"content": piece}
-    yield from _calls(made, cutting)
 
 
 def _plain(family: Family, made: Mapping[str, Any], cutting: Cutting) -> Iterator[Delta]:

@@ -11,15 +11,13 @@ from msgspec import Struct
 
 __all__ = ["FAMILIES", "CallIndex", "Family", "FamilyName", "Form", "IdForm", "Spelling"]
 
-FamilyName = Literal[
-    "deepseek", "kimi", "gemini", "openrouter", "lenient", "groq", "cerebras", "mistral"
-]
-Form = Literal["reasoning_content", "reasoning", "details", "signatures", "chunks"]
+FamilyName = Literal["deepseek", "kimi", "gemini", "openrouter", "lenient", "groq", "cerebras"]
+Form = Literal["reasoning_content", "reasoning", "details", "signatures"]
 """
 Where an answer carries reasoning.
 
-A text of the message, `reasoning` with `reasoning_details`, thought signatures on calls and
-messages, or thinking chunks in `content`.
+A text of the message, `reasoning` with `reasoning_details`, or thought signatures on calls and
+messages.
 """
 IdForm = Literal[
     "deepseek", "kimi", "counter", "empty", "google", "tool", "random", "uuid", "short"
@@ -121,13 +119,6 @@ FAMILIES: Mapping[FamilyName, Family] = {
             form="reasoning",
             ids="short",
             refuses=_FOREIGN_TO_ALL | {"reasoning_content"},
-        ),
-        Family(
-            name="mistral",
-            model="magistral-medium-latest",
-            form="chunks",
-            ids="short",
-            refuses=_FOREIGN_TO_ALL | {"reasoning_content", "reasoning"},
         ),
     )
 }

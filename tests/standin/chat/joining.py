@@ -39,9 +39,6 @@ def _add(message: dict[str, Any], calls: list[dict[str, Any]], delta: Mapping[st
         if name == "tool_calls":
             for fragment in value:
                 _add_call(calls, fragment)
-        elif name == "content" and (isinstance(value, list) or isinstance(message[name], list)):
-            parts = [{"type": "text", "text": value}] if value else []
-            _add_parts(message, value if isinstance(value, list) else parts)
         elif name in _TEXTS or name == "reasoning_details":
             message[name] = value if message.get(name) is None else message[name] + value
         else:
@@ -60,19 +57,3 @@ def _add_call(calls: list[dict[str, Any]], fragment: Mapping[str, Any]) -> None:
     call = next(one for one in reversed(calls) if one.get("index") == index)
     call["function"]["arguments"] += function.get("arguments") or ""
     call.update({name: value for name, value in fragment.items() if name not in {"function", "id"}})
-
-
-def _add_parts(message: dict[str, Any], parts: Iterable[Mapping[str, Any]]) -> None:
-    """Continue the last part of an array of content, or begin one of another type."""
-    content = message["content"]
-    if not isinstance(content, list):
-        content = message["content"] = []
-    for part in parts:
-        is_thinking = part["type"] == "thinking"
-        if not content or content[-1]["type"] != part["type"]:
-            empty = [{"type": "text", "text": ""}] if is_thinking else ""
-            content.append({**part, ("thinking" if is_thinking else "text"): empty})
-        if is_thinking:
-            content[-1]["thinking"][0]["text"] += part["thinking"][0]["text"]
-        else:
-            content[-1]["text"] += part["text"]

@@ -54,7 +54,7 @@ def visible(message: Message) -> Visible:
 
 
 def text_of(message: Message) -> str:
-    """Return the text of a message, without thinking chunks."""
+    """Return the text of a message."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content

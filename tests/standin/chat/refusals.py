@@ -31,15 +31,6 @@ def kimi_missing(index: int) -> ApiRefusal:
     return ApiRefusal(400, {"error": {"message": said, "type": "invalid_request_error"}})
 
 
-def kimi_not_kept(index: int) -> ApiRefusal:
-    """Refuse any message without `reasoning_content`, where all thinking is to be preserved."""
-    said = (
-        "preserved thinking (thinking.keep=all) requires reasoning_content on every assistant"
-        f" message, but assistant message at index {index} is missing reasoning_content"
-    )
-    return ApiRefusal(400, {"error": {"message": said, "type": "invalid_request_error"}})
-
-
 def never_emitted(index: int, path: str) -> ApiRefusal:
     """Refuse reasoning that was not emitted for this message: in the words of this stand-in."""
     said = f"messages[{index}].{path} is not what was emitted for this message (stand-in)"
@@ -112,26 +103,6 @@ def cerebras_unsupported(index: int, name: str) -> ApiRefusal:
             "type": "invalid_request_error",
             "param": "validation_error",
             "code": "wrong_api_format",
-        },
-    )
-
-
-def mistral_forbidden(index: int, name: str, value: object) -> ApiRefusal:
-    """Refuse a member that Mistral does not know."""
-    detail = {
-        "type": "extra_forbidden",
-        "loc": ["body", "messages", index, "assistant", *name.split(".")],
-        "msg": "Extra inputs are not permitted",
-        "input": value,
-    }
-    return ApiRefusal(
-        422,
-        {
-            "object": "error",
-            "message": {"detail": [detail]},
-            "type": "invalid_request_error",
-            "param": None,
-            "code": None,
         },
     )
 

@@ -72,13 +72,10 @@ def _deepseek(case: _Case) -> Iterator[ApiRefusal]:
 def _kimi(case: _Case) -> Iterator[ApiRefusal]:
     """While thinking is on, each message with calls has the key, in all rounds."""
     if thinks(case.body):
-        keeps_all = (case.body.get("thinking") or {}).get("keep") == "all"
         for index, message in enumerate(case.messages):
             lacks = message.get("role") == "assistant" and message.get("reasoning_content") is None
             if lacks and message.get("tool_calls"):
                 yield refusals.kimi_missing(index)
-            elif lacks and keeps_all:
-                yield refusals.kimi_not_kept(index)
     yield from _wrong(case)
 
 
@@ -144,7 +141,6 @@ _RULES: Mapping[FamilyName, Callable[[_Case], Iterator[ApiRefusal]]] = {
 _UNKNOWN_MEMBER: Mapping[FamilyName, Callable[[int, str, Any], ApiRefusal]] = {
     "groq": lambda index, path, _: refusals.groq_unsupported(index, path),
     "cerebras": lambda index, path, _: refusals.cerebras_unsupported(index, path),
-    "mistral": refusals.mistral_forbidden,
 }
 
 

@@ -104,11 +104,8 @@ class ChatStandIn(JudgingServer):
                 self.ledger.record(due(family, model, caller, place, made[-1]))
         usage = _usage(exchange.received.body, made)
         head = head_of(model, source, int(self._clock()), usage)
-        is_cut = behaviour.end == "cut"
         if not body.get("stream"):
             whole = written(family, answer(family, head, made, behaviour.end))
-            if is_cut:
-                return await exchange.answer_half(whole)
             return exchange.answer_bytes(BLANK_LINES * family.blank_lines + whole)
         wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
         cutting = Cutting(
@@ -118,10 +115,9 @@ class ChatStandIn(JudgingServer):
         )
         frames = list(stream(family, head, made, behaviour.end, cutting))
         return await exchange.stream(
-            frames[: len(frames) // 2] if is_cut else frames,
+            frames,
             chunk_bytes=behaviour.chunk_bytes,
             delay_s=behaviour.delay_s,
-            cut=is_cut,
         )
 
     @override

@@ -8,8 +8,8 @@ from tests.standin.messages.model import IdForm, Loop
 
 __all__ = ["Behaviour", "End", "Options"]
 
-End = Literal["complete", "length", "error", "cut"]
-"""How a response ends: as it should, at a token limit, with an error, or with the connection."""
+End = Literal["complete", "length", "error"]
+"""How a response ends: as it should, at a token limit, or with an error."""
 
 
 class Behaviour(Struct, kw_only=True):

@@ -16,7 +16,7 @@ _MEMBERS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta
 
 
 def stream(answer: Mapping[str, Any], end: End) -> Iterator[bytes]:
-    """Yield the frames of a response; after an error, or a cut, the end is missing."""
+    """Yield the frames of a response; after an error, the end is missing."""
     start: dict[str, Any] = {
         "content": [],
         "stop_reason": None,

@@ -62,14 +62,6 @@ def modified(message: int, block: int) -> ApiRefusal:
     )
 
 
-def switched_off(message: int) -> ApiRefusal:
-    """Refuse reasoning in a last message that the model is to continue without thinking."""
-    return _invalid(
-        f"messages.{message}: When thinking is disabled, an `assistant` message in the final"
-        " position cannot contain `thinking`."
-    )
-
-
 def blank(message: int, block: int) -> ApiRefusal:
     """Refuse a block without a text, which only newer models have."""
     return _invalid(

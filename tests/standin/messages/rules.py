@@ -119,10 +119,6 @@ def _anthropic(case: Case, left_out: list[dict[str, Any]]) -> Iterator[ApiRefusa
     if case.thinks:
         yield from _signatures(case, left_out)
         yield from _current_loop(case)
-    else:
-        *_, last = case.messages
-        if last.get("role") == "assistant" and any(map(is_reasoning, blocks_of(last))):
-            yield refusals.switched_off(len(case.messages) - 1)
 
 
 def _signatures(case: Case, left_out: list[dict[str, Any]]) -> Iterator[ApiRefusal]:

@@ -130,19 +130,15 @@ class MessagesStandIn(JudgingServer):
         answer = self._answer(body, source, blocks, read)
         if ruling.left_out:
             answer["input_transformations"] = ruling.left_out
-        is_cut = behaviour.end == "cut"
         if not body.get("stream"):
-            if is_cut:
-                return await exchange.answer_half(_written(answer))
             if behaviour.end == "error":
                 return exchange.answer_bytes(_written(OVERLOADED), OVERLOADED_STATUS)
             return exchange.answer_bytes(_written(answer))
         frames = list(stream(answer, behaviour.end))
         return await exchange.stream(
-            frames[: len(frames) // 2] if is_cut else frames,
+            frames,
             chunk_bytes=behaviour.chunk_bytes,
             delay_s=behaviour.delay_s,
-            cut=is_cut,
         )
 
     def _blocks(self, body: Mapping[str, Any], caller: str, source: Source) -> list[Block]:

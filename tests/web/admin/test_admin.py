@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from reasoning_replay.build import build_version
 from reasoning_replay.core.dialects.states import CaptureState, RequestState
 from reasoning_replay.core.history.plan import Outcome
 
@@ -32,7 +33,10 @@ async def test_livez_is_ok_while_the_event_loop_responds() -> None:
     async with world() as w:
         w.app.store.inner = Hooked(w.app.store.inner, fails)
         w.app.handler.drain()
-        assert (await w.ask_admin("/livez")).status == 200
+        got = await w.ask_admin("/livez")
+        assert got.status == 200
+        # So that a person sees which proxy this is.
+        assert got.body.decode() == f"reasoning-replay {build_version()} for {w.upstream.url}\n"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ async def test_requests_that_wait_for_upstream_are_held_once() -> None:
 
     assert many.marks.total() == 30
     assert not [mark for mark in many.marks if "busy" in mark]
-    assert (many.peak_bytes - few.peak_bytes) / (25 * BODY_BYTES) < 1.5
+    # Held twice, it would be 2 and more.
+    assert (many.peak_bytes - few.peak_bytes) / (25 * BODY_BYTES) < 1.75
     assert many.after_bytes - many.before_bytes < 30 * BODY_BYTES
 
 

@@ -31,6 +31,7 @@ from tests.fast_lane import each_value, examples, slow
 from tests.patience import SOON_S
 from tests.redis_server import RedisServer
 from tests.web.chat import completions
+from tests.web.gemini import exchanges as gemini
 from tests.web.line import Answer, line_to, request
 from tests.web.messages import exchanges
 from tests.web.scripted import Script, Step, Upstream, scripted
@@ -228,7 +229,56 @@ class Messages(Api):
         return exchanges.refusal("messages.1.content.0: Invalid `signature` in `thinking` block")
 
 
-APIS: Final = {api.name: api for api in (Api(), Chat(), Messages())}
+class Gemini(Api):
+    """Gemini; the signature is of the first part."""
+
+    name = "gemini"
+    path = f"/v1beta/models/{gemini.MODEL}:generateContent"
+    count_path = f"/v1beta/models/{gemini.MODEL}:countTokens"
+    history = "contents"
+    model = gemini.MODEL
+    other_model = "gemini-2.5-flash"
+    header = "x-goog-api-key: sk-{}"
+
+    @override
+    def emitted(self, turn: Turn) -> list[Item]:
+        parts: list[Item] = [{"text": _text(turn)}]
+        parts += [
+            {"functionCall": {"id": one, "name": "read", "args": json.loads(what)}}
+            for one, what in _calls(turn)
+        ]
+        parts[0]["thoughtSignature"] = _thought(turn)
+        return parts
+
+    @override
+    def answer(self, turn: Turn, *, is_streamed: bool) -> bytes:
+        made = gemini.streamed if is_streamed else gemini.answer
+        return made(*self.emitted(turn))
+
+    @override
+    def sent_back(self, turn: Turn, *, has_ids: bool, has_thought: bool) -> list[Item]:
+        parts = self.emitted(turn)
+        if not has_thought:
+            del parts[0]["thoughtSignature"]
+        made: list[Item] = [{"role": "model", "parts": parts}]
+        if calls := _calls(turn):
+            outputs = [
+                {"functionResponse": {"id": one, "name": "read", "response": {"output": one}}}
+                for one, _ in calls
+            ]
+            made.append({"role": "user", "parts": outputs})
+        return made
+
+    @override
+    def user(self, text: str) -> Item:
+        return {"role": "user", "parts": [{"text": text}]}
+
+    @override
+    def refusal(self, thought: str) -> bytes:
+        return gemini.refusal("Corrupted thought signature.")
+
+
+APIS: Final = {api.name: api for api in (Api(), Chat(), Messages(), Gemini())}
 
 
 # --- clients ---

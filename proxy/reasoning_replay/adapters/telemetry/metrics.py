@@ -1,7 +1,8 @@
 """
 Metrics: the Prometheus metrics of the proxy, and the values of their labels.
 
-Cardinality is bounded: label values come from fixed lists, and none is an id, a model or a path.
+Cardinality is bounded: label values come from fixed lists, and none is an id or a path. A model is
+one only if the settings list it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,16 +23,18 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.metrics_core import Metric as MetricFamily
 from prometheus_client.registry import Collector
 
-from reasoning_replay import __version__
 from reasoning_replay.adapters.stores.base import BreakerState, StoreUsage
+from reasoning_replay.build import build_version
 from reasoning_replay.core.dialects.registry import CONTEXTS, DIALECTS, HANDLED_ROUTES, REMOVALS
 from reasoning_replay.core.dialects.states import (
     CaptureState,
     ExchangeOutcome,
+    RequestKind,
     RequestState,
     Route,
     Way,
 )
+from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Outcome
 
 __all__ = [
@@ -55,6 +58,8 @@ CACHE_RESULTS = (
 PHASES = ("before", "between", "after")
 # As reported by the upstream: `cached` is part of `input`, `reasoning` is part of `output`.
 TOKENS = ("input", "cached", "output", "reasoning")
+# Label of a model that is not listed, or not known.
+OTHER_MODEL = "other"
 # Store operations that have a circuit breaker.
 BREAKERS = ("recall", "save")
 STORE_OUTCOMES = ("ok", "error", "timeout", "skipped", "late")
@@ -136,8 +141,16 @@ class _StoreUsage(Collector):
 class Metrics:
     """Metrics of one proxy, in a registry of their own; known series exist from the start."""
 
-    def __init__(self) -> None:
-        """Register all metrics and create their series."""
+    def __init__(self, models: Iterable[str] = ()) -> None:
+        """
+        Register all metrics and create their series.
+
+        Args:
+            models: Models that requests, items and tokens are counted by. None: they have no label
+                `model`.
+        """
+        self._models = {family(model): model for model in models}
+        by_model = ("model",) if self._models else ()
         # They are a third of all series, and tell only when this process started.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
@@ -164,6 +177,7 @@ class Metrics:
             "Requests on routes where reasoning is injected, by result.",
             "dialect",
             "result",
+            *by_model,
         )
         self.decisions = counter(
             "decisions",
@@ -176,6 +190,7 @@ class Metrics:
             "Reasoning items that requests should carry, by outcome.",
             "dialect",
             "outcome",
+            *by_model,
         )
         self.captures = counter(
             "captures", "Responses considered for capture, by result.", "dialect", "result"
@@ -190,7 +205,12 @@ class Metrics:
             "injected_bytes", "Bytes of reasoning items injected into requests.", "dialect"
         )
         self.tokens = counter(
-            "tokens", "Tokens as reported by the upstream, by kind.", "dialect", "kind"
+            "tokens",
+            "Tokens as reported by the upstream, by kind and by what the request got.",
+            "dialect",
+            "kind",
+            "request",
+            *by_model,
         )
         self.heals = counter(
             "heals",
@@ -257,11 +277,15 @@ class Metrics:
             "exchange_seconds", "Duration of exchanges.", _LONG_SECONDS, "route"
         )
         Info(_PREFIX + "build", "Version of this program.", registry=self.registry).info(
-            {"version": __version__}
+            {"version": build_version()}
         )
         self._store_usage = _StoreUsage()
         self.registry.register(self._store_usage)
         self._begin_at_zero()
+
+    def model_label(self, model: str) -> tuple[str, ...]:
+        """Return the label of a requested model: none if they are not counted by model."""
+        return (self._models.get(family(model), OTHER_MODEL),) if self._models else ()
 
     def show_usage(self, usage: StoreUsage | None) -> None:
         """Set the use of the store; None: it is unknown, so its metrics are absent."""
@@ -305,17 +329,18 @@ class Metrics:
             (self.store_operations, ((*BREAKERS, "check"), STORE_OUTCOMES)),
             (self.store_breakers, (BREAKERS, BreakerState)),
         ]
+        models = ((*self._models.values(), OTHER_MODEL),) if self._models else ()
         for entry in DIALECTS:
             name = (entry.name,)
             series += [
-                (self.requests, (name, RequestState)),
+                (self.requests, (name, RequestState, *models)),
                 (self.decisions, (name, Way)),
-                (self.items, (name, Outcome)),
+                (self.items, (name, Outcome, *models)),
                 (self.captures, (name, CaptureState)),
                 (self.captured_items, (name,)),
                 (self.captured_bytes, (name,)),
                 (self.injected_bytes, (name,)),
-                (self.tokens, (name, TOKENS)),
+                (self.tokens, (name, TOKENS, RequestKind, *models)),
                 (self.heals, (name, entry.refusals, ("cured", "refused"))),
                 (self.repairs, (name, entry.repairs)),
             ]

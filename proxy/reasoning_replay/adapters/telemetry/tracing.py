@@ -19,8 +19,8 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
-from reasoning_replay import __version__
 from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.build import build_version
 
 __all__ = ["Tracing"]
 
@@ -57,7 +57,7 @@ class Tracing:
             self._provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
             self._exporter = _Exporter(self._report)
             self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
-            self.tracer = self._provider.get_tracer(NAME, __version__)
+            self.tracer = self._provider.get_tracer(NAME, build_version())
         except Exception as error:
             self._report.close()
             reason = f"{type(error).__name__}: {error}" if isinstance(error, ValueError) else error
@@ -176,7 +176,7 @@ def _resource() -> Resource:
     """Return the resource attributes of this process; OTEL_* variables override them."""
     ours = {
         "service.name": NAME,
-        "service.version": __version__,
+        "service.version": build_version(),
         "service.instance.id": f"{socket.gethostname()}/{os.getpid()}",
     }
     return Resource.create(ours).merge(OTELResourceDetector().detect())

@@ -3,13 +3,24 @@
 import re
 import ssl
 from errno import ECONNREFUSED
+from typing import Final
 
 import aiohttp
 
 from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError
 from reasoning_replay.core.dialects.states import ErrorCause
 
-__all__ = ["cause_of", "reason_of"]
+__all__ = ["WAYS_OUT", "cause_of", "reason_of"]
+
+WAYS_OUT: Final = {
+    ErrorCause.DNS: "is upstream_url spelt right, and can this machine reach the network?",
+    ErrorCause.REFUSED: "is it running, and is the port in upstream_url right?",
+    ErrorCause.UNREACHABLE: "is upstream_url right, and can this machine reach it?",
+    ErrorCause.TLS: "does it use TLS? If not, upstream_url must begin with http://",
+    ErrorCause.CERTIFICATE: "does upstream_ca_file name a PEM file with its CA?",
+    ErrorCause.PROXY: "is upstream_proxy right, and does it allow this connection?",
+}
+"""What to look at if there is no connection."""
 
 # The text that aiohttp adds to the reason of the system or of OpenSSL.
 _ADDED = re.compile(r"\ACannot connect to host \S+ ssl:\S+ \[(.*)\]", re.DOTALL)

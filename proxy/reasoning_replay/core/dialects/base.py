@@ -111,6 +111,7 @@ class Decision:
         summary: Items by type, id and size, for people; None if it could not be made.
         joined: Conversations found to be part of the one in which the response is stored.
         way: How it was decided.
+        cache_key: The member with a cache key that an edit adds; b"" if none does.
     """
 
     state: RequestState
@@ -123,6 +124,7 @@ class Decision:
     summary: ItemSummary | None = None
     joined: Joined = NOT_JOINED
     way: Way = Way.NEW
+    cache_key: bytes = b""
 
     @property
     def body(self) -> bytes:
@@ -137,16 +139,23 @@ class RefusedBodies:
     Attributes:
         given: Body as the client sent it, after content decoding.
         path: Path of the request; in some dialects it names the model.
+        cache_key: The member with a cache key, as it was added; b"" if none was.
     """
 
-    __slots__ = ("_edits", "_sent", "given", "path")
+    __slots__ = ("_edits", "_sent", "cache_key", "given", "path")
 
     def __init__(
-        self, given: bytes, sent: bytes | None, path: str = "", edits: Sequence[Edit] = ()
+        self,
+        given: bytes,
+        sent: bytes | None,
+        path: str = "",
+        edits: Sequence[Edit] = (),
+        cache_key: bytes = b"",
     ) -> None:
         """Keep the body that is sent; None: it is `given` with these edits."""
         self.given = given
         self.path = path
+        self.cache_key = cache_key
         self._sent = sent
         self._edits = edits
 
@@ -203,6 +212,7 @@ class Cure:
         binding: As in `Origin`, of this request.
         sent: Digests of its items.
         changes: How its items differ from those of the refused request.
+        is_same_history: Whether they do not: what was decided about them holds.
     """
 
     body: bytes
@@ -218,6 +228,7 @@ class Cure:
     binding: bytes = b""
     sent: SentItems = NOT_SENT
     changes: tuple[ItemChange, ...] = ()
+    is_same_history: bool = False
 
 
 class Retrieval(NamedTuple):

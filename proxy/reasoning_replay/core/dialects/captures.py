@@ -64,6 +64,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         seen: As in `Turn`.
         switched_off: As in `Turn`.
         binding: As in `Turn`.
+        cache_key: As in `Turn`.
     """
 
     context: Context
@@ -76,6 +77,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     seen: Seen | None = None
     switched_off: bool = False
     binding: bytes = b""
+    cache_key: bytes = b""
 
     def time_of_turn(self, now_ms: int) -> int:
         """

@@ -4,6 +4,7 @@ Contents: the text of messages and the arguments of calls, in the spelling that 
 Every dialect uses them. A value of an unexpected type counts as absent, so nothing here raises.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -14,7 +15,7 @@ from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import utf8
 from reasoning_replay.core.wire.json_spans import NONE
 
-__all__ = ["canonical", "chars_of", "refusal_in", "text_and_rest"]
+__all__ = ["canonical", "changed", "chars_of", "refusal_in", "text_and_rest", "whole_numbers"]
 
 
 class _Words(msgspec.Struct, gc=False):
@@ -82,6 +83,29 @@ def canonical(raw: bytes) -> bytes:
         return msgspec.json.encode(msgspec.json.decode(value), order="sorted")
     except UNREADABLE:
         return value
+
+
+def whole_numbers(said: bytes) -> bytes:
+    """Return JSON with 1.0 as 1: clients in some languages know one sort of numbers only."""
+    return changed(said, _whole) if b"." in said else said
+
+
+def changed(said: bytes, change: Callable[[object], object]) -> bytes:
+    """Return a value after a change, in the same spelling; one that cannot be read stays."""
+    try:
+        return msgspec.json.encode(change(msgspec.json.decode(said)), order="sorted")
+    except UNREADABLE:
+        return said
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
+    return value
 
 
 def chars_of(raw: bytes) -> int:

@@ -27,6 +27,13 @@ from reasoning_replay.core.dialects.base import (
     Refusal,
     RefusedBodies,
 )
+from reasoning_replay.core.dialects.cache_keys import (
+    CACHE_KEY,
+    cache_key_of,
+    edit_for,
+    with_added,
+    without_added,
+)
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Capture, Origin
 from reasoning_replay.core.dialects.continuation import NOTHING_FOUND, continuation_of
 from reasoning_replay.core.dialects.known_prefix import (
@@ -50,12 +57,14 @@ from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 from reasoning_replay.core.history.turns import Reasoning
 from reasoning_replay.core.tenancy.scope import Account
+from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = ["Engine"]
 
 # Enough for the parsed histories of about twenty long conversations in flight.
 PREFIXES_MAX_BYTES = 24 << 20
 _NO_PLAN = Plan()
+_EVERYONE = b""  # owner of what is refused to all tenants
 _NO_REPAIRS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -68,7 +77,7 @@ class Engine:
         readers: Its readers.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (all parts of an engine)
         self,
         dialect: Dialect[Any, Any],
         clock: Callable[[], float],
@@ -76,6 +85,7 @@ class Engine:
         capture_max_bytes: int,
         *,
         is_shadow: bool = False,
+        adds_cache_keys: bool = False,
     ) -> None:
         """
         Create the state that all exchanges share.
@@ -86,6 +96,7 @@ class Engine:
             lock: Lock of the prefix cache, which several threads use.
             capture_max_bytes: Largest event, and most that is kept of one response, in bytes.
             is_shadow: Whether requests are decided on but sent unchanged.
+            adds_cache_keys: Whether a request without a cache key gets that of its conversation.
         """
         self.name = dialect.name
         self.readers = dialect.readers
@@ -93,6 +104,7 @@ class Engine:
         self._read = dialect.readers.request
         self._capture_max_bytes = capture_max_bytes
         self._is_shadow = is_shadow
+        self._adds_cache_keys = adds_cache_keys and not is_shadow
         self._refusals = RefusalMemory(clock)
         self._prefixes: PrefixCache[HistoryPrefix[Any], KnownPrefix] = PrefixCache(
             PREFIXES_MAX_BYTES, lock
@@ -179,11 +191,13 @@ class Engine:
             line = found.turns.line if isinstance(found.turns, IndexedTurns) else None
             self._keep(question, known.grown(planned, more, origin, turn, line))
         plan = replace(planned, edits=(*planned.edits, *more))
+        named = self._cache_key_edit(whole, origin, is_created=is_created)
         return Decision(
             state=RequestState.PLANNED,
             way=Way.SHORT,
             base=whole.body,
-            edits=plan.edits,
+            edits=(*plan.edits, *named),
+            cache_key=named[0].new if named else b"",
             origin=origin,
             outcomes=plan.outcomes,
             injected_bytes=plan.injected_bytes,
@@ -252,6 +266,10 @@ class Engine:
             binding = dialect.binding_of(edited, refused)
         if binding:
             origin = structs.replace(origin, binding=binding)
+        if self._adds_cache_keys:
+            key = cache_key_of(caller.scope, request, known.parent)
+            origin = structs.replace(origin, cache_key=key)
+        named = self._cache_key_edit(edited, origin, is_created=is_created)
         lasts = edited is given and refused.is_empty and not (self._is_shadow or known.joined.left)
         prefix = None
         if lasts and not known.has_failed:
@@ -261,7 +279,8 @@ class Engine:
         return Decision(
             state=RequestState.STATEFUL if request.is_stateful else known.state,
             base=base,
-            edits=sent.edits,
+            edits=(*sent.edits, *named),
+            cache_key=named[0].new if named else b"",
             origin=origin,
             repairs=repairs,
             outcomes=plan.outcomes,
@@ -269,6 +288,17 @@ class Engine:
             summary=_maybe_summary(request, plan, self._digests(caller, edited, sent)),
             joined=known.joined,
         )
+
+    def _cache_key_edit(
+        self, request: ParsedRequest[HistoryItem], origin: Origin, *, is_created: bool
+    ) -> tuple[Edit, ...]:
+        """Return the edit that adds the cache key, if the request shall get it."""
+        if not (is_created and origin.cache_key):
+            return ()
+        if self._refusals.is_refused(_EVERYONE, CACHE_KEY, self.name):
+            return ()
+        edit = edit_for(request, origin.cache_key)
+        return () if edit is None else (edit,)
 
     def _keep(self, question: Question, known: KnownPrefix | None) -> None:
         """Keep the history of a request, parsed, and what was decided about it."""
@@ -302,7 +332,7 @@ class Engine:
         Raises:
             Unspliceable: The body cannot be parsed safely.
         """
-        sent = self._read(bodies.sent, {}, path=bodies.path)
+        sent = self._read(_without_cache_key(bodies), {}, path=bodies.path)
         return Question(sent, self._dialect.lookups_for_cure(sent, refusal))
 
     def cure(
@@ -314,7 +344,10 @@ class Engine:
         found: LookupResult,
     ) -> Cure | None:
         """Return the request to send instead of a refused one; None to forward the refusal."""
-        sent = question.request
+        sent, added = question.request, bodies.cache_key
+        if added and refusal.kind == CACHE_KEY:
+            is_own = sent.body == bodies.given
+            return Cure(sent.body, is_clients_own=is_own, is_same_history=True)
         if sent.is_mended:  # it has a lone surrogate, so it cannot be edited
             return Cure(bodies.given, is_clients_own=True) if bodies.is_edited else None
         given = self._read(bodies.given, {}, path=bodies.path) if bodies.is_edited else sent
@@ -323,6 +356,8 @@ class Engine:
         refused = self._refusals.known_to(scope or b"")
         held = refused.without_refused(found)
         cured = self._dialect.cure(sent, given, refusal, held, refused)
+        if added and cured is not None and not cured.is_clients_own:
+            cured = replace(cured, body=with_added(cured.body, added))
         if cured is None or not cured.withheld:
             return cured
         # Turns as stored: runs withheld for an hour only must not be withheld for good.
@@ -342,11 +377,18 @@ class Engine:
         ]
         for kind, what in lessons:
             self._refusals.refuse(scope, kind, what)
+        if refusal.kind == CACHE_KEY:  # it does not depend on the tenant
+            self._refusals.refuse(_EVERYONE, CACHE_KEY, self.name)
 
 
 def _owner(scope: bytes, path: str) -> bytes:
     """Return the owner of prefixes: the requests of one tenant to one path."""
     return scope + path.encode("utf-8", "surrogateescape")
+
+
+def _without_cache_key(bodies: RefusedBodies) -> bytes:
+    """Return a request as it was refused, without the cache key that was added."""
+    return without_added(bodies.sent, bodies.cache_key) if bodies.cache_key else bodies.sent
 
 
 def _no_digests() -> SentItems:

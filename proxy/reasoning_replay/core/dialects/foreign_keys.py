@@ -7,13 +7,13 @@ beginning only another vendor's keys have.
 
 from collections.abc import Mapping
 
+from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.upstreams import upstream_at
-from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS, VENDORS
 
 __all__ = ["ForeignKeys"]
 
 _CREDENTIALS = ("authorization", "api-key", "x-api-key")
-_ALL = (*VENDORS.values(), *MESSAGES_VENDORS.values())
+_ALL = tuple(vendor for entry in DIALECTS for vendor in entry.vendors.values())
 
 
 class ForeignKeys:

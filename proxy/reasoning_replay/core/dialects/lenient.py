@@ -88,7 +88,9 @@ class LenientDecoder(Generic[StructT]):
         types = get_type_hints(form)
         self._readers = {name: _reader_of(types[name]) for name in form.__struct_fields__}
         members = [(name, Raw, NONE) for name in self._readers]
-        self._members = json.Decoder(msgspec.defstruct("_" + form.__name__, members, gc=False))
+        written = dict(zip(self._readers, form.__struct_encode_fields__, strict=True))
+        raw_form = msgspec.defstruct("_" + form.__name__, members, gc=False, rename=written)
+        self._members = json.Decoder(raw_form)
 
     def decode(self, document: bytes | Raw) -> StructT | None:
         """Return the struct; None if the document is not a JSON object."""

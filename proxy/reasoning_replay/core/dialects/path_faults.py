@@ -14,21 +14,27 @@ from reasoning_replay.core.dialects.registry import (
     DIALECTS,
     ENDPOINTS,
     KNOWN,
-    MESSAGES,
     DialectEntry,
     base_url_at,
     dialect_of,
     route_of,
 )
 from reasoning_replay.core.dialects.upstreams import Upstream, upstream_at
-from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS, VENDORS
 
-__all__ = ["PathFault", "client_settings", "fault_in_refusal", "lacking_apis", "path_fault"]
+__all__ = [
+    "PathFault",
+    "base_path",
+    "client_settings",
+    "fault_in_refusal",
+    "lacking_apis",
+    "path_fault",
+]
 
 _TWO_ENDPOINTS = re.compile(rf"(?:/(?:{'|'.join(ENDPOINTS)})){{2}}\Z")
 # Maps to the upstream's URL; any other path goes to the same path of its host.
 _V1 = "/v1"
 _OTHER_VERSION = re.compile(r"/v(?!1/)\d[a-z0-9]{0,15}(?=/)")
+_OWN_VERSION = frozenset(entry.name for entry in DIALECTS if entry.has_own_version)
 # How alike a misspelt path is, and how long a path is compared at all.
 _ALIKE = 0.8
 _LONGEST = 64
@@ -45,7 +51,7 @@ class PathFault(StrEnum):
     """Mistake in the base URL of a client, in `upstream_url`, or in the choice of the API."""
 
     LACKS_V1 = "lacks_v1"  # /responses
-    DOUBLE_V1 = "double_v1"  # /v1/v1/responses
+    DOUBLE_V1 = "double_v1"  # /v1/v1/responses; /v1/v1beta/models/x:generateContent
     ENDPOINT = "endpoint"  # /v1/responses/responses: the base URL ends in an endpoint
     DOUBLE_SLASH = "double_slash"  # //v1/responses: the base URL ends in a slash
     TRAILING_SLASH = "trailing_slash"  # /v1/responses/
@@ -64,18 +70,23 @@ def lacking_apis(upstream_url: str) -> Mapping[str, str]:
         upstream_url: A valid URL. Only a known host is certain; any other may have all of them.
     """
     parts = urlsplit(upstream_url)
-    others = upstream_at(upstream_url, VENDORS.values())
-    messages = upstream_at(upstream_url, MESSAGES_VENDORS.values())
+    found = {entry.name: upstream_at(upstream_url, entry.vendors.values()) for entry in DIALECTS}
     way_outs = {}
     for entry in DIALECTS:
-        own, other = (messages, others) if entry.name == MESSAGES else (others, messages)
-        if any(entry.name in one.lacks for one in (own, other) if one is not None):
-            home = MESSAGES_VENDORS["anthropic"] if entry.name == MESSAGES else VENDORS["openai"]
+        own = found[entry.name]
+        other = next((one for one in found.values() if one not in (own, None)), None)
+        if any(one is not None and entry.name in one.lacks for one in found.values()):
+            home = entry.vendors[entry.home]
             way_outs[entry.name] = (
                 f"{parts.hostname} has no {entry.title}: for that, run another proxy, with "
                 f"--upstream-url https://{home.hosts[0]}{home.base_path} for example"
             )
-        elif own is not None and other is not None and _is_of_other(parts.path, own, other):
+        elif (
+            own is not None
+            and other is not None
+            and not entry.has_own_version
+            and _is_of_other(parts.path, own, other)
+        ):
             # Any path but /v1 goes to the same path of the host.
             base = own.base_path if entry.base_path else own.base_path.removesuffix(_V1)
             way_outs[entry.name] = f"the {entry.title} of {parts.hostname} has another path: " + (
@@ -103,6 +114,13 @@ def client_settings(url: str, upstream_url: str) -> dict[str, list[DialectEntry]
     return found
 
 
+def base_path(upstream_url: str, dialect: str) -> str:
+    """Return the path of the proxy at which a dialect of a known upstream begins."""
+    entry = next(entry for entry in DIALECTS if entry.name == dialect)
+    own = upstream_at(upstream_url, entry.vendors.values()) if entry.has_own_version else None
+    return (own.base_path if own is not None else "") or _V1
+
+
 def _is_of_other(path: str, own: Upstream, other: Upstream) -> bool:
     """Return whether a vendor has another API at a path, and this one elsewhere."""
     if own.name != other.name or own.base_path in ("", path):
@@ -124,9 +142,12 @@ def path_fault(path: str, upstream_path: str, lacking: Container[str] = ()) -> P
     first, _, second = rest[1:].partition("/")
     if fault := _fault_of_base(path, rest):
         return fault
+    dialect = dialect_of(route_of("POST", path))
+    if dialect in _OWN_VERSION and not is_mapped:
+        return PathFault.LACKS_API if dialect in lacking else None
     if first not in KNOWN and f"{first}/{second.partition('/')[0]}" not in KNOWN:
         return PathFault.MISSPELT if _is_like_an_endpoint(rest[1:]) else None
-    if is_mapped and dialect_of(route_of("POST", path)) in lacking:
+    if is_mapped and dialect in lacking:
         return PathFault.LACKS_API
     if not upstream_path:
         return PathFault.UPSTREAM_LACKS_V1
@@ -143,6 +164,8 @@ def _fault_of_base(path: str, rest: str) -> PathFault | None:
         return PathFault.DOUBLE_SLASH
     if path.endswith("/") and _is_handled(path.rstrip("/")):
         return PathFault.TRAILING_SLASH
+    if dialect_of(route_of("POST", path)) in _OWN_VERSION:
+        return PathFault.DOUBLE_V1 if rest != path and _OTHER_VERSION.match(rest) else None
     is_other = _OTHER_VERSION.match(path) and _is_handled(path)
     return PathFault.OTHER_VERSION if is_other else None
 

@@ -6,6 +6,7 @@ A new dialect is one entry here, and one line in `web.wiring`, which creates it.
 
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.anthropic import routes as messages
@@ -16,6 +17,10 @@ from reasoning_replay.core.dialects.anthropic.heal.diagnosis import (
 from reasoning_replay.core.dialects.chat import routes as chat
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.heal.diagnosis import RefusalKind as ChatRefusalKind
+from reasoning_replay.core.dialects.gemini import routes as gemini
+from reasoning_replay.core.dialects.gemini.dialect import GeminiDialect
+from reasoning_replay.core.dialects.gemini.heal.diagnosis import RefusalKind as GeminiRefusalKind
+from reasoning_replay.core.dialects.gemini.profiles import VENDORS as GEMINI_VENDORS
 from reasoning_replay.core.dialects.responses import routes as responses
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
@@ -23,14 +28,18 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.routes import RoutePath, RouteTable
 from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.dialects.upstreams import Upstream
+from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS, VENDORS
 from reasoning_replay.core.wire.digest import digest
 
 __all__ = [
+    "BASE_PATHS",
     "CAPTURED_ROUTES",
     "CHAT",
     "CONTEXTS",
     "DIALECTS",
     "ENDPOINTS",
+    "GEMINI",
     "HANDLED",
     "HANDLED_ROUTES",
     "KNOWN",
@@ -42,6 +51,7 @@ __all__ = [
     "DialectEntry",
     "base_url_at",
     "dialect_of",
+    "key_parameters_of",
     "route_of",
     "scope_in",
     "scopes_of",
@@ -50,6 +60,7 @@ __all__ = [
 RESPONSES = ResponsesDialect.name
 CHAT = ChatDialect.name
 MESSAGES = MessagesDialect.name
+GEMINI = GeminiDialect.name
 
 
 class DialectEntry(NamedTuple):
@@ -67,6 +78,11 @@ class DialectEntry(NamedTuple):
         title: Name of its API, for people.
         base_path: End of the base URL that its usual clients need; they add the rest of the path.
         base_variable: Environment variable in which these clients look for that URL.
+        vendors: Facts about the upstreams that are known to have it, by name.
+        home: Name of the one that people are pointed to.
+        has_own_version: Whether these clients name the version of the API themselves, so that a
+            path goes to the same path of the upstream.
+        key_parameters: Parameters of the query that may carry a key -> the header that else does.
     """
 
     name: str
@@ -78,6 +94,10 @@ class DialectEntry(NamedTuple):
     title: str = "Chat Completions API"
     base_path: str = "/v1"
     base_variable: str = "OPENAI_BASE_URL"
+    vendors: Mapping[str, Upstream] = VENDORS
+    home: str = "openai"
+    has_own_version: bool = False
+    key_parameters: Mapping[str, str] = MappingProxyType({})
 
     @property
     def replayed_paths(self) -> tuple[str, ...]:
@@ -121,6 +141,22 @@ DIALECTS = (
         title="Messages API",
         base_path="",
         base_variable="ANTHROPIC_BASE_URL",
+        vendors=MESSAGES_VENDORS,
+        home="anthropic",
+    ),
+    DialectEntry(
+        GEMINI,
+        gemini.ROUTES,
+        gemini.OTHERS,
+        GeminiRefusalKind,
+        repairs=(FOREIGN,),
+        title="Gemini API",
+        base_path="",
+        base_variable="GOOGLE_GEMINI_BASE_URL",
+        vendors=GEMINI_VENDORS,
+        home="gemini",
+        has_own_version=True,
+        key_parameters={"key": "x-goog-api-key"},
     ),
 )
 
@@ -146,6 +182,10 @@ _DERIVED = tuple(entry.name for entry in DIALECTS if entry.has_own_scope)
 _BY_NAME = {entry.name: entry for entry in DIALECTS}
 
 
+# The end of the base URL that the clients of a route need.
+BASE_PATHS = {route: _BY_NAME[name].base_path for route, name in _OF_ROUTE.items()}
+
+
 def base_url_at(url: str, dialect: str) -> str:
     """Return the base URL for clients of a dialect; `url` is the proxy's own, without a path."""
     return url + _BY_NAME.get(dialect, DIALECTS[0]).base_path
@@ -154,6 +194,11 @@ def base_url_at(url: str, dialect: str) -> str:
 def dialect_of(route: str) -> str:
     """Return the name of a route's dialect; "" if the route has none."""
     return _OF_ROUTE.get(route, "")
+
+
+def key_parameters_of(route: str) -> Mapping[str, str]:
+    """Return the parameters of the query that carry a key on a route; see `DialectEntry`."""
+    return _BY_NAME[_OF_ROUTE[route]].key_parameters if route in _OF_ROUTE else {}
 
 
 def scope_in(dialect: str, tenant: bytes) -> bytes:

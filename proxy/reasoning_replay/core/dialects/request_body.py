@@ -139,6 +139,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         read: Returns the items of one element: its JSON, its first offset and the one after it.
         note_frame: Records what precedes the history.
         model_in: Returns the model that the path names, where the body names none; "": none.
+        wrappers: Keys of an object that may hold the whole request, the first of them that does.
     """
 
     make: type[RequestT]
@@ -146,6 +147,7 @@ class RequestReader(Generic[RequestT, ItemT]):
     read: Callable[[bytes, int, int], Sequence[ItemT]]
     note_frame: Callable[[RequestT], None] = lambda _: None
     model_in: Callable[[str], str] = lambda _: ""
+    wrappers: Sequence[str] = ()
 
     def __call__(
         self,
@@ -171,21 +173,37 @@ class RequestReader(Generic[RequestT, ItemT]):
         Cost: linear; about three C passes over the body, and some Python for each new item.
         """
         readable, values = read_values(body)
+        values, given = self._found_in(readable, values)
         request = self.make("", b"", body=readable, values=values)
         request.is_mended = readable is not body
         request.model = request.text("model") or self.model_in(path)
         request.hint = hint_of(headers, request.text)
         self.note_frame(request)
-        if request.raw(self.key).startswith(b"["):
-            self._read_history(request, begun)
+        if given is not None and readable[given.start : given.start + 1] == b"[":
+            self._read_history(request, given, begun)
         return request
 
+    def _found_in(
+        self, body: bytes, values: dict[str, Raw]
+    ) -> tuple[dict[str, Raw], Member | None]:
+        """Return the values of the request in a body, and the place of its history, if any."""
+        wrapper = next((key for key in self.wrappers if key in values), "")
+        if not wrapper:
+            has_history = self.key in values
+            return values, json_spans.place_of(values, body, self.key) if has_history else None
+        around = json_spans.place_of(values, body, wrapper)
+        inner = json_spans.members(body, around.start, around.end)
+        held = {key: Raw(body[one.start : one.end]) for key, one in inner.items()}
+        return held, inner.get(self.key)
+
     def _read_history(
-        self, request: RequestT, begun: ParsedPrefix[HistoryPrefix[ItemT], Any] | None
+        self,
+        request: RequestT,
+        given: Member,
+        begun: ParsedPrefix[HistoryPrefix[ItemT], Any] | None,
     ) -> None:
         """Read the array with the history; the request's frame is what precedes it."""
         body = request.body
-        given = json_spans.place_of(request.values, body, self.key)
         request.history_start = given.start
         history: HistoryPrefix[ItemT] = empty_prefix(request.frame)
         at = 0

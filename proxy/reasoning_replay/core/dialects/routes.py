@@ -82,7 +82,9 @@ class RouteTable:
         self.known = {**others, **_WELL_KNOWN}
         self._patterns: dict[str, list[tuple[re.Pattern[str], str]]] = {}
         for one in (*_ALIKE, *handled):
-            pattern = re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(one.path)) + r"\Z")
+            path = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(one.path))
+            path = path.replace(":", "(?::|%3[Aa])")  # some clients encode it
+            pattern = re.compile(path + r"\Z")
             self._patterns.setdefault(one.method, []).append((pattern, one.route))
 
     def route_of(self, method: str, path: str) -> str:

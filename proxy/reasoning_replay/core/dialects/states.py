@@ -6,6 +6,7 @@ __all__ = [
     "CaptureState",
     "ErrorCause",
     "ExchangeOutcome",
+    "RequestKind",
     "RequestState",
     "Route",
     "Way",
@@ -70,6 +71,14 @@ class RequestState(StrEnum):
     BUDGET_EXCEEDED = "budget_exceeded"  # the store did not respond within store_budget_ms
     FAILED = "failed"  # a fault of the proxy: forwarded unchanged
     OFF = "off"  # mode: off
+
+
+class RequestKind(StrEnum):
+    """What became of the reasoning that a client left out of a request."""
+
+    INJECTED = "injected"  # at least one item was injected
+    LACKING = "lacking"  # some is lacking, and none was injected
+    WHOLE = "whole"  # nothing was left out
 
 
 class Way(StrEnum):

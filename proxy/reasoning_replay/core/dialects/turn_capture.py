@@ -172,6 +172,7 @@ class TurnCapture(Capture):
             seen=origin.seen,
             switched_off=origin.switched_off,
             binding=origin.binding,
+            cache_key=origin.cache_key,
         )
         self.dirty = self._has_new_head = True
 

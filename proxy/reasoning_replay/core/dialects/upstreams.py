@@ -25,14 +25,15 @@ class Upstream:
         key_names: Environment variables in which its users keep their key.
         provider: Name in OpenTelemetry's generative AI conventions; "" if they have none, and
             `name` is used.
-        key_header: Header that carries a key: `authorization` (after `Bearer`), `api-key` or
-            `x-api-key`.
+        key_header: Header that carries a key: `authorization` (after `Bearer`), `api-key`,
+            `x-api-key` or `x-goog-api-key`.
         headers: Other headers that it requires.
         wants_key: Whether it requires a key by default.
         lacks: Names of the dialects that it certainly does not serve.
         key_prefixes: Beginnings that its keys have, and no other vendor's.
         takes_only_own_keys: Whether it certainly refuses a key of another vendor. A gateway does
             not: it may pass on the key of its user.
+        cache_keys: Names of the dialects in which it takes a `prompt_cache_key`.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Upstream:
     lacks: tuple[str, ...] = ()
     key_prefixes: tuple[str, ...] = ()
     takes_only_own_keys: bool = False
+    cache_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ _GOOGLE_HOSTS = ("aiplatform.googleapis.com", "*-aiplatform.googleapis.com")
 
 # With an API in the style of OpenAI's: Responses, Chat Completions or both.
 # Columns: name, hosts, base path, names of keys.
+# Sources of `cache_keys`: OpenAI's SDK; opencode, which sends one to OpenAI, Azure and xAI; Codex.
 VENDORS = by_name(
     (
         Upstream(
@@ -31,9 +32,10 @@ VENDORS = by_name(
             "/v1",
             _OPENAI,
             "openai",
-            lacks=("messages",),
+            lacks=("messages", "gemini"),
             key_prefixes=("sk-proj-", "sk-svcacct-", "sk-admin-"),
             takes_only_own_keys=True,
+            cache_keys=("responses", "chat"),
         ),
         Upstream(
             "azure",
@@ -42,8 +44,16 @@ VENDORS = by_name(
             ("AZURE_OPENAI_API_KEY",),
             "azure.ai.openai",
             key_header="api-key",
+            cache_keys=("responses", "chat"),
         ),
-        Upstream("codex", ("chatgpt.com", "*.chatgpt.com"), "/backend-api/codex", (), "openai"),
+        Upstream(
+            "codex",
+            ("chatgpt.com", "*.chatgpt.com"),
+            "/backend-api/codex",
+            (),
+            "openai",
+            cache_keys=("responses",),
+        ),
         Upstream("copilot", ("*.githubcopilot.com", "copilot-api.*.ghe.com"), "", ()),
         Upstream(
             "openrouter",
@@ -59,7 +69,9 @@ VENDORS = by_name(
             ("XAI_API_KEY",),
             "x_ai",
             key_prefixes=("xai-",),
+            lacks=("gemini",),
             takes_only_own_keys=True,
+            cache_keys=("responses",),
         ),
         Upstream("bedrock", _AWS_HOSTS, "", ("AWS_BEARER_TOKEN_BEDROCK",), "aws.bedrock"),
         Upstream(
@@ -67,6 +79,7 @@ VENDORS = by_name(
             ("api.deepseek.com",),
             "",
             ("DEEPSEEK_API_KEY",),
+            lacks=("gemini",),
             takes_only_own_keys=True,
         ),
         Upstream("vllm", (), "/v1", ("VLLM_API_KEY",), wants_key=False),
@@ -89,6 +102,7 @@ VENDORS = by_name(
             "/v1",
             ("MISTRAL_API_KEY",),
             "mistral_ai",
+            lacks=("gemini",),
             takes_only_own_keys=True,
         ),
         Upstream(
@@ -98,6 +112,7 @@ VENDORS = by_name(
             ("GROQ_API_KEY",),
             "groq",
             key_prefixes=("gsk_",),
+            lacks=("gemini",),
             takes_only_own_keys=True,
         ),
         Upstream("cerebras", ("api.cerebras.ai",), "/v1", ("CEREBRAS_API_KEY",)),
@@ -123,7 +138,7 @@ MESSAGES_VENDORS = by_name(
             "anthropic",
             _KEY,
             _VERSION,
-            lacks=("responses",),
+            lacks=("responses", "gemini"),
             key_prefixes=("sk-ant-",),
             takes_only_own_keys=True,
         ),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["Outcome", "Plan", "PlanNote", "outcomes_of"]
+__all__ = ["LACKING", "Outcome", "Plan", "PlanNote", "outcomes_of"]
 
 
 class Outcome(StrEnum):
@@ -30,6 +30,13 @@ class Outcome(StrEnum):
 
 
 _INJECTED = Outcome.INJECTED
+# Reasoning that a request should carry and neither the client nor the proxy sent.
+LACKING = frozenset(Outcome) - {
+    Outcome.INJECTED,
+    Outcome.PRESENT,
+    Outcome.DEGRADED,
+    Outcome.PHASE,
+}
 
 
 class PlanNote(NamedTuple):

@@ -53,6 +53,7 @@ class _HeadRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     seen: Seen | None = None
     switched_off: bool = False
     binding: bytes = b""
+    cache_key: bytes = b""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -99,6 +100,7 @@ def records_of_part(part: TurnPart) -> dict[bytes, bytes]:
             turn.seen,
             turn.switched_off,
             turn.binding,
+            turn.cache_key,
         )
         add(_HEAD, head, versioned=True)
     runs = dict(part.runs)
@@ -215,6 +217,7 @@ def _read_turn(
         seen=head.seen,
         switched_off=head.switched_off,
         binding=head.binding,
+        cache_key=head.cache_key,
     )
 
 

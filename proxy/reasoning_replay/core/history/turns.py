@@ -118,6 +118,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
         switched_off: Whether its request had switched reasoning off; upstream may ignore that.
         binding: Digests, in the dialect's own form, of the history that its reasoning is bound to;
             b"" if it is not bound.
+        cache_key: Key by which upstream finds its prompt cache; b"" if the proxy chose none.
     """
 
     id: bytes
@@ -131,6 +132,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     seen: Seen | None = None
     switched_off: bool = False
     binding: bytes = b""
+    cache_key: bytes = b""
 
     @property
     def lacks_parent(self) -> bool:

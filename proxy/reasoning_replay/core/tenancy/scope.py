@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _AUTHORIZATION = "authorization"
-_CREDENTIALS = (_AUTHORIZATION, "api-key", "x-api-key")
+_CREDENTIALS = (_AUTHORIZATION, "api-key", "x-api-key", "x-goog-api-key")
 # Encrypted content is bound to the organisation. One key may serve several projects, which are
 # separate tenants.
 _PART_OF_SCOPE = ("openai-organization", "openai-project", "chatgpt-account-id")

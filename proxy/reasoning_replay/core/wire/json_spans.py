@@ -7,7 +7,7 @@ and duplicate keys would be lost (docs/decisions.md, D2).
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import NamedTuple
@@ -25,6 +25,7 @@ __all__ = [
     "elements",
     "members",
     "place_of",
+    "removals",
     "remove",
     "spliced",
     "text",
@@ -271,6 +272,21 @@ def remove(body: bytes, found: Mapping[str, Member], key: str) -> Edit:
         before -= 1
     start = before - 1 if body[before - 1 : before] == b"," else member.key_start
     return Edit(start, member.end, b"")
+
+
+def removals(spans: Sequence[tuple[int, int]], gone: Collection[int]) -> list[Edit]:
+    """
+    Return the edits that remove elements of an array, each with one of the commas around it.
+
+    Args:
+        spans: Byte range of each element.
+        gone: Indices of those that are removed; at least one element must stay.
+    """
+    last_kept = max(n for n in range(len(spans)) if n not in gone)
+    edits = [Edit(spans[n][0], spans[n + 1][0], b"") for n in sorted(gone) if n < last_kept]
+    if last_kept + 1 < len(spans):
+        edits.append(Edit(spans[last_kept][1], spans[-1][1], b""))
+    return edits
 
 
 def without(value: bytes, keys: Iterable[str]) -> bytes:

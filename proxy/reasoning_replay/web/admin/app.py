@@ -55,15 +55,16 @@ class Probed(Protocol):
         ...
 
 
-def admin_app(
+def admin_app(  # noqa: PLR0913, PLR0917 - each is another part of the port
     exposition: Callable[[], bytes],
     store: Probed,
     readiness: Callable[[], Readiness],
     conversations: Conversations,
     watchers: Watchers,
+    about: str = "ok",
 ) -> web.Application:
     """
-    Return the admin port's application.
+    Return the admin port's application; `about` is the text of `/livez`.
 
     Readiness does not depend on the store. The proxy forwards requests without it, and a store that
     is down must not take every replica out of service (docs/decisions.md).
@@ -71,7 +72,7 @@ def admin_app(
     check, measurement = _SharedCall(store.check), _SharedCall(store.measure)
 
     async def livez(_: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+        return web.Response(text=f"{about}\n")
 
     async def readyz(_: web.Request) -> web.Response:
         has_answered = await check.within(STORE_WAIT_S)

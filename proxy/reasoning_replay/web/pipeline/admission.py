@@ -8,6 +8,7 @@ from aiohttp import web
 from reasoning_replay.web.errors import TENANT_BUSY, TOO_MANY_EXCHANGES, ProxyError
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.exchange_log import ExchangeLog
+from reasoning_replay.web.pipeline.client_request import identifying_headers
 
 __all__ = ["AdmissionControl"]
 
@@ -66,7 +67,7 @@ class AdmissionControl:
 
     def _tenant(self, request: web.BaseRequest) -> bytes | None:
         try:
-            return self._limits.tenant_of(request.headers)
+            return self._limits.tenant_of(identifying_headers(request))
         except Exception as error:  # noqa: BLE001 (fail open: a bug here must not limit clients)
             self._exchange_log.log.warning("tenant_failed", reason=type(error).__name__)
             return None

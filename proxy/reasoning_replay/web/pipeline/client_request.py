@@ -1,10 +1,13 @@
 """Client request: one request as every later phase sees it, with its route and its body."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
 from aiohttp import HttpVersion11, hdrs, web
+from multidict import CIMultiDict
 
-from reasoning_replay.core.dialects.registry import route_of
+from reasoning_replay.core.dialects.registry import key_parameters_of, route_of
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.strict_request import require_well_formed
@@ -12,7 +15,7 @@ from reasoning_replay.web.http.upgrade import is_websocket
 from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.request_body import RequestBody
 
-__all__ = ["ClientRequest", "client_request"]
+__all__ = ["ClientRequest", "client_request", "identifying_headers"]
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -71,3 +74,16 @@ def client_request(http: web.BaseRequest, limits: Limits, lease: MemoryLease) ->
     path = http.raw_path.partition("?")[0]
     route = Route.WEBSOCKET if is_websocket(http) else route_of(http.method, path)
     return ClientRequest(http, route, path, body)
+
+
+def identifying_headers(http: web.BaseRequest) -> Mapping[str, str]:
+    """Return the headers of a request, and the keys in its query as the headers that they are."""
+    path, _, query = http.raw_path.partition("?")
+    names = key_parameters_of(route_of(http.method, path)) if query else {}
+    if not names:
+        return http.headers
+    headers = CIMultiDict(http.headers)
+    for name, value in parse_qsl(query, errors="surrogateescape"):
+        if name in names:
+            headers.add(names[name], value)
+    return headers

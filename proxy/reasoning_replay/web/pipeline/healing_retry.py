@@ -169,7 +169,7 @@ class Healer:
         """Record an accepted cure."""
         self._count(exchange, refusal, "cured")
         exchange.request.note_cure(refusal.kind.value, cure)
-        if exchange.response.capture is not None:
+        if exchange.response.capture is not None and not cure.is_same_history:
             exchange.response.capture.note_cure(cure.binding)
 
     def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:

@@ -27,6 +27,7 @@ _NOT_FOUND = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 # Other APIs through which a client talks to a model.
 _OTHER_APIS: set[str] = {Route.COMPLETIONS, Route.THREADS}
 _HERE = "http://<this proxy>"
+_PATHS = ", ".join(REPLAYED_PATHS)
 _HINTS = {
     PathFault.LACKS_V1: "the base URL of the client lacks /v1: add it to the end. A path without "
     "/v1 goes to the root of the upstream's host",
@@ -41,7 +42,7 @@ _HINTS = {
     PathFault.OTHER_VERSION: "only /v1 stands for upstream_url, whatever version that has: the "
     "base URL of the client is {base}",
     PathFault.MISSPELT: "the path looks misspelt: the base URL of the client is {base}, and "
-    f"reasoning is injected on {', '.join(REPLAYED_PATHS)}",
+    f"reasoning is injected on {_PATHS.replace('{', '{{').replace('}', '}}')}",
     PathFault.LACKS_API: "{way_out}",
     PathFault.UPSTREAM_LACKS_V1: "upstream_url has no path, and most APIs are at /v1: is /v1 "
     "missing?",
@@ -87,8 +88,7 @@ class PathAdvice:
                 "not_replayed",
                 request_id=exchange.id,
                 route=exchange.route,
-                hint=f"requests on this route pass through; reasoning is injected on "
-                f"{', '.join(REPLAYED_PATHS)}",
+                hint=f"requests on this route pass through; reasoning is injected on {_PATHS}",
             )
         fault = exchange.wrong_path  # as far as the refusal names one
         if not fault and status in _NOT_FOUND:

@@ -158,11 +158,11 @@ class Replay:
             return unread
         bodies = unread
         if decision.base is not body:
-            bodies = RefusedBodies(body, decision.body, path)
+            bodies = RefusedBodies(body, decision.body, path, cache_key=decision.cache_key)
         elif decision.edits:
             # A long body is not held twice: it is sent in pieces.
             sent = None if is_slow else decision.body
-            bodies = RefusedBodies(body, sent, path, decision.edits)
+            bodies = RefusedBodies(body, sent, path, decision.edits, decision.cache_key)
         if not exchange.lease.reserve(bodies.size_bytes - len(body)):
             exchange.note_unread(RequestState.BUSY)
             return unread

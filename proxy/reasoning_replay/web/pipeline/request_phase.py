@@ -11,7 +11,7 @@ from reasoning_replay.web.errors import FOREIGN_KEY, ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.body_decoder import NotDecoded, decode_body
-from reasoning_replay.web.pipeline.client_request import ClientRequest
+from reasoning_replay.web.pipeline.client_request import ClientRequest, identifying_headers
 from reasoning_replay.web.pipeline.replay import Replay, Replays
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress, UpstreamRequest
 
@@ -112,7 +112,7 @@ class RequestPhase:
 
     def _identify(self, replay: Replay, exchange: Exchange, client: ClientRequest) -> None:
         try:
-            replay.identify(exchange, client.http.headers)
+            replay.identify(exchange, identifying_headers(client.http))
         except Exception as error:  # noqa: BLE001 (as above)
             self._failed(exchange, error)
         exchange.lease.tenant = exchange.scope or b""

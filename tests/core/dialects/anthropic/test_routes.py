@@ -21,6 +21,7 @@ PROFILE = "/model/arn%3Aaws%3Abedrock%3Ainference-profile%2Fus.anthropic.claude-
         ("/v1/messages/batches", Route.MESSAGES_OTHER, ""),
         ("/v1/chat/completions", Route.CHAT, ""),
         (f"{GOOGLE}:rawPredict", Route.MESSAGES, "claude-sonnet-4-5@20250929"),
+        (f"{GOOGLE}%3ArawPredict", Route.MESSAGES, "claude-sonnet-4-5@20250929"),
         (f"{GOOGLE}:streamRawPredict", Route.MESSAGES, "claude-sonnet-4-5@20250929"),
         (
             "/v1/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict",

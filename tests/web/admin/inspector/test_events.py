@@ -38,6 +38,8 @@ async def test_the_state_and_recorded_exchanges_come_before_new_ones() -> None:
             assert (hello["listen"], hello["mode"]) == (w.app.url, "on")
             assert hello["handled"] == sorted(HANDLED_ROUTES)
             assert hello["replayed"] == [*REPLAYED_PATHS]
+            assert hello["clients"][0] == "OPENAI_BASE_URL=/v1"
+            assert hello["bases"]["messages"] == hello["bases"]["generate_content"] == ""
             (state,) = await watcher.until("state")
             assert (state["status"], state["store"]) == ("ready", "ok")
             (first,) = await watcher.until("exchange")

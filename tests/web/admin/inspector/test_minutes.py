@@ -24,16 +24,24 @@ def exchange(route: Route = Route.RESPONSES, usage: Usage | None = None, **more:
 
 
 def test_a_minute_sums_what_its_exchanges_did() -> None:
-    """Reasoning that the client replayed is neither injected nor lacking."""
+    """
+    Reasoning that the client replayed is neither injected nor lacking.
+
+    Tokens also add up for requests with injected reasoning, and for those that lack some.
+    """
     minutes = Minutes()
     outcomes = dict.fromkeys(Outcome, 1) | {Outcome.INJECTED: 5}
     usage = Usage(input_tokens=100, cached_tokens=60)
-    minutes.add(exchange(outcomes=outcomes, before_ms=1.5, usage=usage), 7 * MINUTE_MS)
+    given = exchange(outcomes=outcomes, injected_bytes=9, before_ms=1.5, usage=usage)
+    minutes.add(given, 7 * MINUTE_MS)
+    lost = exchange(outcomes={Outcome.MISSED: 0, Outcome.REFUSED: 1}, usage=Usage(10, 1))
+    minutes.add(lost, 7 * MINUTE_MS)
     minutes.add(exchange(between_ms=2.0, after_ms=0.5, usage=Usage(100)), 7 * MINUTE_MS + 1)
     minutes.add(exchange(usage=Usage()), 8 * MINUTE_MS)
-    lacking = len(Outcome) - 4
-    assert minutes.newest(9) == [[7, 2, 5, lacking, 200, 60, 4.0], [8, 1, 0, 0, 0, 0, 0]]
-    assert minutes.newest(1) == [[8, 1, 0, 0, 0, 0, 0]]
+    lacking = len(Outcome) - 4 + 1
+    last = [8, 1, *[0] * 9]
+    assert minutes.newest(9) == [[7, 3, 5, lacking, 210, 61, 4.0, 100, 60, 10, 1], last]
+    assert minutes.newest(1) == [last]
 
 
 def test_only_requests_on_replayed_routes_count() -> None:
@@ -43,7 +51,7 @@ def test_only_requests_on_replayed_routes_count() -> None:
         minutes.add(exchange(route, usage=Usage(9, 9)), 0)
     assert minutes.newest(MINUTES) == []
     minutes.add(exchange(Route.COMPACT, usage=Usage(9, 9)), 0)
-    assert minutes.newest(MINUTES) == [[0, 1, 0, 0, 0, 0, 0]]
+    assert minutes.newest(MINUTES) == [[0, 1, *[0] * 9]]
 
 
 def test_an_hour_is_kept() -> None:

@@ -114,6 +114,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
         "dialect": "responses",
         "status": 200,
         "outcome": "ok",
+        "request": "injected",
         "error_code": "invalid_value",
         "error_type": "invalid_request_error",
         "error": "closed",

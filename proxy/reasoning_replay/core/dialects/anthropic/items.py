@@ -7,16 +7,21 @@ A message of unknown shape must never fail a request, so parsing is lenient: a v
 unexpected type counts as absent, and a message that cannot be read is one item.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.contents import canonical, chars_of, text_and_rest
+from reasoning_replay.core.dialects.contents import (
+    canonical,
+    changed,
+    chars_of,
+    text_and_rest,
+    whole_numbers,
+)
 from reasoning_replay.core.dialects.digested_item import DigestedItem
-from reasoning_replay.core.dialects.lenient import UNREADABLE, LenientDecoder
+from reasoning_replay.core.dialects.lenient import LenientDecoder
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest, utf8
@@ -246,24 +251,15 @@ def _unmarked(raw: bytes) -> bytes:
 
 
 def _spelled(value: Raw) -> bytes:
-    """Return a value in one canonical spelling; clients in JavaScript write 1.0 as 1."""
-    said = canonical(bytes(value))
-    return _changed(said, _whole_numbers) if b"." in said else said
+    """Return a value in one canonical spelling."""
+    return whole_numbers(canonical(bytes(value)))
 
 
 def _result(value: Raw) -> bytes:
     """Return the result of a tool, without what the libraries of clients add or leave out."""
     raw = bytes(value)
     said = _spelled(Raw(b'[{"text":%b,"type":"text"}]' % raw) if raw[:1] == b'"' else value)
-    return _changed(said, _without_nulls) if b"null" in said else said
-
-
-def _changed(said: bytes, change: Callable[[object], object]) -> bytes:
-    """Return a value after a change, in the same spelling; one that cannot be read stays."""
-    try:
-        return msgspec.json.encode(change(msgspec.json.decode(said)), order="sorted")
-    except UNREADABLE:
-        return said
+    return changed(said, _without_nulls) if b"null" in said else said
 
 
 def _without_nulls(value: object) -> object:
@@ -271,14 +267,4 @@ def _without_nulls(value: object) -> object:
         return [_without_nulls(each) for each in value]
     if isinstance(value, dict):
         return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return value
-
-
-def _whole_numbers(value: object) -> object:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_whole_numbers(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _whole_numbers(each) for key, each in value.items()}
     return value

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from reasoning_replay.core.dialects.anthropic.binding import normal, read_binding
 from reasoning_replay.core.dialects.anthropic.capture import place_of
-from reasoning_replay.core.dialects.anthropic.heal.block_editor import removals
 from reasoning_replay.core.dialects.anthropic.items import MESSAGE, MessagesItem
 from reasoning_replay.core.dialects.anthropic.message_groups import (
     Block,
@@ -35,6 +34,7 @@ from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes_of
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
+from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
 __all__ = ["plan_injection"]
@@ -303,5 +303,5 @@ def _without_theirs(group: MessageGroup) -> tuple[list[Edit], dict[int, tuple[in
             after = next((block.start for block in others if block.start > message.start), -1)
             emptied[after] = message.blocks[0][0], message.blocks[-1][1]
         elif gone:
-            edits += removals(message, gone)
+            edits += json_spans.removals(message.blocks, gone)
     return edits, emptied

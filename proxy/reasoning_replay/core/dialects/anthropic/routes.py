@@ -28,7 +28,7 @@ ROUTES = (
     RoutePath(Route.MESSAGES, "POST", "/messages", creates=True),
 )
 OTHERS = {"messages": Route.MESSAGES_OTHER}
-_MODEL = re.compile(r"/models?/([^/]+?)(?:/invoke|:rawPredict|:streamRawPredict)\Z")
+_MODEL = re.compile(r"/models?/([^/]+?)(?:/invoke|(?::|%3[Aa])(?:rawPredict|streamRawPredict))\Z")
 
 
 def model_in(path: str) -> str:

@@ -226,6 +226,7 @@ class ResponsesCapture(Capture):
             context=origin.context,
             items=tuple(items),
             seen=origin.seen,
+            cache_key=origin.cache_key,
         )
         part = TurnPart(turn, first, runs, has_head=not is_same)
         return CaptureSnapshot(self._status, part)

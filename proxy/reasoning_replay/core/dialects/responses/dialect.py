@@ -51,6 +51,7 @@ def _origin_of(response_id: str, found: LookupResult) -> Origin | None:
         stores=begun.is_stored,
         created_ms=begun.created_ms,
         seen=begun.seen,
+        cache_key=begun.cache_key,
     )
 
 

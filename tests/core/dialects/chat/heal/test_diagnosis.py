@@ -19,6 +19,7 @@ from tests.core.documents import values
 OTHER = Diagnosis(RefusalKind.OTHER)
 INPUT = Diagnosis(RefusalKind.INPUT)
 BLOB = Diagnosis(RefusalKind.BLOB)
+CACHE_KEY = Diagnosis(RefusalKind.CACHE_KEY)
 LACKS_TEXT = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_content")
 LACKS_SIGNATURE = Diagnosis(RefusalKind.LACKS_REASONING, "extra_content")
 LACKS_DETAILS = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_details")
@@ -197,6 +198,9 @@ SAID = [
     (422, openrouter({"detail": forbidden("reasoning_content")}), REFUSES_TEXT),
     (400, error(GROQ), REFUSES_TEXT),
     (400, error("property 'reasoning_content' is unsupported"), REFUSES_TEXT),
+    (400, error("Unrecognized request argument supplied: prompt_cache_key"), CACHE_KEY),
+    (422, {"detail": forbidden("prompt_cache_key")}, CACHE_KEY),
+    (400, error("Unknown argument.", param="prompt_cache_key"), CACHE_KEY),
     (
         400,
         {

@@ -253,6 +253,7 @@ PARAMS = [
         None,
         Diagnosis(RefusalKind.INCLUDE),
     ),
+    ("Unsupported value.", "prompt_cache_key", None, Diagnosis(RefusalKind.CACHE_KEY)),
     ("Unsupported value.", "include[0]", None, Diagnosis(RefusalKind.INCLUDE)),
     ("Something about blobs.", None, "invalid_encrypted_content", BLOB),
     (None, None, "invalid_encrypted_content", BLOB),

@@ -1,15 +1,15 @@
 """Block editor: takes reasoning blocks out of the assistant messages of a request."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
-from reasoning_replay.core.dialects.anthropic.items import AssistantMessage, MessagesItem
+from reasoning_replay.core.dialects.anthropic.items import MessagesItem
 from reasoning_replay.core.dialects.anthropic.message_groups import rows_of
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["IsGone", "reasoning_in", "removals", "without_blocks"]
+__all__ = ["IsGone", "reasoning_in", "without_blocks"]
 
 # Whether a reasoning block must be left out, with all of its row, by the index of its message.
 IsGone = Callable[[int, MessagesItem], bool]
@@ -45,16 +45,6 @@ def without_blocks(request: MessagesRequest, is_gone: IsGone) -> tuple[bytes, in
         for items in theirs.values():
             message = items[0].message
             if message is not None and len(items) < len(message.blocks):
-                edits += removals(message, {item.number for item in items})
+                edits += json_spans.removals(message.blocks, {item.number for item in items})
                 count += len(items)
     return json_spans.apply(request.body, edits), count
-
-
-def removals(message: AssistantMessage, gone: Collection[int]) -> list[Edit]:
-    """Return the edits that remove blocks, each with one of the commas around it."""
-    blocks = message.blocks
-    last_kept = max(n for n in range(len(blocks)) if n not in gone)
-    edits = [Edit(blocks[n][0], blocks[n + 1][0], b"") for n in sorted(gone) if n < last_kept]
-    if last_kept + 1 < len(blocks):
-        edits.append(Edit(blocks[last_kept][1], blocks[-1][1], b""))
-    return edits

@@ -30,6 +30,7 @@ class RefusalKind(StrEnum):
     LACKS_REASONING = "lacks_reasoning"  # a message or call without the reasoning that led to it
     FIELD = "field"  # a member that this upstream does not accept
     BLOB = "blob"  # a signature: damaged, or of another model, account or upstream
+    CACHE_KEY = "cache_key"  # the `prompt_cache_key` that the proxy added
     INPUT = "input"  # another error about messages: the proxy's edits may be the cause
     OTHER = "other"
 
@@ -168,11 +169,13 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     """
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
-    message = read_error(body).message
+    message, params, _ = read_error(body)
     if (found := first_in(_TABLE, message)) is not None:
         return (
             replace(found, quoted=frozenset(_QUOTED.findall(message))) if found is _BLOB else found
         )
+    if "prompt_cache_key" in params or "prompt_cache_key" in message:
+        return Diagnosis(RefusalKind.CACHE_KEY)
     named = {name for field in _FIELDS for name in field.findall(message)}
     if refused := frozenset(named & _NAMES):
         return Diagnosis(RefusalKind.FIELD, refused=refused)

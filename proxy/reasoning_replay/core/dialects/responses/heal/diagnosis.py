@@ -40,6 +40,7 @@ class RefusalKind(StrEnum):
     LACKS_OUTPUT = "lacks_output"  # a call without its output
     LACKS_CALL = "lacks_call"  # an output without its call
     FIELD = "field"  # a member that reasoning may not have here, or the phase of a message
+    CACHE_KEY = "cache_key"  # the `prompt_cache_key` that the proxy added
     INPUT = "input"  # another error about items: the proxy's edits may be the cause
     OTHER = "other"
 
@@ -109,7 +110,10 @@ _TABLE = (
         r"'input\[(?P<index>\w+)\]\.(?P<member>status|content|encrypted_content)'",
     ),
     (RefusalKind.FIELD, r"['\"`.](?P<member>phase)['\"`]"),
+    (RefusalKind.CACHE_KEY, r"prompt_cache_key"),
 )
+# Members of the request whose refusal is known by the value of `param` alone.
+_MEMBERS = ((RefusalKind.INCLUDE, "include"), (RefusalKind.CACHE_KEY, "prompt_cache_key"))
 _PATTERNS = tuple((kind, re.compile(text, re.IGNORECASE)) for kind, text in _TABLE)
 _OURS = re.compile(
     r"'reasoning'|reasoning_(?:text|content)|reasoning (?:input )?item|encrypted[ _]content"
@@ -162,8 +166,9 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     for kind, pattern in _PATTERNS:
         if (found := pattern.search(message)) is not None:
             return _read(kind, found.groupdict())
-    if any(param == "include" or param.startswith("include[") for param in params):
-        return Diagnosis(RefusalKind.INCLUDE)
+    for kind, name in _MEMBERS:
+        if any(param == name or param.startswith(f"{name}[") for param in params):
+            return Diagnosis(kind)
     if "invalid_encrypted_content" in codes:
         return Diagnosis(RefusalKind.BLOB)
     if any(param == "input" or param.startswith("input[") for param in params):

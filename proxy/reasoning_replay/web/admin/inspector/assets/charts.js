@@ -9,7 +9,7 @@ const part = (part, all) => all ? 100 * part / all : null;
 const CHARTS = [
   ["rate", "Requests a minute", (m) => m.requests, (v) => count(v), (h) => count(h.requests / Math.max(1, h.minutes)), (h, most) => `${count(h.requests)} in ${h.span}, at most ${count(most)}`],
   ["back", "Injected share", (m) => part(m.injected, m.injected + m.lacking), (v) => `${Math.floor(v)} %`, (h) => h.injected + h.lacking ? share(h.injected, h.injected + h.lacking) : "–", (h) => `${count(h.injected)} of ${count(h.injected + h.lacking)} items that clients left out`],
-  ["cache", "Cache hits", (m) => part(m.cached, m.input), (v) => `${Math.floor(v)} %`, (h) => h.input ? share(h.cached, h.input) : "–", (h) => `${many(h.cached, h.input)} of ${many(h.input)} input tokens`],
+  ["cache", "Cache hits", (m) => part(m.cached, m.input), (v) => `${Math.floor(v)} %`, (h) => h.input ? share(h.cached, h.input) : "–", (h) => [h[0] && `${share(h[1], h[0])} if injected`, h[2] && `${share(h[3], h[2])} if lacking`, `${many(h.cached, h.input)} of ${many(h.input)} input tokens`].filter(Boolean).join(", ")],
   ["latency", "Added latency", (m) => m.requests ? m.added_ms / m.requests : null, lasting, (h) => h.requests ? lasting(h.added_ms / h.requests) : "–", (h, most) => `mean; ${lasting(most)} in the slowest minute`],
 ];
 const bars = new Map();
@@ -19,7 +19,6 @@ for (const [id, title] of CHARTS) {
   figure.id = `chart-${id}`;
   bars.set(id, Array.from({ length: MINUTES }, (_, i) => {
     const bar = make("button", "minute");
-    bar.type = "button";
     bar.tabIndex = -1;
     bar.append(make("i"));
     bar.onclick = () => {
@@ -36,8 +35,8 @@ for (const [id, title] of CHARTS) {
 bars.get("rate").at(-1).tabIndex = 0;
 
 function noteMinutes(told, now) {
-  for (const [minute, requests, back, lacking, input, cached, added_ms] of told) {
-    minutes.set(minute, { requests, injected: back, lacking, input, cached, added_ms });
+  for (const [minute, requests, back, lacking, input, cached, added_ms, ...kinds] of told) {
+    minutes.set(minute, { requests, injected: back, lacking, input, cached, added_ms, ...kinds });
   }
   for (const minute of minutes.keys()) if (minute <= now - MINUTES) minutes.delete(minute);
   newest = now;
@@ -45,7 +44,7 @@ function noteMinutes(told, now) {
 
 function showCharts() {
   const all = [...minutes.values()], first = Math.min(newest, ...minutes.keys());
-  const hour = { minutes: newest - first + 1, requests: 0, injected: 0, lacking: 0, input: 0, cached: 0, added_ms: 0 };
+  const hour = { minutes: newest - first + 1, requests: 0, injected: 0, lacking: 0, input: 0, cached: 0, added_ms: 0, 0: 0, 1: 0, 2: 0, 3: 0 };
   for (const m of all) for (const name of Object.keys(m)) hour[name] += m[name];
   const shown = SPANS.find((span) => span >= hour.minutes) || MINUTES;
   hour.span = shown < MINUTES ? `the last ${shown} minutes` : "the last hour";
@@ -104,11 +103,7 @@ function showFacts() {
     span.append(make("b", "", value));
     return span;
   }));
-  const isAnthropic = facts.profile === "anthropic", isOpen = facts.profile === "generic";
-  $("command").textContent = [
-    isAnthropic ? "" : `export OPENAI_BASE_URL=${baseUrl()}`,
-    isAnthropic || isOpen ? `export ANTHROPIC_BASE_URL=${baseUrl("messages")}` : "",
-  ].filter(Boolean).join("\n");
+  $("command").textContent = facts.clients.map((place) => `export ${place.replace("=", `=${origin()}`)}`).join("\n");
   $("replayed").textContent = `Reasoning is injected on ${facts.replayed.join(", ")}. Other paths pass through.`;
   $("mine").hidden = !facts.agents.length;
 }

@@ -80,7 +80,7 @@ function sectionsOf(e) {
     ] : []),
     itemsOf(e),
     copyButton("Copy all of it as JSON", () => JSON.stringify(e)),
-    make("p", "soft", "Content is never shown: the operators of a proxy need not read what its users write. To see texts, arguments and reasoning, log them in the client."),
+    make("p", "soft", "Content is never shown. To see texts, arguments and reasoning, log them in the client."),
   ].filter(Boolean);
 }
 
@@ -131,7 +131,6 @@ function timesOf(e) {
 
 function copyButton(label, text) {
   const button = make("button", "button copy", label);
-  button.type = "button";
   button.onclick = async () => {
     button.textContent = await copy(text()) ? "Copied" : "Not copied";
     setTimeout(() => { button.textContent = label; }, 1200);
@@ -203,14 +202,12 @@ function deletion(key) {
   const box = make("div", "deletion"), name = nameOf(key);
   const start = () => {
     const ask = make("button", "button", "Delete this conversation…");
-    ask.type = "button";
     ask.onclick = confirm;
     box.replaceChildren(ask);
     return ask;
   };
   const confirm = () => {
     const yes = make("button", "button danger", `Delete ${name}`), no = make("button", "button", "Cancel");
-    yes.type = no.type = "button";
     no.onclick = () => start().focus();
     yes.onclick = async () => {
       yes.disabled = true;

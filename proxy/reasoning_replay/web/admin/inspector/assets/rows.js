@@ -9,7 +9,6 @@ let detailed = null; // the exchange in the pane
 function headOf(e, chip = "") {
   const head = make("div", "head"), at = new Date(e.at_ms);
   const when = make("button", "when mono", clock(e.at_ms));
-  when.type = "button";
   when.tabIndex = -1;
   when.title = `${at.toLocaleString("en-GB", { dateStyle: "full", timeStyle: "long" })}. Enter shows the details.`;
   when.setAttribute("aria-label", `${clock(e.at_ms)}, ${ended(e)}, details`);
@@ -137,6 +136,6 @@ function tidy() {
 document.addEventListener("click", (event) => {
   const row = event.target.closest(ROW);
   if (!row || event.target.closest(".chip, .fold") || (!event.target.closest("button") && String(getSelection()))) return;
-  if (row.dataset.key) choose({ conversation: row.dataset.key }, true);
+  if (row.dataset.key) row.querySelector(".chip").click();
   else openDetails(row.dataset.id);
 });

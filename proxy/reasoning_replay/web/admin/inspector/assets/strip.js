@@ -51,7 +51,6 @@ function stripOf(e) {
 
 function foldOf(e, strip, n) {
   const button = make("button", "b fold", `⋯ ${count(n)}`);
-  button.type = "button";
   button.tabIndex = -1;
   button.setAttribute("aria-label", `${count(n)} more items, show them`);
   button.onclick = () => {
@@ -86,7 +85,6 @@ function markOf([, what, n, size, ids], place) {
 }
 
 function toldBy(block, lines) {
-  block.type = "button";
   block.tabIndex = -1;
   return tellBy(block, lines);
 }

@@ -64,6 +64,7 @@ const ENDED = {
 const $ = (id) => document.getElementById(id);
 const make = (tag, kind, text) => {
   const node = document.createElement(tag);
+  if (tag === "button") node.type = tag;
   if (kind) node.className = kind;
   if (text !== undefined) node.textContent = text;
   return node;
@@ -85,11 +86,9 @@ const added = (e) => e.before_ms + e.between_ms + e.after_ms;
 const ended = (e) => e.open ? "in flight" : `${e.status || "no response"} ${e.outcome === "ok" ? "" : ENDED[e.outcome] || e.outcome}`.trim();
 // A healed request has ended well: its error is that of the first attempt.
 const errorOf = (e) => e.healed ? "" : e.error_code || e.error_type || e.error;
-// Clients of Anthropic Messages add /v1 themselves.
-const baseUrl = (route) => {
-  const { origin } = new URL(facts.listen.replace(/\/\/(0\.0\.0\.0|\[::\])/, `//${location.hostname}`));
-  return facts.profile === "anthropic" || /^(messages|count_tokens)/.test(route) ? origin : `${origin}/v1`;
-};
+const origin = () => new URL(facts.listen.replace(/\/\/(0\.0\.0\.0|\[::\])/, `//${location.hostname}`)).origin;
+// Clients of some APIs add the version themselves.
+const baseUrl = (route) => origin() + (facts.bases[route] ?? (facts.profile === "anthropic" ? "" : "/v1"));
 // Why nothing could be injected on this path; empty if the proxy acts on it, or did not forward it.
 const pathOf = (e) => {
   if (e.wrong_path) return `${WRONG_PATH[e.wrong_path]}; the base URL for clients is ${baseUrl(e.route)}`;
@@ -109,7 +108,6 @@ const hueOf = (key) => 60 + 15 * (digits(key, 6, 4) % 20);
 
 function chipOf(key) {
   const chip = make("button", "chip", nameOf(key));
-  chip.type = "button";
   chip.title = `Show only conversation ${idOf(key)}`;
   chip.style.setProperty("--hue", hueOf(key));
   chip.onclick = () => {

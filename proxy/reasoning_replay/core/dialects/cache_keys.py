@@ -1,0 +1,60 @@
+"""
+Cache keys: the `prompt_cache_key` that a request without one gets from its conversation.
+
+Some clients send one to the vendor's own host only, so a proxy in between takes it away. The key
+must not change within a conversation: upstream finds its cache by it. So it is stored with each
+turn, and read from the turn that a request continues. It is derived only where nothing is stored:
+from the tenant and the first message of the user, which a client that appends sends every time.
+"""
+
+from reasoning_replay.core.dialects.request_body import ParsedRequest
+from reasoning_replay.core.history.items import HistoryItem
+from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.wire import json_spans
+from reasoning_replay.core.wire.digest import digest
+from reasoning_replay.core.wire.json_spans import Edit
+
+__all__ = ["CACHE_KEY", "cache_key_of", "edit_for", "with_added", "without_added"]
+
+_NAME = "prompt_cache_key"
+# The kind of a refusal that names the member, in every dialect that has it.
+CACHE_KEY = "cache_key"
+
+
+def cache_key_of(scope: bytes, request: ParsedRequest[HistoryItem], parent: Turn | None) -> bytes:
+    """
+    Return the key of the conversation that a request continues, or begins; b"": it is not known.
+
+    Args:
+        scope: Key space of the tenant, which is a keyed hash: another tenant gets another key.
+        request: The request.
+        parent: The turn that it continues; None if unknown.
+    """
+    if parent is not None and parent.cache_key:
+        return parent.cache_key
+    if request.is_stateful or not request.said:
+        return b""
+    return digest(b"cache key", scope, request.said[0])
+
+
+def edit_for(request: ParsedRequest[HistoryItem], key: bytes) -> Edit | None:
+    """Return the edit that adds a key after the last member; None if the client sent one."""
+    if not key or _NAME in request.values or request.is_mended:
+        return None
+    return _at_end(request.body, b',"%b":"%b"' % (_NAME.encode(), key.hex().encode()))
+
+
+def with_added(body: bytes, member: bytes) -> bytes:
+    """Return an object with a member that was added to another form of it."""
+    return json_spans.apply(body, [_at_end(body, member)])
+
+
+def without_added(body: bytes, member: bytes) -> bytes:
+    """Return an object without the member that was added to it."""
+    before, _, after = body.rpartition(member)
+    return before + after
+
+
+def _at_end(body: bytes, member: bytes) -> Edit:
+    at = body.rindex(b"}")
+    return Edit(at, at, member)

@@ -1,0 +1,1 @@
+"""Dialect of Gemini's own API: `generateContent`."""

@@ -1,0 +1,90 @@
+"""Gemini dialect: `generateContent` as data and readers for the engine."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
+from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
+from reasoning_replay.core.dialects.gemini.heal.cure import RefusedGemini, cure
+from reasoning_replay.core.dialects.gemini.heal.diagnosis import (
+    Diagnosis,
+    RefusalKind,
+    diagnose,
+    is_failing,
+    is_refusing,
+    maybe_failing,
+)
+from reasoning_replay.core.dialects.gemini.heal.signature_editor import signatures_in, without
+from reasoning_replay.core.dialects.gemini.placement import plan_injection
+from reasoning_replay.core.dialects.gemini.request import GeminiRequest, read_request
+from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
+from reasoning_replay.core.dialects.upstreams import UpstreamProfile
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.matching.matches import Matches, match_items
+from reasoning_replay.core.history.model_names import family
+from reasoning_replay.core.history.plan import Plan
+
+__all__ = ["FOREIGN", "GeminiDialect"]
+
+FOREIGN = "foreign"  # the repair that takes out signatures that upstream has refused before
+
+
+@dataclass(frozen=True, slots=True)
+class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
+    """
+    The Gemini dialect at one upstream.
+
+    Attributes:
+        profile: Profile of the upstream.
+        repairs: Repairs that are allowed before the first attempt.
+    """
+
+    name: ClassVar[str] = "gemini"
+    readers: ClassVar = Readers(
+        read_request, GeminiCapture, diagnose, is_failing, is_refusing, maybe_failing
+    )
+
+    profile: UpstreamProfile
+    repairs: Collection[str] = ()
+
+    @override
+    def repaired(
+        self, request: GeminiRequest, held: LookupResult, refused: KnownRefusals
+    ) -> tuple[GeminiRequest, Mapping[str, int]]:
+        # Takes out the client's signatures that upstream has refused.
+        if FOREIGN not in self.repairs or refused.is_empty:
+            return request, {}
+        gone = [one for one in signatures_in(request) if refused.has(BLOB, one.blob)]
+        if not gone:
+            return request, {}
+        again = read_request(without(request, gone), {})
+        again.model, again.hint = request.model, request.hint
+        return again, {FOREIGN: len(gone)}
+
+    @override
+    def plan(self, request: GeminiRequest, matched: Matches, refused: KnownRefusals) -> Plan:
+        if refused.has(RefusalKind.FIELD, family(request.model)):
+            return Plan()
+        return plan_injection(request, matched, refused.completes)
+
+    @override
+    def cure(
+        self,
+        sent: GeminiRequest,
+        given: GeminiRequest,
+        refusal: Diagnosis,
+        held: LookupResult,
+        refused: KnownRefusals,
+    ) -> Cure | None:
+        is_damage = refusal.kind is RefusalKind.BLOB
+        plan = plan_injection(given, match_items(given, held, anew=True), lambda _: is_damage)
+        planned = plan.apply(given.body)
+        case = RefusedGemini(sent, given, refusal, planned, plan.completed, held.turns)
+        return cure(case)
+
+    @override
+    def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
+        return [(refusal.kind, family(model))] if refusal.kind is RefusalKind.FIELD else []

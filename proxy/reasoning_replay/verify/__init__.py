@@ -1,0 +1,1 @@
+"""Verification of a client: it runs against the strict API, which judges each request."""

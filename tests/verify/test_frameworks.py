@@ -1,0 +1,29 @@
+"""The newest frameworks for Gemini keep all reasoning, as `verify` finds, straight and through."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.docs.client_table import KEEPERS
+from tests.fast_lane import slow
+from tests.image.installing import environment, pip
+from tests.verify.test_command import verified
+
+
+@slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("client", "packages"),
+    [
+        ("langchain_gemini.py", ["langchain", "langchain-google-genai"]),
+        ("pydantic_ai_gemini.py", ["pydantic-ai-slim[google]"]),
+    ],
+)
+async def test_a_framework_for_gemini(tmp_path: Path, client: str, packages: list[str]) -> None:
+    """Two questions with tool calls; without a package index the test skips."""
+    python = environment(tmp_path) / "bin" / "python"
+    await asyncio.to_thread(pip, "--python", python, "install", *packages)
+    code, printed, _ = await verified("--through-proxy", "--", python, KEEPERS / client)
+    assert code == 0
+    assert printed.count("Whole: reasoning came back each of 15 times") == 2

@@ -1,0 +1,212 @@
+"""Gemini through the proxy: captured, injected, healed, and kept apart."""
+
+import pytest
+
+from tests.web.gemini.exchanges import (
+    ASK,
+    BARE,
+    CALL,
+    CLOUD,
+    KEY,
+    LOST,
+    MODEL,
+    PATH,
+    RESULT,
+    SIGNED,
+    TEXT,
+    WHOLE,
+    Json,
+    answer,
+    contents,
+    listed,
+    refusal,
+    send,
+    streamed,
+)
+from tests.web.wire import as_json, whole
+from tests.web.world import world
+
+DONE = whole(b"{}")
+SECRET = KEY.partition(" ")[2]
+MISSING = "Function call is missing a thought_signature in functionCall parts."
+STREAM = PATH.replace(":generate", ":streamGenerate")
+
+
+@pytest.mark.parametrize("form", [answer, streamed, listed])
+async def test_a_dropped_signature_is_injected(form: object) -> None:
+    """From JSON, from a stream, and from a stream that is one JSON array; the client sees each."""
+    assert callable(form)
+    first, second = form(SIGNED), form(TEXT, BARE)
+    path = PATH if form is answer else STREAM + ("?alt=sse" if form is streamed else "")
+    async with world(base="/v1beta") as w:
+        w.upstream.answers(first, second, DONE)
+        got = await send(w, ASK, path=path)
+        assert (got.status, got.mark) == (200, "injected=0")
+        assert SIGNED["thoughtSignature"].encode() in got.body
+        assert (await send(w, *LOST, path=path)).mark == "injected=1"
+        assert contents(w) == WHOLE
+        said = {"role": "model", "parts": [TEXT]}
+        assert (await send(w, *LOST, said, ASK, path=path)).mark == "injected=2"
+        assert contents(w) == [*WHOLE, {"role": "model", "parts": [TEXT, BARE]}, ASK]
+        assert w.upstream.received[-1].target == path
+        assert w.counted("exchanges_total", route="generate_content", outcome="ok") == 3
+        assert w.counted("items_total", dialect="gemini", outcome="injected") == 3
+        assert w.counted("tokens_total", dialect="gemini", kind="output") == 14
+
+
+async def test_a_version_of_its_own_goes_to_the_same_path() -> None:
+    """Only `/v1` stands for the upstream's URL: one proxy serves both APIs of this upstream."""
+    async with world(base="/v1beta/openai") as w:
+        w.upstream.answers(DONE, DONE, DONE)
+        for path in (PATH, CLOUD, "/v1/chat/completions"):
+            await send(w, ASK, path=path)
+        targets = [one.target for one in w.upstream.received]
+        assert targets == [
+            PATH,
+            "/v1beta/openai" + CLOUD.removeprefix("/v1"),
+            "/v1beta/openai/chat/completions",
+        ]
+
+
+async def test_the_key_is_the_tenant_wherever_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """A key of the query is that of the header; another one is another tenant; none is logged."""
+    async with world() as w:
+        w.upstream.answers(answer(SIGNED), *[DONE] * 4)
+        await send(w, ASK, path=f"{PATH}?alt=json&key={SECRET}", key="")
+        assert w.upstream.received[-1].target.endswith(f"?alt=json&key={SECRET}")
+        assert (await send(w, *LOST)).mark == "injected=1"
+        for path, key in ((f"{PATH}?key=other", ""), (PATH, f"Authorization: Bearer {SECRET}")):
+            assert (await send(w, *LOST, path=path, key=key)).mark == "injected=0, missed=1"
+        got = await send(w, *LOST, path=f"{PATH}?alt=json", key="")
+        assert got.mark == "injected=0, asked=no_scope"
+        shown = (await w.ask_admin("/metrics")).body
+    assert SECRET.encode() not in shown
+    assert SECRET not in capsys.readouterr().out
+
+
+async def test_tenants_share_their_limit_by_key() -> None:
+    """The limit of a tenant counts the key of the query as well."""
+    async with world(tenant_max_exchanges=1) as w:
+        w.upstream.answers(DONE)
+        assert (await send(w, ASK, path=f"{PATH}?key=k", key="")).status == 200
+
+
+async def test_another_api_does_not_read_the_query() -> None:
+    """There, a parameter of this name is no key."""
+    async with world() as w:
+        w.upstream.answers(DONE)
+        got = await send(w, ASK, path="/v1/chat/completions?key=k", key="", messages=[])
+        assert got.mark == "injected=0, asked=no_scope"
+
+
+async def test_a_count_of_tokens_has_the_same_input() -> None:
+    """Also inside `generateContentRequest`; its response is no turn."""
+    count = PATH.replace(":generateContent", ":countTokens")
+    inner = {"model": f"models/{MODEL}", "contents": LOST}
+    async with world() as w:
+        w.upstream.answers(answer(SIGNED), whole(b'{"totalTokens":31}'), DONE)
+        await send(w, ASK)
+        assert (await send(w, *LOST, path=count)).mark == "injected=1"
+        assert contents(w) == WHOLE
+        body: Json = {"generateContentRequest": inner}
+        await send(w, path=count, **body)
+        assert w.sent() == {"contents": [], "generateContentRequest": inner | {"contents": WHOLE}}
+        assert w.counted("exchanges_total", route="gemini_count_tokens", outcome="ok") == 2
+        assert w.counted("captures_total", dialect="gemini") == 1
+
+
+async def test_the_path_names_the_model() -> None:
+    """Also in the cloud; another model gets nothing."""
+    other = CLOUD.replace("3-flash", "2.5-pro")
+    async with world(base="/v1") as w:
+        w.upstream.answers(answer(SIGNED), DONE, DONE)
+        await send(w, ASK, path=CLOUD, key="Authorization: Bearer ya29.token")
+        for path, mark in ((CLOUD, "injected=1"), (other, "injected=0, guarded_model=1")):
+            got = await send(w, *LOST, path=path, key="Authorization: Bearer ya29.token")
+            assert got.mark == mark
+
+
+REFUSALS = [
+    pytest.param(refusal(MISSING), id="status"),
+    pytest.param(
+        whole(
+            as_json({"candidates": [{"content": {}, "finishReason": "MISSING_THOUGHT_SIGNATURE"}]})
+        ),
+        id="success",
+    ),
+]
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+async def test_a_signature_that_is_demanded_is_injected_although_two_may_be_meant(
+    refused: bytes,
+) -> None:
+    """The answer was generated twice: the newest one counts once the API refuses to go without."""
+    newer = CALL | {"thoughtSignature": "EnUKcwgBEm8BDDnW"}
+    async with world() as w:
+        w.upstream.answers(answer(SIGNED), answer(newer), refused, DONE)
+        await send(w, ASK)
+        await send(w, ASK)
+        got = await send(w, *LOST)
+        assert (got.status, got.body) == (200, b"{}")
+        assert (got.mark or "").startswith("injected=1")
+        assert (got.mark or "").endswith("healed=lacks_reasoning")
+        assert contents(w, 2) == LOST
+        assert contents(w) == [ASK, {"role": "model", "parts": [newer]}, RESULT]
+
+
+async def test_a_refused_signature_is_taken_back() -> None:
+    """The client's own bytes are accepted, and the next request is right at the first attempt."""
+    async with world() as w:
+        w.upstream.answers(answer(SIGNED), refusal("Corrupted thought signature."), DONE, DONE)
+        await send(w, ASK)
+        got = await send(w, *LOST)
+        assert (got.status, got.mark) == (200, "injected=0, refused=1, healed=blob")
+        assert (contents(w, 1), contents(w)) == (WHOLE, LOST)
+        assert w.counted("heals_total", dialect="gemini", diagnosis="blob", result="cured") == 1
+        await send(w, *LOST)
+        assert (contents(w), len(w.upstream.received)) == (LOST, 4)
+
+
+async def test_a_damaged_signature_is_completed() -> None:
+    """The emitted one takes its place."""
+    damaged = [ASK, {"role": "model", "parts": [CALL | {"thoughtSignature": "EpwC"}]}, RESULT]
+    async with world() as w:
+        w.upstream.answers(answer(SIGNED), refusal("Corrupted thought signature."), DONE, DONE)
+        await send(w, ASK)
+        assert ((await send(w, *damaged)).mark or "").endswith("healed=blob")
+        assert (contents(w, 1), contents(w)) == (damaged, WHOLE)
+        await send(w, *damaged)
+        assert (contents(w), len(w.upstream.received)) == (WHOLE, 4)
+
+
+async def test_a_missing_model_is_no_wrong_path() -> None:
+    """The version in the path is the client's own."""
+    missing = whole(b'{"error":{"code":404}}', status="404 Not Found")
+    async with world() as w:
+        w.upstream.answers(missing, missing)
+        assert "wrong_path" not in ((await send(w, ASK)).mark or "")
+        got = await send(w, ASK, path="/v1" + PATH)
+        assert "wrong_path=double_v1" in (got.mark or "")
+
+
+async def test_a_client_that_goes_on_takes_the_short_way() -> None:
+    """From the third request on, as a text has no id; the prefix is the same either way."""
+    long = {"role": "user", "parts": [{"text": "Read all of this first. " * 400}]}
+    history: list[Json] = [long]
+    whole_: list[Json] = [long]
+    async with world() as w:
+        for number in range(4):
+            function = {"name": "look", "args": {"n": number}, "id": f"k{number}f9x2abq"}
+            call = {"functionCall": function}
+            signed = call | {"thoughtSignature": f"EpwCCpkCAQw51sc{number}"}
+            text = {"text": f"Step {number}: I look into the next file."}
+            bare = BARE | {"thoughtSignature": f"EqgBCqUBAQw51sc{number}"}
+            w.upstream.answers(streamed(text, signed, bare))
+            await send(w, *history, path=STREAM + "?alt=sse")
+            assert contents(w) == whole_
+            result = {"functionResponse": {"name": "look", "response": {"result": number}}}
+            output = {"role": "user", "parts": [result]}
+            history += [{"role": "model", "parts": [text, call]}, output]
+            whole_ += [{"role": "model", "parts": [text, signed, bare]}, output]
+        assert w.counted("decisions_total", dialect="gemini", way="short") == 2
