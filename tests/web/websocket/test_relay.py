@@ -41,7 +41,7 @@ SHORT: Any = {"client_timeout_s": 0.5, "read_timeout_s": 0.5}
 def _is_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the timeouts."""
     monkeypatch.setattr("reasoning_replay.web.websocket.relay.CLOSE_S", 0.2)
-    monkeypatch.setattr("reasoning_replay.web.websocket.relay.LINGER_S", 0.3)
+    monkeypatch.setattr("reasoning_replay.web.websocket.handler.LINGER_S", 0.3)
     monkeypatch.setattr("reasoning_replay.adapters.upstream.websocket.LEFT_OVER_S", 0.1)
 
 

@@ -213,7 +213,7 @@ async def test_a_message_over_the_limit_ends_both_connections(
 
     Its announced length is enough; a message at the limit passes.
     """
-    monkeypatch.setattr("reasoning_replay.web.websocket.relay.MESSAGE_MAX_BYTES", LIMIT)
+    monkeypatch.setattr("reasoning_replay.web.websocket.handler.MESSAGE_MAX_BYTES", LIMIT)
     async with (
         world(inspect_max_bytes=1000) as w,
         tunnelled(w) as (client, upstream),
@@ -506,7 +506,7 @@ async def test_a_bug_in_the_relay_ends_only_the_relay(
         raise ValueError("secret")
 
     async with world() as w, tunnelled(w) as (client, upstream):
-        monkeypatch.setattr("reasoning_replay.web.websocket.relay._Relay._read", fails)
+        monkeypatch.setattr("reasoning_replay.web.websocket.relay.Relay._read", fails)
         await client.send(frame(PING, key=KEY))
         assert await client.ended()
         assert await upstream.ended()

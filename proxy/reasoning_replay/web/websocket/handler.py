@@ -9,21 +9,32 @@ from reasoning_replay.adapters.upstream.client import (
     UpstreamClient,
     UpstreamError,
     UpstreamResponse,
+    UpstreamSocket,
 )
-from reasoning_replay.web.errors import ProxyError, upstream_error
+from reasoning_replay.core.wire.headers import without
+from reasoning_replay.web.errors import REQUEST_ID, ProxyError, upstream_error
 from reasoning_replay.web.exchange import Exchange, Limits
 from reasoning_replay.web.exchange_log import ExchangeLog
-from reasoning_replay.web.http.upgrade import offers_compression, require_handshake
+from reasoning_replay.web.http.upgrade import (
+    accept_upgrade,
+    offers_compression,
+    require_handshake,
+)
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 from reasoning_replay.web.pipeline.healing_retry import CheckedResponse
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.pipeline.response_phase import ResponsePhase
 from reasoning_replay.web.pipeline.upstream_request import UpstreamRequest
-from reasoning_replay.web.websocket.relay import message_max_bytes, relay_websocket
+from reasoning_replay.web.websocket.relay import Peer, Relay
+from reasoning_replay.web.websocket.session import ResponseStreams
 
-__all__ = ["WebSocketHandler"]
+# Largest message, unless a setting allows more: aiohttp holds each one whole. A longer one ends the
+# connection with code 1009.
+MESSAGE_MAX_BYTES = 64 << 20
+# How long the relay may go on after the client has left, to forward the client's last messages.
+LINGER_S = 10.0
 
-_REQUEST_ID = b"x-request-id"
+_OWN_ID, _UPSTREAM_ID = REQUEST_ID.encode(), b"x-request-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +43,6 @@ class WebSocketHandler:
     Handler of the WebSockets to one upstream.
 
     Attributes:
-        upstream: Client for the upstream.
         origin: Scheme and authority of the upstream, for error messages.
         replay: Captures and injects; None if the mode is off.
         limits: Limits on messages, and the timeout for a client that reads nothing.
@@ -61,6 +71,18 @@ class WebSocketHandler:
             ProxyError: The upstream sent no response, or the handshake is invalid.
         """
         require_handshake(client.http)
+        answer = await self._upgrade(exchange, client, request)
+        if isinstance(answer, UpstreamResponse):
+            checked = CheckedResponse(answer)
+            return await self.refusals.relay(exchange, client, checked, is_last=False)
+        try:
+            return await self._relay(exchange, client, answer, draining)
+        finally:
+            answer.disconnect()
+
+    async def _upgrade(
+        self, exchange: Exchange, client: ClientRequest, request: UpstreamRequest
+    ) -> UpstreamSocket | UpstreamResponse:
         clock, tracer = self.exchange_log.clock, self.exchange_log.tracer
         sent_s = clock()
         headers = tracer.attempt(request.method, request.headers)
@@ -68,7 +90,7 @@ class WebSocketHandler:
             answer = await self.upstream.upgrade(
                 request.url,
                 headers,
-                message_max_bytes(self.limits),
+                self._message_max_bytes(),
                 is_compressed=offers_compression(client.http),
             )
         except UpstreamError as error:
@@ -78,17 +100,52 @@ class WebSocketHandler:
         exchange.times.first_byte_ms = (clock() - sent_s) * 1000
         head = answer if isinstance(answer, UpstreamResponse) else answer.response
         tracer.answered(head.status, head.content_type)
-        exchange.upstream_request_id = head.value(_REQUEST_ID)
-        if isinstance(answer, UpstreamResponse):
-            return await self.refusals.relay(
-                exchange, client, CheckedResponse(answer), is_last=False
-            )
-        return await relay_websocket(
-            exchange,
+        exchange.upstream_request_id = head.value(_UPSTREAM_ID)
+        return answer
+
+    async def _relay(
+        self,
+        exchange: Exchange,
+        client: ClientRequest,
+        upstream: UpstreamSocket,
+        draining: asyncio.Event,
+    ) -> web.StreamResponse:
+        exchange.status = upstream.response.status
+        transport, limits = client.http.transport, self.limits
+        if transport is None:
+            raise ConnectionResetError
+        headers = without(upstream.response.headers, _OWN_ID)
+        socket = await accept_upgrade(
             client.http,
-            answer,
-            self.replay if client.path.endswith("/responses") else None,
-            self.limits,
-            self.exchange_log,
-            draining,
+            [*headers, (_OWN_ID, exchange.id.encode())],
+            self._message_max_bytes(),
+            compresses=bool(upstream.socket.compress),
         )
+        near = Peer(socket, transport, limits.client_timeout_s, "client_gone", "client_stalled")
+        far = Peer(upstream.socket, upstream.transport, upstream.stall_s, "cut_off", "cut_off")
+        streams = None
+        if self.replay is not None and client.path.endswith("/responses"):
+            streams = ResponseStreams(
+                exchange,
+                self.replay,
+                self.exchange_log,
+                client.http.headers,
+                limits.inspect_max_bytes,
+                far.send,
+            )
+        # The server cancels this task as soon as the client leaves. The relay detects that itself.
+        relay = Relay(exchange, near, far, self.exchange_log, streams)
+        running = asyncio.ensure_future(relay.run(draining))
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait({running}, timeout=LINGER_S)
+            raise
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        return socket
+
+    def _message_max_bytes(self) -> int:
+        """Return the size limit of a message in bytes, for both directions."""
+        return max(MESSAGE_MAX_BYTES, self.limits.inspect_max_bytes) + 1

@@ -8,110 +8,35 @@ in order.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import aiohttp
 from aiohttp import WSMsgType, web
 
 from reasoning_replay.adapters.runtime.tcp import WriteProgress
-from reasoning_replay.adapters.upstream.client import UpstreamSocket, UpstreamWebSocket
-from reasoning_replay.core.dialects.responses.events import is_worth_reading
-from reasoning_replay.core.dialects.responses.socket_messages import may_be_request
-from reasoning_replay.core.wire.headers import without
-from reasoning_replay.web.errors import BUG, REQUEST_ID
-from reasoning_replay.web.exchange import Exchange, Limits
+from reasoning_replay.adapters.upstream.client import UpstreamWebSocket
+from reasoning_replay.web.errors import BUG
+from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
-from reasoning_replay.web.http.upgrade import accept_upgrade
-from reasoning_replay.web.memory_budget import MemoryLease
-from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.websocket.session import ResponseStreams
 
-__all__ = ["message_max_bytes", "relay_websocket"]
-
-# Largest message, unless a setting allows more: aiohttp holds each one whole. A longer one ends the
-# connection with code 1009.
-MESSAGE_MAX_BYTES = 64 << 20
 # How long a close waits for the close frame of the peer.
 CLOSE_S = 5.0
-# How long the relay may go on after the client has left, to forward the client's last messages.
-LINGER_S = 10.0
 # After this many messages in a row, the relay yields to other exchanges.
 TURN = 64
 # Number of checks for a stalled peer within its timeout.
 LOOKS = 4
 
 _NORMAL, _GOING_AWAY = 1000, 1001
-_GONE = (OSError, aiohttp.ClientError)  # raised when sending to a peer that has left
 _PASSED = frozenset({WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType.PONG})
-
-
-def message_max_bytes(limits: Limits) -> int:
-    """Return the size limit of a message in bytes, for both directions."""
-    return max(MESSAGE_MAX_BYTES, limits.inspect_max_bytes) + 1
-
-
-async def relay_websocket(  # noqa: PLR0913, PLR0917 (all parts of one relay)
-    exchange: Exchange,
-    request: web.BaseRequest,
-    upstream: UpstreamSocket,
-    replay: Replay | None,
-    limits: Limits,
-    exchange_log: ExchangeLog,
-    draining: asyncio.Event,
-) -> web.StreamResponse:
-    """
-    Relay a WebSocket until it ends.
-
-    Args:
-        exchange: Its outcome is set.
-        request: The client's handshake.
-        upstream: The upstream's WebSocket; closed when the relay ends.
-        replay: Reads the messages; None leaves all of them unread.
-        limits: Limits on messages that are read, and the timeout for a client that reads nothing.
-        exchange_log: Records each `response.create`.
-        draining: Set when the process is about to stop.
-    """
-    exchange.status = upstream.response.status
-    transport = request.transport
-    name = REQUEST_ID.encode()
-    try:
-        if transport is None:
-            raise ConnectionResetError
-        client = await accept_upgrade(
-            request,
-            [*without(upstream.response.headers, name), (name, exchange.id.encode())],
-            message_max_bytes(limits),
-            compresses=bool(upstream.socket.compress),
-        )
-        peers = (
-            _Peer(client, transport, limits.client_timeout_s, "client_gone", "client_stalled"),
-            _Peer(upstream.socket, upstream.transport, upstream.stall_s, "cut_off", "cut_off"),
-        )
-        relay = _Relay(exchange, *peers, exchange_log, MemoryLease(exchange.lease.budget))
-        if replay is not None:
-            relay.read_with(replay, request.headers, limits)
-        # The server cancels this task as soon as the client leaves. The relay detects that itself.
-        running = asyncio.ensure_future(relay.run(draining))
-        try:
-            await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait({running}, timeout=LINGER_S)
-            raise
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-    finally:
-        upstream.disconnect()
-    return client
-
 
 # Returns the message to forward for a text or binary message; None: forward nothing.
 _Read = Callable[[ResponseStreams, WSMsgType, bytes], Awaitable[bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Peer:
+class Peer:
     """
     One end of the relay.
 
@@ -127,14 +52,13 @@ class _Peer:
     gone: str
     stalled: str
 
-    async def send(self, data: bytes, kind: WSMsgType = WSMsgType.TEXT) -> None:
-        """
-        Send a message, and wait while the write buffer is full.
-
-        Raises:
-            OSError, aiohttp.ClientError: The peer has left.
-        """
-        await self.socket.send_frame(data, kind)
+    async def send(self, data: bytes, kind: WSMsgType = WSMsgType.TEXT) -> bool:
+        """Send a message, and wait while the write buffer is full; False: the peer has left."""
+        try:
+            await self.socket.send_frame(data, kind)
+        except (OSError, aiohttp.ClientError):
+            return False
+        return True
 
     async def close(self, code: int, reason: bytes) -> None:
         """Send a close frame, wait for the peer's, and close the connection."""
@@ -160,41 +84,32 @@ class _End:
     is_whole: bool = False
 
 
-class _Relay:
+class Relay:
     """Both directions of one WebSocket."""
 
     def __init__(
         self,
         exchange: Exchange,
-        client: _Peer,
-        upstream: _Peer,
+        client: Peer,
+        upstream: Peer,
         exchange_log: ExchangeLog,
-        lease: MemoryLease,
+        streams: ResponseStreams | None,
     ) -> None:
+        """Set the outcome of `exchange` at the end; without `streams`, no message is read."""
         self._exchange = exchange
         self._client = client
         self._upstream = upstream
         self._exchange_log = exchange_log
-        self._lease = lease
-        self._streams: ResponseStreams | None = None
-        self._inspect_max_bytes = 0
-
-    def read_with(self, replay: Replay, headers: Mapping[str, str], limits: Limits) -> None:
-        """Read messages from now on; `headers` are those of the handshake."""
-        self._inspect_max_bytes = limits.inspect_max_bytes
-        self._streams = ResponseStreams(
-            self._exchange,
-            replay,
-            self._exchange_log,
-            headers,
-            limits.inspect_max_bytes,
-            self._resend,
-        )
+        self._streams = streams
 
     async def run(self, draining: asyncio.Event) -> None:
         """Relay until one side ends, then end the other."""
-        up = asyncio.ensure_future(self._pump(self._client, self._upstream, self._read_request))
-        down = asyncio.ensure_future(self._pump(self._upstream, self._client, self._read_event))
+        up = asyncio.ensure_future(
+            self._pump(self._client, self._upstream, ResponseStreams.prepare)
+        )
+        down = asyncio.ensure_future(
+            self._pump(self._upstream, self._client, ResponseStreams.capture)
+        )
         others = (self._drain(draining), _stall(self._client), _stall(self._upstream))
         tasks = (*map(asyncio.ensure_future, others), down, up)  # the most likely cause first
         end = _End(BUG.code)
@@ -212,7 +127,6 @@ class _Relay:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     self._exchange_log.failed(self._exchange, result)
-            self._lease.resize(0)
             if self._streams is not None:
                 self._streams.close(end.outcome)
             self._exchange.outcome = "ok" if end.is_whole else end.outcome
@@ -243,7 +157,7 @@ class _Relay:
 
     # --- messages ---
 
-    async def _pump(self, source: _Peer, sink: _Peer, read: _Read) -> _End:
+    async def _pump(self, source: Peer, sink: Peer, read: _Read) -> _End:
         """Forward messages until their source ends."""
         passed, has_sink = 0, True
         while True:
@@ -257,13 +171,11 @@ class _Relay:
                 continue  # the other direction is about to detect how the sink ended
             data = await self._read(read, message.type, message.data)
             if data is not None:
-                try:
-                    await sink.send(data, message.type)
-                except _GONE:
-                    has_sink = False
+                has_sink = await sink.send(data, message.type)
             if source is self._client:
                 self._exchange.received_bytes += len(message.data)
-                self._lease.resize(0)
+                if self._streams is not None:
+                    self._streams.lease.resize(0)
             elif data is not None:
                 self._exchange.sent_bytes += len(data)
 
@@ -279,43 +191,15 @@ class _Relay:
             await self._stop_reading("ok")
             return data
 
-    async def _read_request(
-        self, streams: ResponseStreams, kind: WSMsgType, data: bytes
-    ) -> bytes | None:
-        if kind is WSMsgType.BINARY:
-            streams.skip_request()
-        elif may_be_request(data):
-            if len(data) > self._inspect_max_bytes:
-                streams.skip_request("too_large")
-            elif not self._lease.reserve(len(data)):
-                streams.skip_request("busy")
-            else:
-                return await streams.prepare(data)
-        return data
-
-    async def _read_event(
-        self, streams: ResponseStreams, kind: WSMsgType, data: bytes
-    ) -> bytes | None:
-        if kind is WSMsgType.TEXT and is_worth_reading(data):
-            if len(data) <= self._inspect_max_bytes:
-                return await streams.capture(data)
-            streams.skip_event()
-        return data
-
     async def _stop_reading(self, outcome: str) -> None:
         """Forward all further messages unread; send the held refusals to the client."""
         streams, self._streams = self._streams, None
         if streams is not None:
-            with contextlib.suppress(*_GONE):
-                for refusal in streams.close(outcome):
-                    await self._client.send(refusal)
-
-    async def _resend(self, request: bytes) -> None:
-        with contextlib.suppress(*_GONE):
-            await self._upstream.send(request)
+            for refusal in streams.close(outcome):
+                await self._client.send(refusal)
 
 
-def _end_of(source: _Peer, kind: WSMsgType, data: object, reason: str | None) -> _End:
+def _end_of(source: Peer, kind: WSMsgType, data: object, reason: str | None) -> _End:
     if kind is WSMsgType.CLOSE:
         code = data if isinstance(data, int) and data else _NORMAL
         return _End(source.gone, code, (reason or "").encode(), is_whole=True)
@@ -324,7 +208,7 @@ def _end_of(source: _Peer, kind: WSMsgType, data: object, reason: str | None) ->
     return _End(source.gone)
 
 
-async def _stall(peer: _Peer) -> _End:
+async def _stall(peer: Peer) -> _End:
     """Cut a peer off once it has read nothing for `stall_s` while data is pending."""
     loop = asyncio.get_running_loop()
     progress = WriteProgress(peer.transport)

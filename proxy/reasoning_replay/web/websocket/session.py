@@ -9,9 +9,17 @@ begin a response that no request asked for.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
+from aiohttp import WSMsgType
+
 from reasoning_replay.core.dialects.base import Refusal, RefusedBodies
 from reasoning_replay.core.dialects.error_texts import error_names, is_refusal
-from reasoning_replay.core.dialects.responses.socket_messages import CREATE, Message, read_message
+from reasoning_replay.core.dialects.responses.events import is_worth_reading
+from reasoning_replay.core.dialects.responses.socket_messages import (
+    CREATE,
+    Message,
+    may_be_request,
+    read_message,
+)
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
@@ -19,8 +27,6 @@ from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.healing_retry import Healer
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.websocket.streams import PendingResponse, Retry, Stream, StreamState
-
-__all__ = ["ResponseStreams"]
 
 # The API allows 32 streams on a connection and runs 16 responses at once; more requests wait.
 STREAMS_MAX = 64
@@ -38,6 +44,7 @@ class ResponseStreams:
 
     Attributes:
         idle: Event, set while no request waits and no response runs.
+        lease: Room for the message that the client has sent, while it is read and forwarded.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 (all parts of a session)
@@ -46,29 +53,21 @@ class ResponseStreams:
         replay: Replay,
         exchange_log: ExchangeLog,
         headers: Mapping[str, str],
-        keep_max_bytes: int,
-        resend: Callable[[bytes], Awaitable[None]],
+        read_max_bytes: int,
+        resend: Callable[[bytes], Awaitable[object]],
     ) -> None:
-        """
-        Start without requests.
-
-        Args:
-            websocket: The exchange of the WebSocket: its client, and its memory budget.
-            replay: Prepares requests and saves turns.
-            exchange_log: Records each request with its response.
-            headers: Headers of the handshake; they carry the credentials.
-            keep_max_bytes: Largest total size of the requests kept for a healing retry.
-            resend: Sends a request to the upstream once more.
-        """
+        """Start without requests; `headers` are those of the handshake, `resend` is for retries."""
         self.idle = asyncio.Event()
         self.idle.set()
         self._replay = replay
         self._healer = Healer(replay, exchange_log)
         self._exchange_log = exchange_log
         self._headers = headers
-        self._keep_max_bytes = keep_max_bytes
+        # Of a message that is read, and of all requests that are kept for a healing retry.
+        self._read_max_bytes = read_max_bytes
         self._resend = resend
-        self._websocket = websocket
+        self._websocket = websocket  # its client and its memory budget are those of each request
+        self.lease = MemoryLease(websocket.lease.budget)
         self._streams: dict[str, Stream] = {}
         self._preparing = 0
         self._is_blind = False  # requests may have passed unread
@@ -78,20 +77,28 @@ class ResponseStreams:
 
     # --- from the client ---
 
-    async def prepare(self, text: bytes) -> bytes:
+    async def prepare(self, kind: WSMsgType, text: bytes) -> bytes:
         """Return the message to send to the upstream for a client's message."""
+        self._is_blind = self._is_blind or kind is WSMsgType.BINARY
+        if kind is WSMsgType.BINARY or not may_be_request(text):
+            return text
+        is_short = len(text) <= self._read_max_bytes
+        if not is_short or not self.lease.reserve(len(text)):
+            return self._skip_request(text, "busy" if is_short else "too_large")
         message = read_message(text)
         if message is None or message.kind != CREATE:
             return text
         stream = self._stream(message.stream, makes=True)
         if stream is None or self._waiting() >= WAITING_MAX:
-            self.skip_request("too_large")
-            return text
+            return self._skip_request(text, "too_large")
+        return await self._prepare(stream, message, text)
+
+    async def _prepare(self, stream: Stream, message: Message, text: bytes) -> bytes:
         pending = PendingResponse(self._exchange(len(text)), previous=message.previous)
         self._preparing += 1
         self.idle.clear()
         try:
-            bodies = await self._prepare(pending.exchange, text)
+            bodies = await self._decided(pending.exchange, text)
         finally:
             self._preparing -= 1
         if self._is_closed:
@@ -100,7 +107,7 @@ class ResponseStreams:
         pending.exchange.upstream_bytes = len(bodies.sent)
         self._exchange_log.begin(pending.exchange)
         pending.sent_s = self._exchange_log.clock()
-        lease, is_room = pending.exchange.lease, self._kept() + len(text) <= self._keep_max_bytes
+        lease, is_room = pending.exchange.lease, self._kept() + len(text) <= self._read_max_bytes
         if self._replay.heals and is_room and lease.reserve(len(text)):
             pending.bodies = bodies
         else:
@@ -108,11 +115,9 @@ class ResponseStreams:
         stream.waiting.append(pending)
         return bodies.sent
 
-    def skip_request(self, asked: str = "") -> None:
-        """Record that a possible request passes unread; `asked`, if given, is its counted state."""
+    def _skip_request(self, text: bytes, asked: str) -> bytes:
+        """Count a possible request that passes unread, and return it."""
         self._is_blind = True
-        if not asked:
-            return
         exchange = self._exchange()
         exchange.request.state = asked
         exchange.outcome = "ok"
@@ -121,8 +126,9 @@ class ResponseStreams:
             exchange
         )
         self._has_logged_unread = True
+        return text
 
-    async def _prepare(self, exchange: Exchange, text: bytes) -> RefusedBodies:
+    async def _decided(self, exchange: Exchange, text: bytes) -> RefusedBodies:
         started = self._exchange_log.clock()
         try:
             return await self._replay.prepare(exchange, text, self._headers)
@@ -135,16 +141,22 @@ class ResponseStreams:
 
     # --- from the upstream ---
 
-    async def capture(self, text: bytes) -> bytes | None:
+    async def capture(self, kind: WSMsgType, text: bytes) -> bytes | None:
         """
         Capture a message of the upstream, and save the items that it completes.
 
         Returns:
             The message for the client; None if a refusal is held.
         """
-        message = read_message(text)
-        if message is None:
+        if kind is WSMsgType.BINARY or not is_worth_reading(text):
             return text
+        if len(text) > self._read_max_bytes:
+            self._skip_event()
+            return text
+        message = read_message(text)
+        return text if message is None else await self._capture(message, text)
+
+    async def _capture(self, message: Message, text: bytes) -> bytes | None:
         if message.kind == "error":
             failed = self._failed_stream(message)
             return text if failed is None else await self._refuse(failed, message, text)
@@ -170,7 +182,7 @@ class ResponseStreams:
                 stream.state = StreamState.CUT_SHORT
         return text
 
-    def skip_event(self) -> None:
+    def _skip_event(self) -> None:
         """Record that a message of the upstream passes unread; it may end a response."""
         running = [stream for stream in self._streams.values() if stream.running]
         if len(running) == 1 and running[0].running is not None:
@@ -180,6 +192,7 @@ class ResponseStreams:
     def close(self, outcome: str) -> list[bytes]:
         """Record all open exchanges as ended; return the refusals that were held."""
         self._is_closed = True
+        self.lease.resize(0)
         held: list[bytes] = []
         for stream in self._streams.values():
             self._end(stream, outcome)

@@ -9,8 +9,6 @@ from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["PendingResponse", "Retry", "Stream", "StreamState"]
-
 
 class Retry(NamedTuple):
     """
