@@ -31,8 +31,6 @@ from reasoning_replay.web.errors import (
     as_response,
 )
 
-__all__ = ["HEAD_MAX_BYTES", "ClientConnection", "ConnectionLimits", "Unreadable"]
-
 # Largest request line and headers together. Most servers and gateways allow 8 to 32 KiB, so a
 # larger limit would help no client.
 HEAD_MAX_BYTES: Final = 64 * 1024
@@ -48,7 +46,6 @@ class ConnectionLimits:
     Limits on client connections.
 
     Attributes:
-        max_connections: Most open connections.
         idle_timeout_s: Longest wait for the complete head of the next request, and longest TLS
             handshake.
         client_timeout_s: Longest time in which a client reads nothing of a pending response.
@@ -62,15 +59,9 @@ class ConnectionLimits:
 
 
 class Unreadable(Exception):
-    """
-    The rest of a request's body is malformed.
-
-    Attributes:
-        fault: The error response.
-    """
+    """The rest of a request's body is malformed; `fault` is the error response."""
 
     def __init__(self, fault: ErrorResponse) -> None:
-        """Keep the error response in `fault`."""
         super().__init__(fault.message)
         self.fault = fault
 
@@ -125,8 +116,8 @@ class ClientConnection(web.RequestHandler):
         Start without a request.
 
         Args:
-            server: Server that handles the requests.
-            limits: Limits on client connections.
+            server: Handles the requests.
+            limits: Limits on this connection.
             on_refused: Called with the error of each request that cannot be read and the client's
                 address; returns its request id.
             options: Further options of aiohttp.

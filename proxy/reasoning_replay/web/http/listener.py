@@ -15,8 +15,6 @@ from aiohttp import web, web_response
 from reasoning_replay.adapters.runtime.tcp import keep_little_unsent
 from reasoning_replay.settings.urls import authority, host_and_port
 
-__all__ = ["Listener", "why_refused"]
-
 BACKLOG = 1024
 HANDSHAKE_MAX_S = 60.0
 SERVER_NAME = "reasoning-replay"
@@ -31,13 +29,7 @@ class Listener:
     """
 
     def __init__(self, runner: web.ServerRunner | web.AppRunner, setting: str) -> None:
-        """
-        Wrap the runner of a server; `close` cleans it up.
-
-        Args:
-            runner: Runner of the server.
-            setting: Setting of the address, for errors.
-        """
+        """Wrap the runner of a server; errors name the setting of its address."""
         self._runner = runner
         self._setting = setting
         self._listening: asyncio.Server | None = None
@@ -56,7 +48,7 @@ class Listener:
 
         Args:
             address: Host and port, as in the settings; port 0 picks a free one.
-            tls: TLS context; None serves plain HTTP.
+            tls: None serves plain HTTP.
             handshake_s: Longest TLS handshake; at most a minute applies.
             reuse_port: Whether to share the port with other processes (SO_REUSEPORT); the system
                 spreads connections over them.

@@ -19,8 +19,6 @@ from reasoning_replay.web.errors import (
 )
 from reasoning_replay.web.http.client_connection import ClientConnection, ConnectionLimits
 
-__all__ = ["Handler", "RefusalRecorder", "Server", "silent"]
-
 # Each connection is checked for progress this often per client_timeout_s, and at least every 15 s.
 CHECKS = 4
 CHECK_MAX_S = 15.0
@@ -51,15 +49,7 @@ class Server(web.Server):
     def __init__(
         self, recorder: RefusalRecorder, handle: Handler, limits: ConnectionLimits, log: Log
     ) -> None:
-        """
-        Accept no connection yet; needs a running event loop.
-
-        Args:
-            recorder: Records refused requests and connections.
-            handle: Handles every request.
-            limits: Limits on each connection, and on their number.
-            log: Logs when the limit is reached, and when connections are free again.
-        """
+        """Accept no connection yet; needs a running event loop."""
         super().__init__(self._handle, handler_cancellation=True)  # a disconnect cancels
         self._recorder = recorder
         self._answer = handle

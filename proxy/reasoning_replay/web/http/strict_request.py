@@ -11,8 +11,6 @@ from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 
 from reasoning_replay.web.errors import BAD_TARGET, ErrorResponse, ProxyError
 
-__all__ = ["require_well_formed"]
-
 _UNKNOWN_CODING = ErrorResponse(
     501,
     "unknown_transfer_coding",

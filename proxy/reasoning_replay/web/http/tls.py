@@ -6,8 +6,6 @@ from pathlib import Path
 
 from reasoning_replay.adapters.telemetry.log import Log
 
-__all__ = ["Certificate"]
-
 _Stamp = tuple[tuple[int, int, int], ...]
 
 
@@ -29,10 +27,7 @@ class Certificate:
         self._files = (Path(cert_file), Path(key_file))
         self._log = log
         self._stamp = self._read_stamp()
-        try:
-            self._newest = self.context = self._read()
-        except OSError as error:
-            raise OSError(self._complaint(error)) from error
+        self._newest = self.context = self._read()
         # OpenSSL calls it in every handshake, with or without a server name.
         self.context.sni_callback = self._choose
 
@@ -44,12 +39,8 @@ class Certificate:
             OSError: They are invalid, and the old pair stays in use; the text names the way out.
         """
         stamp = self._read_stamp()
-        has_changed = stamp != self._stamp
-        self._stamp = stamp
-        try:
-            self._newest = self._read()
-        except OSError as error:
-            raise OSError(self._complaint(error)) from error
+        has_changed, self._stamp = stamp != self._stamp, stamp
+        self._newest = self._read()
         return has_changed
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
@@ -70,7 +61,16 @@ class Certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
-        context.load_cert_chain(*self._files, password=lambda: "")  # never prompt on a terminal
+        cert_file, key_file = self._files
+        try:
+            # Without a password for the key: OpenSSL would prompt for it on a terminal.
+            context.load_cert_chain(cert_file, key_file, password=lambda: "")
+        except OSError as error:
+            reason = getattr(error, "reason", None) or error.strerror or "it cannot be read"
+            raise OSError(
+                f"tls_cert_file {cert_file} and tls_key_file {key_file} are not a certificate with "
+                f"its key ({reason}); name two PEM files, the key without a password"
+            ) from error
         return context
 
     def _read_stamp(self) -> _Stamp:
@@ -79,11 +79,3 @@ class Certificate:
             found = [path.stat() for path in self._files]
             return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)
         return ()  # a file is missing; `_read` reports which one
-
-    def _complaint(self, error: OSError) -> str:
-        reason = getattr(error, "reason", None) or error.strerror or "it cannot be read"
-        cert_file, key_file = self._files
-        return (
-            f"tls_cert_file {cert_file} and tls_key_file {key_file} are not a certificate with its "
-            f"key ({reason}); name two PEM files, the key without a password"
-        )

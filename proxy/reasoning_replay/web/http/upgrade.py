@@ -7,14 +7,6 @@ from aiohttp import ClientError, HttpVersion11, hdrs, web
 from reasoning_replay.core.wire.headers import Headers, for_downstream
 from reasoning_replay.web.errors import ErrorResponse, ProxyError
 
-__all__ = [
-    "accept_upgrade",
-    "for_handshake",
-    "is_websocket",
-    "offers_compression",
-    "require_handshake",
-]
-
 # aiohttp sends its own values of these headers on each side.
 _OF_ONE_SIDE = frozenset(
     {b"sec-websocket-key", b"sec-websocket-accept", b"sec-websocket-extensions"}
