@@ -80,7 +80,7 @@ function sectionsOf(e) {
     ] : []),
     itemsOf(e),
     copyButton("Copy all of it as JSON", () => JSON.stringify(e)),
-    make("p", "soft", "Content is never shown. To see texts, arguments and reasoning, log them in the client."),
+    make("p", "soft", "Content is never shown: the operators of a proxy need not read what its users write. To see texts, arguments and reasoning, log them in the client."),
   ].filter(Boolean);
 }
 

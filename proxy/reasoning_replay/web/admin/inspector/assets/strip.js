@@ -196,6 +196,7 @@ document.addEventListener("keydown", (event) => {
     const kind = event.target.matches(".when") ? 0 : event.target.matches(".chip") ? 1 : 2, stops = stopsOf(to);
     (stops[kind] || stops[0]).focus();
     to.scrollIntoView({ block: "nearest" });
+    if (view.exchange && rows.has(to.dataset.id)) choose({ exchange: rows.get(to.dataset.id).e.request_id });
     return;
   }
   const block = event.target.closest?.(".strip button, .line button, .minute");
