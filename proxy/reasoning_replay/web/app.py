@@ -19,11 +19,10 @@ from reasoning_replay.core.dialects.registry import BASE_PATHS, HANDLED_ROUTES, 
 from reasoning_replay.core.wire.forwarded import read_networks
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port, redacted
-from reasoning_replay.web.admin.app import Readiness, admin_app, wrong_port
+from reasoning_replay.web.admin.app import admin_app, look_after, wrong_port
 from reasoning_replay.web.admin.conversations import Access, Conversations
 from reasoning_replay.web.admin.inspector.events import Watchers
 from reasoning_replay.web.admin.inspector.recorder import Recorder
-from reasoning_replay.web.admin.store_probe import look_after
 from reasoning_replay.web.doubtful_settings import doubts
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.handler import ProxyHandler
@@ -152,12 +151,12 @@ class App:
             self._access,
             lambda: _facts(self.settings, self.url) | _ROUTES | self._of_clients(),
             self._state,
-            self.metrics.exposition,
+            self.metrics.registry.collect,
         )
         origin = UpstreamAddress(settings.upstream_url).origin
         about = f"reasoning-replay {build_version()} for {origin}"
         admin = admin_app(
-            self.metrics.exposition, self.store, self._readiness, conversations, watchers, about
+            self.metrics.exposition, self.store, self._state, conversations, watchers, about
         )
         admin.add_routes([wrong_port(self.url)])
         self._operators = Listener(admin_runner(admin), "admin_listen")
@@ -167,19 +166,17 @@ class App:
         announce(settings, self.log, self.url, self.admin_url)
         return self
 
-    def _readiness(self) -> Readiness:
-        is_ready = not self.handler.is_leaving
-        return Readiness(is_ready, "ready" if is_ready else "draining")
-
     def _of_clients(self) -> dict[str, object]:
         """Return the variables of the clients with the ends of their base URLs, and the agents."""
         places = client_settings("", self.settings.upstream_url)
         return {"clients": [*places], "agents": self.agents}
 
     def _state(self) -> dict[str, str]:
-        """Return the current state in words, for the inspector."""
-        store = "degraded" if self.store.is_degraded else "ok"
-        return {"status": self._readiness().status, "store": store}
+        """Return the current state in words, for `/readyz` and the inspector."""
+        return {
+            "status": "draining" if self.handler.is_leaving else "ready",
+            "store": "degraded" if self.store.is_degraded else "ok",
+        }
 
     def reload(self, settings: Settings) -> Reloaded:
         """

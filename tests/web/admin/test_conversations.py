@@ -10,15 +10,8 @@ from typing import Any
 import pytest
 from reasoning_replay.adapters.stores.base import Bounds, Page, StoreError
 from reasoning_replay.adapters.stores.memory import MemoryStore
-from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects.registry import CHAT, scope_in
 from reasoning_replay.web.admin import conversations
-from reasoning_replay.web.admin.app import Readiness, admin_app
-from reasoning_replay.web.admin.conversations import Access, Conversations, Surveyed
-from reasoning_replay.web.admin.inspector.events import Watchers
-from reasoning_replay.web.admin.inspector.recorder import Recorder
-from reasoning_replay.web.app import admin_runner
-from reasoning_replay.web.http.listener import Listener
 
 from tests.adapters.stores.turns import bytes_of, save, turn
 from tests.web.line import Answer, line_to
@@ -30,11 +23,10 @@ Json = dict[str, Any]
 
 
 class Desk:
-    """A client of the admin port, and the deletions that reached the store."""
+    """A client of the admin port."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.forgotten: list[tuple[bytes, bytes]] = []
 
     async def ask(self, method: str, target: str, *headers: str, host: str = "127.0.0.1") -> Answer:
         """Send a request on a new connection."""
@@ -57,67 +49,32 @@ class Desk:
         return body
 
 
-class Noting:
-    """A store that records its deletions."""
+class Noting(MemoryStore):
+    """An empty store that records its deletions."""
 
-    def __init__(self, store: Surveyed) -> None:
-        self._store = store
+    def __init__(self) -> None:
+        bounds = Bounds(ttl_s=600, max_turns=10, max_bytes=10_000)
+        super().__init__(bounds, 10_000_000, time.monotonic)
         self.forgotten: list[tuple[bytes, bytes]] = []
 
-    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """Survey the inner store."""
-        return await self._store.survey(scope, cursor, limit)
-
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """Delete in the inner store, and record the deletion."""
-        is_forgotten = await self._store.forget(scope, conversation)
+        """Delete, and record the deletion."""
+        is_forgotten = await super().forget(scope, conversation)
         self.forgotten.append((scope, conversation))
         return is_forgotten
 
 
-class Signs:
-    """A healthy store; these tests do not ask for its state."""
-
-    is_degraded = False
-
-    async def check(self) -> bool:
-        """Report success."""
-        return True
-
-    async def measure(self) -> None:
-        """It has no use of its own."""
-
-
 @contextlib.asynccontextmanager
-async def desk(
-    store: Surveyed | None = None, token: str = "", host: str = "127.0.0.1"
-) -> AsyncIterator[Desk]:
-    """Serve an admin port on loopback, with `host` as its setting."""
-    noting = Noting(store or memory())
-    about = Conversations(noting, Access(token, host))
-    ready = Readiness(is_ready=True, status="ready")
-    recorder = Recorder(time.monotonic, lambda: 0)
-    watchers = Watchers(recorder, Access(token, host), dict, dict, bytes)
-    admin = admin_app(Metrics().exposition, Signs(), lambda: ready, about, watchers)
-    port = Listener(admin_runner(admin), "admin_listen")
-    await port.open("127.0.0.1:0")
-    try:
-        found = Desk(port.url)
-        found.forgotten = noting.forgotten
-        yield found
-    finally:
-        await port.close()
+async def desk(store: MemoryStore, token: str = "", host: str = "127.0.0.1") -> AsyncIterator[Desk]:
+    """Serve the conversations of a store on loopback, with `host` as the setting."""
+    async with world(admin_token=token) as w:
+        w.app.store.inner, w.app._access._host = store, host
+        yield Desk(w.app.admin_url)
 
 
-def memory() -> MemoryStore:
-    """Return an empty store."""
-    bounds = Bounds(ttl_s=600, max_turns=10, max_bytes=10_000)
-    return MemoryStore(bounds, 10_000_000, time.monotonic)
-
-
-async def filled(*kept: tuple[bytes, int]) -> MemoryStore:
+async def filled(*kept: tuple[bytes, int]) -> Noting:
     """Return a store with the given number of one-turn conversations in each scope."""
-    store = memory()
+    store = Noting()
     for scope, count in kept:
         for number in range(count):
             await save(store, turn(f"t{number}", f"c{number}"), [], scope)
@@ -126,7 +83,7 @@ async def filled(*kept: tuple[bytes, int]) -> MemoryStore:
 
 async def test_a_conversation_is_listed_with_ids_and_numbers() -> None:
     """A conversation is listed with its ids and numbers, and with nothing of its content."""
-    store = memory()
+    store = Noting()
     await save(store, turn("t1", "c", size=1000), [], ONE)
     await save(store, turn("t2", "c", size=1000), [], ONE)
     async with desk(store) as operator:
@@ -179,12 +136,13 @@ async def test_one_conversation_is_deleted() -> None:
         assert (again.status, json.loads(again.body)["error"]["code"]) == (404, "not_kept")
         assert (await operator.get("/conversations/count"))["conversations"] == 3
         # Also the second time: the store may have a copy that outlived the first deletion.
-        assert [one for one in operator.forgotten if one[0] == ONE] == [(ONE, bytes_of("c1"))] * 2
+        assert [one for one in store.forgotten if one[0] == ONE] == [(ONE, bytes_of("c1"))] * 2
 
 
 async def test_a_scope_is_deleted() -> None:
     """A DELETE of a scope removes all its conversations and no other."""
-    async with desk(await filled((ONE, 1200), (OTHER, 4))) as operator:
+    store = await filled((ONE, 1200), (OTHER, 4))
+    async with desk(store) as operator:
         got = await operator.delete(f"/scopes/{ONE.hex()}")
         assert got == {"forgotten": 1200, "complete": True}
         assert await operator.get("/conversations/count") == {
@@ -192,7 +150,7 @@ async def test_a_scope_is_deleted() -> None:
             "scopes": 1,
             "complete": True,
         }
-        assert {scope for scope, _ in operator.forgotten} == {ONE}
+        assert {scope for scope, _ in store.forgotten} == {ONE}
         got = await operator.delete(f"/scopes/{ONE.hex()}")
         assert got == {"forgotten": 0, "complete": True}
 
@@ -229,28 +187,13 @@ async def test_a_scope_stands_for_the_conversations_of_all_dialects() -> None:
         assert left == {"conversations": 3, "scopes": 2, "complete": True}
 
 
-async def test_a_conversation_of_chat_is_deleted_by_the_scope_of_its_tenant() -> None:
-    """The log line of a chat exchange has the tenant's scope, which leads to its conversation."""
-    async with desk(await filled((scope_in(CHAT, ONE), 1))) as operator:
-        name = f"{ONE.hex()}:{bytes_of('c0').hex()}"
-        assert await operator.delete(f"/conversations/{name}") == {"forgotten": True}
-        assert (await operator.ask("DELETE", f"/conversations/{name}")).status == 404
-
-
-class Endless:
+class Endless(Noting):
     """A store that always has another page."""
-
-    def __init__(self, kept: Page) -> None:
-        self._kept = kept
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         """Return the same page again, a little later."""
         await asyncio.sleep(0.001)
-        return Page(self._kept.conversations, "more")
-
-    async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """Report success."""
-        return True
+        return Page((await super().survey(scope, "", limit)).conversations, "more")
 
 
 async def test_a_walk_that_takes_too_long_is_incomplete(
@@ -258,8 +201,10 @@ async def test_a_walk_that_takes_too_long_is_incomplete(
 ) -> None:
     """A walk that takes too long is reported as incomplete, with the number so far."""
     monkeypatch.setattr(conversations, "WALK_S", 0.1)
-    page = await (await filled((ONE, 3))).survey(None, "", 10)
-    async with desk(Endless(page)) as operator:
+    store = Endless()
+    for name in "abc":
+        await save(store, turn("t", name), [], ONE)
+    async with desk(store) as operator:
         counted = await operator.get("/conversations/count")
         assert (counted["complete"], counted["scopes"]) == (False, 1)
         assert counted["conversations"] >= 3
@@ -285,21 +230,22 @@ async def test_a_walk_that_takes_too_long_is_incomplete(
 )
 async def test_invalid_parameters_are_refused(method: str, target: str, code: str) -> None:
     """Invalid parameters are a 400 in the usual error shape; a misspelt id deletes nothing."""
-    async with desk(await filled((ONE, 1))) as operator:
+    store = await filled((ONE, 1))
+    async with desk(store) as operator:
         got = await operator.ask(method, target)
         error = json.loads(got.body)["error"]
         assert (got.status, error["type"], error["code"]) == (400, "proxy_error", code)
-        assert operator.forgotten == []
+        assert store.forgotten == []
 
 
-class Down:
+class Down(Noting):
     """A store that is down."""
 
-    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+    async def survey(self, *_: object) -> Page:
         """Fail."""
         raise StoreError("connection refused")
 
-    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+    async def forget(self, *_: object) -> bool:
         """Fail."""
         raise StoreError("connection refused")
 
@@ -323,7 +269,6 @@ async def test_a_store_that_is_down_is_a_503(method: str, target: str) -> None:
         got = await operator.ask(method, target)
         assert (got.status, got.mark) == (503, "error=store_failed")
         assert got.head.values("retry-after") == ["1"]
-        assert operator.forgotten == []
 
 
 # --- access ---
@@ -340,7 +285,8 @@ async def test_the_admin_token_is_required(asked: tuple[str, str], host: str) ->
 
     Health and metrics stay open to probes.
     """
-    async with desk(await filled((ONE, 1)), token="t0p-sécret", host=host) as operator:
+    store = await filled((ONE, 1))
+    async with desk(store, "t0p-sécret", host) as operator:
         for headers in (
             [],
             ["Authorization: Bearer"],
@@ -353,7 +299,7 @@ async def test_the_admin_token_is_required(asked: tuple[str, str], host: str) ->
             got = await operator.ask(*asked, *headers)
             assert (got.status, got.mark) == (401, "error=bad_admin_token")
             assert got.head.values("www-authenticate") == ["Bearer"]
-        assert operator.forgotten == []
+        assert store.forgotten == []
         for path in ("/livez", "/readyz", "/metrics"):
             assert (await operator.ask("GET", path)).status == 200
         # With a token, any `Host` is served: in a cluster, the port has a name.
@@ -369,11 +315,12 @@ async def test_without_a_token_the_network_gets_nothing(asked: tuple[str, str], 
 
     Its error names the setting, and nothing is deleted.
     """
-    async with desk(await filled((ONE, 1)), host=host) as operator:
+    store = await filled((ONE, 1))
+    async with desk(store, host=host) as operator:
         got = await operator.ask(*asked)
         assert (got.status, got.mark) == (403, "error=no_admin_token")
         assert "admin_token" in json.loads(got.body)["error"]["message"]
-        assert operator.forgotten == []
+        assert store.forgotten == []
 
 
 @pytest.mark.parametrize(
@@ -396,10 +343,11 @@ async def test_only_a_loopback_host_is_served_without_a_token(name: str, status:
 
     A web page may use a domain name that resolves to loopback, but its browser sends that name.
     """
-    async with desk(await filled((ONE, 1))) as operator:
+    store = await filled((ONE, 1))
+    async with desk(store) as operator:
         assert (await operator.ask("GET", "/conversations", host=name)).status == status
         got = await operator.ask("DELETE", f"/scopes/{ONE.hex()}", host=name)
-        assert (got.status, bool(operator.forgotten)) == (status, status == 200)
+        assert (got.status, bool(store.forgotten)) == (status, status == 200)
 
 
 async def test_a_page_of_another_origin_may_not_delete() -> None:
@@ -430,11 +378,3 @@ async def test_a_deleted_conversation_is_not_injected(capsys: pytest.CaptureFixt
         assert await forget.delete(f"/conversations/{name}") == {"forgotten": True}
         assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=0, missed=1"
         assert (await forget.get("/conversations"))["conversations"] == []
-
-
-async def test_the_admin_token_is_a_setting() -> None:
-    """The admin token is a setting of the proxy."""
-    async with world(admin_token="t0p") as w:
-        asked = Desk(w.app.admin_url)
-        assert (await asked.ask(*LIST)).status == 401
-        assert (await asked.ask(*LIST, "Authorization: Bearer t0p")).status == 200

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from aiohttp import hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.telemetry.metrics import process_exposition
 from reasoning_replay.core.dialects.registry import (
     ENDPOINTS,
@@ -19,52 +20,23 @@ from reasoning_replay.web.admin.inspector.events import Watchers
 from reasoning_replay.web.admin.inspector.page import page
 from reasoning_replay.web.errors import ADMIN_PORT, as_response, shaped
 
-__all__ = ["Readiness", "admin_app", "wrong_port"]
-
 _OF_CLIENTS: Final = f"/{{path:.*({'|'.join(ENDPOINTS)})}}"
 # A probe has its own timeout, by default 1 s in Kubernetes.
 STORE_WAIT_S: Final = 0.2
-
-
-class Readiness(NamedTuple):
-    """
-    Whether the process may receive traffic.
-
-    Attributes:
-        status: A word: `ready` or `draining`.
-    """
-
-    is_ready: bool
-    status: str
-
-
-class Probed(Protocol):
-    """The part of a store that probes use."""
-
-    @property
-    def is_degraded(self) -> bool:
-        """Whether it has failed and not worked since."""
-        ...
-
-    async def check(self) -> bool:
-        """Return whether it works."""
-        ...
-
-    async def measure(self) -> None:
-        """Update the metrics of its use."""
-        ...
+# How often a store is checked that has failed, or did not take everything.
+LOOK_S: Final = 5.0
 
 
 def admin_app(  # noqa: PLR0913, PLR0917 - each is another part of the port
     exposition: Callable[[], bytes],
-    store: Probed,
-    readiness: Callable[[], Readiness],
+    store: SafeStore,
+    state: Callable[[], Mapping[str, str]],
     conversations: Conversations,
     watchers: Watchers,
     about: str = "ok",
 ) -> web.Application:
     """
-    Return the admin port's application; `about` is the text of `/livez`.
+    Return the admin port's application; `state` is the body of `/readyz`, `about` that of `/livez`.
 
     Readiness does not depend on the store. The proxy forwards requests without it, and a store that
     is down must not take every replica out of service (docs/decisions.md).
@@ -75,11 +47,9 @@ def admin_app(  # noqa: PLR0913, PLR0917 - each is another part of the port
         return web.Response(text=f"{about}\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        has_answered = await check.within(STORE_WAIT_S)
-        ready = readiness()
-        is_well = has_answered and not store.is_degraded
-        state = {"status": ready.status, "store": "ok" if is_well else "degraded"}
-        return web.json_response(state, status=200 if ready.is_ready else 503)
+        late = {} if await check.within(STORE_WAIT_S) else {"store": "degraded"}
+        now = {**state(), **late}
+        return web.json_response(now, status=200 if now["status"] == "ready" else 503)
 
     async def metrics(_: web.Request) -> web.Response:
         process = await asyncio.to_thread(process_exposition)
@@ -159,3 +129,15 @@ class _SharedCall:
 
     async def _run(self) -> None:
         await self._act()
+
+
+async def look_after(store: SafeStore) -> None:
+    """
+    Check the store every LOOK_S while it needs that; runs until it is cancelled.
+
+    So its recovery is detected without a request, and it gets what it did not take before.
+    """
+    while True:
+        await asyncio.sleep(LOOK_S)
+        if store.needs_check:
+            await store.check()

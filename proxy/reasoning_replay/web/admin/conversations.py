@@ -16,15 +16,14 @@ import ipaddress
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from aiohttp import hdrs, web
 
+from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.stores.base import ConversationInfo, Page, StoreError
 from reasoning_replay.core.dialects.registry import scopes_of
 from reasoning_replay.web.errors import ErrorResponse, ProxyError, as_response
-
-__all__ = ["Access", "Conversations", "is_loopback", "refused"]
 
 PAGE: Final = 100
 PAGE_MAX: Final = 1000
@@ -34,19 +33,24 @@ _SCOPE = re.compile(r"[0-9a-f]{32}")
 _NTH_SPACE = re.compile(r"([1-9])~")
 _ID = re.compile(r"([0-9a-f]{32}):([0-9a-f]{32})")
 
+_NO_TOKEN = ErrorResponse(
+    403,
+    "no_admin_token",
+    "Stored conversations and the inspector are disabled: other machines can reach the admin port, "
+    "and admin_token is not set. Set it, or set admin_listen to 127.0.0.1:9090.",
+)
+_BAD_TOKEN = ErrorResponse(
+    401,
+    "bad_admin_token",
+    "The admin token is missing or wrong. Send Authorization: Bearer <admin_token>.",
+)
+_BAD_HOST = ErrorResponse(
+    403,
+    "bad_host",
+    "The Host header does not name this port. Use its IP address or localhost, or set admin_token.",
+)
+
 Json = dict[str, object]
-
-
-class Surveyed(Protocol):
-    """The part of a store that operators use; it may raise StoreError."""
-
-    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """See `Store.survey`."""
-        ...
-
-    async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """See `Store.forget`."""
-        ...
 
 
 def is_loopback(host: str) -> bool:
@@ -64,10 +68,10 @@ class Access:
 
     def __init__(self, token: str, host: str) -> None:
         """
-        Set the token and the address that the rule depends on.
+        Trust who sends the token, or without one, who is on this machine.
 
         Args:
-            token: Token that operators must send; "": none, and then only loopback is trusted.
+            token: Token of the operators; "": none.
             host: Address that the admin port listens on.
         """
         self._token = token.encode()
@@ -90,39 +94,17 @@ class Access:
             ProxyError: Access is off, the token is wrong, or the host is not this machine's.
         """
         if self.is_off:
-            raise ProxyError(
-                ErrorResponse(
-                    403,
-                    "no_admin_token",
-                    "Stored conversations and the inspector are disabled: other machines can reach "
-                    "the admin port, and admin_token is not set. Set it, or set admin_listen to "
-                    "127.0.0.1:9090.",
-                )
-            )
+            raise ProxyError(_NO_TOKEN)
         if self._token:
             scheme, _, shown = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
             given = shown.strip().encode("utf-8", "surrogateescape")
             if scheme.lower() != "bearer" or not hmac.compare_digest(given, self._token):
-                raise ProxyError(
-                    ErrorResponse(
-                        401,
-                        "bad_admin_token",
-                        "The admin token is missing or wrong. Send Authorization: Bearer "
-                        "<admin_token>.",
-                    )
-                )
+                raise ProxyError(_BAD_TOKEN)
         elif not self._is_named_here(request.headers.get(hdrs.HOST, "")):
             # DNS rebinding: a web page in a browser on this machine can reach loopback by a host
             # name that resolves to it. The Host header reveals that name. With a token, this check
             # is not needed, because the page does not have the token.
-            raise ProxyError(
-                ErrorResponse(
-                    403,
-                    "bad_host",
-                    "The Host header does not name this port. Use its IP address or localhost, or "
-                    "set admin_token.",
-                )
-            )
+            raise ProxyError(_BAD_HOST)
 
     def _is_named_here(self, host: str) -> bool:
         name = re.sub(r":\d*$", "", host).strip("[]").lower()
@@ -136,15 +118,9 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Conversations:
-    """
-    Handlers of the requests about stored conversations.
+    """Handlers of the requests about stored conversations."""
 
-    Attributes:
-        store: Store of the conversations.
-        access: Access rule for every request.
-    """
-
-    store: Surveyed
+    store: SafeStore
     access: Access
 
     def routes(self) -> Sequence[web.RouteDef]:

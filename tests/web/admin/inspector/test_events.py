@@ -6,11 +6,11 @@ import json
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
+from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, REPLAYED_PATHS
 from reasoning_replay.web.admin.inspector import events
 
 from tests.patience import SOON_S
-from tests.redis_server import RedisServer
 from tests.web.admin.inspector.watching import to_watch, watching
 from tests.web.line import Broken, line_to
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
@@ -67,31 +67,33 @@ async def test_the_state_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
         assert state["totals"]["requests_total"] == {"planned": 1}
 
 
-async def test_a_store_that_is_down_is_reported(own_redis: RedisServer) -> None:
-    """The state reports a store that is down, once any request or check has found it so."""
-    async with world(store_url=own_redis.url, scope_secret="s") as w:
-        own_redis.kill()
-        await w.app.store.check()
-        async with watching(w.app.admin_url) as watcher:
-            (state,) = await watcher.until("state")
-            assert (state["store"], state["totals"]["store_up"]) == ("degraded", 0)
+def test_series_differ_by_one_label_or_are_summed() -> None:
+    """They differ by one label or are summed, over dialects as well; zeros are left out."""
+    metrics = Metrics()
+    metrics.items.labels("responses", "injected").inc(2)
+    metrics.items.labels("chat", "injected").inc()
+    metrics.items.labels("chat", "missed").inc()
+    metrics.heals.labels("responses", "order", "cured").inc(2)
+    metrics.heals.labels("chat", "duplicate", "cured").inc(2)
+    metrics.captured_items.labels("chat").inc(1e6)
+    metrics.in_flight.set(4)
+    totals = events.read_totals(metrics.registry.collect())
+    assert totals["items_total"] == {"injected": 3, "missed": 1}
+    assert totals["heals_total"] == {"cured": 4}
+    assert totals["captured_items_total"] == 1e6
+    assert (totals["in_flight"], totals["requests_total"]) == (4, {})
+    assert totals["breakers"] == {
+        operation: {"closed": 1, "half_open": 0, "open": 0} for operation in ("recall", "save")
+    }
+    assert "store_seconds_bucket" not in totals
 
 
-async def test_the_stream_requires_the_admin_token() -> None:
-    """With an admin token, the stream requires it."""
+async def test_the_stream_has_the_access_rule_of_the_port() -> None:
+    """With an admin token, it requires that; without one, it serves a loopback `Host` only."""
     async with world(admin_token="sesame") as w:
         assert await refused(w) == (401, "bad_admin_token")
-        assert await refused(w, "Authorization: Bearer x") == (401, "bad_admin_token")
         async with watching(w.app.admin_url, "Authorization: Bearer sesame") as watcher:
             await watcher.until("hello")
-
-
-async def test_without_a_token_only_a_loopback_host_is_served() -> None:
-    """
-    Without a token, only a loopback `Host` may open the stream.
-
-    A page of another site reaches this machine by a domain name that resolves to loopback.
-    """
     async with world() as w, line_to(w.app.admin_url) as line:
         got = await line.ask(to_watch(host="evil.example"))
         assert (got.status, json.loads(got.body)["error"]["code"]) == (403, "bad_host")
@@ -126,18 +128,21 @@ async def test_a_closed_stream_takes_no_place(monkeypatch: pytest.MonkeyPatch) -
             await asyncio.sleep(0.02)
 
 
-async def test_a_state_that_fails_from_the_start_stops_no_exchange(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """If the state fails from the start, exchanges are still sent."""
+async def test_a_state_that_fails_stops_no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the state fails, from the start or later, exchanges are still sent."""
+    monkeypatch.setattr(events, "STATE_S", 0.01)
 
-    def fails(_: bytes) -> dict[str, object]:
+    def fails(_: object) -> dict[str, object]:
         raise ValueError
 
-    monkeypatch.setattr(events, "read_totals", fails)
     async with world() as w:
-        w.upstream.answers(whole(b"{}"))
-        await w.turn(ASK)
+        w.upstream.otherwise = whole(b"{}")
+        async with watching(w.app.admin_url) as watcher:
+            await watcher.until("state", 2)
+            monkeypatch.setattr(events, "read_totals", fails)
+            await asyncio.sleep(0.05)
+            await w.turn(ASK)
+            await watcher.until("exchange", 2)
         async with watching(w.app.admin_url) as watcher:
             await watcher.until("exchange")
 
@@ -212,19 +217,3 @@ async def test_open_streams_do_not_delay_the_stop() -> None:
             await w.app.stop()
         with pytest.raises(Broken):
             await watcher.until("never")
-
-
-async def test_a_state_that_fails_stops_no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a later state fails, exchanges are still sent."""
-    monkeypatch.setattr(events, "STATE_S", 0.01)
-    async with world() as w, watching(w.app.admin_url) as watcher:
-        await watcher.until("state", 2)
-
-        def fails(_: bytes) -> dict[str, object]:
-            raise ValueError
-
-        monkeypatch.setattr(events, "read_totals", fails)
-        await asyncio.sleep(0.05)
-        w.upstream.answers(whole(b"{}"))
-        await w.turn(ASK)
-        await watcher.until("exchange", 2)

@@ -11,19 +11,18 @@ Event stream of the inspector: lines of JSON for each watcher, until it leaves.
 import asyncio
 import contextlib
 import json
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from aiohttp import web
+from prometheus_client import Metric
 
 from reasoning_replay.web.admin.conversations import Access, refused
 from reasoning_replay.web.admin.inspector.minutes import MINUTES
 from reasoning_replay.web.admin.inspector.recorder import Recorder
-from reasoning_replay.web.admin.inspector.totals import read_totals
 from reasoning_replay.web.errors import ErrorResponse, ProxyError
-
-__all__ = ["Watchers"]
 
 WATCHERS_MAX: Final = 8
 STATE_S: Final = 1.0
@@ -34,6 +33,10 @@ GATHER_S: Final = 0.05
 # Limits for a watcher that does not read: bytes of pending lines, and seconds.
 WAITING_BYTES: Final = 4 << 20
 STALLED_S: Final = 60.0
+
+# Metrics of the totals: those split by a label, and those of which all series are added up.
+_SPLIT: Final = {"requests_total": "result", "items_total": "outcome", "heals_total": "result"}
+_SUMMED: Final = ("captured_items_total", "captured_bytes_total", "in_flight")
 
 # Such a page cannot read the stream, but would occupy a place of a permitted watcher.
 _ANOTHERS = ErrorResponse(
@@ -55,24 +58,15 @@ class Watchers:
         source: Recorder,
         access: Access,
         facts: Callable[[], Mapping[str, object]],
-        fares: Callable[[], Mapping[str, object]],
-        exposition: Callable[[], bytes],
+        state: Callable[[], Mapping[str, object]],
+        metrics: Callable[[], Iterable[Metric]],
     ) -> None:
-        """
-        Start without watchers.
-
-        Args:
-            source: The newest exchanges.
-            access: Access rule for every request.
-            facts: Returns the facts of the proxy that do not change while it runs.
-            fares: Returns its current state in words, such as `status` and `store`.
-            exposition: Returns its metrics, as Prometheus scrapes them.
-        """
+        """Start without watchers; `facts` do not change while it runs, `state` is in words."""
         self._source = source
         self._access = access
         self._facts = facts
-        self._fares = fares
-        self._exposition = exposition
+        self._state = state
+        self._metrics = metrics
         self._watchers: dict[_Watcher, asyncio.Task[None] | None] = {}
         self._ticking: asyncio.Task[None] | None = None
 
@@ -148,13 +142,11 @@ class Watchers:
 
     def _put_state(self, watchers: "Iterable[_Watcher]", minutes: int = NEWEST) -> None:
         with contextlib.suppress(Exception):  # watchers then keep the previous state
-            state = self._state(minutes)
+            totals = {"totals": read_totals(self._metrics())}
+            state = {**self._state(), **self._source.sums(minutes), **totals}
+            line = json.dumps({"state": state}).encode()
             for watcher in watchers:
-                watcher.put(state)
-
-    def _state(self, minutes: int) -> bytes:
-        totals, sums = read_totals(self._exposition()), self._source.sums(minutes)
-        return json.dumps({"state": {**self._fares(), **sums, "totals": totals}}).encode()
+                watcher.put(line)
 
 
 class _Watcher:
@@ -193,3 +185,25 @@ class _Watcher:
         self._bytes = self._lost = 0
         self.has_lines.clear()
         return lines
+
+
+def read_totals(metrics: Iterable[Metric]) -> dict[str, object]:
+    """
+    Return the metrics that the page shows, by name.
+
+    One that is split is a mapping of label values to numbers, without zeros. `breakers` maps each
+    store operation to the states of its circuit breaker, with 1 for the current state.
+    """
+    split: dict[str, dict[str, float]] = {name: {} for name in _SPLIT}
+    sums = dict.fromkeys(_SUMMED, 0.0)
+    breakers: dict[str, dict[str, float]] = defaultdict(dict)
+    for sample in chain.from_iterable(metric.samples for metric in metrics):
+        name, labels = sample.name.removeprefix("reasoning_replay_"), sample.labels
+        if name in split and sample.value:
+            word, parts = labels[_SPLIT[name]], split[name]
+            parts[word] = parts.get(word, 0) + sample.value
+        elif name in sums:
+            sums[name] += sample.value
+        elif name == "store_breakers":
+            breakers[labels["operation"]][labels["state"]] = sample.value
+    return {**split, **sums, "breakers": breakers}

@@ -8,8 +8,6 @@ from reasoning_replay.core.dialects.states import RequestKind
 from reasoning_replay.core.history.plan import LACKING, Outcome
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["MINUTES", "MINUTE_MS", "Minutes"]
-
 MINUTES: Final = 60
 MINUTE_MS: Final = 60_000
 # Position of each sum in a minute; the first is the minute's number since the epoch.

@@ -8,8 +8,6 @@ from importlib import resources
 
 from aiohttp import web
 
-__all__ = ["page"]
-
 # Scripts of the page, in the order in which they run.
 _SCRIPTS = ("words", "view", "strip", "rows", "list", "conversation", "details", "charts", "stream")
 _INLINE = re.compile(rb"<(style|script)>(.*?)</\1>", re.DOTALL)

@@ -11,8 +11,6 @@ from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.sent_items import SentItems, common_items
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["Prefix", "Prefixes"]
-
 # Most turns whose digests are kept, and the total size of the digests in bytes.
 TURNS_MAX: Final = 1000
 BYTES_MAX: Final = 1 << 20

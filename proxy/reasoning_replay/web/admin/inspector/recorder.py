@@ -15,13 +15,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from reasoning_replay.core.history.item_summary import ItemSummary
-from reasoning_replay.core.history.sent_items import NOT_SENT, words
+from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems, words
 from reasoning_replay.web.admin.inspector.minutes import MINUTE_MS, Minutes
 from reasoning_replay.web.admin.inspector.prefixes import Prefix, Prefixes
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_facts import Reader, facts_of
-
-__all__ = ["Heard", "Recorder"]
 
 # Most finished exchanges that are kept, and the largest total size of their strips.
 KEPT: Final = 200
@@ -54,22 +52,14 @@ class _Seen(NamedTuple):
         exchange: Itself; at its end, it holds nothing of its bodies.
         prefix: Its request, compared with the one before.
         sent_items: Number of items that were sent.
+        size_bytes: Size of its strip.
     """
 
     number: int
     exchange: Exchange
     prefix: Prefix | None
     sent_items: int
-
-
-def _seen(number: int, exchange: Exchange, prefix: Prefix | None) -> _Seen:
-    strip = exchange.request.summary
-    return _Seen(number, exchange, prefix, 0 if strip is None else strip.sent.total)
-
-
-def _strip_bytes(exchange: Exchange) -> int:
-    strip = exchange.request.summary
-    return 0 if strip is None else len(strip.shown)
+    size_bytes: int
 
 
 class Recorder:
@@ -88,8 +78,7 @@ class Recorder:
         # Prefix of ids: other processes, and this one before a restart, use the same numbers.
         self._name = f"{os.getpid():x}.{epoch_ms():x}"
         self._last = 0
-        # `id()` of an exchange -> its number, the exchange, its prefix, and the size of its strip.
-        self._open: dict[int, tuple[int, Exchange, Prefix | None, int]] = {}
+        self._open: dict[int, _Seen] = {}  # by `id()` of the exchange
         self._over: deque[_Seen] = deque()
         self._bytes = self._open_bytes = 0
         self._heard: Heard | None = None
@@ -103,18 +92,15 @@ class Recorder:
     def begin(self, exchange: Exchange) -> None:
         """Record an exchange that is decided, before its request is sent."""
         self._last += 1
-        prefix = self._prefixes.compare(exchange)
-        strip, size = exchange.request.summary, 0
-        if strip is not None:
-            if self._open_bytes + strip.size_bytes > OPEN_BYTES:
-                exchange.request.summary = strip = strip.counted()
-            size = strip.size_bytes
-            self._open_bytes += size
-        self._open[id(exchange)] = self._last, exchange, prefix, size
+        prefix, strip = self._prefixes.compare(exchange), exchange.request.summary
+        if strip is not None and self._open_bytes + strip.size_bytes > OPEN_BYTES:
+            exchange.request.summary = strip = strip.counted()
+        items, size = (0, 0) if strip is None else (strip.sent.total, strip.size_bytes)
+        self._open[id(exchange)] = seen = _Seen(self._last, exchange, prefix, items, size)
+        self._open_bytes += size
         if len(self._open) > OPEN_MAX:
-            self._open_bytes -= self._open.pop(next(iter(self._open)))[-1]
-        if self._heard is not None:
-            self._tell(_seen(self._last, exchange, prefix))
+            self._open_bytes -= self._open.pop(next(iter(self._open))).size_bytes
+        self._tell(seen)
 
     def end(self, exchange: Exchange) -> None:
         """Record a finished exchange."""
@@ -123,22 +109,23 @@ class Recorder:
             self._last += 1
             number, prefix = self._last, None
         else:
-            number, _, prefix, size = begun
-            self._open_bytes -= size
+            number, prefix = begun.number, begun.prefix
+            self._open_bytes -= begun.size_bytes
         if exchange.request.healed:  # upstream accepted another request than the first one
             prefix = self._prefixes.compare(exchange)
         self._prefixes.keep(exchange)
         self._minutes.add(exchange, self._epoch_ms())
-        self._note_injected(exchange)
-        seen = _seen(number, exchange, prefix)
-        if seen.sent_items and (strip := exchange.request.summary):
+        items = size = 0
+        if (strip := exchange.request.summary) is not None:
+            self._note_injected(strip.sent)
+            items, size = strip.sent.total, len(strip.shown)
             exchange.request.summary = strip._replace(sent=NOT_SENT)
+        seen = _Seen(number, exchange, prefix, items, size)
         self._over.append(seen)
-        self._bytes += _strip_bytes(exchange)
+        self._bytes += size
         while len(self._over) > KEPT or self._bytes > KEPT_BYTES:
-            self._bytes -= _strip_bytes(self._over.popleft().exchange)
-        if self._heard is not None:
-            self._tell(seen)
+            self._bytes -= self._over.popleft().size_bytes
+        self._tell(seen)
 
     @property
     def is_watched(self) -> bool:
@@ -148,10 +135,8 @@ class Recorder:
     def recent(self) -> list[bytes]:
         """Return finished exchanges as JSON, oldest first, followed by those in flight."""
         self._look_at_the_time()
-        newest = list(self._open.values())[-OPEN_SHOWN:]
-        under_way = [_seen(number, one, prefix) for number, one, prefix, _ in newest]
         told: list[bytes] = []
-        for seen in (*self._over, *under_way):
+        for seen in (*self._over, *[*self._open.values()][-OPEN_SHOWN:]):
             with contextlib.suppress(Exception):  # one that cannot be encoded must not hide others
                 told.append(self._json(seen))
         return told
@@ -171,11 +156,9 @@ class Recorder:
             "different_is_more": different >= DIFFERENT_MAX,
         }
 
-    def _note_injected(self, exchange: Exchange) -> None:
-        summary = exchange.request.summary
-        if summary is None or not summary.sent.injected or len(self._different) >= DIFFERENT_MAX:
-            return
-        self._different.update(words(summary.sent.injected))
+    def _note_injected(self, sent: SentItems) -> None:
+        if sent.injected and len(self._different) < DIFFERENT_MAX:
+            self._different.update(words(sent.injected))
 
     def _look_at_the_time(self) -> None:
         """Set the offset from the clock to wall time; set for each exchange, it would jitter."""
@@ -187,7 +170,7 @@ class Recorder:
                 self._heard(self._json(seen))
 
     def _json(self, seen: _Seen) -> bytes:
-        number, exchange, prefix, sent_items = seen
+        number, exchange, prefix, sent_items, _ = seen
         strip = exchange.request.summary or _NO_STRIP
         own = {
             "id": f"{self._name}.{number}",
