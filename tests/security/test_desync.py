@@ -7,16 +7,14 @@ request, must not reach the next client.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
-from itertools import chain, repeat
 
 import pytest
-from reasoning_replay.settings.model import Settings
-from reasoning_replay.web.app import App, running
 
 from tests.patience import SOON_S
-from tests.web.line import Broken, line_to, request
+from tests.web.line import Broken, request
+from tests.web.scripted import Script, send, wait
 from tests.web.wire import chunk, head, whole
+from tests.web.world import World, eventually, world
 
 LEFT = whole(b"SMUGGLED", "Content-Type: text/plain")
 OWN = whole(b"own", "Content-Type: text/plain")
@@ -53,55 +51,12 @@ ANSWERS = {
 }
 
 
-@contextlib.asynccontextmanager
-async def behind(first: bytes, late: bytes) -> AsyncIterator[tuple[App, asyncio.Event]]:
-    """
-    Run a proxy in front of an upstream that misbehaves on the first request only.
-
-    Returns:
-        The proxy, and an event that is set when upstream has sent all bytes for that request.
-    """
-    said = asyncio.Event()
-    answers: Iterator[tuple[bytes, bytes]] = chain([(first, late)], repeat((OWN, b"")))
-    writers: list[asyncio.StreamWriter] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                await reader.readuntil(b"\r\n\r\n")
-                await reader.readexactly(2)
-                answer, behind = next(answers)
-                writer.write(answer)
-                await writer.drain()
-                if behind:
-                    await asyncio.sleep(LATER_S)
-                    writer.write(behind)
-                said.set()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    given = Settings(
-        upstream_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1",
-        listen="127.0.0.1:0",
-        admin_listen="127.0.0.1:0",
-        log_level="error",
-    )
-    try:
-        async with running(given) as app:
-            yield app, said
-    finally:
-        server.close()
-        for writer in writers:
-            writer.close()
-
-
-async def ask(app: App, key: str, patience_s: float) -> bytes:
+async def ask(w: World, key: str, patience_s: float) -> bytes:
     """Return the body of a response, as far as it arrives."""
     data = request("POST", "/v1/responses", f"Authorization: Bearer {key}", body=b"{}")
-    async with line_to(app.url) as line:
-        with contextlib.suppress(Broken, TimeoutError):
-            async with asyncio.timeout(patience_s):
-                return (await line.ask(data)).body
+    with contextlib.suppress(Broken, TimeoutError):
+        async with asyncio.timeout(patience_s):
+            return (await w.ask(data)).body
     return b""
 
 
@@ -109,12 +64,15 @@ async def ask(app: App, key: str, patience_s: float) -> bytes:
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 async def test_extra_bytes_reach_no_other_client(answer: bytes, *, is_late: bool) -> None:
     """Bytes after a response, at once or later on the idle connection, reach no other client."""
-    first, late = (answer, LEFT) if is_late else (answer + LEFT, b"")
-    async with behind(first, late) as (app, said):
-        await ask(app, "sk-a", 5 * LATER_S)
-        await asyncio.wait_for(said.wait(), SOON_S)
+    script = Script([send(answer), wait(), send(LEFT)] if is_late else [send(answer + LEFT)])
+    async with world(log_level="error") as w:
+        w.upstream.plays(script)
+        w.upstream.otherwise = OWN
+        await ask(w, "sk-a", 5 * LATER_S)
+        script.go()
+        await eventually(lambda: script.ended.is_set() or script.left.is_set())
         await asyncio.sleep(LATER_S)  # the proxy has read it by then: it shares this event loop
-        assert await ask(app, "sk-b", SOON_S) == b"own"
+        assert await ask(w, "sk-b", SOON_S) == b"own"
 
 
 @pytest.mark.parametrize(
@@ -124,5 +82,6 @@ async def test_extra_bytes_reach_no_other_client(answer: bytes, *, is_late: bool
 )
 async def test_a_header_of_upstreams_is_one_header(line: str) -> None:
     """A header that some readers would split in two does not reach the client."""
-    async with behind(head(line, "Content-Length: 3") + b"abc", b"") as (app, _):
-        assert await ask(app, "sk-a", SOON_S) != b"abc"
+    async with world(log_level="error") as w:
+        w.upstream.answers(head(line, "Content-Length: 3") + b"abc")
+        assert await ask(w, "sk-a", SOON_S) != b"abc"

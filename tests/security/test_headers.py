@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.core.wire.headers import for_upstream
-from reasoning_replay.settings.model import Settings
-from reasoning_replay.web.app import running
 
-from tests.security.strict import recording
 from tests.security.tenants import bearer
-from tests.security.test_smuggling import get, tell
+from tests.security.test_smuggling import get, proxied, tell
 from tests.web.line import request
 from tests.web.wire import ASK, CALL, RS, as_json, response, whole
 from tests.web.world import MODEL, world
@@ -30,12 +27,8 @@ ODD_VALUES = ["a\x85X-Evil: b", "a\u2028X-Evil: b", "a\u0a0aX-Evil: b", "a\u010a
 @pytest.mark.parametrize("value", ODD_VALUES)
 async def test_no_value_becomes_two_headers(value: str, encoding: str) -> None:
     """No character that some reader takes for a line end splits a header."""
-    async with recording() as upstream:
-        given = Settings(
-            upstream_url=upstream.url, listen="127.0.0.1:0", admin_listen="127.0.0.1:0"
-        )
-        async with running(given) as app:
-            await tell(app, get(b"X-Odd: " + value.encode(encoding), b"X-Last: 1"))
+    async with proxied() as (app, upstream):
+        await tell(app, get(b"X-Odd: " + value.encode(encoding), b"X-Last: 1"))
         assert upstream.requests or encoding != "utf-8"
         for one in upstream.requests:
             assert {name for name, _ in one.fields} <= {b"host", b"x-odd", b"x-last"}

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reasoning_replay.settings.model import Settings
-from reasoning_replay.web.app import App, running
+from reasoning_replay.web.app import App
 
 from tests.patience import SOON_S
 from tests.security.strict import Recorder, Request, first_requests, recording
-from tests.web.world import eventually
+from tests.web.line import line_to
+from tests.web.world import eventually, world
 
 QUIET_S = 0.05
 MARK = b"GET /v1/theirs HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -212,13 +212,9 @@ async def tell(app: App, data: bytes, patience_s: float = SOON_S) -> None:
 
 
 async def own_answer(app: App, name: bytes) -> bytes:
-    """Send a request as another client; return the response."""
-    parts = urlsplit(app.url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    writer.write(b"GET /v1/%b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % name)
-    answer = await asyncio.wait_for(reader.read(), SOON_S)
-    writer.close()
-    return answer
+    """Send a request as another client; return the body of the response."""
+    async with line_to(app.url) as line:
+        return (await line.ask(get(target=b"/v1/" + name))).body
 
 
 def said(requests: list[Request]) -> list[tuple[bytes, bytes, bytes]]:
@@ -229,16 +225,11 @@ def said(requests: list[Request]) -> list[tuple[bytes, bytes, bytes]]:
 @contextlib.asynccontextmanager
 async def proxied() -> AsyncIterator[tuple[App, Recorder]]:
     """Run a proxy in front of an upstream that records every byte."""
-    async with recording() as upstream:
-        given = Settings(
-            upstream_url=upstream.url + "/v1",
-            listen="127.0.0.1:0",
-            admin_listen="127.0.0.1:0",
-            log_level="error",
-            mode="on",
-        )
-        async with running(given) as app:
-            yield app, upstream
+    async with (
+        recording() as upstream,
+        world(upstream_url=upstream.url + "/v1", log_level="error") as w,
+    ):
+        yield w.app, upstream
 
 
 async def received_of(app: App, upstream: Recorder, data: bytes) -> list[Request]:
@@ -254,7 +245,7 @@ async def received_of(app: App, upstream: Recorder, data: bytes) -> list[Request
     want = said(first_requests(data))
     assert all(said(received).count(one) <= want.count(one) for one in said(received))
     assert all(one.values(b"host") == [urlsplit(upstream.url).netloc.encode()] for one in received)
-    assert (await own_answer(app, b"mine")).endswith(b"\r\n\r\nGET /v1/mine")
+    assert await own_answer(app, b"mine") == b"GET /v1/mine"
     await eventually(lambda: upstream.is_clean)
     return received
 
@@ -305,7 +296,7 @@ def test_no_mutation_smuggles_anything(cases: list[tuple[bytes, list[Change]]]) 
             want = [one for data in written for one in said(first_requests(data))]
             received = said(upstream.requests)
             assert all(received.count(one) <= want.count(one) for one in received)
-            assert (await own_answer(app, b"mine")).endswith(b"\r\n\r\nGET /v1/mine")
+            assert await own_answer(app, b"mine") == b"GET /v1/mine"
             await eventually(lambda: upstream.is_clean)
 
     asyncio.run(play())

@@ -19,22 +19,11 @@ ITEM = b'{"model":"gpt-5.4","input":[%s]}'
 
 # (body, counted result)
 CASES = [
-    pytest.param(b"", "unreadable", id="nothing"),
+    # Further unreadable bodies: tests/core/wire/test_json_spans.py.
     pytest.param(b"input=x", "unreadable", id="a-form"),
-    pytest.param(b'{"input":"x"', "unreadable", id="cut-off"),
-    pytest.param(b'{"input":"x"} {}', "unreadable", id="two-documents"),
-    pytest.param(b"[]", "unreadable", id="a-list"),
-    pytest.param(b"null", "unreadable", id="null"),
-    pytest.param(b'{"input":NaN}', "unreadable", id="not-a-number"),
-    pytest.param(b"{'input':'x'}", "unreadable", id="single-quotes"),
-    pytest.param(b'\xef\xbb\xbf{"input":"x"}', "unreadable", id="byte-order-mark"),
     pytest.param('{"input":"x"}'.encode("utf-16"), "unreadable", id="utf-16"),
     pytest.param(b'{"input":"\xff"}', "unreadable", id="not-utf-8"),
-    pytest.param(b'{"\xff":"x"}', "unreadable", id="a-key-that-is-not-utf-8"),
-    pytest.param(b'{"input":"x","input":"y"}', "unreadable", id="a-key-twice"),
     pytest.param(b'{"input":[],"\\u0069nput":[]}', "unreadable", id="a-key-twice-in-two-spellings"),
-    pytest.param(b'{"input":' + DEEP, "unreadable", id="nested-without-end"),
-    pytest.param(b'{"input":' + DEEP + b"]" * len(DEEP) + b"}", "unreadable", id="nested-too-deep"),
     pytest.param(b'{"input":[' + DEEP + b"]" * len(DEEP) + b"]}", "unreadable", id="a-deep-item"),
     pytest.param(b"{}", "planned", id="an-empty-object"),
     pytest.param(b'{"model":5,"input":"x"}', "planned", id="model-number"),

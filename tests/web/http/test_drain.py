@@ -17,7 +17,6 @@ from tests.patience import LONG_S, SOON_S
 from tests.web.line import Broken, Line, line_to, request
 from tests.web.scripted import Script, Upstream, cut, scripted, send, wait
 from tests.web.served import ROOT, Served, served
-from tests.web.sockets import CLOSE, KEY, close, tunnelled
 from tests.web.stalls import LARGE_BYTES, reads_again, stops_reading
 from tests.web.test_app import refused
 from tests.web.wire import END, chunk, stream_head, whole
@@ -95,7 +94,6 @@ def command():
 sys.modules["reasoning_replay.cli"] = types.ModuleType("reasoning_replay.cli")
 sys.modules["reasoning_replay.cli"].main = command
 from reasoning_replay.__main__ import main
-from tests.patience import LONG_S, SOON_S
 main()
 """
 
@@ -238,19 +236,6 @@ async def test_the_grace_is_part_of_the_drain() -> None:
         stopped = await proxy.until("stopped")
         assert (stopped["level"], stopped["cut_off"]) == ("warning", 1)
         assert await proxy.exit_code() == 0
-
-
-async def test_websockets_stay_through_the_grace() -> None:
-    """WebSockets stay open during the grace period, as a client would reconnect at once."""
-    async with world() as w, tunnelled(w) as (client, upstream):
-        w.app.handler.leave()
-        assert await client.is_silent()
-        w.app.handler.drain()
-        assert await client.message() == (CLOSE, b"\x03\xe9")
-        await client.send(close(1001, key=KEY))
-        client.leave()
-        upstream.leave()
-        await asyncio.wait_for(w.app.handler.admission.idle.wait(), SOON_S)
 
 
 async def test_a_websocket_that_comes_too_late_is_refused() -> None:

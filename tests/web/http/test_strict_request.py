@@ -4,7 +4,7 @@ import pytest
 
 from tests.web.line import line_to, request
 from tests.web.test_errors import assert_ours
-from tests.web.wire import END, chunk, whole
+from tests.web.wire import END, chunk
 from tests.web.world import world
 
 KEY = "Authorization: Bearer sk-a"
@@ -46,13 +46,3 @@ async def test_it_is_an_error_of_ours_and_the_end(data: bytes, status: int, code
             assert await line.is_closed()
         assert w.upstream.received == []
         assert w.counted("exchanges_total", outcome=code) == 1
-
-
-@pytest.mark.parametrize("coding", ["chunked", "Chunked"])
-async def test_chunks_are_understood(coding: str) -> None:
-    """The coding `chunked` is recognized in any case (RFC 9112, 7)."""
-    async with world() as w:
-        w.upstream.answers(whole(b"{}"))
-        data = request("POST", "/v1/files", KEY, f"Transfer-Encoding: {coding}") + BODY
-        assert (await w.ask(data)).status == 200
-        assert w.upstream.received[0].body == b"{}"

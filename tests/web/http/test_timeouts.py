@@ -287,19 +287,6 @@ async def test_the_time_to_the_first_byte_is_over_with_the_head() -> None:
         assert await line.rest() == b""
 
 
-async def test_a_slow_client_does_not_make_upstream_silent() -> None:
-    """The timer of read_timeout_s does not run while the client is not reading."""
-    script = Script([send(whole(LARGE))])
-    async with world(read_timeout_s=SHORT_S) as w, line_to(w.app.url) as line:
-        w.upstream.plays(script)
-        await line.send(GET)
-        assert (await line.head()).status == 200
-        stops_reading(line._writer)
-        await asyncio.sleep(2 * SHORT_S)
-        reads_again(line._writer)
-        assert await line.rest() == LARGE
-
-
 @pytest.mark.parametrize("framing", [f"Content-Length: {len(LARGE)}", "Transfer-Encoding: chunked"])
 async def test_an_upstream_that_reads_no_request_body_is_a_504(framing: str) -> None:
     """Upstream must read the body within read_timeout_s; the client's own pause does not count."""
