@@ -69,11 +69,7 @@ NONE = "\N{EN DASH}"
 
 
 async def test_the_list_adds_up_each_conversation(cleared: tuple[Stage, Seen]) -> None:
-    """
-    A line has requests, items and tokens; it opens the conversation, and Escape leaves that.
-
-    Models add up in the same way.
-    """
+    """A line opens its conversation, and Escape leaves that; models add up in the same way."""
     on, seen = cleared
     page = seen.page
     capture = ResponsesCapture(UNKNOWN_ORIGIN, 1000)

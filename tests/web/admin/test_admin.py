@@ -20,11 +20,7 @@ from tests.web.world import Hooked, World, eventually, world
 
 
 async def test_livez_is_ok_while_the_event_loop_responds() -> None:
-    """
-    `/livez` is 200 while the event loop responds, whatever the store and the drain do.
-
-    A restart would repair nothing else.
-    """
+    """Whatever the store and the drain do: a restart would repair nothing else."""
 
     async def fails(_: str) -> None:
         raise RuntimeError
@@ -192,11 +188,7 @@ async def test_the_two_ports_share_no_path(path: str) -> None:
 
 
 async def test_a_recovery_is_detected_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    A recovery of the store is detected without a request.
-
-    The process that saw the failure may get no other request for a long time.
-    """
+    """The process that saw the failure may get no other request for a long time."""
     monkeypatch.setattr(admin, "LOOK_S", 0.05)
     is_away, checks = True, 0
 

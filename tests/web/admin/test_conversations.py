@@ -260,11 +260,7 @@ class Down(Noting):
     ],
 )
 async def test_a_store_that_is_down_is_a_503(method: str, target: str) -> None:
-    """
-    A store that is down is a 503.
-
-    It looks neither like an empty store nor like a completed deletion.
-    """
+    """It looks neither like an empty store nor like a completed deletion."""
     async with desk(Down()) as operator:
         got = await operator.ask(method, target)
         assert (got.status, got.mark) == (503, "error=store_failed")
@@ -280,11 +276,7 @@ FORGET = ("DELETE", f"/scopes/{ONE.hex()}")
 @pytest.mark.parametrize("asked", [LIST, FORGET])
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104
 async def test_the_admin_token_is_required(asked: tuple[str, str], host: str) -> None:
-    """
-    With an admin token, every request needs it, wherever the port listens.
-
-    Health and metrics stay open to probes.
-    """
+    """By every request, wherever the port listens; health and metrics stay open to probes."""
     store = await filled((ONE, 1))
     async with desk(store, "t0p-sécret", host) as operator:
         for headers in (
@@ -310,11 +302,7 @@ async def test_the_admin_token_is_required(asked: tuple[str, str], host: str) ->
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "replay.internal"])  # noqa: S104
 @pytest.mark.parametrize("asked", [LIST, FORGET])
 async def test_without_a_token_the_network_gets_nothing(asked: tuple[str, str], host: str) -> None:
-    """
-    Without an admin token, a port that the network reaches is closed.
-
-    Its error names the setting, and nothing is deleted.
-    """
+    """The error names the setting, and nothing is deleted."""
     store = await filled((ONE, 1))
     async with desk(store, host=host) as operator:
         got = await operator.ask(*asked)
@@ -338,11 +326,7 @@ async def test_without_a_token_the_network_gets_nothing(asked: tuple[str, str], 
     ],
 )
 async def test_only_a_loopback_host_is_served_without_a_token(name: str, status: int) -> None:
-    """
-    Without a token, only a request with a loopback `Host` is served.
-
-    A web page may use a domain name that resolves to loopback, but its browser sends that name.
-    """
+    """A web page may use a name that resolves to loopback, but its browser sends that name."""
     store = await filled((ONE, 1))
     async with desk(store) as operator:
         assert (await operator.ask("GET", "/conversations", host=name)).status == status

@@ -75,11 +75,7 @@ async def test_an_upstream_that_does_not_read_is_cut_off_when_the_client_leaves(
 
 @pytest.mark.parametrize("is_upstream", [True, False])
 async def test_a_side_that_reads_nothing_ends_the_relay(is_upstream: bool) -> None:
-    """
-    The relay ends when one side reads nothing until the timeout.
-
-    The other side is not read in the meantime, so its end would not be detected.
-    """
+    """The other side is not read in the meantime, so its end would not be detected."""
     async with world(**SHORT) as w, tunnelled(w) as (client, upstream):
         one, other = (upstream, client) if is_upstream else (client, upstream)
         stops_reading(other.writer)
@@ -118,11 +114,7 @@ async def test_a_close_frame_ends_the_relay_without_an_answer(is_upstream: bool)
 
 
 async def test_a_client_that_still_sends_reads_why_upstream_left() -> None:
-    """
-    A client that is sending still receives the last messages and the close frame of upstream.
-
-    If the proxy closed at once, the connection would be reset and these messages would be lost.
-    """
+    """A close at once would reset the connection, and these messages would be lost."""
     async with world() as w, tunnelled(w) as (client, upstream):
         upstream.writer.write(said({"type": "error"}) + close(1008, b"no"))
         upstream.leave()

@@ -117,11 +117,7 @@ async def test_an_error_without_a_stream_ends_the_only_request(stream: str) -> N
 
 
 async def test_an_error_without_a_stream_is_ambiguous_if_two_requests_wait() -> None:
-    """
-    An error without a `stream_id` is forwarded if two requests wait; nothing is sent again.
-
-    Later responses are captured by their ids, and by no history.
-    """
+    """Nothing is sent again; later responses are captured by their ids, and by no history."""
     refusal = failed(f"Item with id '{RS['id']}' not found.", 404)
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
@@ -140,11 +136,7 @@ async def test_an_error_without_a_stream_is_ambiguous_if_two_requests_wait() -> 
 
 
 async def test_a_refusal_is_ambiguous_if_two_requests_wait_on_a_stream() -> None:
-    """
-    A refusal while several requests wait on a stream makes the stream ambiguous.
-
-    Upstream may have refused the last of them at once.
-    """
+    """Upstream may have refused the last of them at once."""
     answer = told(RS_2, SAID, rid="resp_2")
     async with world() as w, tunnelled(w) as (client, upstream):
         await client.send(create(ASK) + create(NEXT))
@@ -211,11 +203,7 @@ LAST = "resp_0c1d2e3f4a5b6071"
 async def test_a_response_without_a_request_gets_no_uncertain_parent(
     begin: bytes, ends: str, is_known: bool
 ) -> None:
-    """
-    A response without a request gets a parent turn only if its parent is certain.
-
-    The parent is evidence for later lookups, so the last response is no default for it.
-    """
+    """The parent is evidence for later lookups, so the last response is no default for it."""
     first = [*told(RS, CALL)[:-1], said({"type": ends, "response": response()})]
     async with world() as w, tunnelled(w) as (client, upstream):
         store = Saves(w)

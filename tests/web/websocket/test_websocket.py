@@ -172,11 +172,7 @@ async def test_no_compression_is_offered_for_a_client_that_offers_none() -> None
 @pytest.mark.parametrize("code", [1000, 1001, 1008, 1009, 1011, 4000])
 @pytest.mark.parametrize("is_upstream", [True, False])
 async def test_the_code_of_a_close_passes(code: int, is_upstream: bool) -> None:
-    """
-    The code and the reason of a close frame pass, from either side.
-
-    They pass even if the connection ends directly after the frame.
-    """
+    """With its reason, from either side, even if the connection ends directly after the frame."""
     async with world() as w, tunnelled(w) as (client, upstream):
         one, other = (upstream, client) if is_upstream else (client, upstream)
         data = close(code, b"because", key=b"" if is_upstream else KEY)
@@ -204,11 +200,7 @@ async def test_a_close_without_a_code_is_a_normal_one() -> None:
 async def test_a_message_over_the_limit_ends_both_connections(
     is_upstream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """
-    A message over the limit ends both connections with code 1009.
-
-    Its announced length is enough; a message at the limit passes.
-    """
+    """Its announced length is enough; a message at the limit passes."""
     monkeypatch.setattr("reasoning_replay.web.websocket.handler.MESSAGE_MAX_BYTES", LIMIT)
     async with (
         world(inspect_max_bytes=1000) as w,
@@ -260,11 +252,7 @@ async def test_an_invalid_frame_ends_both_connections(is_upstream: bool) -> None
 async def test_a_refused_upgrade_is_upstreams_refusal(
     status: str, headers: list[str], target: str
 ) -> None:
-    """
-    The client gets upstream's refusal unchanged: status, reason, headers and body.
-
-    A redirect is not followed. The client's connection serves the next request.
-    """
+    """Unchanged, also a redirect; the client's connection serves the next request."""
     body = b'{"error":{"message":"no","type":"x","param":null,"code":"y"}}'
     is_chunked = CHUNKED in headers
     framing = [] if is_chunked else [f"Content-Length: {len(body)}"]
@@ -282,11 +270,7 @@ async def test_a_refused_upgrade_is_upstreams_refusal(
 
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/realtime", "/v1/a/../%7e?x=%2f&y=a+b"])
 async def test_the_handshake_is_the_clients(target: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """
-    The client's headers and subprotocols pass in their order; only the key is the proxy's own.
-
-    Nothing is added: no header of aiohttp's, and no cookie of an earlier response.
-    """
+    """Only the key is the proxy's own; no header of aiohttp's or cookie of another response is added."""
     protocols = "realtime, openai-insecure-api-key.sk-secret"
     mine = [*UPGRADE, f"Sec-WebSocket-Protocol: {protocols}", "OpenAI-Beta: responses=v1"]
     more = ["x-reasoning-replay-conversation: c", "X-Twice: 1", "X-Twice: 2"]
@@ -382,11 +366,7 @@ async def test_a_handshake_is_sent_once() -> None:
     ],
 )
 async def test_another_upgrade_is_plain_http(headers: list[str]) -> None:
-    """
-    A request for another upgrade is served as plain HTTP.
-
-    HTTP lets a server ignore an upgrade, which ends at this hop.
-    """
+    """HTTP lets a server ignore an upgrade, which ends at this hop."""
     method = "POST" if "Content-Length: 0" in headers else "GET"
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.answers(whole(b"{}"), whole(b"{}"))
@@ -406,11 +386,7 @@ async def test_another_upgrade_is_plain_http(headers: list[str]) -> None:
 )
 @pytest.mark.parametrize("behind", [b"", said({"type": "x"})])
 async def test_an_invalid_101_is_an_upstream_error(head: str, behind: bytes) -> None:
-    """
-    A 101 response without a valid acceptance is an upstream error.
-
-    Its connection is not reused: upstream may read the next request as frames.
-    """
+    """Its connection is not reused: upstream may read the next request as frames."""
     async with world() as w, line_to(w.app.url) as line:
         w.upstream.answers(f"HTTP/1.1 101 Switching Protocols\r\n{head}\r\n".encode() + behind)
         got = await line.ask(request("GET", "/v1/responses", *UPGRADE))

@@ -83,11 +83,7 @@ async def test_a_message_in_fragments_is_edited_as_a_whole() -> None:
     ],
 )
 async def test_other_messages_pass_unchanged(message: bytes) -> None:
-    """
-    Messages that need no injection pass unchanged.
-
-    These lack nothing, have their history at upstream, or are no requests.
-    """
+    """These lack nothing, have their history at upstream, or are no requests."""
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         await client.send(message)
@@ -118,11 +114,7 @@ async def test_no_credential_means_no_replay() -> None:
 
 
 async def test_two_streams_are_told_apart() -> None:
-    """
-    Interleaved events of two streams are captured for the right requests.
-
-    Responses on one stream come in the order of its requests.
-    """
+    """Their events may be mixed; on one stream, responses come in the order of its requests."""
     ask_b = {"role": "user", "content": "And in Bergen?"}
     call_b = CALL | {"id": "fc_b", "call_id": "call_0"}
     call_a = CALL | {"call_id": "call_0"}
@@ -148,11 +140,7 @@ async def test_two_streams_are_told_apart() -> None:
 
 
 async def test_the_message_that_completes_an_item_waits_for_its_save() -> None:
-    """
-    The message that completes an item is forwarded only after the item is saved.
-
-    Earlier messages have passed by then, and control frames of the client pass in the meantime.
-    """
+    """Earlier messages have passed by then, and the client's control frames pass meanwhile."""
     answer = told(RS, CALL)
     async with world() as w, tunnelled(w) as (client, upstream):
         gate = Gate(w)
@@ -204,11 +192,7 @@ async def test_a_steered_answer_is_captured_too() -> None:
 
 
 async def test_a_steered_answer_does_not_take_a_waiting_request() -> None:
-    """
-    A steered response is not captured for a request that waits.
-
-    It names the response that it continues, and the request does not continue that one.
-    """
+    """It names the response that it continues, and the request does not continue that one."""
     end = {"type": "response.incomplete", "response": response(status="incomplete")}
     behind = response(rid="resp_2", previous_response_id="resp_0c1d2e3f4a5b6071")
     begin, *rest = told(RS_2, MESSAGE, rid="resp_2")
@@ -232,11 +216,7 @@ async def test_a_steered_answer_does_not_take_a_waiting_request() -> None:
 
 
 async def test_an_error_during_a_response_makes_its_stream_ambiguous() -> None:
-    """
-    An error during a response may have ended another request, so the stream becomes ambiguous.
-
-    Later responses are captured by their ids, and by no history.
-    """
+    """It may be another request's; later responses are captured by their ids, and by no history."""
     begin, *rest = told(RS, MESSAGE | {"id": "msg_1"})
     second = told(RS_2, CALL, rid="resp_2")
     bare = {name: CALL[name] for name in CALL if name != "id"} | {"call_id": "call_0"}
@@ -253,11 +233,7 @@ async def test_an_error_during_a_response_makes_its_stream_ambiguous() -> None:
 
 
 async def test_a_refused_injection_is_not_the_clients_error() -> None:
-    """
-    A request that is refused for its injected reasoning is sent again as the client wrote it.
-
-    The client gets the second response, and never the refusal.
-    """
+    """The request is sent again as the client wrote it, and the client never sees the refusal."""
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         await client.send(create(*LOST))
@@ -272,11 +248,7 @@ async def test_a_refused_injection_is_not_the_clients_error() -> None:
 
 
 async def test_what_a_client_breaks_is_cured() -> None:
-    """
-    A request that the client broke is cured as over HTTP.
-
-    Nothing was captured, so the call is sent by value, which requires no reasoning.
-    """
+    """Nothing was captured, so the call is sent by value, which requires no reasoning."""
     by_value = {name: value for name, value in CALL.items() if name != "id"}
     async with world() as w, tunnelled(w) as (client, upstream):
         await client.send(create(*LOST))
@@ -364,12 +336,7 @@ async def test_other_refusals_pass(message: str, status: int) -> None:
 async def test_long_messages_pass_unread_and_are_counted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """
-    Long messages pass unread; each is counted, and only the first is logged.
-
-    A client may send thousands of them. Later turns are captured by ids alone, because it is not
-    certain which request a response answers.
-    """
+    """Only the first of thousands is logged, and later turns are captured by ids alone."""
     long = create(ASK | {"content": "x" * 5000})
     async with world(inspect_max_bytes=4000) as w, tunnelled(w) as (client, upstream):
         await client.send(long * 3)
@@ -382,11 +349,7 @@ async def test_long_messages_pass_unread_and_are_counted(
 
 
 async def test_messages_over_the_memory_budget_pass_unread_and_are_counted() -> None:
-    """
-    A message over the shared memory budget passes unread and is counted.
-
-    All connections share the budget; a connection returns its share when it ends.
-    """
+    """All connections share the budget; a connection returns its share when it ends."""
     long = create(ASK | {"content": "x" * 90_000}, CALL, RESULT)
     recalls = asyncio.Event()
 
@@ -495,11 +458,7 @@ async def test_the_number_of_captured_streams_is_limited() -> None:
 
 
 async def test_an_idle_tunnel_is_closed_when_the_process_drains() -> None:
-    """
-    An idle WebSocket stays open during the grace period, and the drain closes both sides.
-
-    The process does not wait for it any longer.
-    """
+    """It stays open during the grace period; the process does not wait for it any longer."""
     async with world() as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
         w.app.handler.leave()

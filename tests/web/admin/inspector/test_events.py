@@ -25,11 +25,7 @@ async def refused(w: World, *headers: str) -> tuple[int, str]:
 
 
 async def test_the_state_and_recorded_exchanges_come_before_new_ones() -> None:
-    """
-    The stream begins with the state and the recorded exchanges; new exchanges follow.
-
-    A new one comes twice, after the decision and at its end, without any of its content.
-    """
+    """A new one comes twice, after the decision and at its end, without any of its content."""
     async with world() as w:
         w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
         await w.turn(ASK)
@@ -101,11 +97,7 @@ async def test_the_stream_has_the_access_rule_of_the_port() -> None:
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 async def test_a_page_of_another_origin_takes_no_place(site: str) -> None:
-    """
-    A cross-site or same-site page cannot open the stream, not even from another port.
-
-    It could not read the events, but it would use one of the few places.
-    """
+    """It could not read the events, also from another port, but would use one of the few places."""
     async with world(admin_token="sesame") as w:
         may = "Authorization: Bearer sesame"
         assert await refused(w, may, f"Sec-Fetch-Site: {site}") == (403, "cross_origin")
@@ -114,11 +106,7 @@ async def test_a_page_of_another_origin_takes_no_place(site: str) -> None:
 
 
 async def test_a_closed_stream_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    A closed stream frees its place at once, not at the next write.
-
-    A page may be reloaded many times a second.
-    """
+    """It is free at once, not at the next write: a page may be reloaded many times a second."""
     monkeypatch.setattr(events, "WATCHERS_MAX", 1)
     monkeypatch.setattr(events, "STATE_S", 3600.0)
     async with world() as w:
@@ -148,11 +136,7 @@ async def test_a_state_that_fails_stops_no_exchange(monkeypatch: pytest.MonkeyPa
 
 
 async def test_the_number_of_streams_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    The number of streams is limited, and a closed one makes room.
-
-    After the last one, the recorder has no listener.
-    """
+    """A closed one makes room; after the last one, the recorder has no listener."""
     monkeypatch.setattr(events, "WATCHERS_MAX", 2)
     monkeypatch.setattr(events, "STATE_S", 0.02)
     async with world() as w:
@@ -173,11 +157,7 @@ async def test_the_number_of_streams_is_limited(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_slow_reader_gets_the_number_of_lost_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    A reader that is too slow loses the oldest lines, and gets their number.
-
-    Nothing waits for it, and the buffer stays limited.
-    """
+    """The oldest lines are lost; nothing waits for it, and the buffer stays limited."""
     monkeypatch.setattr(events, "WAITING_BYTES", 2000)
     watcher = events._Watcher(make_mocked_request("GET", "/"))
     for number in range(100):

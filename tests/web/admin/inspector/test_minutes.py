@@ -24,11 +24,7 @@ def exchange(route: Route = Route.RESPONSES, usage: Usage | None = None, **more:
 
 
 def test_a_minute_sums_what_its_exchanges_did() -> None:
-    """
-    Reasoning that the client replayed is neither injected nor lacking.
-
-    Tokens also add up for requests with injected reasoning, and for those that lack some.
-    """
+    """Replayed reasoning is neither injected nor lacking; tokens also add up for both of these."""
     minutes = Minutes()
     outcomes = dict.fromkeys(Outcome, 1) | {Outcome.INJECTED: 5}
     usage = Usage(input_tokens=100, cached_tokens=60)

@@ -41,11 +41,7 @@ async def test_browsers_get_the_page_and_other_clients_the_paths() -> None:
 
 
 async def test_only_the_code_of_the_page_runs() -> None:
-    """
-    The content security policy allows only the script and style of the page, by their hashes.
-
-    The page may connect only to its own origin, and no other page may frame it.
-    """
+    """By its hash; it connects to its own origin only, and no other page may frame it."""
     async with world() as w:
         _, headers, body = await asked(w, "/", HTML)
     policy = dict(

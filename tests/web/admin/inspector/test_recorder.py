@@ -148,11 +148,7 @@ def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
 
 
 def test_a_listener_gets_an_exchange_at_its_decision_and_its_end() -> None:
-    """
-    A listener gets an exchange twice under one id: after the decision, and at its end.
-
-    Without a listener, it gets nothing.
-    """
+    """Both times under one id; without a listener, nothing is sent."""
     told = Told()
     told.recorder.listen(told.hear)
     one = exchange(strip())
@@ -176,11 +172,7 @@ def test_exchanges_in_flight_are_listed_too() -> None:
 
 
 def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    The number and the size of the recorded exchanges are limited.
-
-    The oldest completed ones are dropped; those in flight lose only their item summaries.
-    """
+    """The oldest completed ones are dropped; those in flight lose only their item summaries."""
     monkeypatch.setattr(module, "KEPT_BYTES", 6000)
     monkeypatch.setattr(module, "OPEN_BYTES", 1000)
     monkeypatch.setattr(module, "OPEN_MAX", 50)
