@@ -56,7 +56,7 @@ async def test_a_click_shows_everything_but_content(chromium: Browser) -> None:
             f"{told[size] / 1000:.1f} KB" for size in ("received_bytes", "upstream_bytes")
         ]
         await expect(value(page, "Response")).to_have_text(re.compile(r"B$"))
-        await expect(page.locator("#details")).to_contain_text("Content is never shown")
+        await expect(page.locator("#details")).to_contain_text("Content is never shown: ")
         await expect(value(page, "Proxy, before")).to_contain_text("ms")
         await expect(value(page, "Upstream, first byte")).to_contain_text("ms")
         both = f"{told['scope']}:{told['conversation']}"
@@ -76,7 +76,7 @@ async def test_a_click_shows_everything_but_content(chromium: Browser) -> None:
 
 
 async def test_keys_open_and_close_the_details(cleared: tuple[Stage, Seen]) -> None:
-    """Enter on a row opens them, Escape closes them, and the focus returns to the row."""
+    """Enter on a row opens them, arrows show those of the next, Escape leads back to the row."""
     on, seen = cleared
     page = seen.page
     record(on, [LOST_CALL])
@@ -92,6 +92,13 @@ async def test_keys_open_and_close_the_details(cleared: tuple[Stage, Seen]) -> N
     await page.keyboard.press("Escape")
     await expect(page.locator("#details")).to_be_hidden()
     await expect(rows(page).nth(1).locator(".when")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await rows(page).nth(1).locator(".when").focus()
+    await page.keyboard.press("ArrowUp")
+    await expect(rows(page).nth(0)).to_have_attribute("aria-current", "true")
+    await expect(rows(page).nth(0).locator(".when")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#details")).to_be_hidden()
     await rows(page).first.click()
     await page.get_by_role("radio", name="All").focus()
     await page.keyboard.press("Escape")
@@ -221,18 +228,20 @@ async def test_refusals_repairs_and_healing_are_named(cleared: tuple[Stage, Seen
 
 
 async def test_the_details_follow_an_exchange_to_its_end(cleared: tuple[Stage, Seen]) -> None:
-    """An exchange in flight can be opened, and its end appears in the pane."""
+    """An exchange in flight can be opened; its end appears in its row and in the pane."""
     on, seen = cleared
     page, recorder = seen.page, on.app.recorder
     exchange = Exchange(Route.RESPONSES, Times(recorder._clock()), method="POST")
     exchange.request.state = "planned"
     recorder.begin(exchange)
+    await expect(rows(page)).to_have_text(re.compile("in flight"))
     await rows(page).first.click()
     await expect(value(page, "Status")).to_have_text("in flight")
-    exchange.status, exchange.outcome = 200, "ok"
+    exchange.status, exchange.outcome = 502, "upstream_failed"
     exchange.times.total_ms = 1500.0
     recorder.end(exchange)
-    await expect(value(page, "Status")).to_have_text("200")
+    await expect(rows(page)).to_have_text(re.compile(r"502 upstream_failed.*1\.50 s"))
+    await expect(value(page, "Status")).to_have_text("502")
     await expect(value(page, "In all")).to_have_text("1.50 s")
     await expect(page.locator("#close")).to_be_focused()
     await page.locator("#close").click()

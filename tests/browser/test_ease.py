@@ -62,32 +62,6 @@ CONTRAST = """([wanted, shapes]) => {
 }"""
 
 
-async def test_filters_pause_and_clear(cleared: tuple[Stage, Seen]) -> None:
-    """Each filter shows its exchanges; a pause hides new ones and loses none."""
-    on, seen = cleared
-    page = seen.page
-    call = [LOST_CALL]
-    record(on, call, PlanNote(0, Outcome.INJECTED, 1, 99, ""))
-    record(on, call, PlanNote(0, Outcome.MISSED, 1, 0, ""))
-    record(on, call, status=503, outcome="upstream_error")
-    await expect(rows(page)).to_have_count(3)
-    for word, text in (("Injected", "injected"), ("Missed", "missed"), ("Errors", "503")):
-        await page.get_by_role("radio", name=word).check()
-        await expect(rows(page)).to_have_count(1)
-        await expect(rows(page)).to_contain_text(text)
-    await page.get_by_role("radio", name="All").check()
-    await page.get_by_role("button", name="Pause").click()
-    record(on, call)
-    await expect(page.locator("#pause")).to_have_text("Resume, 1 new")
-    await expect(page.locator("#link")).to_have_text("paused")
-    await expect(rows(page)).to_have_count(3)
-    await page.locator("#pause").click()
-    await expect(rows(page)).to_have_count(4)
-    await page.get_by_role("button", name="Clear").click()
-    await expect(rows(page)).to_have_count(0)
-    await expect(page.locator("#empty")).to_be_visible()
-
-
 async def test_the_keyboard_reaches_everything(cleared: tuple[Stage, Seen]) -> None:
     """Each row of items is one tab stop; arrow keys move in it and show the tooltip."""
     on, seen = cleared
@@ -212,20 +186,6 @@ async def assert_fits(seen: Seen) -> None:
     """Assert that the page does not scroll sideways."""
     await expect(seen.page.locator("#link")).to_have_text("live")
     assert await seen.page.evaluate("document.documentElement.scrollWidth") <= 400
-
-
-async def test_only_runs_of_four_items_fold(cleared: tuple[Stage, Seen]) -> None:
-    """A fold is never wider than the items that it hides."""
-    on, seen = cleared
-    page = seen.page
-    notes = [PlanNote(n, Outcome.MISSED, 1, 0, "") for n in range(6, 60, 4)]
-    record(on, [LOST_CALL] * 80, *notes)
-    await expect(rows(page).locator(".strip > *")).to_have_count(80 + len(notes))
-    await page.locator("#clear").click()
-    notes = [PlanNote(n, Outcome.MISSED, 1, 0, "") for n in range(6, 60, 5)]
-    record(on, [LOST_CALL] * 80, *notes)
-    await expect(rows(page).locator("button.fold").first).to_have_text("⋯ 4")
-    assert set(await rows(page).locator("button.fold").all_inner_texts()) == {"⋯ 4", "⋯ 5"}
 
 
 async def test_a_history_of_thousands_folds(cleared: tuple[Stage, Seen]) -> None:

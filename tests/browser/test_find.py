@@ -40,8 +40,9 @@ async def test_filters_narrow_the_rows(cleared: tuple[Stage, Seen]) -> None:
         await expect(page.locator("#shown")).to_have_text(f"{count} of 3 exchanges")
         await page.get_by_role("button", name="Show all").click()
         await expect(rows(page)).to_have_count(3)
-    await page.get_by_role("radio", name="Healed").check()
-    await expect(rows(page)).to_have_count(1)
+    for word in ("Missed", "Healed", "Errors"):
+        await page.get_by_role("radio", name=word).check()
+        await expect(rows(page)).to_have_count(1)
     await page.get_by_role("button", name="Show all").click()
     await expect(page.get_by_role("radio", name="All")).to_be_checked()
     for text, count in (("FC_Other", 1), ("fc_never", 2), ("bb22bb22", 1), ("no such id", 0)):
@@ -86,6 +87,7 @@ async def test_the_view_is_in_the_address_and_survives_a_reload(chromium: Browse
         await page.locator("#pause").click()
         record(on, [LOST_CALL], MISS, model="gpt-5.4")
         await expect(page.locator("#pause")).to_have_text("Resume, 1 new")
+        await expect(page.locator("#link")).to_have_text("paused")
         await page.reload()
         await expect(rows(page)).to_have_count(1)
         await expect(page.locator("#pause")).to_have_text("Resume, 1 new")

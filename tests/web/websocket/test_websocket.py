@@ -270,7 +270,7 @@ async def test_a_refused_upgrade_is_upstreams_refusal(
 
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/realtime", "/v1/a/../%7e?x=%2f&y=a+b"])
 async def test_the_handshake_is_the_clients(target: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Only the key is the proxy's own; no header of aiohttp's or cookie of another response is added."""
+    """Only the key is the proxy's own; no header of aiohttp's and no earlier cookie is added."""
     protocols = "realtime, openai-insecure-api-key.sk-secret"
     mine = [*UPGRADE, f"Sec-WebSocket-Protocol: {protocols}", "OpenAI-Beta: responses=v1"]
     more = ["x-reasoning-replay-conversation: c", "X-Twice: 1", "X-Twice: 2"]
