@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 import openai
 import pytest
 from cryptography import x509
-from reasoning_replay.check import check
-from reasoning_replay.settings.model import Settings
 
 from tests.patience import SOON_S
 from tests.web.authority import Authority
@@ -328,17 +326,3 @@ async def test_verbatim_holds_over_tls(files: Files) -> None:
         async with secure_line(w.app.url, files.authority.client()) as line:
             assert (await line.ask(request("POST", "/v1/files", KEY, body=body))).body == body
         assert w.upstream.received[0].body == body
-
-
-@pytest.mark.parametrize("is_good", [True, False])
-async def test_check_looks_at_the_pair(
-    files: Files, is_good: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The `check` command reports a broken pair."""
-    if not is_good:
-        files.key.write_bytes(b"not a key")
-    async with scripted() as upstream:
-        free = {"listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0"}
-        settings = Settings(upstream_url=upstream.url + "/v1", **free, **files.settings)
-        assert await check(settings, {}) == (not is_good)
-    assert ("tls_key_file" in capsys.readouterr().out) == (not is_good)

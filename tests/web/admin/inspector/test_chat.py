@@ -61,40 +61,6 @@ async def test_an_injected_member_is_marked_at_its_item() -> None:
         assert third["prefix"] == prefix(3)
 
 
-async def test_a_client_that_begins_to_replay_keeps_the_prefix() -> None:
-    """Upstream sees the same bytes, from the proxy or from the client."""
-    async with watched() as (w, page):
-        w.upstream.answers(answer(**THOUGHT), text("chatcmpl-2"), text("chatcmpl-3"))
-        await chat(w, ASK)
-        await chat(w, *LOST)
-        await chat(w, *WHOLE, TEXT, NEXT)
-        assert (await page.ended(3))["prefix"] == prefix(3)
-        await chat(w, ASK, SAID | {"reasoning_content": "Other."}, RESULT, TEXT, NEXT)
-        assert (await page.ended(4))["prefix"] == prefix(1, 3)
-
-
-async def test_what_a_cure_injects_is_what_the_next_request_begins_with() -> None:
-    """After a refusal, the prefix is that of the accepted request; the details list the change."""
-    async with watched(chat_rounds="current") as (w, page):
-        w.upstream.answers(
-            answer(**THOUGHT),
-            text("chatcmpl-2"),
-            refusal(PASSED_BACK),
-            text("chatcmpl-3"),
-            text("chatcmpl-4"),
-        )
-        await chat(w, ASK)
-        await chat(w, *LOST)
-        await chat(w, *LOST, TEXT, NEXT)
-        healed = await page.ended(3)
-        assert healed["healed"] == "lacks_reasoning"
-        size = len(as_json(THOUGHT["reasoning_content"]))
-        assert healed["changes"] == [["added", "reasoning_content", "", size]]
-        assert healed["prefix"] == prefix(3)
-        await chat(w, *LOST, TEXT, NEXT, TEXT, AGAIN)
-        assert (await page.ended(4))["prefix"] == prefix(5)
-
-
 async def test_a_filler_is_marked_and_part_of_the_prefix() -> None:
     """Both when it heals and when it is known, next to a member that is injected."""
     history = [*LOST, TEXT, NEXT, ELSEWHERE, AGAIN]

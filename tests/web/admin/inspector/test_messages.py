@@ -6,16 +6,13 @@ from tests.web.messages.exchanges import (
     CALL,
     LOST,
     REDACTED,
-    RESULT,
     TEXT,
     THOUGHT,
     answer,
-    messages,
     send,
 )
 from tests.web.wire import as_json
 
-MARK = {"cache_control": {"type": "ephemeral"}}
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_01Zk3mQ9xT7b", "name": "find", "input": {}}
 FOUND = {"type": "web_search_tool_result", "tool_use_id": SEARCH["id"], "content": []}
 SAID = {"type": "text", "text": "It is 7 degrees in Oslo, and it rains there all day."}
@@ -53,19 +50,3 @@ async def test_a_conversation_is_shown_block_by_block() -> None:
         assert [item[1] for item in items[4:6]] == ["server_tool_use", "web_search_tool_result"]
         assert [note[:2] for note in notes] == [[1, "injected"], [1, "injected"], [6, "injected"]]
         assert one["prefix"] == prefix(6)
-
-
-async def test_a_prefix_is_kept_if_marks_move_and_texts_become_lists() -> None:
-    """Upstream sees the same; an edit and another list of tools move it."""
-    async with watched() as (w, page):
-        w.upstream.answers(*[answer(THOUGHT, SAID, number=n) for n in range(4)])
-        marked = {"role": "user", "content": [{"type": "text", "text": ASK["content"], **MARK}]}
-        said = {"role": "assistant", "content": SAID["text"]}
-        await send(w, marked, tools=TOOLS)
-        await send(w, ASK, said, GO, tools=TOOLS)
-        assert (await page.ended(2))["prefix"] == prefix(1)
-        assert messages(w)[1]["content"] == [THOUGHT, SAID]
-        await send(w, ASK, said, GO, said, ASK, tools=TOOLS)
-        assert (await page.ended(3))["prefix"] == prefix(4)
-        await send(w, GO, said, GO, said, ASK, said, RESULT, tools=[])
-        assert (await page.ended(4))["prefix"] == prefix(0, 7, is_head_new=True)
