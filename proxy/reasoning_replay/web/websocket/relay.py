@@ -84,33 +84,23 @@ class _End:
     is_whole: bool = False
 
 
+@dataclass(slots=True)
 class Relay:
-    """Both directions of one WebSocket."""
+    """Both directions of one WebSocket; without `streams`, no message is read."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        client: Peer,
-        upstream: Peer,
-        exchange_log: ExchangeLog,
-        streams: ResponseStreams | None,
-    ) -> None:
-        """Set the outcome of `exchange` at the end; without `streams`, no message is read."""
-        self._exchange = exchange
-        self._client = client
-        self._upstream = upstream
-        self._exchange_log = exchange_log
-        self._streams = streams
+    exchange: Exchange
+    client: Peer
+    upstream: Peer
+    exchange_log: ExchangeLog
+    streams: ResponseStreams | None
 
     async def run(self, draining: asyncio.Event) -> None:
         """Relay until one side ends, then end the other."""
-        up = asyncio.ensure_future(
-            self._pump(self._client, self._upstream, ResponseStreams.prepare)
-        )
+        up = asyncio.ensure_future(self._pump(self.client, self.upstream, ResponseStreams.prepare))
         down = asyncio.ensure_future(
-            self._pump(self._upstream, self._client, ResponseStreams.capture)
+            self._pump(self.upstream, self.client, ResponseStreams.capture)
         )
-        others = (self._drain(draining), _stall(self._client), _stall(self._upstream))
+        others = (self._drain(draining), _stall(self.client), _stall(self.upstream))
         tasks = (*map(asyncio.ensure_future, others), down, up)  # the most likely cause first
         end = _End(BUG.code)
         try:
@@ -119,26 +109,26 @@ class Relay:
             end = max(ends, key=lambda one: one.is_whole, default=end)
             await self._finish(end, up)
         except asyncio.CancelledError:
-            end = _End(self._client.gone)
+            end = _End(self.client.gone)
             raise
         finally:
             for task in tasks:
                 task.cancel()
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
-                    self._exchange_log.failed(self._exchange, result)
-            if self._streams is not None:
-                self._streams.close(end.outcome)
-            self._exchange.outcome = "ok" if end.is_whole else end.outcome
+                    self.exchange_log.failed(self.exchange, result)
+            if self.streams is not None:
+                self.streams.close(end.outcome)
+            self.exchange.outcome = "ok" if end.is_whole else end.outcome
 
     async def _finish(self, end: _End, up: "asyncio.Future[_End]") -> None:
         """End both sides; `up` forwards the client's messages."""
-        transport = self._client.transport
+        transport = self.client.transport
         await self._stop_reading(end.outcome)
         if end.code:
             up.cancel()  # else aiohttp would close before the client reads the reason
             await asyncio.wait({up})
-            closes = (peer.close(end.code, end.reason) for peer in (self._client, self._upstream))
+            closes = (peer.close(end.code, end.reason) for peer in (self.client, self.upstream))
             await asyncio.gather(*closes)
         elif not up.done() and transport.can_write_eof() and not transport.is_closing():
             # A close would reset a client that still sends, and it might lose the last messages.
@@ -149,9 +139,9 @@ class Relay:
     async def _drain(self, draining: asyncio.Event) -> _End:
         """Return once the process is about to stop and no response runs."""
         await draining.wait()
-        if self._streams is not None:
-            await self._streams.idle.wait()
-        if self._streams is None:
+        if self.streams is not None:
+            await self.streams.idle.wait()
+        if self.streams is None:
             await asyncio.Event().wait()  # unread: it may last until the process ends
         return _End("ok", _GOING_AWAY, is_whole=True)
 
@@ -172,31 +162,31 @@ class Relay:
             data = await self._read(read, message.type, message.data)
             if data is not None:
                 has_sink = await sink.send(data, message.type)
-            if source is self._client:
-                self._exchange.received_bytes += len(message.data)
-                if self._streams is not None:
-                    self._streams.lease.resize(0)
+            if source is self.client:
+                self.exchange.received_bytes += len(message.data)
+                if self.streams is not None:
+                    self.streams.lease.resize(0)
             elif data is not None:
-                self._exchange.sent_bytes += len(data)
+                self.exchange.sent_bytes += len(data)
 
     async def _read(self, read: _Read, kind: WSMsgType, data: bytes) -> bytes | None:
         """Return the message to forward for a message; None: forward nothing."""
-        if self._streams is None or kind is WSMsgType.PING or kind is WSMsgType.PONG:
+        if self.streams is None or kind is WSMsgType.PING or kind is WSMsgType.PONG:
             return data
         try:
-            return await read(self._streams, kind, data)
+            return await read(self.streams, kind, data)
         except Exception as error:  # noqa: BLE001 (fail open: it is forwarded unchanged)
-            if self._streams is not None:
-                self._exchange_log.warn("websocket_unread", self._exchange, error)
+            if self.streams is not None:
+                self.exchange_log.warn("websocket_unread", self.exchange, error)
             await self._stop_reading("ok")
             return data
 
     async def _stop_reading(self, outcome: str) -> None:
         """Forward all further messages unread; send the held refusals to the client."""
-        streams, self._streams = self._streams, None
+        streams, self.streams = self.streams, None
         if streams is not None:
             for refusal in streams.close(outcome):
-                await self._client.send(refusal)
+                await self.client.send(refusal)
 
 
 def _end_of(source: Peer, kind: WSMsgType, data: object, reason: str | None) -> _End:

@@ -16,8 +16,7 @@ function prefixOf(e) {
 function columnsOf(turns) {
   const items = new Set(), marks = new Map();
   for (const e of turns) {
-    let number = 0;
-    for (const item of e.strip.items) if (typeof item === "number") number += item; else items.add(number++);
+    for (const { item, number } of entriesOf(e)) if (item) items.add(number);
     for (const [at, notes] of marksOf(e)) {
       const n = notes.filter(isMark).length;
       if (n) marks.set(at, Math.max(n, marks.get(at) || 0));
@@ -38,30 +37,27 @@ function columnsOf(turns) {
 }
 
 function lineOf(e, columns) {
-  const line = make("div", "line"), marks = marksOf(e);
+  const line = make("div", "line"), marks = new Map();
   line.style.width = `${columns.width}px`;
-  const place = (node, x) => { node.style.left = `${x}px`; line.append(node); };
-  let number = 0;
-  for (const item of e.strip.items) {
-    const upTo = typeof item === "number" ? number + item : number + 1;
-    for (; number < upTo; number += 1) {
-      const notes = marks.get(number) || [];
-      notes.filter(isMark).forEach((note, i) => place(markOf(note, Array.isArray(item) ? named(item) : "these items"), columns.marks.get(number) + i * MARK_PX));
-      if (Array.isArray(item)) place(blockOf(item, number, notes), columns.items.get(number));
+  const add = (node, x) => { node.style.left = `${x}px`; line.append(node); };
+  for (const { item, number, notes, place } of entriesOf(e)) {
+    for (const note of notes.filter(isMark)) {
+      const x = marks.get(note[0]) ?? columns.marks.get(note[0]);
+      add(markOf(note, place), x);
+      marks.set(note[0], x + MARK_PX);
     }
+    if (item) add(blockOf(item, number, notes), columns.items.get(number));
   }
   for (const gap of columns.gaps) {
     const n = Math.min(gap.to, e.items) - gap.from;
-    if (n > 0) place(make("span", "fold", `⋯${n < 1000 ? n : many(n)}`), gap.x);
+    if (n > 0) add(make("span", "fold", `⋯${n < 1000 ? n : many(n)}`), gap.x);
   }
   for (const [kind, from, to] of barsOf(e, columns)) {
     const bar = make("i", `bar ${kind}`);
     bar.style.width = `${to - from}px`;
-    place(bar, from);
+    add(bar, from);
   }
-  line.setAttribute("role", "toolbar");
-  line.setAttribute("aria-label", `${several(e.items, "item")} of the input; arrow keys move`);
-  return line;
+  return toolbarOf(e, line);
 }
 
 // In Chat Completions, reasoning is a member of an item, in the other dialects an item of its own.

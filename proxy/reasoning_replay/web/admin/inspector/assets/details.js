@@ -165,33 +165,25 @@ function copied(text) {
 
 function itemsOf(e) {
   if (!e.items) return null;
-  const list = make("ol", "items"), marks = marksOf(e);
+  const list = make("ol", "items");
   const line = (block, text, id, size) => {
     const item = make("li");
     block.setAttribute("aria-hidden", "true");
     item.append(block, make("span", "", text), ...(id ? [copied(id)] : []), ...(size ? [make("span", "soft", bytes(size))] : []));
     list.append(item);
   };
-  let number = 0;
-  const noted = () => {
-    for (const [, what, n, size, ids] of marks.get(number) || []) {
+  for (const { item, n: left, number, notes } of entriesOf(e)) {
+    if (!item) list.append(make("li", "soft", `⋯ ${several(left, "item")} left out`));
+    for (const [, what, n, size, ids] of notes) {
       if (what === "injected") {
         const named = ids.filter(Boolean);
         for (const id of named) line(make("i", "b plus", "+"), injected(), id, named.length === 1 && size);
         if (named.length < n) line(make("i", "b plus", "+"), `${several(n - named.length, "reasoning item")} ${injected()}, without an id`);
       } else if (isMark([0, what])) line(make("i", "b hole", "?"), `${several(n, "reasoning item")} ${plain(what)}`);
     }
-  };
-  for (const item of e.strip.items) {
-    if (typeof item === "number") {
-      list.append(make("li", "soft", `⋯ ${several(item, "item")} left out`));
-      for (const end = number + item; number < end; number += 1) noted();
-      continue;
-    }
-    noted();
-    number += 1;
+    if (!item) continue;
     const letter = item[0] in KINDS ? item[0] : "o";
-    line(make("i", `b ${letter}`, KINDS[letter][0]), `${count(number)} ${item[1]}`, item[2], item[3]);
+    line(make("i", `b ${letter}`, KINDS[letter][0]), `${count(number + 1)} ${item[1]}`, item[2], item[3]);
   }
   const all = make("section");
   all.append(make("h3", "", `Items of the request (${count(e.items)})`), list);

@@ -15,38 +15,51 @@ function marksOf(e) {
 }
 const isMark = (note) => !["degraded", "present", "phase"].includes(note[1]);
 
+// The items of an exchange with the notes before each. Where items are left out, `item` is null, and
+// one entry stands for all of them: `n` is their number.
+function entriesOf(e) {
+  const marks = marksOf(e);
+  let next = 0;
+  return e.strip.items.map((item) => {
+    const isGap = typeof item === "number", n = isGap ? item : 1, number = next;
+    next += n;
+    const notes = Array.from({ length: n }, (_, i) => marks.get(number + i) || []).flat();
+    return { item: isGap ? null : item, n, number, notes, place: isGap ? "these items" : named(item) };
+  });
+}
+
 function stripOf(e) {
-  const strip = make("div", "strip"), marks = marksOf(e), { items } = e.strip, { isWhole } = rows.get(e.id) || {};
-  const hasWords = items.length <= WORDS_MAX && items.every(Array.isArray);
-  let number = 0, run = [];
+  const strip = make("div", "strip"), entries = entriesOf(e), { isWhole } = rows.get(e.id) || {};
+  const hasWords = entries.length <= WORDS_MAX && entries.every(({ item }) => item);
+  let run = [];
   const fold = () => {
-    if (run.length < FOLD_MIN) strip.append(...run.map(([item, at]) => blockOf(item, at, marks.get(at))));
+    if (run.length < FOLD_MIN) strip.append(...run.map(({ item, number }) => blockOf(item, number)));
     else strip.append(foldOf(e, strip, run.length));
     run = [];
   };
-  items.forEach((item, i) => {
-    if (typeof item === "number") {
-      fold();
-      const gap = make("span", "fold", `⋯ ${count(item)} ⋯`);
-      gap.title = `${count(item)} items without a note are left out`;
-      strip.append(gap);
-      for (const end = number + item; number < end; number += 1) {
-        for (const note of marks.get(number) || []) strip.append(markOf(note, "these items"));
-      }
+  entries.forEach((entry, i) => {
+    const { item, n, number, notes, place } = entry;
+    if (item && !isWhole && entries.length > WHOLE && i >= HEAD && i < entries.length - TAIL && !notes.length) {
+      run.push(entry);
       return;
     }
-    const notes = marks.get(number) || [];
-    if (isWhole || items.length <= WHOLE || i < HEAD || i >= items.length - TAIL || notes.length) {
-      fold();
-      strip.append(...notes.filter(isMark).map((note) => markOf(note, named(item))));
-      strip.append(blockOf(item, number, notes, hasWords));
-    } else run.push([item, number]);
-    number += 1;
+    fold();
+    const marks = notes.filter(isMark).map((note) => markOf(note, place));
+    if (item) strip.append(...marks, blockOf(item, number, notes, hasWords));
+    else {
+      const gap = make("span", "fold", `⋯ ${count(n)} ⋯`);
+      gap.title = `${count(n)} items without a note are left out`;
+      strip.append(gap, ...marks);
+    }
   });
   fold();
-  strip.setAttribute("role", "toolbar");
-  strip.setAttribute("aria-label", `${several(e.items, "item")} of the input; arrow keys move`);
-  return strip;
+  return toolbarOf(e, strip);
+}
+
+function toolbarOf(e, blocks) {
+  blocks.setAttribute("role", "toolbar");
+  blocks.setAttribute("aria-label", `${several(e.items, "item")} of the input; arrow keys move`);
+  return blocks;
 }
 
 function foldOf(e, strip, n) {
