@@ -1,6 +1,5 @@
 """Listener: its port is its own, unless processes share it."""
 
-import asyncio
 import socket
 from urllib.parse import urlsplit
 
@@ -39,21 +38,3 @@ async def test_a_system_that_cannot_share_ports_says_so(monkeypatch: pytest.Monk
     monkeypatch.delattr(socket, "SO_REUSEPORT", raising=False)
     with pytest.raises(OSError, match="reuse_port"):
         await listener().open(FREE, reuse_port=True)
-
-
-async def test_a_client_that_reads_nothing_shows_early() -> None:
-    """The kernel buffers little unsent data, so that pending bytes are visible in the process."""
-    one = listener()
-    await one.open(FREE)
-    parts = urlsplit(one.url)
-    _, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-        await asyncio.sleep(0.01)
-        server = one._runner.server
-        assert server is not None
-        (handler,) = server.connections
-        assert handler.transport is not None
-        accepted = handler.transport.get_extra_info("socket")
-        assert 0 < accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) < 1 << 20
-    writer.close()
-    await one.close()

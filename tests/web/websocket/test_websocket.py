@@ -110,21 +110,6 @@ async def test_messages_pass_unchanged(spelled: Callable[[bytes], bytes], target
         assert w.counted("exchanges_total", route="websocket", outcome="ok") == 1
 
 
-async def test_bytes_pass_in_any_cut() -> None:
-    """Frames arrive complete even if they are sent byte by byte."""
-    up = said({"type": "x"}, key=KEY) + frame(PING, b"?", key=KEY) + frame(BINARY, b"abc", key=KEY)
-    down = said({"type": "response.output_text.delta", "delta": "7"}) + frame(PONG, b"?")
-    async with world() as w, tunnelled(w) as (client, upstream):
-        for byte in up:
-            await client.send(bytes([byte]))
-            await asyncio.sleep(0)
-        await upstream.gets(up)
-        for byte in down:
-            await upstream.send(bytes([byte]))
-            await asyncio.sleep(0)
-        await client.gets(down)
-
-
 @pytest.mark.parametrize("size", [10, 900_000])
 async def test_frames_directly_after_the_heads_are_not_lost(size: int) -> None:
     """Frames in one packet with the upgrade, or with its acceptance, are not lost."""
