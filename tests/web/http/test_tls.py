@@ -271,7 +271,7 @@ async def test_a_request_in_one_flight_with_the_end_of_the_handshake(
     files: Files, size: int
 ) -> None:
     """A request that arrives together with the end of the handshake is read."""
-    body = b"x" * LARGE_BYTES
+    body = b"x" * size
     async with world(**files.settings) as w:
         w.upstream.otherwise = whole(b"{}")
         parts = urlsplit(w.app.url)

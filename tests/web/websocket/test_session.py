@@ -5,7 +5,6 @@ Where that is not certain, nothing is captured by history and nothing is sent ag
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -49,13 +48,7 @@ class Saves:
         self._inner: Store = w.app.store.inner
         self._save, self._inner.save = self._inner.save, self._noted  # type: ignore[method-assign]
 
-    async def _noted(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
-    ) -> int:
+    async def _noted(self, scope: bytes, conversation: bytes, records: Any, keys: Any) -> int:
         self.turns += turns_of(conversation, records)  # the head comes too, since it is saved first
         return await self._save(scope, conversation, records, keys)
 
