@@ -13,8 +13,6 @@ from reasoning_replay.web.exchange import Exchange, Times
 from tests.browser.stage import Stage
 from tests.web.reports import describe
 
-__all__ = ["LOST_CALL", "record", "rows", "strip"]
-
 LOST_CALL = {
     "type": "function_call",
     "id": "fc_never_seen",

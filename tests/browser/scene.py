@@ -12,8 +12,6 @@ from reasoning_replay.web.exchange import Exchange
 from tests.browser.stage import TOOLS, Agent, Stage
 from tests.web.world import eventually
 
-__all__ = ["play"]
-
 # Wall-clock time at the end of the scene: half past two on a day in March.
 NOW_MS: Final = 1_773_325_811_000
 # Time that a real upstream would take in addition, since a stand-in responds at once. The time

@@ -13,8 +13,6 @@ from reasoning_replay.web.app import App, running
 
 from tests.standin import StandIn
 
-__all__ = ["ASK", "MODEL", "Agent", "Seen", "Stage", "looking", "proxy_before", "stage"]
-
 Item = dict[str, Any]
 
 MODEL = "gpt-5.4"

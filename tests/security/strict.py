@@ -11,8 +11,6 @@ import re
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-__all__ = ["Bad", "Recorder", "Request", "first_requests", "recording", "requests_in"]
-
 # RFC 9110, 5.6.2 and 5.5. Characters that are invalid in a path separate nothing, except "#".
 _TOKEN = rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _LINE = re.compile(rb"(" + _TOKEN + rb") (/[!-\"$-~]*) HTTP/1\.([01])")

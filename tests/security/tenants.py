@@ -4,8 +4,6 @@ import json
 from base64 import urlsafe_b64encode
 from typing import NamedTuple
 
-__all__ = ["TENANTS", "Tenants", "token"]
-
 
 def token(**claims: object) -> str:
     """Encode a JSON Web Token."""

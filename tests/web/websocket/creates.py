@@ -6,8 +6,6 @@ from tests.web.sockets import KEY, Peer, said
 from tests.web.wire import Item, as_json, events
 from tests.web.world import MODEL
 
-__all__ = ["create", "failed", "told", "turn"]
-
 
 def told(*items: Item, stream: str = "", rid: str = "resp_0c1d2e3f4a5b6071") -> list[bytes]:
     """Return the events of a response as text messages."""

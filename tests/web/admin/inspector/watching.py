@@ -8,8 +8,6 @@ from typing import Any
 from tests.web.line import Broken, Line, line_to
 from tests.web.world import World, world
 
-__all__ = ["Watching", "prefix", "to_watch", "watched", "watching"]
-
 PATH = "/inspector/events"
 Json = dict[str, Any]
 
