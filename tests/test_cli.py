@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from reasoning_replay import cli, demo
 from reasoning_replay.build import build_version
+from reasoning_replay.demo import playground
 from reasoning_replay.settings.loader import Loaded, flag_of, load
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.reference import COMMON
@@ -224,7 +225,7 @@ def test_config_prints_the_settings_in_effect(
 
 def test_demo_runs_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """`demo` returns its exit code and ignores invalid settings; `--serve` is the playground."""
-    monkeypatch.setattr(demo, "serve", lambda: 8)
+    monkeypatch.setattr(playground, "serve", lambda: 8)
     monkeypatch.setattr(demo, "run", {"responses": 7, "chat": 9, "messages": 11}.get)
     monkeypatch.setenv("REPLAY_MODE", "maybe")
 

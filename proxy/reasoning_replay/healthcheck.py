@@ -11,8 +11,6 @@ from typing import Final
 
 from reasoning_replay.settings.urls import authority, dialled, host_and_port
 
-__all__ = ["ADMIN_LISTEN", "health"]
-
 ADMIN_LISTEN: Final = "127.0.0.1:9090"
 """The default of the setting `admin_listen`."""
 

@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 import pytest
 from reasoning_replay.check.report import Finding
 
-__all__ = ["KEY", "found", "report"]
-
 KEY = "sk-hunter2-hunter2"
 
 

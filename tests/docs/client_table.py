@@ -19,8 +19,6 @@ from typing import Any
 
 from tests.docs.page_tables import ROOT
 
-__all__ = ["CLIENTS", "KEEPERS", "PAGE"]
-
 PAGE = ROOT / "docs" / "client-table.md"
 KEEPERS = ROOT / "tests" / "verify" / "clients"
 EXAMPLES = ROOT / "examples"

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-__all__ = ["DOCS", "PACKAGE", "ROOT", "modules_in", "names_in", "rows_of", "section_of"]
-
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PACKAGE = ROOT / "proxy/reasoning_replay"

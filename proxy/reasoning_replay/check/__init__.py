@@ -14,8 +14,6 @@ from reasoning_replay.check.upstream import key_of, of_upstream
 from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.settings.model import Settings
 
-__all__ = ["check"]
-
 
 async def check(
     settings: Settings, environ: Mapping[str, str], prove: str = "", dialect: str = RESPONSES

@@ -18,8 +18,6 @@ from reasoning_replay.web.errors import MARK
 from reasoning_replay.web.wiring import profile
 from reasoning_replay.wires import WIRES, Item, Reply, Wire
 
-__all__ = ["of_proof"]
-
 TURN_TIMEOUT_S: Final = 120.0
 ANY_PORT: Final = "127.0.0.1:0"
 NO_REPLY: Final = Reply([], [], [], [])
@@ -125,11 +123,9 @@ async def of_proof(
 async def _turn(
     session: aiohttp.ClientSession, url: str, wire: Wire, model: str, history: list[Item]
 ) -> TurnResult:
-    body: Item = {wire.history: history, "tools": [wire.tool(FUNCTION)]}
-    body |= {**wire.named(model), **wire.stateless, **wire.demanded(model)}
-    async with session.post(
-        url, json=body, headers=wire.headers, allow_redirects=False
-    ) as response:
+    body = {**wire.request(model, history, FUNCTION), **wire.stateless}
+    request = session.post(url, json=body, headers=wire.headers, allow_redirects=False)
+    async with request as response:
         mark = response.headers.get(MARK, "")
         raw = await response.read()
     names = error_names(raw)

@@ -13,8 +13,6 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import authority, dialled, host_and_port
 from reasoning_replay.web.http.listener import why_refused
 
-__all__ = ["of_ports"]
-
 ASK_TIMEOUT_S: Final = 2.0
 VERSION = re.compile(r'^reasoning_replay_build_info\{version="([\w.+-]+)"\}', re.MULTILINE)
 

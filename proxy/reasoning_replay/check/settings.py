@@ -10,8 +10,6 @@ from reasoning_replay.settings.urls import authority, dialled, host_and_port
 from reasoning_replay.web.doubtful_settings import doubts
 from reasoning_replay.web.wiring import certificate, connection_limits, profile
 
-__all__ = ["of_clients", "of_settings"]
-
 
 async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
     """Check the settings, and the files that they name."""

@@ -19,8 +19,6 @@ from reasoning_replay.settings.urls import redacted
 from reasoning_replay.web.store_advice import folder_fault, store_advice
 from reasoning_replay.web.wiring import bare_store
 
-__all__ = ["of_store"]
-
 PROBE_TIMEOUT_S: Final = 3.0
 
 

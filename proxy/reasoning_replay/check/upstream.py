@@ -26,8 +26,6 @@ from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import profile, profiles, upstream
 from reasoning_replay.wires import MODEL, WIRES
 
-__all__ = ["ApiKey", "key_of", "of_upstream"]
-
 ANSWER_TIMEOUT_S: Final = 10.0
 # Statuses of a path that the upstream does not have; an invalid request is a 400 or 422.
 NOT_SERVED: Final = frozenset({0, 404, 405, 501})

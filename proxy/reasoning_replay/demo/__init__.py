@@ -8,20 +8,17 @@ It needs no key and no network: its three servers use free loopback ports and st
 import asyncio
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
 import aiohttp
 
 from reasoning_replay.demo.agent_loop import Loop, run_loop
-from reasoning_replay.demo.playground import serve
 from reasoning_replay.demo.side_by_side import RED, Ink, side_by_side
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.strict_api import DIALECTS, Script, StrictApi
 from reasoning_replay.web.app import running
 from reasoning_replay.wires import WIRES
-
-__all__ = ["Dialect", "run", "serve"]
 
 Dialect = Literal["responses", "chat", "messages", "gemini"]
 
@@ -41,7 +38,7 @@ What to do next:
 
 For either, set one variable in your app and change nothing else:
 
-    OPENAI_BASE_URL=http://127.0.0.1:8080/v1
+    {variable}
 """
 KEY_CLOSING: Final = """\
 What to do next, with a key of {vendor}:
@@ -60,84 +57,73 @@ class _Show:
     The demo of one dialect.
 
     Attributes:
-        opening: The text before the page.
-        closing: The text after the page, if all is as expected.
+        client: A sentence about what the client drops.
+        parts, marked: What a history is made of, and what the proxy adds to it.
         wanted_error: What the direct loop must fail with.
         profile: The setting `upstream_profile` of the proxy.
         model: Model that the client asks.
+        url: The setting `upstream_url` for the API of the vendor.
+        variable: The base URL of a client of the proxy.
+        closing: The text after the page, if all is as expected.
     """
 
-    opening: str
-    closing: str
+    vendor: str
+    client: str
+    parts: str
+    marked: str = "reasoning"
     wanted_error: str
     profile: Literal["generic", "deepseek", "anthropic", "gemini"]
     model: str
+    url: str
+    variable: str = "OPENAI_BASE_URL=http://127.0.0.1:8080/v1"
+    closing: str = KEY_CLOSING
 
 
 SHOWS: Final[dict[Dialect, _Show]] = {
     "responses": _Show(
-        opening=OPENING.format(
-            vendor="OpenAI",
-            client="The client keeps its calls and messages with their ids, and drops the "
-            "reasoning, as many apps do.",
-            parts="input",
-            marked="items",
-        ),
-        closing=CLOSING,
+        vendor="OpenAI",
+        client="The client keeps its calls and messages with their ids, and drops the reasoning, "
+        "as many apps do.",
+        parts="input",
+        marked="items",
         wanted_error="was provided without its required 'reasoning' item",
         profile="generic",
         model="gpt-5.4",
+        url="https://api.openai.com/v1",
+        closing=CLOSING,
     ),
     "chat": _Show(
-        opening=OPENING.format(
-            vendor="DeepSeek",
-            client="The client speaks Chat Completions and drops reasoning_content, which the "
-            "OpenAI SDK does not know.",
-            parts="messages",
-            marked="reasoning",
-        ),
-        closing=KEY_CLOSING.format(
-            vendor="DeepSeek",
-            url="https://api.deepseek.com/v1",
-            variable="OPENAI_BASE_URL=http://127.0.0.1:8080/v1",
-        ),
+        vendor="DeepSeek",
+        client="The client speaks Chat Completions and drops reasoning_content, which the OpenAI "
+        "SDK does not know.",
+        parts="messages",
         wanted_error="must be passed back to the API",
         profile="deepseek",
         model="deepseek-v4-flash",
+        url="https://api.deepseek.com/v1",
     ),
     "messages": _Show(
-        opening=OPENING.format(
-            vendor="Anthropic",
-            client="The client speaks Messages and drops thinking blocks, as many frameworks and "
-            "stored chats do.",
-            parts="blocks",
-            marked="reasoning",
-        ),
-        closing=KEY_CLOSING.format(
-            vendor="Anthropic",
-            url="https://api.anthropic.com/v1",
-            variable="ANTHROPIC_BASE_URL=http://127.0.0.1:8080",
-        ),
+        vendor="Anthropic",
+        client="The client speaks Messages and drops thinking blocks, as many frameworks and "
+        "stored chats do.",
+        parts="blocks",
         wanted_error="Expected `thinking` or `redacted_thinking`",
         profile="anthropic",
         model="claude-sonnet-4-6",
+        url="https://api.anthropic.com/v1",
+        variable="ANTHROPIC_BASE_URL=http://127.0.0.1:8080",
     ),
     "gemini": _Show(
-        opening=OPENING.format(
-            vendor="Google",
-            client="The client speaks Gemini's API and drops thoughtSignature, as many frameworks "
-            "and stores do.",
-            parts="parts",
-            marked="signatures",
-        ),
-        closing=KEY_CLOSING.format(
-            vendor="Google",
-            url="https://generativelanguage.googleapis.com/v1beta",
-            variable="GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8080",
-        ),
+        vendor="Google",
+        client="The client speaks Gemini's API and drops thoughtSignature, as many frameworks and "
+        "stores do.",
+        parts="parts",
+        marked="signatures",
         wanted_error="Function call is missing a thought_signature",
         profile="gemini",
         model="gemini-3-pro-preview",
+        url="https://generativelanguage.googleapis.com/v1beta",
+        variable="GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8080",
     ),
 }
 
@@ -160,14 +146,15 @@ def run(dialect: Dialect = "responses") -> int:
         print(f"The demo failed on loopback: {str(error) or type(error).__name__}")
         return 1
     ink = Ink(is_on=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
-    print(show.opening)
+    words = asdict(show)
+    print(OPENING.format_map(words))
     for line in side_by_side(straight, proxied, ink):
         print(line)
     faults = _faults(show, straight, proxied)
     for fault in faults:
         print(ink.paint(RED, f"Not as expected: {fault}"))
     if not faults:
-        print(show.closing)
+        print(show.closing.format_map(words))
     return int(bool(faults))
 
 

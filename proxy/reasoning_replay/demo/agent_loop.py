@@ -16,8 +16,6 @@ from reasoning_replay.strict_api import StrictApi
 from reasoning_replay.web.errors import MARK
 from reasoning_replay.wires import Item, Wire
 
-__all__ = ["TURNS_MAX", "WEATHER", "Loop", "LoopTurn", "run_loop"]
-
 TURNS_MAX: Final = 8
 ASK: Final = "Which of my trips will be rainy?"
 WEATHER: Final[Item] = {
@@ -81,13 +79,12 @@ async def run_loop(base_url: str, upstream: StrictApi, wire: Wire, model: str) -
     """Run the loop to its end; `upstream` records each request as it arrives."""
     loop = Loop()
     history = [wire.says(ASK)]
-    body = {**wire.named(model), "tools": [wire.tool(WEATHER)], **wire.demanded(model)}
     headers = {"Authorization": "Bearer sk-demo"}
     async with aiohttp.ClientSession(headers=headers) as session:
         for _ in range(TURNS_MAX):
             upstream.received.clear()
-            sent = body | {wire.history: history}
-            async with session.post(base_url + wire.path_of(model), json=sent) as response:
+            body = wire.request(model, history, WEATHER)
+            async with session.post(base_url + wire.path_of(model), json=body) as response:
                 answer = await response.json()
             arrived = upstream.received[-1] if upstream.received else []
             mark = response.headers.get(MARK, "")

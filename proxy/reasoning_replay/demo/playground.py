@@ -17,8 +17,6 @@ from reasoning_replay.strict_api import DIALECTS, Script, StrictApi
 from reasoning_replay.web.app import running
 from reasoning_replay.web.wiring import scoping
 
-__all__ = ["Playground", "playground", "serve"]
-
 ANY: Final = "127.0.0.1:0"
 WORD_S: Final = 0.05  # a model writes about twenty words in a second
 KEPT_S: Final = 3600  # the agents never return to a conversation

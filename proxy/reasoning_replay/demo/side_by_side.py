@@ -10,8 +10,6 @@ from reasoning_replay.demo.agent_loop import Loop, LoopTurn
 from reasoning_replay.web.errors import MARK
 from reasoning_replay.wires import Item
 
-__all__ = ["RED", "Ink", "side_by_side"]
-
 BOLD: Final = 1
 RED: Final = 31
 GREEN: Final = 32

@@ -23,8 +23,6 @@ from reasoning_replay.demo.agent_loop import TURNS_MAX, WEATHER
 from reasoning_replay.strict_api.scenarios import ANSWER
 from reasoning_replay.wires import WIRES, Item, Reply
 
-__all__ = ["HABITS", "KEYS", "Habit", "keep_talking"]
-
 ROUNDS: Final = 3  # questions of one conversation
 # Pauses of a client, in words that the model writes in that time.
 TOOL_WORDS: Final = 20
@@ -170,10 +168,9 @@ class _Agent:
     async def _ask(self, history: list[Item], *, is_direct: bool) -> Reply | None:
         """Send the history; return None if it was refused."""
         habit, wire = self.habit, WIRES[self.habit.dialect]
-        body: Item = {**wire.named(habit.model), wire.history: history}
-        body |= {**wire.demanded(habit.model), **habit.more}
+        functions = () if is_direct else (WEATHER, TRAINS)
+        body = {**wire.request(habit.model, history, *functions), **habit.more}
         body |= {"stream": True} if habit.streams else {}
-        body["tools"] = [] if is_direct else [wire.tool(WEATHER), wire.tool(TRAINS)]
         url = (self.upstream_url if is_direct else self.base_url) + wire.path_of(habit.model)
         headers = {"Authorization": f"Bearer {habit.key}"}
         async with self.session.post(url, json=body, headers=headers) as response:

@@ -14,25 +14,6 @@ from reasoning_replay.settings import urls
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.store_url import read_store_url, why_unreadable
 
-__all__ = [
-    "MIB",
-    "Count",
-    "EncryptionKeys",
-    "File",
-    "Limit",
-    "Listen",
-    "ModelNames",
-    "RepairNames",
-    "ScopeFrom",
-    "Seconds",
-    "Secret",
-    "StoreUrl",
-    "TracingWay",
-    "TrustedProxies",
-    "UpstreamProxy",
-    "UpstreamUrl",
-]
-
 MIB: Final = 1024 * 1024
 MODELS_MAX: Final = 20
 
@@ -101,14 +82,11 @@ def _tracing(way: str) -> str:
 def _has_otel() -> bool:
     import importlib.util  # noqa: PLC0415 (only tracing needs it)
 
+    names = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
     try:
-        found = [
-            importlib.util.find_spec(name)
-            for name in ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
-        ]
+        return all(importlib.util.find_spec(name) for name in names)
     except ImportError:  # not even their parent package
         return False
-    return None not in found
 
 
 UpstreamUrl = Annotated[str, AfterValidator(urls.upstream_url)]

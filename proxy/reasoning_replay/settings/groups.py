@@ -24,8 +24,6 @@ from reasoning_replay.settings.field_types import (
     UpstreamUrl,
 )
 
-__all__ = ["Access", "Clients", "Group", "Process", "Replay", "StorePlace", "Upstream"]
-
 
 class Group(BaseModel, defer_build=True):
     """

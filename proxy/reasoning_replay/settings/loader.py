@@ -16,17 +16,6 @@ from pydantic_core import ErrorDetails
 from reasoning_replay.settings import units, urls
 from reasoning_replay.settings.model import Settings
 
-__all__ = [
-    "Loaded",
-    "SettingsError",
-    "config_in",
-    "default_of",
-    "env_of",
-    "flag_of",
-    "load",
-    "load_with_sources",
-]
-
 ENV_PREFIX: Final = "REPLAY_"
 CONFIG_VARIABLE: Final = "REPLAY_CONFIG"  # names the file of settings, and is none itself
 # Variables that Kubernetes sets for a Service called "replay" or "replay-..."; no settings.

@@ -8,8 +8,6 @@ import re
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-__all__ = ["Kind", "kind_of", "read", "shown"]
-
 
 class Kind(NamedTuple):
     """

@@ -10,17 +10,6 @@ import re
 import socket
 from urllib.parse import SplitResult, urlsplit
 
-__all__ = [
-    "authority",
-    "dialled",
-    "host_and_port",
-    "is_at",
-    "port_of",
-    "redacted",
-    "upstream_proxy",
-    "upstream_url",
-]
-
 _PORTS = {"http": 80, "https": 443}
 _ANY_IPV4 = bytes(4)
 _ANY_IPV6 = bytes(16)
