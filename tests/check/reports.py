@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from reasoning_replay.check.report import Finding
+from reasoning_replay.check.local import Finding
 
 KEY = "sk-hunter2-hunter2"
 

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.pytest_plugin import AiohttpServer
 from reasoning_replay.build import build_version
-from reasoning_replay.check.ports import of_ports
+from reasoning_replay.check.local import of_ports
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
@@ -91,7 +91,7 @@ async def test_each_fault_has_its_way_out(
     def refuse(*_: object, **__: object) -> socket.socket:
         raise error
 
-    monkeypatch.setattr("reasoning_replay.check.ports.socket.create_server", refuse)
+    monkeypatch.setattr("reasoning_replay.check.local.socket.create_server", refuse)
     lines = await ports(settings)
     assert [line.split()[:2] for line in lines] == [
         ["problem:", "listen"],

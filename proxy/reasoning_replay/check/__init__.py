@@ -4,11 +4,9 @@ Check: a report on whether the proxy can serve with these settings, and what to 
 Every probe has a deadline. No line contains a key or a password.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
-from reasoning_replay.check.ports import of_ports
-from reasoning_replay.check.report import Finding
-from reasoning_replay.check.settings import of_clients, of_settings
+from reasoning_replay.check.local import of_clients, of_ports, of_settings
 from reasoning_replay.check.store import of_store
 from reasoning_replay.check.upstream import key_of, of_upstream
 from reasoning_replay.core.dialects.registry import RESPONSES
@@ -42,19 +40,12 @@ async def check(
         of_store(settings, environ),
     ]
     if prove:
-        probes.append(_proof(settings, environ, prove, dialect))
+        from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports the whole proxy)
+
+        probes.append(of_proof(settings, key_of(settings, environ, dialect), prove, dialect))
     worst = 0
     for probe in probes:
         async for finding in probe:
             print(f"{finding.grade:<8} {finding.subject:<9} {finding.words}", flush=True)
             worst = max(worst, finding.grade == "problem")
     return int(worst)
-
-
-async def _proof(
-    settings: Settings, environ: Mapping[str, str], model: str, dialect: str
-) -> AsyncIterator[Finding]:
-    from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports the whole proxy)
-
-    async for finding in of_proof(settings, key_of(settings, environ, dialect), model, dialect):
-        yield finding

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import aiohttp
 
-from reasoning_replay.check.report import Finding
+from reasoning_replay.check.local import Finding
 from reasoning_replay.check.upstream import NOT_SERVED, ApiKey
 from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.path_faults import PathFault, base_path

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from reasoning_replay.adapters.stores.base import Store, StoreError
-from reasoning_replay.check.report import Finding
+from reasoning_replay.check.local import Finding
 from reasoning_replay.core.history.lookup_keys import Lookup, keys_of_turn
 from reasoning_replay.core.history.records import records_of
 from reasoning_replay.core.history.turns import Context, Turn

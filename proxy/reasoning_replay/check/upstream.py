@@ -15,7 +15,7 @@ import aiohttp
 from reasoning_replay.adapters.upstream.causes import WAYS_OUT, cause_of, reason_of
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError
-from reasoning_replay.check.report import Finding
+from reasoning_replay.check.local import Finding
 from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.states import ErrorCause
