@@ -349,6 +349,15 @@ def test_the_short_help_shows_choices_units_and_groups(
     assert "\nTimeouts:\n" not in text
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_complete_every_command_and_flag(shell: str) -> None:
+    """Shtab writes its completions from the parser, as docs/getting-started.md says."""
+    words = [sys.executable, "-m", "shtab", f"--shell={shell}", "reasoning_replay.cli.parser"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)  # noqa: S603
+    for word in [*COMMANDS, "demo", "verify", *map(flag_of, Settings.model_fields)]:
+        assert word.removeprefix("--") in done.stdout
+
+
 def test_runs_as_a_module() -> None:
     """`python -m reasoning_replay` is the same program."""
     words = [sys.executable, "-m", "reasoning_replay", "--version"]

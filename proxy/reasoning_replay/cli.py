@@ -159,6 +159,11 @@ def _settle() -> None:
     gc.enable()
 
 
+def parser() -> argparse.ArgumentParser:
+    """Return the parser with every flag of every command; `shtab` makes shell completions of it."""
+    return _parser(["serve", "check", "config", "health", "--help-all"])
+
+
 def _parser(words: Sequence[str]) -> _Parser:
     """Return the parser; only commands that `words` name get their flags."""
     parser = _Parser(prog="reasoning-replay", description=sys.modules["reasoning_replay"].__doc__)
