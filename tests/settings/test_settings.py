@@ -3,13 +3,9 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from pydantic import ValidationError
-from reasoning_replay.core.dialects.anthropic import profiles as messages
-from reasoning_replay.core.dialects.chat import profiles as chat
-from reasoning_replay.core.dialects.responses.profiles import AUTO, PROFILES
 from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
 from reasoning_replay.settings.model import Settings
 
@@ -360,15 +356,6 @@ def test_settings_are_frozen() -> None:
     """Settings cannot change while the process runs."""
     with pytest.raises(ValidationError, match="frozen"):
         Settings().mode = "off"  # type: ignore[misc]
-
-
-def test_every_profile_can_be_named() -> None:
-    """upstream_profile accepts every profile of each dialect; those of Responses come first."""
-    names = get_args(Settings.model_fields["upstream_profile"].annotation)
-
-    assert names[: len(PROFILES)] == (AUTO, *PROFILES)[:-1]
-    assert names[-1] == "generic"
-    assert set(names) == {AUTO, *PROFILES, *chat.PROFILES, *messages.PROFILES}
 
 
 def test_tracing_wants_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

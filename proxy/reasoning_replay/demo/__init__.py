@@ -72,7 +72,7 @@ class _Show:
     parts: str
     marked: str = "reasoning"
     wanted_error: str
-    profile: Literal["generic", "deepseek", "anthropic", "gemini"]
+    profile: str
     model: str
     url: str
     variable: str = "OPENAI_BASE_URL=http://127.0.0.1:8080/v1"

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.upstreams import AUTO
 from reasoning_replay.core.history.model_names import NAME_CHARS, family
 from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.core.wire.forwarded import read_networks
@@ -16,6 +18,7 @@ from reasoning_replay.settings.store_url import read_store_url, why_unreadable
 
 MIB: Final = 1024 * 1024
 MODELS_MAX: Final = 20
+GENERIC: Final = "generic"
 
 
 def _utf8(secret: SecretStr) -> SecretStr:
@@ -89,6 +92,12 @@ def _has_otel() -> bool:
         return False
 
 
+# The profiles of all dialects. A type checker knows no such set, and takes any text.
+if TYPE_CHECKING:
+    ProfileName = str
+else:
+    _NAMES = dict.fromkeys(name for entry in DIALECTS for name in entry.vendors)
+    ProfileName = Literal[(AUTO, *(name for name in _NAMES if name != GENERIC), GENERIC)]
 UpstreamUrl = Annotated[str, AfterValidator(urls.upstream_url)]
 UpstreamProxy = Annotated[str, AfterValidator(urls.upstream_proxy)]
 StoreUrl = Annotated[str, _readable_by(read_store_url)]
