@@ -164,9 +164,8 @@ def _from_secret_file(key: str, path: str, faults: list[str]) -> str | None:
     except UnicodeDecodeError:
         faults.append(f"{key}: the file is not UTF-8 text; it must contain only the value")
         return None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a path"
-        faults.append(f"{key}: the file cannot be read: {reason}")
+    except OSError as error:
+        faults.append(f"{key}: the file cannot be read: {error.strerror}")
         return None
     if not secret or len(content) > SECRET_MAX_BYTES:
         size = "longer than 64 KiB" if secret else "empty"
