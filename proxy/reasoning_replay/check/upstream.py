@@ -174,14 +174,12 @@ async def _asked(
 
 async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: ApiKey) -> Finding:
     url = f"{upstream_url}/models"
-    name, value = key.header
+    value = key.header[1]
     if not value.isprintable() or not value.isascii():
         words = f"{key.name} is not a valid header value; is there a line break in it?"
         return Finding("warning", "upstream", words)
-    headers = [(name.encode(), value.encode())] if name else []
-    headers += _required(chosen)
     try:
-        status = await _status(way, "GET", url, headers)
+        status = await _status(way, "GET", url, _headers(key, chosen))
     except (UpstreamError, TimeoutError) as error:
         reason = str(error) or f"no response within {ANSWER_TIMEOUT_S:g} s"
         words = f"GET {url} failed: {reason}"
@@ -193,9 +191,6 @@ async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: A
 
 async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
     """Send an empty request to each replayed path, which no API accepts, so it costs nothing."""
-    name, value = key.header
-    headers = [(b"content-type", b"application/json")]
-    headers += [(name.encode(), value.encode())] if name else []
     known = profiles(settings)
     words: list[str] = []
     for wire, chosen in zip(WIRES.values(), known, strict=True):
@@ -205,8 +200,8 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
                 words.append(f"{path} is replayed (profile {chosen.name})")
             continue
         with contextlib.suppress(UpstreamError, TimeoutError):
-            url, demanded = settings.upstream_url + path, _required(chosen.vendor)
-            status = await _status(way, "POST", url, headers + demanded, b"{}")
+            headers = [(b"content-type", b"application/json"), *_headers(key, chosen.vendor)]
+            status = await _status(way, "POST", settings.upstream_url + path, headers, b"{}")
         if status in NOT_SERVED:
             words.append(f"{path} is not served ({status or 'no response'})")
         else:
@@ -234,8 +229,9 @@ async def _status(
     return response.status
 
 
-def _required(chosen: Upstream) -> list[tuple[bytes, bytes]]:
-    return [(name.encode(), value.encode()) for name, value in chosen.headers]
+def _headers(key: ApiKey, chosen: Upstream) -> list[tuple[bytes, bytes]]:
+    given = ([key.header] if key.name else []) + [*chosen.headers]
+    return [(name.encode(), value.encode()) for name, value in given]
 
 
 def _judged(status: int, said: str, chosen: Upstream, key: ApiKey) -> Finding:
