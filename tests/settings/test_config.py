@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+from reasoning_replay.check.live_test import of_proof
+from reasoning_replay.check.upstream import ApiKey
 from reasoning_replay.core.dialects.registry import CHAT, MESSAGES
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.loader import FILE_SUFFIX, SECRET_NAMES, env_of, load
@@ -22,6 +24,8 @@ from tests.programs import require
 from tests.redis_server import RedisServer
 from tests.security.tenants import token
 from tests.standin import Quirks, StandIn
+from tests.standin.chat import ChatStandIn, FamilyName
+from tests.standin.messages import MessagesStandIn, ModeName
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config"
@@ -48,20 +52,23 @@ BACKENDS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("chatgpt", "codex", {"quirks": CODEX, "empty_completed_output": True}, {"store": False}),
     ("redis", "openai", {}, {}),
 ]
-# (file, dialect, its profile); what a profile injects is tested without the files.
-OTHER_DIALECTS = [
-    ("deepseek", CHAT, "deepseek"),
-    ("moonshot", CHAT, "moonshot"),
-    ("gemini", CHAT, "gemini"),
-    ("openrouter", CHAT, "openrouter"),
-    ("vllm", CHAT, "vllm"),
-    ("llamacpp", CHAT, "llamacpp"),
-    ("ollama", CHAT, "ollama"),
-    ("anthropic", MESSAGES, "anthropic"),
-    ("bedrock", MESSAGES, "bedrock"),
-    ("vertex", MESSAGES, "vertex"),
-    ("deepseek", MESSAGES, "deepseek"),
+# (file, its profile, a strict API of its sort)
+CHAT_BACKENDS: list[tuple[str, str, FamilyName]] = [
+    ("deepseek", "deepseek", "deepseek"),
+    ("moonshot", "moonshot", "kimi"),
+    ("gemini", "gemini", "gemini"),
+    ("openrouter", "openrouter", "openrouter"),
+    ("vllm", "vllm", "lenient"),
+    ("llamacpp", "llamacpp", "lenient"),
+    ("ollama", "ollama", "lenient"),
 ]
+MESSAGES_BACKENDS: list[tuple[str, str, ModeName]] = [
+    ("anthropic", "anthropic", "manual"),
+    ("bedrock", "bedrock", "manual"),
+    ("vertex", "vertex", "manual"),
+    ("deepseek", "deepseek", "deepseek"),
+]
+KEY = ApiKey("KEY", ("Authorization", f"Bearer {JWT}"))
 
 
 def reasoning(items: list[dict[str, Any]]) -> int:
@@ -117,18 +124,39 @@ async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
         ]
 
 
-@pytest.mark.parametrize(("name", "dialect", "leads_to"), OTHER_DIALECTS)
-def test_an_example_leads_to_the_profile_of_its_vendor(
-    name: str, dialect: str, leads_to: str
+async def proven(name: str, upstream_url: str, leads_to: str, model: str, dialect: str) -> str:
+    """Return what `check --prove` says of the second turn with an example."""
+    settings = load({}, {}, CONFIG / f"{name}.yaml")
+    assert getattr(profiles(settings), dialect).name == leads_to
+    here = {"upstream_url": upstream_url, "upstream_profile": leads_to, "store_budget_ms": 5000}
+    proof = of_proof(settings.model_copy(update=here), KEY, model, dialect)
+    return [finding.words async for finding in proof][-1]
+
+
+@pytest.mark.parametrize(("name", "leads_to", "family"), CHAT_BACKENDS)
+async def test_an_example_replays_chat_completions(
+    name: str, leads_to: str, family: FamilyName
 ) -> None:
-    """In the dialect that it is for."""
-    found = profiles(load({}, {}, CONFIG / f"{name}.yaml"))
-    assert getattr(found, dialect).name == leads_to
+    """With each example of such a vendor, the members that a client drops are injected."""
+    async with ChatStandIn(family) as standin:
+        told = await proven(name, standin.base_url, leads_to, standin.family.model, CHAT)
+    assert re.fullmatch(r"the second turn was accepted with \d injected item\(s\)", told)
 
 
-def test_every_example_has_a_row() -> None:
+@pytest.mark.parametrize(("name", "leads_to", "mode"), MESSAGES_BACKENDS)
+async def test_an_example_replays_anthropic_messages(
+    name: str, leads_to: str, mode: ModeName
+) -> None:
+    """With each example of such a vendor, the block that a client drops is injected."""
+    async with MessagesStandIn(mode) as standin:
+        told = await proven(name, standin.base_url, leads_to, standin.mode.model, MESSAGES)
+    assert told == "the second turn was accepted with 1 injected item(s)"
+
+
+def test_every_example_is_served_by_a_test() -> None:
     """A new example must be in one of the tables."""
-    assert {path.stem for path in EXAMPLES} == {row[0] for row in [*BACKENDS, *OTHER_DIALECTS]}
+    rows = [*BACKENDS, *CHAT_BACKENDS, *MESSAGES_BACKENDS]
+    assert {path.stem for path in EXAMPLES} == {row[0] for row in rows}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
