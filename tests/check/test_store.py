@@ -11,6 +11,7 @@ from reasoning_replay.check import check
 from reasoning_replay.check import store as module
 from reasoning_replay.check.store import of_store
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.store_advice import store_advice
 
 from tests.adapters.stores.kinds import ALLOWED
 from tests.check.reports import found, report
@@ -67,7 +68,7 @@ PLACES = [
     ("redis://127.0.0.1:{guarded}", 1, "set REPLAY_STORE_PASSWORD"),
     ("redis://:hunter2@127.0.0.1:{guarded}", 1, "it refuses the user or the password"),
     ("rediss://127.0.0.1:{guarded}", 1, "write redis:// and not rediss://"),
-    ("redis://127.0.0.1:{full}", 1, "saving failed: .*it is full, and its eviction policy makes no room.*set its maxmemory-policy to volatile-ttl$"),  # noqa: E501
+    ("redis://127.0.0.1:{full}", 1, "saving failed.*: .*it is full, and its eviction policy makes no room.*set its maxmemory-policy to volatile-ttl$"),  # noqa: E501
     ("redis://127.0.0.1:{replica}", 1, "it is a replica, which accepts no writes.*set store_url to its master, or to its Sentinels$"),  # noqa: E501
 ]  # fmt: skip
 
@@ -117,14 +118,13 @@ async def test_a_test_turn_is_deleted_again(patient: Settings, own_redis: RedisS
     assert own_redis.do("DBSIZE") == 0
 
 
-async def test_a_folder_that_cannot_be_written_is_a_problem(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read-only folder is a problem (simulated, since tests may run as root)."""
+    """A read-only folder has its way out (simulated, since tests may run as root)."""
     monkeypatch.setattr(os, "access", lambda *_: False)
-    here = settings.model_copy(update={"store_url": f"sqlite://{tmp_path}/replay.db"})
-    (line,) = await found(of_store(here, {}))
-    assert f"this user has no write access to {tmp_path}" in line
+    advice = store_advice(f"sqlite://{tmp_path}/replay.db", "unable to open database file")
+    assert advice.startswith(f"this user has no write access to {tmp_path}")
 
 
 async def test_warns_of_a_redis_slower_than_the_budget(
@@ -142,7 +142,7 @@ async def test_warns_of_a_redis_slower_than_the_budget(
 @pytest.mark.parametrize(
     ("denied", "want"),
     [
-        pytest.param("-hset", "problem: saving failed: ", id="save"),
+        pytest.param("-hset", "problem: saving failed, and ", id="save"),
         pytest.param("-hgetall", "problem: lookups failed: ", id="recall"),
         pytest.param("-del", "warning: deleting failed: ", id="forget"),
         pytest.param("-ping", "problem: redis://", id="check"),
