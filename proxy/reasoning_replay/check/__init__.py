@@ -32,20 +32,21 @@ async def check(
     Cost: a few connections and one GET upstream. One test turn with a random name is saved in the
     store, looked up and deleted.
     """
-    probes = [
-        of_settings(settings),
-        of_clients(settings),
-        of_ports(settings),
-        of_upstream(settings, environ),
-        of_store(settings, environ),
-    ]
+    probes = {
+        "settings": of_settings(settings),
+        "clients": of_clients(settings),
+        "ports": of_ports(settings),
+        "upstream": of_upstream(settings, environ),
+        "store": of_store(settings, environ),
+    }
     if prove:
         from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports the whole proxy)
 
-        probes.append(of_proof(settings, key_of(settings, environ, dialect), prove, dialect))
+        key = key_of(settings, environ, dialect)
+        probes["proof"] = of_proof(settings, key, prove, dialect)
     worst = 0
-    for probe in probes:
-        async for finding in probe:
-            print(f"{finding.grade:<8} {finding.subject:<9} {finding.words}", flush=True)
-            worst = max(worst, finding.grade == "problem")
+    for subject, probe in probes.items():
+        async for grade, words in probe:
+            print(f"{grade:<8} {subject:<9} {words}", flush=True)
+            worst = max(worst, grade == "problem")
     return int(worst)

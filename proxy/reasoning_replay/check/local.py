@@ -26,12 +26,10 @@ class Finding(NamedTuple):
 
     Attributes:
         grade: A problem prevents correct service; a warning does not.
-        subject: The part that was checked.
         words: The result and, unless it is ok, the way out. They contain no secret.
     """
 
     grade: Literal["ok", "warning", "problem"]
-    subject: Literal["settings", "clients", "ports", "upstream", "store", "proof"]
     words: str
 
 
@@ -39,19 +37,19 @@ async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
     """Check the settings, and the files that they name."""
     where = f"clients at {settings.listen}, health and metrics at {settings.admin_listen}"
     words = f"valid: mode {settings.mode}, upstream profile {profile(settings).name}, {where}"
-    yield Finding("ok", "settings", words)
+    yield Finding("ok", words)
     log = Log("error", "text")
     try:
         certificate(settings, log)
     except OSError as error:
-        yield Finding("problem", "settings", str(error))
+        yield Finding("problem", str(error))
     most = connection_limits(settings, log).max_connections
     if most < settings.max_connections:
         words = f"max_connections is {settings.max_connections}, but only {most} are possible"
         way_out = "each connection needs two open files: raise ulimit -n, or lower max_connections"
-        yield Finding("warning", "settings", f"{words}; {way_out}")
+        yield Finding("warning", f"{words}; {way_out}")
     for words in doubts(settings):
-        yield Finding("warning", "settings", words)
+        yield Finding("warning", words)
 
 
 async def of_clients(settings: Settings) -> AsyncIterator[Finding]:
@@ -62,10 +60,10 @@ async def of_clients(settings: Settings) -> AsyncIterator[Finding]:
     elsewhere = "" if dialled(host) == host else " (or the name of this machine)"
     for place, entries in client_settings(url, settings.upstream_url).items():
         replayed = ", ".join(path for entry in entries for path in entry.replayed_paths)
-        yield Finding("ok", "clients", f"{place}{elsewhere} for {replayed}")
+        yield Finding("ok", f"{place}{elsewhere} for {replayed}")
     for way_out in lacking_apis(settings.upstream_url).values():
-        yield Finding("ok", "clients", way_out)
-    yield Finding("ok", "clients", "reasoning is injected there; all other paths pass through")
+        yield Finding("ok", way_out)
+    yield Finding("ok", "reasoning is injected there; all other paths pass through")
 
 
 # --- ports ---
@@ -80,14 +78,14 @@ async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
     }
     running = await _running(settings.admin_listen) if "admin_listen" in faults else ""
     if running:
-        yield Finding("ok", "ports", f"a reasoning-replay {running}")
+        yield Finding("ok", f"a reasoning-replay {running}")
         faults = {name: fault for name, fault in faults.items() if not _is_taken(fault)}
     for name, fault in faults.items():
         address = getattr(settings, name)
-        yield Finding("problem", "ports", f"{name} {address}: {why_refused(fault, address)}")
+        yield Finding("problem", f"{name} {address}: {why_refused(fault, address)}")
     if not faults and not running:
         words = f"free: {settings.listen} and {settings.admin_listen}; serve can listen there"
-        yield Finding("ok", "ports", words)
+        yield Finding("ok", words)
 
 
 def _fault(listen: str, *, reuse_port: bool) -> OSError | None:

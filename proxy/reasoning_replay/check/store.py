@@ -27,9 +27,9 @@ async def of_store(settings: Settings, environ: Mapping[str, str]) -> AsyncItera
         words = f"memory: {room}, lost at a restart and not shared: run one replica"
         if "KUBERNETES_SERVICE_HOST" in environ:
             words += ", or set store_url to a Redis"
-            yield Finding("warning", "store", words)
+            yield Finding("warning", words)
         else:
-            yield Finding("ok", "store", words)
+            yield Finding("ok", words)
         return
     place = redacted(settings.store_url)
     store = bare_store(settings)
@@ -57,23 +57,23 @@ async def _tried(store: Store, place: str, settings: Settings) -> AsyncIterator[
             raise StoreError("the turn that was just saved is not found")
 
     if fault := await _fault(settings, store.check()):
-        yield Finding("problem", "store", f"{place} cannot be used: {fault}")
+        yield Finding("problem", f"{place} cannot be used: {fault}")
         return
-    yield Finding("ok", "store", f"{place} can be reached")
+    yield Finding("ok", f"{place} can be reached")
     if fault := await _fault(settings, store.save(scope, name, records, [key])):
         words = "saving failed, and turns that are already there may still be readable"
-        yield Finding("problem", "store", f"{words}: {fault}")
+        yield Finding("problem", f"{words}: {fault}")
         return
     if fault := await _fault(settings, find()):
-        yield Finding("problem", "store", f"lookups failed: {fault}")
+        yield Finding("problem", f"lookups failed: {fault}")
     else:
-        yield Finding("ok", "store", f"a test turn was saved, and found in {took_ms:.1f} ms")
+        yield Finding("ok", f"a test turn was saved, and found in {took_ms:.1f} ms")
     if took_ms > budget_ms:
         budget = units.shown("store_budget_ms", budget_ms)
         words = f"that is more than store_budget_ms {budget}, so requests would not wait for it"
-        yield Finding("warning", "store", f"{words}: raise it")
+        yield Finding("warning", f"{words}: raise it")
     if fault := await _fault(settings, store.forget(scope, name)):
-        yield Finding("warning", "store", f"deleting failed: {fault}")
+        yield Finding("warning", f"deleting failed: {fault}")
 
 
 async def _fault(settings: Settings, operation: Coroutine[Any, Any, object]) -> str:

@@ -72,12 +72,12 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
     try:
         way = upstream(settings)
     except OSError as error:
-        yield Finding("problem", "upstream", str(error))
+        yield Finding("problem", str(error))
         return
     place += way.via
     try:
         await way.reach(settings.upstream_url)
-        yield Finding("ok", "upstream", f"{place} can be reached{' with TLS' if is_tls else ''}")
+        yield Finding("ok", f"{place} can be reached{' with TLS' if is_tls else ''}")
         async for finding in _asked(way, settings, environ):
             yield finding
     except UpstreamError as error:
@@ -87,7 +87,7 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
             who = "that proxy, " if error.source == "proxy" else ""
             words = f"{place} cannot be reached: {who}{reason_of(error)}"
         way_out = [*await _way_out(settings, error), *_proxy_hint(settings)]
-        yield Finding("problem", "upstream", "; ".join([words, *way_out]).replace("?;", "?"))
+        yield Finding("problem", "; ".join([words, *way_out]).replace("?;", "?"))
     finally:
         await way.close()
 
@@ -169,7 +169,7 @@ async def _asked(
         )
     else:
         words = f"no key was tried: set {chosen.key_names[0]} to test one"
-    yield Finding("ok", "upstream", words)
+    yield Finding("ok", words)
 
 
 async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: ApiKey) -> Finding:
@@ -177,7 +177,7 @@ async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: A
     value = key.header[1]
     if not value.isprintable() or not value.isascii():
         words = f"{key.name} is not a valid header value; is there a line break in it?"
-        return Finding("warning", "upstream", words)
+        return Finding("warning", words)
     try:
         status = await _status(way, "GET", url, _headers(key, chosen))
     except (UpstreamError, TimeoutError) as error:
@@ -185,7 +185,7 @@ async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: A
         words = f"GET {url} failed: {reason}"
         if url.startswith("http:") and not isinstance(error, TimeoutError):
             words += "; if it uses TLS, write https://"
-        return Finding("problem", "upstream", words)
+        return Finding("problem", words)
     return _judged(status, f"GET {url} with {key.name or 'no key'} returned {status}", chosen, key)
 
 
@@ -211,7 +211,7 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
     is_any = any("replayed" in one for one in words)
     if not is_any:
         words.append("is the path of upstream_url right?")
-    return Finding("ok" if is_any else "warning", "upstream", "; ".join(words))
+    return Finding("ok" if is_any else "warning", "; ".join(words))
 
 
 async def _status(
@@ -237,7 +237,7 @@ def _headers(key: ApiKey, chosen: Upstream) -> list[tuple[bytes, bytes]]:
 def _judged(status: int, said: str, chosen: Upstream, key: ApiKey) -> Finding:
     match status:
         case HTTPStatus.OK:
-            return Finding("ok", "upstream", said)
+            return Finding("ok", said)
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN if not key.name:
             words = f"{said}: it needs a key; set {chosen.key_names[0]} to test one"
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
@@ -250,4 +250,4 @@ def _judged(status: int, said: str, chosen: Upstream, key: ApiKey) -> Finding:
             words += "https, another host or another path"
         case _:
             words = f"{said}: not the status of a healthy upstream"
-    return Finding("warning", "upstream", words)
+    return Finding("warning", words)
