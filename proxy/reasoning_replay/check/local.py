@@ -1,7 +1,6 @@
 """Local checks: the settings, the base URLs for clients, and the ports, without any server."""
 
 import errno
-import re
 import socket
 from collections.abc import AsyncIterator
 from typing import Final, Literal, NamedTuple
@@ -17,7 +16,6 @@ from reasoning_replay.web.http.listener import why_refused
 from reasoning_replay.web.wiring import certificate, connection_limits, profile
 
 ASK_TIMEOUT_S: Final = 2.0
-VERSION = re.compile(r'^reasoning_replay_build_info\{version="([\w.+-]+)"\}', re.MULTILINE)
 
 
 class Finding(NamedTuple):
@@ -78,8 +76,8 @@ async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
     }
     running = await _running(settings.admin_listen) if "admin_listen" in faults else ""
     if running:
-        yield Finding("ok", f"a reasoning-replay {running}")
-        faults = {name: fault for name, fault in faults.items() if not _is_taken(fault)}
+        yield Finding("ok", running)
+        faults = {name: one for name, one in faults.items() if one.errno != errno.EADDRINUSE}
     for name, fault in faults.items():
         address = getattr(settings, name)
         yield Finding("problem", f"{name} {address}: {why_refused(fault, address)}")
@@ -99,25 +97,19 @@ def _fault(listen: str, *, reuse_port: bool) -> OSError | None:
     return None
 
 
-def _is_taken(fault: OSError) -> bool:
-    return fault.errno == errno.EADDRINUSE
-
-
 async def _running(admin_listen: str) -> str:
-    """Return version and readiness of the proxy that listens there; "" if something else does."""
+    """Return what the proxy that listens there says of itself; "" if something else does."""
     host, port = host_and_port(admin_listen)
     url = f"http://{authority(dialled(host), port)}"
     timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
     try:
         async with aiohttp.ClientSession(timeout=timeout) as session:
-            async with session.get(f"{url}/metrics", allow_redirects=False) as response:
-                version = VERSION.search(await response.text())
-            if version is None:
+            async with session.get(f"{url}/livez", allow_redirects=False) as response:
+                about = (await response.text()).strip()
+            if not about.startswith("reasoning-replay "):
                 return ""
             async with session.get(f"{url}/readyz", allow_redirects=False) as response:
                 state = await response.json()
     except (aiohttp.ClientError, OSError, ValueError):
         return ""
-    is_told = isinstance(state, dict)
-    status, store = (state.get("status"), state.get("store")) if is_told else ("", "")
-    return f"{version[1]} is running here: {status}, store {store}"
+    return f"{about} is running here: {state['status']}, store {state['store']}"

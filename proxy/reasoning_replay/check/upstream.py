@@ -243,8 +243,8 @@ def _judged(status: int, said: str, chosen: Upstream, key: ApiKey) -> Finding:
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
             words = f"{said}: it does not accept this key"
         case HTTPStatus.NOT_FOUND:
-            words = f"{said}: is the path of upstream_url right? It usually ends in "
-            words += chosen.base_path or "/v1"
+            usual = chosen.base_path or "/v1"
+            words = f"{said}: is the path of upstream_url right? It usually ends in {usual}"
         case _ if 300 <= status < 400:  # noqa: PLR2004 (a redirect)
             words = f"{said}: redirects are not followed; set upstream_url to the new address: "
             words += "https, another host or another path"
