@@ -13,7 +13,7 @@ from openai.types.responses import ResponseOutputItem
 
 from tests.docs.page_tables import DOCS, rows_of, section_of
 from tests.e2e.agent import Agent, Item
-from tests.monitoring.files import ALERTS, PANELS, RULES_PATH
+from tests.monitoring.files import ALERTS, PANELS
 from tests.programs import require
 from tests.standin import StandIn
 from tests.web.served import served
@@ -72,11 +72,6 @@ def test_prometheus_accepts_every_query(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert len(queries) > 1
-
-
-def test_the_rules_name_the_page() -> None:
-    """The comment at the top of the rule file names the runbook."""
-    assert f"docs/{PAGE}" in RULES_PATH.read_text().partition("groups:")[0]
 
 
 # --- from ReasoningReplayReasoningMissed to its cause ---

@@ -19,7 +19,7 @@ from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import ExchangeLog
 
-from tests.docs.page_tables import ROOT, names_in, rows_of, section_of
+from tests.docs.page_tables import names_in, rows_of, section_of
 from tests.monitoring.promql import selectors_of
 from tests.web.reports import describe
 
@@ -129,10 +129,3 @@ def test_every_series_in_the_text_exists(page: str) -> None:
 
     assert named <= known
     assert set(re.findall(r"reasoning_replay_[a-z_]+[a-z]", text)) <= known
-
-
-def test_the_dashboard_and_the_rules_are_linked() -> None:
-    """The page links to the dashboard and the alert rules, and both files exist."""
-    for name in ("dashboard.json", "alerts.yaml"):
-        assert f"](../helm/files/{name})" in section_of(PAGE)
-        assert (ROOT / "helm/files" / name).is_file()
