@@ -242,13 +242,7 @@ def _add_version(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def _add_settings(command: argparse.ArgumentParser, shown: Collection[str]) -> None:
-    """
-    Add one flag per setting; a flag that is not given is absent from the arguments.
-
-    Args:
-        command: Parser of one command.
-        shown: Settings that its help has.
-    """
+    """Add a flag per setting, which is absent if not given; the help has those in `shown`."""
     command.add_argument("--help-all", action="help", help="show every setting and exit")
     command.add_argument(
         "--config",

@@ -23,9 +23,7 @@ def health(admin_listen: str, path: str = "/livez") -> int:
     """
     Send one GET to the admin port, never through a proxy that the environment names.
 
-    Args:
-        admin_listen: The setting; if it means every interface, the request goes to loopback.
-        path: `/livez` or `/readyz`.
+    If the setting means every interface, the request goes to loopback.
 
     Returns:
         The exit code: 0 for status 200, else 1. Never 2, which Docker reserves. One printed line

@@ -20,9 +20,9 @@ async def check(
     Print one line for each finding as soon as it is known.
 
     Args:
-        settings: The settings of `serve`. The first finding is that they are valid.
-        environ: The environment; may hold the caller's key for the upstream. Without a key the
-            check connects to the upstream and sends no request.
+        settings: The settings of `serve`.
+        environ: May hold the caller's key for the upstream. Without a key the check connects to
+            the upstream and sends no request.
         prove: The model for a conversation of two turns, which costs tokens; "" skips it.
         dialect: The wire format of that conversation.
 

@@ -74,12 +74,6 @@ async def of_proof(
     """
     Run two turns, drop the reasoning between them, and report whether the injection was accepted.
 
-    Args:
-        settings: The settings of `serve`.
-        key: The caller's key.
-        model: A model of the upstream.
-        dialect: A name of WIRES.
-
     Cost: two requests upstream, a few hundred tokens. Captures stay in this process.
     """
     known = profile(settings, dialect)

@@ -122,10 +122,7 @@ SHOWS: Final[dict[str, _Show]] = {
 
 def run(dialect: str = "responses") -> int:
     """
-    Run both loops and print them side by side.
-
-    Args:
-        dialect: The wire format of the client and of the built-in API.
+    Run both loops in one dialect, and print them side by side.
 
     Returns:
         The exit code: 0 if the direct loop failed because its reasoning was missing, and the loop

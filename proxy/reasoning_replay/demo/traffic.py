@@ -101,14 +101,7 @@ KEYS: Final = sorted({STRAY_KEY, *(habit.key for habit in HABITS)})
 
 
 async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
-    """
-    Run all agents until the task is cancelled.
-
-    Args:
-        base_url: Base URL of the proxy.
-        upstream_url: Base URL of the API.
-        word_s: Time in which the model writes one word, in seconds.
-    """
+    """Run all agents until the task is cancelled; the model writes one word in `word_s`."""
     async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
         for number, habit in enumerate(HABITS):
             agent = _Agent(session, base_url, upstream_url, word_s, habit)
