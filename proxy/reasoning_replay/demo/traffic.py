@@ -56,7 +56,6 @@ class Habit:
         key: API key; clients that share it are one tenant.
         dialect: The API that it uses.
         more: Further members of each request.
-        streams: Whether its answers are streams; only for Responses.
         begins_elsewhere: Whether its first question goes to the API directly, and without tools,
             as in a conversation that began before the proxy was there.
         changes_account: Whether its history gets reasoning of another account after one question.
@@ -67,7 +66,6 @@ class Habit:
     dialect: str = RESPONSES
     model: str = "gpt-5.4"
     more: Mapping[str, Any] = field(default_factory=dict)
-    streams: bool = False
     keeps_reasoning: bool = False
     keeps_ids: bool = True
     begins_elsewhere: bool = False
@@ -77,23 +75,23 @@ class Habit:
 
 # In the order in which they begin: at first those that differ most.
 HABITS: Final = (
-    Habit(key="sk-trips", streams=True),
-    Habit(key="sk-newcomer", streams=True, begins_elsewhere=True),
+    Habit(key="sk-trips"),
+    Habit(key="sk-newcomer", begins_elsewhere=True),
     Habit(key="sk-chat", dialect=CHAT, model="deepseek-v4-flash"),
-    Habit(key="sk-clock", streams=True, tells_time=True),
+    Habit(key="sk-clock", tells_time=True),
     Habit(key="sk-claude", dialect=MESSAGES, model="claude-sonnet-4-6"),
     Habit(key="sk-gemini", dialect=GEMINI, model="gemini-3-pro-preview"),
-    Habit(key="sk-mover", streams=True, changes_account=True, more={"store": False}),
+    Habit(key="sk-mover", changes_account=True, more={"store": False}),
     Habit(key="sk-mail", more={"store": False}, model="gpt-5.4-mini"),
     # The chat model then calls tools without a thought, but demands its empty text all the same, so
     # the request is refused and healed.
     Habit(
         key="sk-brief", dialect=CHAT, model="deepseek-v4-flash", more={"reasoning_effort": "low"}
     ),
-    Habit(key="sk-careful", streams=True, keeps_reasoning=True),
-    Habit(key="sk-newcomer", streams=True, begins_elsewhere=True, keeps_ids=False),
-    Habit(key="sk-classic", streams=True, model="gpt-4.1"),
-    Habit(key="sk-trips", streams=True, keeps_ids=False),
+    Habit(key="sk-careful", keeps_reasoning=True),
+    Habit(key="sk-newcomer", begins_elsewhere=True, keeps_ids=False),
+    Habit(key="sk-classic", model="gpt-4.1"),
+    Habit(key="sk-trips", keeps_ids=False),
 )
 STRAY_KEY: Final = "sk-stray"
 # All keys of the agents. A reader uses another one.
@@ -163,14 +161,15 @@ class _Agent:
         habit, wire = self.habit, WIRES[self.habit.dialect]
         functions = () if is_direct else (WEATHER, TRAINS)
         body = {**wire.request(habit.model, history, *functions), **habit.more}
-        body |= {"stream": True} if habit.streams else {}
+        streams = habit.dialect == RESPONSES
+        body |= {"stream": True} if streams else {}
         url = (self.upstream_url if is_direct else self.base_url) + wire.path_of(habit.model)
         headers = {"Authorization": f"Bearer {habit.key}"}
         async with self.session.post(url, json=body, headers=headers) as response:
             text = await response.text()
         if response.status != HTTPStatus.OK:
             return None
-        if habit.streams:  # the last event is response.completed
+        if streams:  # the last event is response.completed
             return wire.read(json.loads(text.rpartition("data: ")[2])["response"])
         return wire.read(json.loads(text))
 
