@@ -65,7 +65,7 @@ def test_shows_the_fault_and_the_cure(
     out = capsys.readouterr().out
     said = " ".join(out.split())
     assert f"failed in turn 2 with 400: {error}" in said
-    assert "finished in turn 3, with 2 of 2 dropped reasoning items injected" in said
+    assert "finished in turn 3, with 2 dropped reasoning items injected" in said
     assert "x-reasoning-replay: injected=2" in out
     assert variable in out
     marked = [line.split("| ")[1].split() for line in out.splitlines() if "|   + " in line]

@@ -24,7 +24,6 @@ WEATHER: Final[Item] = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
 RESULT: Final = "7 degrees, rain"
-REASONING: Final = ("reasoning", "reasoning_content", "thinking", "thoughtSignature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +59,17 @@ class Loop:
 
     Attributes:
         error: The API's message if a turn was refused.
-        dropped: Ids of the reasoning that the client dropped before its last request.
         finished: Whether the last response called no tool.
     """
 
     turns: list[LoopTurn] = field(default_factory=list)
     error: str = ""
-    dropped: list[str] = field(default_factory=list)
     finished: bool = False
 
     @property
-    def injected(self) -> list[str]:
-        """Ids of the reasoning that was injected into the last request, in input order."""
-        return _reasoning(part for part, is_added in self.turns[-1].lines() if is_added)
+    def injected(self) -> int:
+        """The number of parts that were injected into the last request."""
+        return sum(is_added for _, is_added in self.turns[-1].lines())
 
 
 async def run_loop(base_url: str, upstream: StrictApi, wire: Wire, model: str) -> Loop:
@@ -97,13 +94,8 @@ async def run_loop(base_url: str, upstream: StrictApi, wire: Wire, model: str) -
             loop.finished = not reply.calls
             if loop.finished:
                 break
-            loop.dropped += _reasoning(_parts(reply.said))
             history += [*reply.kept, *wire.results(reply.calls, RESULT)]
     return loop
-
-
-def _reasoning(parts: Iterable[Item]) -> list[str]:
-    return [part["id"] for part in parts if part["type"] in REASONING]
 
 
 def _parts(history: Iterable[Item]) -> list[Item]:

@@ -71,8 +71,7 @@ def _ending(title: str, loop: Loop, ink: Ink) -> Sequence[str]:
     if not loop.finished:
         words = f"failed {turns} with {loop.turns[-1].status}: {loop.error}"
     else:
-        given, dropped = len(loop.injected), len(loop.dropped)
-        words = f"finished {turns}, with {given} of {dropped} dropped reasoning items injected"
+        words = f"finished {turns}, with {loop.injected} dropped reasoning items injected"
     colour = GREEN if loop.finished else RED
     indent = " " * len(title)
     lines = textwrap.wrap(
