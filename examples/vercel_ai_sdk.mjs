@@ -1,23 +1,20 @@
-// Vercel AI SDK: an app that prunes the reasoning from its messages to save tokens. Without the proxy
-// it gets no error, and the model goes on without its reasoning: this SDK leaves out the ids of items,
-// so the API cannot tell that any is missing.
+// Vercel AI SDK, Chat Completions: its provider for OpenAI keeps no reasoning of such a model.
 // Run it with:   npm install --no-save --prefix examples ai @ai-sdk/openai zod && node examples/vercel_ai_sdk.mjs
 
 import { openai } from "@ai-sdk/openai"; // reads OPENAI_BASE_URL and OPENAI_API_KEY
-import { generateText, pruneMessages, stepCountIs, tool } from "ai";
+import { generateText, stepCountIs, tool } from "ai";
 import { z } from "zod";
 
 const get_weather = tool({
   inputSchema: z.object({ city: z.string() }),
   execute: async ({ city }) => `${city}: 7 degrees, rain`,
 });
-let messages = [];
+const messages = [];
 let id;
 for (const question of ["I go to Oslo and Bodø. Where will it rain?", "Which trip should I move?"]) {
   messages.push({ role: "user", content: question });
   const result = await generateText({
-    model: openai("gpt-5.4"),
-    providerOptions: { openai: { store: false } },
+    model: openai.chat("deepseek-v4-flash"),
     tools: { get_weather },
     stopWhen: stepCountIs(8),
     messages,
@@ -27,6 +24,6 @@ for (const question of ["I go to Oslo and Bodø. Where will it rain?", "Which tr
     },
   });
   console.log(result.text);
-  messages = pruneMessages({ messages: [...messages, ...result.response.messages], reasoning: "all" });
+  messages.push(...result.response.messages);
 }
 console.log("x-reasoning-replay-request-id:", id);

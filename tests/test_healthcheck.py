@@ -73,10 +73,7 @@ def test_an_answer_of_200_is_health(
     [
         pytest.param("127.0.0.1:{port}", "127.0.0.1", id="loopback"),
         pytest.param("0.0.0.0:{port}", "127.0.0.1", id="every-interface"),
-        pytest.param("0:{port}", "127.0.0.1", id="every-interface-in-short"),
-        pytest.param("localhost:{port}", "127.0.0.1", id="name"),
         pytest.param("[::1]:{port}", "::1", id="ipv6"),
-        pytest.param("[::]:{port}", "::1", id="every-interface-of-ipv6"),
     ],
 )
 def test_every_form_of_the_address_is_followed(written: str, asked_at: str) -> None:

@@ -9,8 +9,6 @@ import os
 import signal
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Run the command of this process; return its exit code, 130 if Ctrl-C interrupted it."""

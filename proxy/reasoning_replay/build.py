@@ -6,8 +6,6 @@ from pathlib import Path
 
 from reasoning_replay import __version__
 
-__all__ = ["build_version"]
-
 _PACKAGE = Path(__file__).parent
 
 

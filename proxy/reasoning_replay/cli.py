@@ -22,12 +22,11 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.reference import (
     COMMON,
     GROUPS,
+    effective,
     help_of,
     metavar_of,
     short_help_of,
 )
-
-__all__ = ["main"]
 
 USAGE_ERROR = 2
 UNHEALTHY = 1  # not 2, which Docker reserves
@@ -86,8 +85,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return UNHEALTHY if arguments.command == "health" else USAGE_ERROR
     settings = loaded.settings
     if arguments.command == "config":
-        from reasoning_replay.settings.effective import effective  # noqa: PLC0415 (as above)
-
         print(*effective(loaded), sep="\n")
         return 0
     if arguments.command == "health":
@@ -115,10 +112,10 @@ def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from reasoning_replay import demo  # noqa: PLC0415 (only this command needs it)
+    from reasoning_replay.demo import playground, run  # noqa: PLC0415 (only this command needs it)
 
     _settle()
-    return demo.serve() if arguments.serve else demo.run(arguments.dialect)
+    return playground.serve() if arguments.serve else run(arguments.dialect)
 
 
 def _verify(arguments: argparse.Namespace, words: Sequence[str]) -> int:
@@ -160,6 +157,11 @@ def _settle() -> None:
     """
     gc.freeze()
     gc.enable()
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser with every flag of every command; `shtab` makes shell completions of it."""
+    return _parser(["serve", "check", "config", "health", "--help-all"])
 
 
 def _parser(words: Sequence[str]) -> _Parser:
@@ -240,13 +242,7 @@ def _add_version(parser: argparse.ArgumentParser, text: str) -> None:
 
 
 def _add_settings(command: argparse.ArgumentParser, shown: Collection[str]) -> None:
-    """
-    Add one flag per setting; a flag that is not given is absent from the arguments.
-
-    Args:
-        command: Parser of one command.
-        shown: Settings that its help has.
-    """
+    """Add a flag per setting, which is absent if not given; the help has those in `shown`."""
     command.add_argument("--help-all", action="help", help="show every setting and exit")
     command.add_argument(
         "--config",

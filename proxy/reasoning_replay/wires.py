@@ -21,8 +21,6 @@ from reasoning_replay.core.dialects.chat.members import (
 from reasoning_replay.core.dialects.gemini.parts import SIGNATURES
 from reasoning_replay.core.dialects.registry import CHAT, GEMINI, MESSAGES, RESPONSES
 
-__all__ = ["MODEL", "WIRES", "Item", "Reply", "Wire"]
-
 Item = dict[str, Any]
 
 MODEL: Final = "{model}"  # stands for the model in a path
@@ -84,9 +82,11 @@ class Wire:
         """Return the path of requests to a model."""
         return self.path.replace(MODEL, quote(model, safe=""))
 
-    def named(self, model: str) -> Item:
-        """Return the members of a request that name its model: none if its path does."""
-        return {} if MODEL in self.path else {"model": model}
+    def request(self, model: str, history: list[Item], *functions: Item) -> Item:
+        """Return the body of a request with a history; the model may call these functions."""
+        named = {} if MODEL in self.path else {"model": model}
+        tools = [self.tool(function) for function in functions]
+        return {**named, self.history: history, "tools": tools, **self.demanded(model)}
 
 
 def _read_response(answer: Item) -> Reply:

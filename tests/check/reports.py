@@ -3,9 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from reasoning_replay.check.report import Finding
-
-__all__ = ["KEY", "found", "report"]
+from reasoning_replay.check.local import Finding
 
 KEY = "sk-hunter2-hunter2"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from reasoning_replay.check.settings import of_clients, of_settings
+from reasoning_replay.check.local import of_clients, of_settings
 from reasoning_replay.core.dialects.registry import REPLAYED_PATHS
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web import wiring

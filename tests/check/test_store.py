@@ -1,8 +1,10 @@
 """The store is tested with the operations of `serve`; an operation that fails is reported."""
 
+import asyncio
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,13 @@ from reasoning_replay.check import check
 from reasoning_replay.check import store as module
 from reasoning_replay.check.store import of_store
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.store_advice import store_advice
 
 from tests.adapters.stores.kinds import ALLOWED
 from tests.check.reports import found, report
 from tests.redis_server import RedisServer, redis_server
 from tests.slow_line import slow_line
+from tests.web.world import world
 
 
 async def test_says_what_memory_means(
@@ -47,28 +51,29 @@ async def checked(settings: Settings, **changed: object) -> int:
     return await check(settings.model_copy(update=changed), {})
 
 
-FOUND = r"^ok: a test turn was saved, and found in \d+\.\d ms$"
+FOUND = r"ok: a test turn was saved, and found in \d+\.\d ms"
 
-
-# (address, whether the check is passed, what the last line of the store has)
-PLACES = [
-    ("sqlite://{tmp_path}/replay.db", 0, FOUND),
-    ("redis://default:hunter2@127.0.0.1:{redis}", 0, FOUND),
-    ("sqlite://{tmp_path}/missing/replay.db", 1, "there is no folder {tmp_path}/missing; create it, with write access for the proxy's user$"),  # noqa: E501
-    ("sqlite://{tmp_path}/notes.txt", 1, "cannot be used: sqlite: file is not a database; use another file, or a path that does not exist yet$"),  # noqa: E501
-    ("sqlite://{tmp_path}/folder", 1, "store_url must name a file, not a folder; this user needs write access$"),  # noqa: E501
-    ("redis://:hunter2@127.0.0.1:{closed}/0", 1, "it cannot be reached.*is it running"),
-    ("redis://:hunter2@redis.invalid", 1, "it cannot be reached.*spelt right\\?"),
-    ("redis+cluster://:hunter2@127.0.0.1:{closed},127.0.0.1:{closed}", 1, "it cannot be reached"),
-    ("redis+sentinel://:hunter2@127.0.0.1:{closed}/name", 1, "it cannot be reached.*are these Sentinels"),  # noqa: E501
-    ("unix:///nowhere/redis.sock?password=hunter2", 1, "it cannot be reached.*is the path"),
-    ("redis://127.0.0.1:{redis}/99", 1, "is there a database with that number\\?"),
-    ("redis+cluster://127.0.0.1:{redis}", 1, "is it a Cluster\\?"),
-    ("redis://127.0.0.1:{guarded}", 1, "set REPLAY_STORE_PASSWORD"),
-    ("redis://:hunter2@127.0.0.1:{guarded}", 1, "it refuses the user or the password"),
-    ("rediss://127.0.0.1:{guarded}", 1, "write redis:// and not rediss://"),
-    ("redis://127.0.0.1:{full}", 1, "saving failed: .*it is full, and its eviction policy makes no room.*set its maxmemory-policy to volatile-ttl$"),  # noqa: E501
-    ("redis://127.0.0.1:{replica}", 1, "it is a replica, which accepts no writes.*set store_url to its master, or to its Sentinels$"),  # noqa: E501
+# A mistake in store_url -> the sentence that the user reads, in `check` and in the log of `serve`.
+MISTAKES = [
+    ("sqlite://{tmp_path}/missing/replay.db", "there is no folder {tmp_path}/missing; create it, with write access for the proxy's user"),  # noqa: E501
+    ("sqlite://{tmp_path}/notes.txt", "use another file, or a path that does not exist yet"),
+    ("sqlite://{tmp_path}/folder", "store_url must name a file, not a folder; this user needs write access"),  # noqa: E501
+    ("redis://:hunter2@127.0.0.1:{closed}/0", "is it running, and are host and port in store_url right?"),  # noqa: E501
+    ("redis://:hunter2@redis.invalid", "is the host in store_url spelt right?"),
+    ("redis+cluster://:hunter2@127.0.0.1:{closed},127.0.0.1:{closed}", "is it running, and are host and port in store_url right?"),  # noqa: E501
+    ("redis+sentinel://:hunter2@127.0.0.1:{closed}/name", "are these Sentinels, and is the master's name right?"),  # noqa: E501
+    ("unix:///nowhere/redis.sock?password=hunter2", "is it running, and is the path in store_url right?"),  # noqa: E501
+    ("redis://127.0.0.1:{redis}/99", "is there a database with that number? Usually 0 to 15"),
+    ("redis://127.0.0.1:{http}", "is it a Redis? Another server seems to listen there"),
+    ("redis+cluster://127.0.0.1:{redis}", "is it a Cluster? If not, write redis:// and not redis+cluster://"),
+    ("redis://127.0.0.1:{guarded}", "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed"),  # noqa: E501
+    ("redis://:hunter2@127.0.0.1:{guarded}", "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed"),  # noqa: E501
+    ("rediss://127.0.0.1:{guarded}", "is it a Redis, and is access allowed? If TLS is the difference, write redis:// and not rediss://"),  # noqa: E501
+]  # fmt: skip
+# What only `check` tries at once.
+UNWRITABLE = [
+    ("redis://127.0.0.1:{full}", "saving failed.*: .*it is full, and its eviction policy makes no room.*set its maxmemory-policy to volatile-ttl$"),  # noqa: E501
+    ("redis://127.0.0.1:{replica}", "it is a replica, which accepts no writes.*set store_url to its master, or to its Sentinels$"),  # noqa: E501
 ]  # fmt: skip
 
 
@@ -86,29 +91,73 @@ def ports(shared_redis: RedisServer) -> Iterator[dict[str, int]]:
         yield {name: server.port for name, server in servers.items()}
 
 
-@pytest.mark.parametrize(("url", "code", "words"), PLACES)
-async def test_a_store_is_tried_and_a_fault_has_a_way_out(  # noqa: PLR0917 - fixtures, and a row
-    patient: Settings,
-    tmp_path: Path,
-    closed_port: int,
-    ports: dict[str, int],
-    capsys: pytest.CaptureFixture[str],
-    url: str,
-    code: int,
-    words: str,
-) -> None:
-    """A store that cannot be used is exit code 1, although `serve` works without it."""
+@pytest.fixture
+async def places(
+    tmp_path: Path, closed_port: int, ports: dict[str, int]
+) -> AsyncIterator[dict[str, object]]:
+    """What the addresses name: files, a folder, and ports with different servers."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("not a database at all\n" * 100)
-    places = {"tmp_path": tmp_path, "closed": closed_port, **ports}
-    budget_ms = 500 if url.startswith("rediss:") else patient.store_budget_ms
 
-    got = await checked(patient, store_url=url.format(**places), store_budget_ms=budget_ms)
-    *before, last = report(capsys, "store")
-    assert got == code
-    assert last.startswith("problem: " if code else "ok: ")
-    assert re.search(words.format(tmp_path=tmp_path), last)
-    assert [line for line in before if not line.endswith(" can be reached")] == []
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as other:
+        http = other.sockets[0].getsockname()[1]
+        yield {"tmp_path": tmp_path, "closed": closed_port, "http": http, **ports}
+
+
+@pytest.mark.parametrize(("url", "sentence"), MISTAKES)
+async def test_a_mistake_explains_itself(
+    patient: Settings,
+    places: dict[str, object],
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    sentence: str,
+) -> None:
+    """`check` ends with 1; `serve` works, and its first warning has the same sentence."""
+    store_url, want = url.format(**places), sentence.format(**places)
+    # A plain Redis never answers a TLS greeting: there, the timeout is what is seen.
+    budget_ms = 1000 if url.startswith("rediss:") else patient.store_budget_ms
+
+    assert await checked(patient, store_url=store_url, store_budget_ms=budget_ms) == 1
+    (line,) = report(capsys, "store")
+    assert line.startswith("problem: ")
+    assert line.endswith(f"; {want}")
+
+    async with world(store_url=store_url, store_budget_ms=budget_ms) as w:
+        await w.app.store.check()
+    text = capsys.readouterr().out
+    logged = [json.loads(line) for line in text.splitlines()]
+    assert [one["hint"] for one in logged if one["event"] == "store_failed"] == [want]
+    assert "hunter2" not in text
+
+
+@pytest.mark.parametrize(("url", "words"), UNWRITABLE)
+async def test_a_store_that_takes_no_turn_is_a_problem(
+    patient: Settings,
+    places: dict[str, object],
+    capsys: pytest.CaptureFixture[str],
+    url: str,
+    words: str,
+) -> None:
+    """It can be reached, and has a way out."""
+    assert await checked(patient, store_url=url.format(**places)) == 1
+    _, line = report(capsys, "store")
+    assert re.search(words, line)
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://{tmp_path}/replay.db", "redis://default:hunter2@127.0.0.1:{redis}"]
+)
+async def test_a_store_that_works_is_tried(
+    patient: Settings, places: dict[str, object], capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    """With a turn of its own."""
+    assert await checked(patient, store_url=url.format(**places)) == 0
+    assert re.fullmatch(FOUND, report(capsys, "store")[-1])
 
 
 async def test_a_test_turn_is_deleted_again(patient: Settings, own_redis: RedisServer) -> None:
@@ -117,14 +166,13 @@ async def test_a_test_turn_is_deleted_again(patient: Settings, own_redis: RedisS
     assert own_redis.do("DBSIZE") == 0
 
 
-async def test_a_folder_that_cannot_be_written_is_a_problem(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read-only folder is a problem (simulated, since tests may run as root)."""
+    """A read-only folder has its way out (simulated, since tests may run as root)."""
     monkeypatch.setattr(os, "access", lambda *_: False)
-    here = settings.model_copy(update={"store_url": f"sqlite://{tmp_path}/replay.db"})
-    (line,) = await found(of_store(here, {}))
-    assert f"this user has no write access to {tmp_path}" in line
+    advice = store_advice(f"sqlite://{tmp_path}/replay.db", "unable to open database file")
+    assert advice.startswith(f"this user has no write access to {tmp_path}")
 
 
 async def test_warns_of_a_redis_slower_than_the_budget(
@@ -142,7 +190,7 @@ async def test_warns_of_a_redis_slower_than_the_budget(
 @pytest.mark.parametrize(
     ("denied", "want"),
     [
-        pytest.param("-hset", "problem: saving failed: ", id="save"),
+        pytest.param("-hset", "problem: saving failed, and ", id="save"),
         pytest.param("-hgetall", "problem: lookups failed: ", id="recall"),
         pytest.param("-del", "warning: deleting failed: ", id="forget"),
         pytest.param("-ping", "problem: redis://", id="check"),

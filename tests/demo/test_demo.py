@@ -57,7 +57,7 @@ def _a_place_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("dialect", "error", "kind", "variable"), SHOWN)
 def test_shows_the_fault_and_the_cure(
-    capsys: pytest.CaptureFixture[str], dialect: demo.Dialect, error: str, kind: str, variable: str
+    capsys: pytest.CaptureFixture[str], dialect: str, error: str, kind: str, variable: str
 ) -> None:
     """Exit 0: the direct loop gets the real error, the other one all dropped reasoning."""
     assert demo.run(dialect) == 0
@@ -65,7 +65,7 @@ def test_shows_the_fault_and_the_cure(
     out = capsys.readouterr().out
     said = " ".join(out.split())
     assert f"failed in turn 2 with 400: {error}" in said
-    assert "finished in turn 3, with 2 of 2 dropped reasoning items injected" in said
+    assert "finished in turn 3, with 2 dropped reasoning items injected" in said
     assert "x-reasoning-replay: injected=2" in out
     assert variable in out
     marked = [line.split("| ")[1].split() for line in out.splitlines() if "|   + " in line]
@@ -80,7 +80,7 @@ def test_shows_the_fault_and_the_cure(
 def test_says_when_the_proxy_does_not_help(  # noqa: PLR0917 - two fixtures, and a row
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    dialect: demo.Dialect,
+    dialect: str,
     error: str,
     kind: str,
     variable: str,
@@ -94,7 +94,8 @@ def test_says_when_the_proxy_does_not_help(  # noqa: PLR0917 - two fixtures, and
 
     assert demo.run(dialect) == 1
     out = capsys.readouterr().out
-    assert f"Not as expected: the loop through the proxy did not finish. {error}" in out
+    assert out.endswith("This was not expected.\n")
+    assert " ".join(out.split()).count(f"failed in turn 2 with 400: {error}") == 2
     assert variable not in out
     assert f"+ {kind}" not in out
 
@@ -131,9 +132,7 @@ def test_says_when_nothing_fails(
     monkeypatch.setitem(demo.SHOWS, "responses", replace(show, model="gpt-4o"))  # no reasoning
 
     assert demo.run() == 1
-    out = capsys.readouterr().out
-    assert "Not as expected: the direct loop did not fail because of missing reasoning." in out
-    assert "Not as expected: the proxy injected 0 of 0 dropped reasoning items." in out
+    assert capsys.readouterr().out.endswith("This was not expected.\n")
 
 
 def test_says_when_it_cannot_listen(

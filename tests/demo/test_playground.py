@@ -9,14 +9,13 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import aiohttp
 import pytest
 from reasoning_replay.demo import playground as module
 from reasoning_replay.demo.playground import Playground, playground
 
-from tests.e2e.agent import Agent, Way
+from tests.e2e.agent import Agent
 from tests.patience import SOON_S
 
 ANY = "127.0.0.1:0"
@@ -38,12 +37,8 @@ SHOWN = (
     'outcome="client_gone",route="responses"',
     'outcome="refused",route="responses",status="404"',
     'outcome="refused",route="responses",status="400"',
+    'route="embeddings"',
 )
-
-# The same, as words of the inspector's events.
-TOLD = {"injected", "missed", "healed=lacks_reasoning", "healed=blob", "moved"}
-TOLD |= {"embeddings", "lacks_v1", "chat", "chat:injected", "chat:healed=lacks_reasoning"}
-TOLD |= {"messages", "messages:injected", "generate_content", "generate_content:injected"}
 
 
 @pytest.fixture
@@ -68,9 +63,9 @@ async def test_its_agents_cause_everything_that_the_inspector_shows(place: Playg
 
 
 async def test_the_inspector_shows_conversations_that_are_interleaved(place: Playground) -> None:
-    """Its events have several tenants and conversations, and everything that TOLD lists."""
-    seen: set[str] = set()
+    """Several tenants and conversations, which go on after another one's turn; moved prefixes."""
     conversations: list[tuple[str, str]] = []
+    has_moved = False
     async with (
         aiohttp.ClientSession() as session,
         asyncio.timeout(SOON_S),
@@ -78,24 +73,16 @@ async def test_the_inspector_shows_conversations_that_are_interleaved(place: Pla
     ):
         async for line in response.content:
             told = json.loads(line).get("exchange")
-            if told:
-                seen |= {told["wrong_path"], told["route"]}
             if told and told["conversation"]:
                 conversations.append((told["scope"], told["conversation"]))
-                words = {*told["outcomes"], f"healed={told['healed']}"}
-                seen |= words | {f"{told['route']}:{word}" for word in words}
-                seen |= {"moved"} if told["prefix"] and told["prefix"]["has_moved"] else set()
-                assert told["open"] or told["upstream_request_id"] or told["outcome"] != "ok"
+                has_moved |= bool(told["prefix"] and told["prefix"]["has_moved"])
             tenants = {scope for scope, _ in conversations}
-            if seen >= TOLD and len(set(conversations)) > len(tenants) > 4:
+            returns = sum(
+                a != b and b in conversations[:at]
+                for at, (a, b) in enumerate(itertools.pairwise(conversations), 1)
+            )
+            if has_moved and len(tenants) > 4 and returns > len(set(conversations)) > len(tenants):
                 break
-        async with session.get(place.inspector, headers={"Accept": "text/html"}) as page:
-            assert page.status == 200
-    returns = sum(
-        a != b and b in conversations[:at]
-        for at, (a, b) in enumerate(itertools.pairwise(conversations), 1)
-    )
-    assert returns > len(set(conversations))  # a conversation goes on after another one's turn
 
 
 async def test_the_inspector_can_leave_the_agents_out(place: Playground) -> None:
@@ -119,28 +106,6 @@ async def test_the_inspector_can_leave_the_agents_out(place: Playground) -> None
             if len(others) == len(agents) and ours:
                 break
         assert len(ours) == 1
-
-
-@pytest.mark.parametrize("way", ["async", "sync-stream"])
-async def test_the_sdk_of_a_reader_works(place: Playground, way: Way) -> None:
-    """A client with any key gets its reasoning injected through the proxy."""
-    async with Agent(place.base_url, way, "ids") as agent:
-        await agent.converse(["Where does it rain?", "And tomorrow?"])
-    marks = [step.mark for step in agent.steps]
-    assert marks[0] == "injected=0"
-    assert marks[-1] == "injected=5"
-
-
-async def test_without_the_proxy_the_same_client_fails(place: Playground) -> None:
-    """The address of the API itself shows the error that the proxy prevents."""
-    async with aiohttp.ClientSession() as session:
-        body: dict[str, Any] = {"model": "gpt-5.4", "input": "Hello"}
-        async with session.post(f"{place.upstream_url}/responses", json=body) as response:
-            (_, message) = (await response.json())["output"]
-        body = {**body, "input": [message, {"role": "user", "content": "And?"}]}
-        async with session.post(f"{place.upstream_url}/responses", json=body) as response:
-            assert response.status == 400
-            assert "without its required 'reasoning' item" in await response.text()
 
 
 @pytest.fixture

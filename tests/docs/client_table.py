@@ -19,34 +19,23 @@ from typing import Any
 
 from tests.docs.page_tables import ROOT
 
-__all__ = ["CLIENTS", "KEEPERS", "PAGE"]
-
 PAGE = ROOT / "docs" / "client-table.md"
 KEEPERS = ROOT / "tests" / "verify" / "clients"
 EXAMPLES = ROOT / "examples"
+LANGCHAIN = ("langchain", "langchain-openai")
+VERCEL = ("ai", "@ai-sdk/openai", "zod")
 # (file, what it does with its history, packages of PyPI or of npm)
 CLIENTS: tuple[tuple[Path, str, tuple[str, ...]], ...] = (
     (KEEPERS / "openai_keeps.py", "keeps all output items", ("openai",)),
     (EXAMPLES / "openai_python.py", "drops reasoning items", ("openai",)),
     (EXAMPLES / "openai_node.mjs", "drops reasoning items", ("openai",)),
     (EXAMPLES / "openai_agents.py", "drops reasoning between questions", ("openai-agents",)),
-    (
-        EXAMPLES / "langchain_agent.py",
-        "drops reasoning between questions",
-        ("langchain", "langchain-openai"),
-    ),
-    (
-        EXAMPLES / "vercel_ai_sdk.mjs",
-        "prunes reasoning between questions",
-        ("ai", "@ai-sdk/openai", "zod"),
-    ),
+    (EXAMPLES / "langchain_agent.py", "drops reasoning between questions", LANGCHAIN),
+    (KEEPERS / "vercel_ai_sdk_prunes.mjs", "prunes reasoning between questions", VERCEL),
     (EXAMPLES / "curl.sh", "drops reasoning items", ()),
     (EXAMPLES / "openai_chat.py", "keeps what the SDK declares", ("openai",)),
-    (
-        EXAMPLES / "langchain_chat.py",
-        "keeps what LangChain keeps",
-        ("langchain", "langchain-openai"),
-    ),
+    (EXAMPLES / "langchain_chat.py", "keeps what LangChain keeps", LANGCHAIN),
+    (EXAMPLES / "vercel_ai_sdk.mjs", "keeps what the provider keeps", VERCEL),
     (KEEPERS / "anthropic_keeps.py", "keeps all blocks", ("anthropic",)),
     (EXAMPLES / "anthropic_python.py", "drops thinking blocks", ("anthropic",)),
     (KEEPERS / "gemini_keeps.py", "lets the SDK keep the history", ("google-genai",)),

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-__all__ = ["DOCS", "PACKAGE", "ROOT", "modules_in", "names_in", "rows_of", "section_of"]
-
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PACKAGE = ROOT / "proxy/reasoning_replay"
@@ -40,6 +38,6 @@ def names_in(text: str) -> list[str]:
     return re.findall(r"`(\w+)`", text)
 
 
-def modules_in(text: str) -> list[str]:
-    """Return the paths in backticks that end in `.py`."""
-    return re.findall(r"`([\w./]+\.py)`", text)
+def first_names(page: str, heading: str = "") -> list[str]:
+    """Return the names in the first cells of the tables in a section."""
+    return [name for row in rows_of(page, heading) for name in names_in(row[0])]

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from tests.docs.page_tables import PACKAGE
 
-__all__ = ["ErrorCode", "Event", "error_codes", "events"]
-
 # Calls that write an event: the start of a pattern of the called name -> levels, further fields.
 _WRITERS = {
     r".*\.warn": ({"warning"}, {"request_id", "reason"}),

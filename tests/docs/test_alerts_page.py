@@ -1,12 +1,11 @@
 """docs/alerts.md is a runbook: each alert has its causes, their signs and an action."""
 
+import asyncio
 import json
 import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import yaml
@@ -14,18 +13,14 @@ from openai.types.responses import ResponseOutputItem
 
 from tests.docs.page_tables import DOCS, rows_of, section_of
 from tests.e2e.agent import Agent, Item
-from tests.monitoring.files import ALERTS, PANELS, RULES_PATH
+from tests.monitoring.files import ALERTS, PANELS
 from tests.programs import require
 from tests.standin import StandIn
-from tests.web.served import Served, served
+from tests.web.served import served
 
 PAGE = "alerts.md"
 MISSED = "ReasoningReplayReasoningMissed"
 QUESTIONS = ("Where does it rain today?", "And tomorrow?", "And on Sunday?")
-EXAMPLE: list[Item] = [
-    {"role": "user", "content": "Where does it rain in this example, please?"},
-    {"role": "assistant", "content": "It rains in Bergen, as it does on most days of the year."},
-]
 
 
 def test_each_alert_has_a_section_and_there_is_no_other() -> None:
@@ -79,101 +74,31 @@ def test_prometheus_accepts_every_query(tmp_path: Path) -> None:
     assert len(queries) > 1
 
 
-def test_the_rules_name_the_page() -> None:
-    """The comment at the top of the rule file names the runbook."""
-    assert f"docs/{PAGE}" in RULES_PATH.read_text().partition("groups:")[0]
-
-
 # --- from ReasoningReplayReasoningMissed to its cause ---
 
 
-class Line(NamedTuple):
-    """Output line of the page's command: one exchange that misses reasoning."""
-
-    time: str
-    scope: str
-    conversation: str
-    injected: int
-    missed: int
-
-
-def lines_of(folder: Path, *proxies: Served) -> list[Line]:
-    """Run the page's command on the logs of these proxies; return its lines."""
+async def test_a_tenant_that_changes_shows_in_the_scopes(tmp_path: Path) -> None:
+    """A new token is a new scope, and the first request with it finds nothing."""
     command = re.findall(r"^\$ (jq .+)$", section_of(PAGE, f"## {MISSED}"), re.MULTILINE)[0]
     require("jq")
-    logged = [json.dumps(line) for proxy in proxies for line in proxy.log]
-    (folder / "proxy.log").write_text("\n".join(["not JSON", *logged]))
-    ran = subprocess.run(  # noqa: S603 - the command of the page
-        ["/bin/sh", "-c", command], cwd=folder, capture_output=True, text=True, check=True
-    )
-    cells = [line.split("\t") for line in ran.stdout.splitlines()]
-    return [Line(one[0], one[1], one[2], int(one[3]), int(one[4])) for one in cells]
-
-
-async def logged(*proxies: Served) -> None:
-    """Stop proxies, and read their logs to the end."""
-    for proxy in proxies:
-        proxy.signal(signal.SIGTERM)
-        await proxy.rest()
-
-
-@pytest.fixture
-async def standin() -> AsyncIterator[StandIn]:
-    """Yield an upstream that accepts items without their reasoning."""
-    async with StandIn("chain") as upstream:
-        yield upstream
-
-
-async def test_pattern_a_a_tenant_that_changes_shows_in_the_scopes(
-    standin: StandIn, tmp_path: Path
-) -> None:
-    """A new token is a new scope, and the first request with it finds nothing."""
-    async with served(upstream_url=standin.base_url) as proxy:
+    async with StandIn("chain") as upstream, served(upstream_url=upstream.base_url) as proxy:
         await proxy.started()
         history: list[Item | ResponseOutputItem] = []
         for question in QUESTIONS:
             async with Agent(f"{proxy.url}/v1", keeps="no-ids", history=history) as agent:
                 await agent.converse([question])
-        await logged(proxy)
-    lines = lines_of(tmp_path, proxy)
+        proxy.signal(signal.SIGTERM)
+        await proxy.rest()
+    lines = ["not JSON", *map(json.dumps, proxy.log)]
+    (tmp_path / "proxy.log").write_text("\n".join(lines))
+    process = await asyncio.create_subprocess_shell(
+        command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
 
-    firsts = {line.scope: line for line in reversed(lines)}  # the first request with each token
+    firsts: dict[str, str] = {}  # scope -> injected items of the first request with each token
+    for line in printed.decode().splitlines():
+        _time, scope, _conversation, injected, *_ = line.split("\t")
+        firsts.setdefault(scope, injected)
     assert len(firsts) == len(QUESTIONS) - 1
-    assert {line.injected for line in firsts.values()} == {0}
-
-
-async def test_pattern_b_turns_that_are_not_found_show_in_the_conversations(
-    standin: StandIn, tmp_path: Path
-) -> None:
-    """If replicas do not share a store, one scope has lines of many conversations."""
-    settings = {"upstream_url": standin.base_url, "scope_secret": "one for both"}
-    async with served(**settings) as one, served(**settings) as other:
-        await one.started()
-        await other.started()
-        async with Agent(f"{one.url}/v1", keeps="no-ids") as agent:
-            for number, question in enumerate(QUESTIONS * 2):
-                agent.say(question)
-                while await agent.step(f"{(one, other)[number % 2].url}/v1"):
-                    pass
-        await logged(one, other)
-    lines = lines_of(tmp_path, one, other)
-
-    assert len({line.scope for line in lines}) == 1
-    assert len({line.conversation for line in lines}) > 1
-    assert len({line.missed for line in lines}) > 1
-
-
-async def test_pattern_c_unknown_items_show_in_a_constant_number(
-    standin: StandIn, tmp_path: Path
-) -> None:
-    """If a client writes an assistant message, each request misses one item, and only that one."""
-    async with served(upstream_url=standin.base_url) as proxy:
-        await proxy.started()
-        async with Agent(f"{proxy.url}/v1", keeps="no-ids", history=[*EXAMPLE]) as agent:
-            await agent.converse(QUESTIONS)
-        await logged(proxy)
-    lines = lines_of(tmp_path, proxy)
-
-    assert {line.missed for line in lines} == {1}
-    assert len({(line.scope, line.conversation) for line in lines}) == 1
-    assert lines[0].injected == 0 < lines[-1].injected
+    assert {*firsts.values()} == {"0"}

@@ -19,7 +19,7 @@ from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import ExchangeLog
 
-from tests.docs.page_tables import ROOT, names_in, rows_of, section_of
+from tests.docs.page_tables import first_names, names_in, rows_of, section_of
 from tests.monitoring.promql import selectors_of
 from tests.web.reports import describe
 
@@ -35,11 +35,6 @@ def metric_rows() -> dict[str, list[str]]:
     tables = ("Exchanges and time", "Connections and process", "Requests and reasoning")
     rows = [row for name in (*tables, "Capture and store") for row in rows_of(PAGE, f"### {name}")]
     return {name: row for row in rows for name in names_in(row[0])}
-
-
-def first_names(page: str, heading: str) -> list[str]:
-    """Return the names in the first cells of the tables in a section."""
-    return [name for row in rows_of(page, heading) for name in names_in(row[0])]
 
 
 def test_every_metric_is_in_a_table() -> None:
@@ -129,10 +124,3 @@ def test_every_series_in_the_text_exists(page: str) -> None:
 
     assert named <= known
     assert set(re.findall(r"reasoning_replay_[a-z_]+[a-z]", text)) <= known
-
-
-def test_the_dashboard_and_the_rules_are_linked() -> None:
-    """The page links to the dashboard and the alert rules, and both files exist."""
-    for name in ("dashboard.json", "alerts.yaml"):
-        assert f"](../helm/files/{name})" in section_of(PAGE)
-        assert (ROOT / "helm/files" / name).is_file()

@@ -21,7 +21,7 @@ from reasoning_replay.web.errors import BUG, as_response
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import summary_header
 
-from tests.docs.page_tables import names_in, rows_of, section_of
+from tests.docs.page_tables import first_names, names_in, rows_of, section_of
 from tests.docs.source_words import error_codes, events
 
 PAGE = "troubleshooting.md"
@@ -39,11 +39,6 @@ ECS_OBJECTS = frozenset(
 )
 WRONG_PATH = "## Words of `wrong_path`"
 REFUSED = "## The upstream refuses the request"
-
-
-def first_names(page: str, heading: str = "") -> list[str]:
-    """Return the names in the first cells of the tables in a section."""
-    return [name for row in rows_of(page, heading) for name in names_in(row[0])]
 
 
 # --- the header ---

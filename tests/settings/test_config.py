@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
+from reasoning_replay.check.live_test import of_proof
+from reasoning_replay.check.upstream import ApiKey
+from reasoning_replay.core.dialects.registry import CHAT, MESSAGES
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.loader import FILE_SUFFIX, SECRET_NAMES, env_of, load
 from reasoning_replay.settings.model import Settings
@@ -21,11 +24,8 @@ from tests.programs import require
 from tests.redis_server import RedisServer
 from tests.security.tenants import token
 from tests.standin import Quirks, StandIn
-from tests.web.chat.completions import ASK, CALL, LOST, RESULT, SAID, chat, messages
-from tests.web.messages import exchanges as anthropic
-from tests.web.messages.exchanges import MODEL, REDACTED, THOUGHT, answer, send, streamed
-from tests.web.wire import as_json, whole
-from tests.web.world import world
+from tests.standin.chat import ChatStandIn, FamilyName
+from tests.standin.messages import MessagesStandIn, ModeName
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config"
@@ -36,84 +36,39 @@ EXAMPLES = [path for path in SETTINGS if path.name != "replay.yaml"]
 # Claims of one user, as in tokens of Entra ID and of a ChatGPT login.
 JWT = token(iss="https://issuer.example", tid="directory", oid="person", sub="person")
 STATELESS = Quirks(keeps_nothing=True)
+CODEX = Quirks(keeps_nothing=True, not_found="text")
 ALOUD = Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False)
 
 # (file, its profile, options of the stand-in upstream, additional fields of each request)
-BACKENDS = [
-    pytest.param("openai", "openai", {}, {}, id="openai"),
-    pytest.param("azure", "azure", {"quirks": Quirks(needs_reasoning_ids=True)}, {}, id="azure"),
-    pytest.param("azure-entra", "azure", {"quirks": Quirks(not_found="azure")}, {}, id="entra"),
-    pytest.param("openrouter", "openrouter", {"quirks": STATELESS}, {}, id="openrouter"),
-    pytest.param("xai", "xai", {}, {}, id="xai"),
-    pytest.param("vllm", "vllm", {"quirks": ALOUD}, {}, id="vllm"),
-    pytest.param("llamacpp", "llamacpp", {"quirks": ALOUD}, {}, id="llamacpp"),
-    pytest.param(
-        "ollama", "ollama", {"quirks": STATELESS, "always_encrypted": True}, {}, id="ollama"
-    ),
-    pytest.param(
-        "chatgpt",
-        "codex",
-        {"quirks": Quirks(keeps_nothing=True, not_found="text"), "empty_completed_output": True},
-        {"store": False},
-        id="chatgpt",
-    ),
-    pytest.param("redis", "openai", {}, {}, id="redis"),
+BACKENDS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    ("openai", "openai", {}, {}),
+    ("azure", "azure", {"quirks": Quirks(needs_reasoning_ids=True)}, {}),
+    ("azure-entra", "azure", {"quirks": Quirks(not_found="azure")}, {}),
+    ("openrouter", "openrouter", {"quirks": STATELESS}, {}),
+    ("xai", "xai", {}, {}),
+    ("vllm", "vllm", {"quirks": ALOUD}, {}),
+    ("llamacpp", "llamacpp", {"quirks": ALOUD}, {}),
+    ("ollama", "ollama", {"quirks": STATELESS, "always_encrypted": True}, {}),
+    ("chatgpt", "codex", {"quirks": CODEX, "empty_completed_output": True}, {"store": False}),
+    ("redis", "openai", {}, {}),
 ]
-
-
-# (file, its profile in Chat Completions, a member of a message or of a tool call)
-CHAT_BACKENDS = [
-    pytest.param("deepseek", "deepseek", {"reasoning_content": "I look."}, {}, id="deepseek"),
-    pytest.param("moonshot", "moonshot", {"reasoning_content": "I look."}, {}, id="moonshot"),
-    pytest.param(
-        "gemini",
-        "gemini",
-        {},
-        {"extra_content": {"google": {"thought_signature": "Es4D"}}},
-        id="gemini",
-    ),
-    pytest.param(
-        "openrouter",
-        "openrouter",
-        {"reasoning_details": [{"type": "reasoning.text", "text": "I look.", "signature": "x"}]},
-        {},
-        id="openrouter",
-    ),
-    pytest.param("vllm", "vllm", {"reasoning": "I look."}, {}, id="vllm"),
-    pytest.param("llamacpp", "llamacpp", {"reasoning_content": "I look."}, {}, id="llamacpp"),
-    pytest.param("ollama", "ollama", {"reasoning": "I look."}, {}, id="ollama"),
+# (file, its profile, a strict API of its sort)
+CHAT_BACKENDS: list[tuple[str, str, FamilyName]] = [
+    ("deepseek", "deepseek", "deepseek"),
+    ("moonshot", "moonshot", "kimi"),
+    ("gemini", "gemini", "gemini"),
+    ("openrouter", "openrouter", "openrouter"),
+    ("vllm", "vllm", "lenient"),
+    ("llamacpp", "llamacpp", "lenient"),
+    ("ollama", "ollama", "lenient"),
 ]
-
-
-# (file, its profile in Anthropic Messages, path, header of the key, the block that is dropped)
-_AT = "publishers/anthropic/models/claude-sonnet-4-6:streamRawPredict"
-MESSAGES_BACKENDS = [
-    pytest.param("anthropic", "anthropic", "/v1/messages", "x-api-key", THOUGHT, id="anthropic"),
-    pytest.param(
-        "bedrock",
-        "bedrock",
-        "/bedrock/model/us.anthropic.claude-sonnet-4-6-v1%3A0/invoke",
-        "Authorization",
-        REDACTED,
-        id="bedrock",
-    ),
-    pytest.param(
-        "vertex",
-        "vertex",
-        f"/vertex_ai/v1/projects/p/locations/us-east5/{_AT}",
-        "Authorization",
-        THOUGHT,
-        id="vertex",
-    ),
-    pytest.param(
-        "deepseek",
-        "deepseek",
-        "/anthropic/v1/messages",
-        "x-api-key",
-        {"type": "thinking", "thinking": "I look.", "signature": ""},
-        id="deepseek",
-    ),
+MESSAGES_BACKENDS: list[tuple[str, str, ModeName]] = [
+    ("anthropic", "anthropic", "manual"),
+    ("bedrock", "bedrock", "manual"),
+    ("vertex", "vertex", "manual"),
+    ("deepseek", "deepseek", "deepseek"),
 ]
+KEY = ApiKey("KEY", ("Authorization", f"Bearer {JWT}"))
 
 
 def reasoning(items: list[dict[str, Any]]) -> int:
@@ -169,48 +124,39 @@ async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
         ]
 
 
-@pytest.mark.parametrize(("name", "leads_to", "members", "of_call"), CHAT_BACKENDS)
+async def proven(name: str, upstream_url: str, leads_to: str, model: str, dialect: str) -> str:
+    """Return what `check --prove` says of the second turn with an example."""
+    settings = load({}, {}, CONFIG / f"{name}.yaml")
+    assert getattr(profiles(settings), dialect).name == leads_to
+    here = {"upstream_url": upstream_url, "upstream_profile": leads_to, "store_budget_ms": 5000}
+    proof = of_proof(settings.model_copy(update=here), KEY, model, dialect)
+    return [finding.words async for finding in proof][-1]
+
+
+@pytest.mark.parametrize(("name", "leads_to", "family"), CHAT_BACKENDS)
 async def test_an_example_replays_chat_completions(
-    name: str, leads_to: str, members: dict[str, Any], of_call: dict[str, Any]
+    name: str, leads_to: str, family: FamilyName
 ) -> None:
     """With each example of such a vendor, the members that a client drops are injected."""
-    settings, default = load({}, {}, CONFIG / f"{name}.yaml"), Settings()
-    assert profiles(settings).chat.name == leads_to
-    changed = {key: value for key, value in settings if value != getattr(default, key)}
-    del changed["upstream_url"]  # the scripted one takes its place
-    async with world(**changed | {"upstream_profile": leads_to}) as w:
-        call = CALL | of_call
-        choice = {"index": 0, "message": SAID | {"tool_calls": [call]} | members}
-        first = {"id": "chatcmpl-1", "choices": [choice | {"finish_reason": "tool_calls"}]}
-        w.upstream.answers(whole(as_json(first)), whole(b"{}"))
-        await chat(w, ASK)
-        assert (await chat(w, *LOST)).mark == "injected=1"
-        assert messages(w) == [ASK, SAID | {"tool_calls": [call]} | members, RESULT]
+    async with ChatStandIn(family) as standin:
+        told = await proven(name, standin.base_url, leads_to, standin.family.model, CHAT)
+    assert re.fullmatch(r"the second turn was accepted with \d injected item\(s\)", told)
 
 
-@pytest.mark.parametrize(("name", "leads_to", "path", "key", "block"), MESSAGES_BACKENDS)
+@pytest.mark.parametrize(("name", "leads_to", "mode"), MESSAGES_BACKENDS)
 async def test_an_example_replays_anthropic_messages(
-    name: str, leads_to: str, path: str, key: str, block: dict[str, Any]
+    name: str, leads_to: str, mode: ModeName
 ) -> None:
-    """With each example, a dropped block is injected on the path that its clients use."""
-    settings, default = load({}, {}, CONFIG / f"{name}.yaml"), Settings()
-    assert profiles(settings).messages.name == leads_to
-    changed = {key: value for key, value in settings if value != getattr(default, key)}
-    del changed["upstream_url"]  # the scripted one takes its place
-    async with world(**changed | {"upstream_profile": leads_to}) as w:
-        made = streamed if "stream" in path else answer
-        w.upstream.answers(made(block, anthropic.TEXT, anthropic.CALL), whole(b"{}"))
-        how: dict[str, Any] = {"path": path, "key": f"{key}: Bearer sk-a"}
-        how["model"] = MODEL if path.endswith("/messages") else None
-        await send(w, anthropic.ASK, **how)
-        assert (await send(w, *anthropic.LOST, **how)).mark == "injected=1"
-        assert anthropic.messages(w)[1]["content"] == [block, anthropic.TEXT, anthropic.CALL]
+    """With each example of such a vendor, the block that a client drops is injected."""
+    async with MessagesStandIn(mode) as standin:
+        told = await proven(name, standin.base_url, leads_to, standin.mode.model, MESSAGES)
+    assert told == "the second turn was accepted with 1 injected item(s)"
 
 
 def test_every_example_is_served_by_a_test() -> None:
-    """Every example has a row in BACKENDS, CHAT_BACKENDS or MESSAGES_BACKENDS."""
+    """A new example must be in one of the tables."""
     rows = [*BACKENDS, *CHAT_BACKENDS, *MESSAGES_BACKENDS]
-    assert {path.stem for path in EXAMPLES} == {row.values[0] for row in rows}
+    assert {path.stem for path in EXAMPLES} == {row[0] for row in rows}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

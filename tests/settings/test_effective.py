@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from reasoning_replay.settings.effective import effective
 from reasoning_replay.settings.loader import SECRET_NAMES, env_of, load, load_with_sources
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.reference import effective
 
 from tests.settings.test_secrets import HIDDEN, HOLDING
 

@@ -3,13 +3,9 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from pydantic import ValidationError
-from reasoning_replay.core.dialects.anthropic import profiles as messages
-from reasoning_replay.core.dialects.chat import profiles as chat
-from reasoning_replay.core.dialects.responses.profiles import AUTO, PROFILES
 from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
 from reasoning_replay.settings.model import Settings
 
@@ -81,6 +77,7 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
         pytest.param("read_timeout_s", "inf", "should be a finite number; the default is 15m", id="for-ever"),  # noqa: E501
         pytest.param("connect_timeout_s", "0", "should be greater than 0; the default is 10s", id="never"),  # noqa: E501
         pytest.param("body_max_bytes", "-1", "should be greater than or equal to 0; the default is 1GiB", id="below-no-limit"),  # noqa: E501
+        pytest.param("reuse_port", "two", "should be a valid boolean, unable to interpret input; the default is false", id="switch"),  # noqa: E501
         pytest.param("tenant_max_exchanges", "1.5", "should be a whole number; the default is 0", id="half-an-exchange"),  # noqa: E501
         pytest.param("upstream_ca_file", "/nowhere/ca.pem", "cannot be read: No such file or directory; name a readable file, or leave it empty", id="file"),  # noqa: E501
         pytest.param("upstream_proxy", "proxy:3128", "not a URL; start it with http:// or https://", id="egress"),  # noqa: E501
@@ -162,89 +159,55 @@ def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_two_listeners_need_two_ports(tmp_path: Path) -> None:
-    """Both listeners need different ports, except port 0, which means any free port."""
-    want = ["admin_listen: this is also the address of listen; use another port"]
-    assert faults(tmp_path, env={"REPLAY_ADMIN_LISTEN": "127.0.0.1:8080"}) == want
-
-    free = "127.0.0.1:0"
-    assert load({"listen": free, "admin_listen": free}, {}, None).listen == free
-
-
-@pytest.mark.parametrize(
-    ("url", "listen"),
-    [
-        pytest.param("http://127.0.0.1:8080/v1", "127.0.0.1:8080", id="same"),
-        pytest.param("http://LOCALHOST:8080/v1", "127.0.0.1:8080", id="name"),
-        pytest.param("http://127.0.0.1:8080/v1", "0.0.0.0:8080", id="any"),
-        pytest.param("http://[::1]:8080/v1", "[::]:8080", id="any-ipv6"),
-        pytest.param("http://localhost/v1", "0.0.0.0:80", id="usual-port"),
-        pytest.param("http://127.0.0.1:9090/v1", "127.0.0.1:8080", id="admin"),
-    ],
-)
-def test_it_is_not_its_own_upstream(tmp_path: Path, url: str, listen: str) -> None:
-    """An upstream_url that is the proxy's own address is refused: requests would loop."""
-    (fault,) = faults(tmp_path, flags={"upstream_url": url, "listen": listen})
-    assert fault.startswith("upstream_url: this is the proxy's own address")
-    assert "https://api.openai.com/v1" in fault
-
-
-@pytest.mark.parametrize(
-    ("url", "listen"),
-    [
-        pytest.param("http://127.0.0.1:8000/v1", "127.0.0.1:8080", id="a-port-beside"),
-        pytest.param("http://[::1]:8080/v1", "127.0.0.1:8080", id="other-family"),
-        pytest.param("http://api.example:8080/v1", "0.0.0.0:8080", id="elsewhere"),
-        pytest.param("http://127.0.0.1:11434/v1", "127.0.0.1:0", id="free-port"),
-    ],
-)
-def test_an_upstream_of_this_machine_is_another(url: str, listen: str) -> None:
-    """An upstream on this machine is accepted, for example a local model."""
-    assert load({"upstream_url": url, "listen": listen}, {}, None).upstream_url == url
+# Settings that contradict each other -> the words of the fault; {pem} is a file.
+CONTRADICTIONS = [
+    ({"admin_listen": "127.0.0.1:8080"}, ["admin_listen: this is also the address of listen; use another port"]),  # noqa: E501
+    ({"upstream_url": "http://127.0.0.1:8080/v1"}, ["upstream_url: this is the proxy's own address (listen)", "https://api.openai.com/v1"]),  # noqa: E501
+    ({"upstream_url": "http://LOCALHOST:8080/v1"}, ["the proxy's own address (listen)"]),
+    ({"upstream_url": "http://127.0.0.1:8080/v1", "listen": "0.0.0.0:8080"}, ["own address"]),
+    ({"upstream_url": "http://[::1]:8080/v1", "listen": "[::]:8080"}, ["own address"]),
+    ({"upstream_url": "http://localhost/v1", "listen": "0.0.0.0:80"}, ["own address"]),
+    ({"upstream_url": "http://127.0.0.1:9090/v1"}, ["the proxy's own address (admin_listen)"]),
+    ({"prompt_cache_key": "conversation", "heal": "off"}, ["prompt_cache_key: an upstream may refuse it", "heal: on"]),  # noqa: E501
+    ({"reuse_port": "true"}, ["reuse_port: processes that share a port cannot share memory://", "sqlite:///path", "redis://"]),  # noqa: E501
+    ({"tls_cert_file": "{pem}"}, ["tls_cert_file, tls_key_file: only one is set; set both or none"]),  # noqa: E501
+    ({"tls_key_file": "{pem}"}, ["tls_cert_file, tls_key_file: only one is set; set both or none"]),
+]  # fmt: skip
+TOGETHER = [
+    {"listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0"},
+    {"upstream_url": "http://127.0.0.1:8000/v1"},
+    {"upstream_url": "http://[::1]:8080/v1"},
+    {"upstream_url": "http://api.example:8080/v1", "listen": "0.0.0.0:8080"},
+    {"upstream_url": "http://127.0.0.1:11434/v1", "listen": "127.0.0.1:0"},
+    # Then the address is that of another host.
+    {"upstream_url": "http://127.0.0.1:8080/v1", "upstream_proxy": "http://proxy:3128"},
+    {"reuse_port": "on", "store_url": "redis://h"},
+    {"body_max_bytes": "0", "tenant_max_exchanges": "0", "recent_max_bytes": "0"},
+    {"tls_cert_file": "{pem}", "tls_key_file": "{pem}"},
+]
 
 
-def test_a_proxy_on_the_way_may_have_that_address_for_another(tmp_path: Path) -> None:
-    """With upstream_proxy, a loopback upstream is accepted: the address is that proxy's."""
-    flags = {"upstream_url": "http://127.0.0.1:8080/v1", "upstream_proxy": "http://proxy:3128"}
-
-    assert load(flags, {}, None).upstream_proxy
-
-
-def test_a_cache_key_needs_healing(tmp_path: Path) -> None:
-    """Without it, a request that the upstream would take could be refused because of the key."""
-    given = {"REPLAY_PROMPT_CACHE_KEY": "conversation", "REPLAY_HEAL": "off"}
-    (fault,) = faults(tmp_path, env=given)
-    assert fault.startswith("prompt_cache_key: an upstream may refuse it")
-    assert "heal: on" in fault
-
-
-def test_processes_that_share_a_port_need_a_store_that_they_share(tmp_path: Path) -> None:
-    """`reuse_port` with `memory://`, one store per process, is refused with the ways out."""
-    (fault,) = faults(tmp_path, env={"REPLAY_REUSE_PORT": "true"})
-    assert fault.startswith("reuse_port: processes that share a port cannot share memory://")
-    assert "sqlite:///path" in fault
-    assert "redis://" in fault
-
-    assert load({"reuse_port": "on", "store_url": "redis://h"}, {}, None).reuse_port
-
-
-def test_a_switch_that_is_neither_on_nor_off_is_refused(tmp_path: Path) -> None:
-    """An invalid boolean is refused, with the default spelt as users write it."""
-    (fault,) = faults(tmp_path, env={"REPLAY_REUSE_PORT": "two"})
-    assert fault.startswith('REPLAY_REUSE_PORT: "two": should be a valid boolean')
-    assert fault.endswith("; the default is false")
-
-
-def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
-    """A certificate without its key is refused, and the reverse."""
+@pytest.fixture
+def pem(tmp_path: Path) -> Path:
+    """A file that can be read."""
     path = tmp_path / "file.pem"
     path.touch()
-    want = ["tls_cert_file, tls_key_file: only one is set; set both or none"]
-    assert faults(tmp_path, env={"REPLAY_TLS_CERT_FILE": str(path)}) == want
-    assert faults(tmp_path, env={"REPLAY_TLS_KEY_FILE": str(path)}) == want
+    return path
 
-    both = {"tls_cert_file": str(path), "tls_key_file": str(path)}
-    assert load(both, {}, None).tls_cert_file == str(path)
+
+@pytest.mark.parametrize(("given", "words"), CONTRADICTIONS)
+def test_settings_that_contradict_each_other_are_refused(
+    given: dict[str, str], words: list[str], pem: Path, tmp_path: Path
+) -> None:
+    """Each has one line with the way out."""
+    (fault,) = faults(tmp_path, {name: value.format(pem=pem) for name, value in given.items()})
+    assert all(word in fault for word in words)
+
+
+@pytest.mark.parametrize("given", TOGETHER)
+def test_settings_that_go_together_are_accepted(given: dict[str, str], pem: Path) -> None:
+    """Such as an upstream on this machine."""
+    load({name: value.format(pem=pem) for name, value in given.items()}, {}, None)
 
 
 @pytest.mark.parametrize(
@@ -267,32 +230,6 @@ def test_a_file_is_one_that_can_be_read(
 
     assert load({"upstream_ca_file": "file"}, {}, None).upstream_ca_file == "file"
     assert load({"upstream_ca_file": ""}, {}, None) == Settings()
-
-
-@pytest.mark.parametrize(
-    "proxy", ["", "env", "http://h", "http://h:3128", "https://u:p@h:1", "http://[::1]:1"]
-)
-def test_an_egress_proxy_is_a_host_and_a_port(proxy: str) -> None:
-    """upstream_proxy is a URL with host and port, `env`, or empty."""
-    assert load({"upstream_proxy": proxy}, {}, None).upstream_proxy == proxy
-
-
-@pytest.mark.parametrize(
-    "proxy",
-    ["socks5://h:1", "h:3128", "http://", "http://h:x", "http://h/path", "http://h?x", "ENV", " "],
-)
-def test_an_egress_proxy_is_nothing_else(proxy: str) -> None:
-    """An unsupported form of upstream_proxy is refused at the start."""
-    with pytest.raises(ValidationError):
-        Settings(upstream_proxy=proxy)
-
-
-@pytest.mark.parametrize("name", ["body_max_bytes", "tenant_max_exchanges", "recent_max_bytes"])
-def test_a_limit_may_be_none(name: str) -> None:
-    """0 means no limit; a negative number is refused."""
-    assert getattr(load({name: "0"}, {}, None), name) == 0
-    with pytest.raises(ValidationError):
-        Settings(**{name: -1})
 
 
 @pytest.mark.parametrize(
@@ -360,15 +297,6 @@ def test_settings_are_frozen() -> None:
     """Settings cannot change while the process runs."""
     with pytest.raises(ValidationError, match="frozen"):
         Settings().mode = "off"  # type: ignore[misc]
-
-
-def test_every_profile_can_be_named() -> None:
-    """upstream_profile accepts every profile of each dialect; those of Responses come first."""
-    names = get_args(Settings.model_fields["upstream_profile"].annotation)
-
-    assert names[: len(PROFILES)] == (AUTO, *PROFILES)[:-1]
-    assert names[-1] == "generic"
-    assert set(names) == {AUTO, *PROFILES, *chat.PROFILES, *messages.PROFILES}
 
 
 def test_tracing_wants_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,26 @@ def test_refuses_what_is_no_base_url(url: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "proxy", ["", "env", "http://h", "http://h:3128", "https://u:p@h:1", "http://[::1]:1"]
+)
+def test_an_egress_proxy_is_a_host_and_a_port(proxy: str) -> None:
+    """Or `env`, or empty."""
+    assert urls.upstream_proxy(proxy) == proxy
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    ["socks5://h:1", "h:3128", "http://", "http://h:x", "http://h/path", "http://h?x", "ENV", " "],
+)
+def test_an_egress_proxy_is_nothing_else(proxy: str) -> None:
+    """An unsupported form is refused at the start."""
+    with pytest.raises(
+        ValueError, match=r"URL|scheme|has no host|more than a host|malformed|space"
+    ):
+        urls.upstream_proxy(proxy)
+
+
+@pytest.mark.parametrize(
     ("url", "want"),
     [
         pytest.param("redis://h:6379/0", "redis://h:6379/0", id="nothing-to-hide"),

@@ -4,17 +4,13 @@ Check: a report on whether the proxy can serve with these settings, and what to 
 Every probe has a deadline. No line contains a key or a password.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
-from reasoning_replay.check.ports import of_ports
-from reasoning_replay.check.report import Finding
-from reasoning_replay.check.settings import of_clients, of_settings
+from reasoning_replay.check.local import of_clients, of_ports, of_settings
 from reasoning_replay.check.store import of_store
 from reasoning_replay.check.upstream import key_of, of_upstream
 from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.settings.model import Settings
-
-__all__ = ["check"]
 
 
 async def check(
@@ -24,9 +20,9 @@ async def check(
     Print one line for each finding as soon as it is known.
 
     Args:
-        settings: The settings of `serve`. The first finding is that they are valid.
-        environ: The environment; may hold the caller's key for the upstream. Without a key the
-            check connects to the upstream and sends no request.
+        settings: The settings of `serve`.
+        environ: May hold the caller's key for the upstream. Without a key the check connects to
+            the upstream and sends no request.
         prove: The model for a conversation of two turns, which costs tokens; "" skips it.
         dialect: The wire format of that conversation.
 
@@ -36,27 +32,21 @@ async def check(
     Cost: a few connections and one GET upstream. One test turn with a random name is saved in the
     store, looked up and deleted.
     """
-    probes = [
-        of_settings(settings),
-        of_clients(settings),
-        of_ports(settings),
-        of_upstream(settings, environ),
-        of_store(settings, environ),
-    ]
+    probes = {
+        "settings": of_settings(settings),
+        "clients": of_clients(settings),
+        "ports": of_ports(settings),
+        "upstream": of_upstream(settings, environ),
+        "store": of_store(settings, environ),
+    }
     if prove:
-        probes.append(_proof(settings, environ, prove, dialect))
+        from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports the whole proxy)
+
+        key = key_of(settings, environ, dialect)
+        probes["proof"] = of_proof(settings, key, prove, dialect)
     worst = 0
-    for probe in probes:
-        async for finding in probe:
-            print(f"{finding.grade:<8} {finding.subject:<9} {finding.words}", flush=True)
-            worst = max(worst, finding.grade == "problem")
+    for subject, probe in probes.items():
+        async for grade, words in probe:
+            print(f"{grade:<8} {subject:<9} {words}", flush=True)
+            worst = max(worst, grade == "problem")
     return int(worst)
-
-
-async def _proof(
-    settings: Settings, environ: Mapping[str, str], model: str, dialect: str
-) -> AsyncIterator[Finding]:
-    from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports the whole proxy)
-
-    async for finding in of_proof(settings, key_of(settings, environ, dialect), model, dialect):
-        yield finding

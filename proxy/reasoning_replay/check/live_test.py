@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import aiohttp
 
-from reasoning_replay.check.report import Finding
+from reasoning_replay.check.local import Finding
 from reasoning_replay.check.upstream import NOT_SERVED, ApiKey
 from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.path_faults import PathFault, base_path
@@ -17,8 +17,6 @@ from reasoning_replay.web.app import running
 from reasoning_replay.web.errors import MARK
 from reasoning_replay.web.wiring import profile
 from reasoning_replay.wires import WIRES, Item, Reply, Wire
-
-__all__ = ["of_proof"]
 
 TURN_TIMEOUT_S: Final = 120.0
 ANY_PORT: Final = "127.0.0.1:0"
@@ -76,18 +74,12 @@ async def of_proof(
     """
     Run two turns, drop the reasoning between them, and report whether the injection was accepted.
 
-    Args:
-        settings: The settings of `serve`.
-        key: The caller's key.
-        model: A model of the upstream.
-        dialect: A name of WIRES.
-
     Cost: two requests upstream, a few hundred tokens. Captures stay in this process.
     """
     known = profile(settings, dialect)
     if not key.name and known.wants_key:
         way_out = f": set {known.key_names[0]}" if known.key_names else ""
-        yield Finding("problem", "proof", f"no key, so no turn was run{way_out}")
+        yield Finding("problem", f"no key, so no turn was run{way_out}")
         return
     wire = WIRES[dialect]
     # Without a credential nothing is captured, even if the upstream needs none.
@@ -119,17 +111,15 @@ async def of_proof(
     except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
         reason = f"no response within {TURN_TIMEOUT_S:g} s"
         words = reason if isinstance(error, TimeoutError) else f"it failed: {type(error).__name__}"
-        yield Finding("problem", "proof", words)
+        yield Finding("problem", words)
 
 
 async def _turn(
     session: aiohttp.ClientSession, url: str, wire: Wire, model: str, history: list[Item]
 ) -> TurnResult:
-    body: Item = {wire.history: history, "tools": [wire.tool(FUNCTION)]}
-    body |= {**wire.named(model), **wire.stateless, **wire.demanded(model)}
-    async with session.post(
-        url, json=body, headers=wire.headers, allow_redirects=False
-    ) as response:
+    body = {**wire.request(model, history, FUNCTION), **wire.stateless}
+    request = session.post(url, json=body, headers=wire.headers, allow_redirects=False)
+    async with request as response:
         mark = response.headers.get(MARK, "")
         raw = await response.read()
     names = error_names(raw)
@@ -162,29 +152,29 @@ def _of_first(turn: TurnResult, model: str, wire: Wire) -> Finding:
                 if other is not wire
             ]
             words += f" Is {wire.path} served there? {', '.join(others)}"
-        return Finding("problem", "proof", words)
+        return Finding("problem", words)
     sealed = turn.reply.sealed
     if not sealed:
         words = f"{model} emitted no reasoning, so there is nothing to inject; try another model"
-        return Finding("warning", "proof", words)
+        return Finding("warning", words)
     words = f"{model} emitted {len(sealed)} reasoning item(s), {sum(sealed)} of them encrypted"
-    return Finding("ok", "proof", f"{words} or signed")
+    return Finding("ok", f"{words} or signed")
 
 
 def _of_second(turn: TurnResult, before: Reply) -> Finding:
     if not turn.is_answer:
         words = f"the second turn {turn.refused()}: is upstream_profile right?"
-        return Finding("problem", "proof", f"{words} docs/upstreams.md helps to find out")
+        return Finding("problem", f"{words} docs/upstreams.md helps to find out")
     told = dict(part.strip().partition("=")[::2] for part in turn.mark.split(","))
     if "healed" in told:
         words = f"the second turn was accepted only after it was healed ({turn.mark})"
-        return Finding("warning", "proof", f"{words}: is upstream_profile right?")
+        return Finding("warning", f"{words}: is upstream_profile right?")
     if not before.sealed:
-        return Finding("ok", "proof", "the second turn was accepted as well")
+        return Finding("ok", "the second turn was accepted as well")
     if told.get("injected", "0") == "0":
         words = (
             f"the second turn was accepted, but nothing was injected ({turn.mark or 'no header'})"
         )
-        return Finding("problem", "proof", words)
+        return Finding("problem", words)
     words = f"the second turn was accepted with {told['injected']} injected item(s)"
-    return Finding("ok", "proof", words)
+    return Finding("ok", words)

@@ -4,42 +4,34 @@ import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from reasoning_replay.adapters.stores.base import Store, StoreError
-from reasoning_replay.check.report import Finding
+from reasoning_replay.check.local import Finding
 from reasoning_replay.core.history.lookup_keys import Lookup, keys_of_turn
 from reasoning_replay.core.history.records import records_of
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.settings import units
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.settings.store_url import read_store_url
 from reasoning_replay.settings.urls import redacted
-from reasoning_replay.web.store_advice import folder_fault, store_advice
+from reasoning_replay.web.store_advice import store_advice
 from reasoning_replay.web.wiring import bare_store
-
-__all__ = ["of_store"]
 
 PROBE_TIMEOUT_S: Final = 3.0
 
 
 async def of_store(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
     """Connect to the store, then save, look up and delete a test turn."""
-    url = read_store_url(settings.store_url)
-    if url.kind == "memory":
+    if settings.store_url == "memory://":
         room = f"up to {units.shown('store_max_bytes', settings.store_max_bytes)} in this process"
         words = f"memory: {room}, lost at a restart and not shared: run one replica"
         if "KUBERNETES_SERVICE_HOST" in environ:
             words += ", or set store_url to a Redis"
-            yield Finding("warning", "store", words)
+            yield Finding("warning", words)
         else:
-            yield Finding("ok", "store", words)
+            yield Finding("ok", words)
         return
     place = redacted(settings.store_url)
-    if url.kind == "sqlite" and (fault := folder_fault(Path(url.path).parent)):
-        yield Finding("problem", "store", f"{place} cannot be used: {fault}")
-        return
     store = bare_store(settings)
     try:
         async for finding in _tried(store, place, settings):
@@ -64,41 +56,36 @@ async def _tried(store: Store, place: str, settings: Settings) -> AsyncIterator[
         if [kept.records for kept in result.conversations] != [records]:
             raise StoreError("the turn that was just saved is not found")
 
-    if fault := await _fault(store.check()):
-        said = f"{place} cannot be used: {fault.rstrip('.')}"
-        words = "; ".join([said, *_way_out(settings, fault)])
-        yield Finding("problem", "store", words)
+    if fault := await _fault(settings, store.check()):
+        yield Finding("problem", f"{place} cannot be used: {fault}")
         return
-    yield Finding("ok", "store", f"{place} can be reached")
-    if fault := await _fault(store.save(scope, name, records, [key])):
-        words = f"saving failed: {fault}; turns that are already there may still be readable"
-        yield Finding("problem", "store", "; ".join([words, *_way_out(settings, fault)]))
+    yield Finding("ok", f"{place} can be reached")
+    if fault := await _fault(settings, store.save(scope, name, records, [key])):
+        words = "saving failed, and turns that are already there may still be readable"
+        yield Finding("problem", f"{words}: {fault}")
         return
-    if fault := await _fault(find()):
-        yield Finding("problem", "store", f"lookups failed: {fault}")
+    if fault := await _fault(settings, find()):
+        yield Finding("problem", f"lookups failed: {fault}")
     else:
-        yield Finding("ok", "store", f"a test turn was saved, and found in {took_ms:.1f} ms")
+        yield Finding("ok", f"a test turn was saved, and found in {took_ms:.1f} ms")
     if took_ms > budget_ms:
         budget = units.shown("store_budget_ms", budget_ms)
         words = f"that is more than store_budget_ms {budget}, so requests would not wait for it"
-        yield Finding("warning", "store", f"{words}: raise it")
-    if fault := await _fault(store.forget(scope, name)):
-        yield Finding("warning", "store", f"deleting failed: {fault}")
+        yield Finding("warning", f"{words}: raise it")
+    if fault := await _fault(settings, store.forget(scope, name)):
+        yield Finding("warning", f"deleting failed: {fault}")
 
 
-def _way_out(settings: Settings, fault: str) -> list[str]:
-    """Return what to do about a store error, if that is known."""
-    advice = store_advice(settings.store_url, fault)
-    return [advice] if advice else []
-
-
-async def _fault(operation: Coroutine[Any, Any, object]) -> str:
-    """Run a store operation; return why it failed, "" if it did not."""
+async def _fault(settings: Settings, operation: Coroutine[Any, Any, object]) -> str:
+    """Run a store operation; return why it failed and what to do, "" if it did not fail."""
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
             await operation
     except TimeoutError:
-        return f"it did not respond within {PROBE_TIMEOUT_S:g} s"
+        fault = f"it did not respond within {PROBE_TIMEOUT_S:g} s"
     except StoreError as error:
-        return str(error)
-    return ""
+        fault = str(error).rstrip(".")
+    else:
+        return ""
+    advice = store_advice(settings.store_url, fault)
+    return f"{fault}; {advice}" if advice else fault

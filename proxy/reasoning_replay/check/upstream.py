@@ -15,7 +15,7 @@ import aiohttp
 from reasoning_replay.adapters.upstream.causes import WAYS_OUT, cause_of, reason_of
 from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError
-from reasoning_replay.check.report import Finding
+from reasoning_replay.check.local import Finding
 from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.states import ErrorCause
@@ -25,8 +25,6 @@ from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import profile, profiles, upstream
 from reasoning_replay.wires import MODEL, WIRES
-
-__all__ = ["ApiKey", "key_of", "of_upstream"]
 
 ANSWER_TIMEOUT_S: Final = 10.0
 # Statuses of a path that the upstream does not have; an invalid request is a 400 or 422.
@@ -74,12 +72,12 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
     try:
         way = upstream(settings)
     except OSError as error:
-        yield Finding("problem", "upstream", str(error))
+        yield Finding("problem", str(error))
         return
     place += way.via
     try:
         await way.reach(settings.upstream_url)
-        yield Finding("ok", "upstream", f"{place} can be reached{' with TLS' if is_tls else ''}")
+        yield Finding("ok", f"{place} can be reached{' with TLS' if is_tls else ''}")
         async for finding in _asked(way, settings, environ):
             yield finding
     except UpstreamError as error:
@@ -89,7 +87,7 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
             who = "that proxy, " if error.source == "proxy" else ""
             words = f"{place} cannot be reached: {who}{reason_of(error)}"
         way_out = [*await _way_out(settings, error), *_proxy_hint(settings)]
-        yield Finding("problem", "upstream", "; ".join([words, *way_out]).replace("?;", "?"))
+        yield Finding("problem", "; ".join([words, *way_out]).replace("?;", "?"))
     finally:
         await way.close()
 
@@ -171,33 +169,28 @@ async def _asked(
         )
     else:
         words = f"no key was tried: set {chosen.key_names[0]} to test one"
-    yield Finding("ok", "upstream", words)
+    yield Finding("ok", words)
 
 
 async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: ApiKey) -> Finding:
     url = f"{upstream_url}/models"
-    name, value = key.header
+    value = key.header[1]
     if not value.isprintable() or not value.isascii():
         words = f"{key.name} is not a valid header value; is there a line break in it?"
-        return Finding("warning", "upstream", words)
-    headers = [(name.encode(), value.encode())] if name else []
-    headers += _required(chosen)
+        return Finding("warning", words)
     try:
-        status = await _status(way, "GET", url, headers)
+        status = await _status(way, "GET", url, _headers(key, chosen))
     except (UpstreamError, TimeoutError) as error:
         reason = str(error) or f"no response within {ANSWER_TIMEOUT_S:g} s"
         words = f"GET {url} failed: {reason}"
         if url.startswith("http:") and not isinstance(error, TimeoutError):
             words += "; if it uses TLS, write https://"
-        return Finding("problem", "upstream", words)
+        return Finding("problem", words)
     return _judged(status, f"GET {url} with {key.name or 'no key'} returned {status}", chosen, key)
 
 
 async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
     """Send an empty request to each replayed path, which no API accepts, so it costs nothing."""
-    name, value = key.header
-    headers = [(b"content-type", b"application/json")]
-    headers += [(name.encode(), value.encode())] if name else []
     known = profiles(settings)
     words: list[str] = []
     for wire, chosen in zip(WIRES.values(), known, strict=True):
@@ -207,8 +200,8 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
                 words.append(f"{path} is replayed (profile {chosen.name})")
             continue
         with contextlib.suppress(UpstreamError, TimeoutError):
-            url, demanded = settings.upstream_url + path, _required(chosen.vendor)
-            status = await _status(way, "POST", url, headers + demanded, b"{}")
+            headers = [(b"content-type", b"application/json"), *_headers(key, chosen.vendor)]
+            status = await _status(way, "POST", settings.upstream_url + path, headers, b"{}")
         if status in NOT_SERVED:
             words.append(f"{path} is not served ({status or 'no response'})")
         else:
@@ -218,7 +211,7 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
     is_any = any("replayed" in one for one in words)
     if not is_any:
         words.append("is the path of upstream_url right?")
-    return Finding("ok" if is_any else "warning", "upstream", "; ".join(words))
+    return Finding("ok" if is_any else "warning", "; ".join(words))
 
 
 async def _status(
@@ -236,24 +229,25 @@ async def _status(
     return response.status
 
 
-def _required(chosen: Upstream) -> list[tuple[bytes, bytes]]:
-    return [(name.encode(), value.encode()) for name, value in chosen.headers]
+def _headers(key: ApiKey, chosen: Upstream) -> list[tuple[bytes, bytes]]:
+    given = ([key.header] if key.name else []) + [*chosen.headers]
+    return [(name.encode(), value.encode()) for name, value in given]
 
 
 def _judged(status: int, said: str, chosen: Upstream, key: ApiKey) -> Finding:
     match status:
         case HTTPStatus.OK:
-            return Finding("ok", "upstream", said)
+            return Finding("ok", said)
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN if not key.name:
             words = f"{said}: it needs a key; set {chosen.key_names[0]} to test one"
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
             words = f"{said}: it does not accept this key"
         case HTTPStatus.NOT_FOUND:
-            words = f"{said}: is the path of upstream_url right? It usually ends in "
-            words += chosen.base_path or "/v1"
+            usual = chosen.base_path or "/v1"
+            words = f"{said}: is the path of upstream_url right? It usually ends in {usual}"
         case _ if 300 <= status < 400:  # noqa: PLR2004 (a redirect)
             words = f"{said}: redirects are not followed; set upstream_url to the new address: "
             words += "https, another host or another path"
         case _:
             words = f"{said}: not the status of a healthy upstream"
-    return Finding("warning", "upstream", words)
+    return Finding("warning", words)

@@ -16,8 +16,6 @@ from reasoning_replay.strict_api import StrictApi
 from reasoning_replay.web.errors import MARK
 from reasoning_replay.wires import Item, Wire
 
-__all__ = ["TURNS_MAX", "WEATHER", "Loop", "LoopTurn", "run_loop"]
-
 TURNS_MAX: Final = 8
 ASK: Final = "Which of my trips will be rainy?"
 WEATHER: Final[Item] = {
@@ -26,7 +24,6 @@ WEATHER: Final[Item] = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
 RESULT: Final = "7 degrees, rain"
-REASONING: Final = ("reasoning", "reasoning_content", "thinking", "thoughtSignature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +59,29 @@ class Loop:
 
     Attributes:
         error: The API's message if a turn was refused.
-        dropped: Ids of the reasoning that the client dropped before its last request.
         finished: Whether the last response called no tool.
     """
 
     turns: list[LoopTurn] = field(default_factory=list)
     error: str = ""
-    dropped: list[str] = field(default_factory=list)
     finished: bool = False
 
     @property
-    def injected(self) -> list[str]:
-        """Ids of the reasoning that was injected into the last request, in input order."""
-        return _reasoning(part for part, is_added in self.turns[-1].lines() if is_added)
+    def injected(self) -> int:
+        """The number of parts that were injected into the last request."""
+        return sum(is_added for _, is_added in self.turns[-1].lines())
 
 
 async def run_loop(base_url: str, upstream: StrictApi, wire: Wire, model: str) -> Loop:
     """Run the loop to its end; `upstream` records each request as it arrives."""
     loop = Loop()
     history = [wire.says(ASK)]
-    body = {**wire.named(model), "tools": [wire.tool(WEATHER)], **wire.demanded(model)}
     headers = {"Authorization": "Bearer sk-demo"}
     async with aiohttp.ClientSession(headers=headers) as session:
         for _ in range(TURNS_MAX):
             upstream.received.clear()
-            sent = body | {wire.history: history}
-            async with session.post(base_url + wire.path_of(model), json=sent) as response:
+            body = wire.request(model, history, WEATHER)
+            async with session.post(base_url + wire.path_of(model), json=body) as response:
                 answer = await response.json()
             arrived = upstream.received[-1] if upstream.received else []
             mark = response.headers.get(MARK, "")
@@ -100,13 +94,8 @@ async def run_loop(base_url: str, upstream: StrictApi, wire: Wire, model: str) -
             loop.finished = not reply.calls
             if loop.finished:
                 break
-            loop.dropped += _reasoning(_parts(reply.said))
             history += [*reply.kept, *wire.results(reply.calls, RESULT)]
     return loop
-
-
-def _reasoning(parts: Iterable[Item]) -> list[str]:
-    return [part["id"] for part in parts if part["type"] in REASONING]
 
 
 def _parts(history: Iterable[Item]) -> list[Item]:

@@ -17,8 +17,6 @@ from reasoning_replay.strict_api import DIALECTS, Script, StrictApi
 from reasoning_replay.web.app import running
 from reasoning_replay.web.wiring import scoping
 
-__all__ = ["Playground", "playground", "serve"]
-
 ANY: Final = "127.0.0.1:0"
 WORD_S: Final = 0.05  # a model writes about twenty words in a second
 KEPT_S: Final = 3600  # the agents never return to a conversation
@@ -48,14 +46,7 @@ Ctrl-C ends the playground."""
 
 
 class Playground(NamedTuple):
-    """
-    A running playground.
-
-    Attributes:
-        base_url: Base URL of the proxy, `/v1` included.
-        upstream_url: Base URL of the API, `/v1` included.
-        inspector: URL of the inspector.
-    """
+    """The addresses of a running playground; both base URLs end in `/v1`."""
 
     base_url: str
     upstream_url: str
@@ -106,12 +97,7 @@ async def playground(
     listen: str, admin_listen: str, word_s: float = WORD_S
 ) -> AsyncIterator[Playground]:
     """
-    Run a playground for the duration of the block.
-
-    Args:
-        listen: Address of the proxy; port 0 picks a free one.
-        admin_listen: Address of the inspector, likewise.
-        word_s: Time in which the model writes one word, in seconds.
+    Run a playground for the duration of the block; its model writes one word in `word_s`.
 
     Raises:
         OSError: A port cannot be opened.

@@ -10,8 +10,6 @@ from reasoning_replay.demo.agent_loop import Loop, LoopTurn
 from reasoning_replay.web.errors import MARK
 from reasoning_replay.wires import Item
 
-__all__ = ["RED", "Ink", "side_by_side"]
-
 BOLD: Final = 1
 RED: Final = 31
 GREEN: Final = 32
@@ -73,8 +71,7 @@ def _ending(title: str, loop: Loop, ink: Ink) -> Sequence[str]:
     if not loop.finished:
         words = f"failed {turns} with {loop.turns[-1].status}: {loop.error}"
     else:
-        given, dropped = len(loop.injected), len(loop.dropped)
-        words = f"finished {turns}, with {given} of {dropped} dropped reasoning items injected"
+        words = f"finished {turns}, with {loop.injected} dropped reasoning items injected"
     colour = GREEN if loop.finished else RED
     indent = " " * len(title)
     lines = textwrap.wrap(

@@ -23,8 +23,6 @@ from reasoning_replay.demo.agent_loop import TURNS_MAX, WEATHER
 from reasoning_replay.strict_api.scenarios import ANSWER
 from reasoning_replay.wires import WIRES, Item, Reply
 
-__all__ = ["HABITS", "KEYS", "Habit", "keep_talking"]
-
 ROUNDS: Final = 3  # questions of one conversation
 # Pauses of a client, in words that the model writes in that time.
 TOOL_WORDS: Final = 20
@@ -58,7 +56,6 @@ class Habit:
         key: API key; clients that share it are one tenant.
         dialect: The API that it uses.
         more: Further members of each request.
-        streams: Whether its answers are streams; only for Responses.
         begins_elsewhere: Whether its first question goes to the API directly, and without tools,
             as in a conversation that began before the proxy was there.
         changes_account: Whether its history gets reasoning of another account after one question.
@@ -69,7 +66,6 @@ class Habit:
     dialect: str = RESPONSES
     model: str = "gpt-5.4"
     more: Mapping[str, Any] = field(default_factory=dict)
-    streams: bool = False
     keeps_reasoning: bool = False
     keeps_ids: bool = True
     begins_elsewhere: bool = False
@@ -79,23 +75,23 @@ class Habit:
 
 # In the order in which they begin: at first those that differ most.
 HABITS: Final = (
-    Habit(key="sk-trips", streams=True),
-    Habit(key="sk-newcomer", streams=True, begins_elsewhere=True),
+    Habit(key="sk-trips"),
+    Habit(key="sk-newcomer", begins_elsewhere=True),
     Habit(key="sk-chat", dialect=CHAT, model="deepseek-v4-flash"),
-    Habit(key="sk-clock", streams=True, tells_time=True),
+    Habit(key="sk-clock", tells_time=True),
     Habit(key="sk-claude", dialect=MESSAGES, model="claude-sonnet-4-6"),
     Habit(key="sk-gemini", dialect=GEMINI, model="gemini-3-pro-preview"),
-    Habit(key="sk-mover", streams=True, changes_account=True, more={"store": False}),
+    Habit(key="sk-mover", changes_account=True, more={"store": False}),
     Habit(key="sk-mail", more={"store": False}, model="gpt-5.4-mini"),
     # The chat model then calls tools without a thought, but demands its empty text all the same, so
     # the request is refused and healed.
     Habit(
         key="sk-brief", dialect=CHAT, model="deepseek-v4-flash", more={"reasoning_effort": "low"}
     ),
-    Habit(key="sk-careful", streams=True, keeps_reasoning=True),
-    Habit(key="sk-newcomer", streams=True, begins_elsewhere=True, keeps_ids=False),
-    Habit(key="sk-classic", streams=True, model="gpt-4.1"),
-    Habit(key="sk-trips", streams=True, keeps_ids=False),
+    Habit(key="sk-careful", keeps_reasoning=True),
+    Habit(key="sk-newcomer", begins_elsewhere=True, keeps_ids=False),
+    Habit(key="sk-classic", model="gpt-4.1"),
+    Habit(key="sk-trips", keeps_ids=False),
 )
 STRAY_KEY: Final = "sk-stray"
 # All keys of the agents. A reader uses another one.
@@ -103,14 +99,7 @@ KEYS: Final = sorted({STRAY_KEY, *(habit.key for habit in HABITS)})
 
 
 async def keep_talking(base_url: str, upstream_url: str, word_s: float) -> None:
-    """
-    Run all agents until the task is cancelled.
-
-    Args:
-        base_url: Base URL of the proxy.
-        upstream_url: Base URL of the API.
-        word_s: Time in which the model writes one word, in seconds.
-    """
+    """Run all agents until the task is cancelled; the model writes one word in `word_s`."""
     async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
         for number, habit in enumerate(HABITS):
             agent = _Agent(session, base_url, upstream_url, word_s, habit)
@@ -170,17 +159,17 @@ class _Agent:
     async def _ask(self, history: list[Item], *, is_direct: bool) -> Reply | None:
         """Send the history; return None if it was refused."""
         habit, wire = self.habit, WIRES[self.habit.dialect]
-        body: Item = {**wire.named(habit.model), wire.history: history}
-        body |= {**wire.demanded(habit.model), **habit.more}
-        body |= {"stream": True} if habit.streams else {}
-        body["tools"] = [] if is_direct else [wire.tool(WEATHER), wire.tool(TRAINS)]
+        functions = () if is_direct else (WEATHER, TRAINS)
+        body = {**wire.request(habit.model, history, *functions), **habit.more}
+        streams = habit.dialect == RESPONSES
+        body |= {"stream": True} if streams else {}
         url = (self.upstream_url if is_direct else self.base_url) + wire.path_of(habit.model)
         headers = {"Authorization": f"Bearer {habit.key}"}
         async with self.session.post(url, json=body, headers=headers) as response:
             text = await response.text()
         if response.status != HTTPStatus.OK:
             return None
-        if habit.streams:  # the last event is response.completed
+        if streams:  # the last event is response.completed
             return wire.read(json.loads(text.rpartition("data: ")[2])["response"])
         return wire.read(json.loads(text))
 

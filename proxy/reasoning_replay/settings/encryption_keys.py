@@ -10,8 +10,6 @@ import binascii
 import re
 from typing import Final, NamedTuple
 
-__all__ = ["EncryptionKey", "parse_keys"]
-
 KEY_BYTES: Final = 32
 
 

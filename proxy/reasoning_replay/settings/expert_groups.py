@@ -5,8 +5,6 @@ from pydantic import Field
 from reasoning_replay.settings.field_types import MIB, Count, Limit, Seconds
 from reasoning_replay.settings.groups import Group
 
-__all__ = ["StorageLimits", "Timeouts", "TrafficLimits"]
-
 
 class Timeouts(Group):
     """The defaults give a model minutes to think, and the store milliseconds."""

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.history.model_names import NAME_CHARS, family
 from reasoning_replay.core.tenancy.scope import read_parts
@@ -14,27 +15,10 @@ from reasoning_replay.settings import urls
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.store_url import read_store_url, why_unreadable
 
-__all__ = [
-    "MIB",
-    "Count",
-    "EncryptionKeys",
-    "File",
-    "Limit",
-    "Listen",
-    "ModelNames",
-    "RepairNames",
-    "ScopeFrom",
-    "Seconds",
-    "Secret",
-    "StoreUrl",
-    "TracingWay",
-    "TrustedProxies",
-    "UpstreamProxy",
-    "UpstreamUrl",
-]
-
 MIB: Final = 1024 * 1024
 MODELS_MAX: Final = 20
+AUTO: Final = "auto"
+GENERIC: Final = "generic"
 
 
 def _utf8(secret: SecretStr) -> SecretStr:
@@ -101,16 +85,19 @@ def _tracing(way: str) -> str:
 def _has_otel() -> bool:
     import importlib.util  # noqa: PLC0415 (only tracing needs it)
 
+    names = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
     try:
-        found = [
-            importlib.util.find_spec(name)
-            for name in ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
-        ]
+        return all(importlib.util.find_spec(name) for name in names)
     except ImportError:  # not even their parent package
         return False
-    return None not in found
 
 
+# The profiles of all dialects. A type checker knows no such set, and takes any text.
+if TYPE_CHECKING:
+    ProfileName = str
+else:
+    _NAMES = dict.fromkeys(name for entry in DIALECTS for name in entry.vendors)
+    ProfileName = Literal[(AUTO, *(name for name in _NAMES if name != GENERIC), GENERIC)]
 UpstreamUrl = Annotated[str, AfterValidator(urls.upstream_url)]
 UpstreamProxy = Annotated[str, AfterValidator(urls.upstream_proxy)]
 StoreUrl = Annotated[str, _readable_by(read_store_url)]

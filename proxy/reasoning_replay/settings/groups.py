@@ -14,6 +14,7 @@ from reasoning_replay.settings.field_types import (
     File,
     Listen,
     ModelNames,
+    ProfileName,
     RepairNames,
     ScopeFrom,
     Secret,
@@ -23,8 +24,6 @@ from reasoning_replay.settings.field_types import (
     UpstreamProxy,
     UpstreamUrl,
 )
-
-__all__ = ["Access", "Clients", "Group", "Process", "Replay", "StorePlace", "Upstream"]
 
 
 class Group(BaseModel, defer_build=True):
@@ -51,33 +50,7 @@ class Upstream(Group):
         "proxy sends everything there, keys included: use https unless the API runs on this "
         "machine.",
     )
-    upstream_profile: Literal[
-        "auto",
-        "openai",
-        "azure",
-        "codex",
-        "copilot",
-        "openrouter",
-        "xai",
-        "bedrock",
-        "deepseek",
-        "vllm",
-        "ollama",
-        "llamacpp",
-        "moonshot",
-        "zai",
-        "minimax",
-        "vercel",
-        "gemini",
-        "mistral",
-        "groq",
-        "cerebras",
-        "sglang",
-        "lmstudio",
-        "anthropic",
-        "vertex",
-        "generic",
-    ] = Field(
+    upstream_profile: ProfileName = Field(
         default="auto",
         description="Vendor of the API; it decides which ids and fields are sent back "
         "(docs/upstreams.md). `auto` goes by the host of `upstream_url`; an unknown host gets "

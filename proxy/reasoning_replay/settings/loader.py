@@ -16,17 +16,6 @@ from pydantic_core import ErrorDetails
 from reasoning_replay.settings import units, urls
 from reasoning_replay.settings.model import Settings
 
-__all__ = [
-    "Loaded",
-    "SettingsError",
-    "config_in",
-    "default_of",
-    "env_of",
-    "flag_of",
-    "load",
-    "load_with_sources",
-]
-
 ENV_PREFIX: Final = "REPLAY_"
 CONFIG_VARIABLE: Final = "REPLAY_CONFIG"  # names the file of settings, and is none itself
 # Variables that Kubernetes sets for a Service called "replay" or "replay-..."; no settings.
@@ -175,9 +164,8 @@ def _from_secret_file(key: str, path: str, faults: list[str]) -> str | None:
     except UnicodeDecodeError:
         faults.append(f"{key}: the file is not UTF-8 text; it must contain only the value")
         return None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a path"
-        faults.append(f"{key}: the file cannot be read: {reason}")
+    except OSError as error:
+        faults.append(f"{key}: the file cannot be read: {error.strerror}")
         return None
     if not secret or len(content) > SECRET_MAX_BYTES:
         size = "longer than 64 KiB" if secret else "empty"

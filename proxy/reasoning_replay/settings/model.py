@@ -5,6 +5,7 @@ Only `cli`, `check`, `demo` and the wiring in `web` read this model. Everything 
 values. `loader` fills it from flags, environment and file.
 """
 
+from collections.abc import Iterator
 from typing import Final, Self
 
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
@@ -19,8 +20,6 @@ from reasoning_replay.settings.groups import (
     StorePlace,
     Upstream,
 )
-
-__all__ = ["SECRET_MIN", "Settings"]
 
 SECRET_MIN: Final = 16  # characters; shorter secrets can be found by brute force
 
@@ -64,41 +63,30 @@ class Settings(  # the last base's fields come first
         return [name for name, secret in given.items() if 0 < len(secret) < SECRET_MIN]
 
     @model_validator(mode="after")
-    def _certificate_with_key(self) -> Self:
+    def _fit_together(self) -> Self:
+        for fault in self._contradictions():
+            raise ValueError(fault)
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        """Yield what is wrong with settings that are right one by one, with the way out."""
         if bool(self.tls_cert_file) != bool(self.tls_key_file):
-            raise ValueError("tls_cert_file, tls_key_file: only one is set; set both or none")
-        return self
-
-    @model_validator(mode="after")
-    def _two_ports(self) -> Self:
+            yield "tls_cert_file, tls_key_file: only one is set; set both or none"
         if self.listen == self.admin_listen and urls.host_and_port(self.listen)[1] != 0:
-            raise ValueError("admin_listen: this is also the address of listen; use another port")
-        return self
-
-    @model_validator(mode="after")
-    def _not_itself(self) -> Self:
+            yield "admin_listen: this is also the address of listen; use another port"
         for name in ("listen", "admin_listen"):
             if not self.upstream_proxy and urls.is_at(self.upstream_url, getattr(self, name)):
-                raise ValueError(
+                yield (
                     f"upstream_url: this is the proxy's own address ({name}), so it would call "
                     "itself without end; use the API's, such as https://api.openai.com/v1"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _healed_cache_key(self) -> Self:
         if self.prompt_cache_key != "off" and self.heal == "off":
-            raise ValueError(
+            yield (
                 "prompt_cache_key: an upstream may refuse it, and heal: off passes that on to the "
                 "client; use heal: on, or prompt_cache_key: off"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _shared_store(self) -> Self:
         if self.reuse_port and self.store_url == "memory://":
-            raise ValueError(
+            yield (
                 "reuse_port: processes that share a port cannot share memory://, which belongs "
                 "to one process; use sqlite:///path on one machine, or redis://host:6379/0"
             )
-        return self

@@ -1,18 +1,19 @@
 """
-Settings reference: the groups, texts and defaults that `--help` and the documentation show.
+Settings reference: the groups, texts and values that `--help`, `config` and the documentation show.
 
 The text of a setting is its description in the model. docs/configuration.md and config/replay.yaml
 are generated from the same source (`python -m tests.docs.configuration`).
 """
 
+from collections.abc import Iterator
 from typing import Final, get_args
 
-from reasoning_replay.settings.groups import Group
-from reasoning_replay.settings.loader import default_of, env_of
-from reasoning_replay.settings.model import Settings
-from reasoning_replay.settings.units import kind_of
+from pydantic import SecretStr
 
-__all__ = ["COMMON", "GROUPS", "help_of", "metavar_of", "short_help_of"]
+from reasoning_replay.settings import units, urls
+from reasoning_replay.settings.groups import Group
+from reasoning_replay.settings.loader import SECRET_NAMES, Loaded, default_of, env_of
+from reasoning_replay.settings.model import Settings
 
 GROUPS: Final[tuple[type[Group], ...]] = tuple(
     base for base in reversed(Settings.__bases__) if issubclass(base, Group)
@@ -47,7 +48,7 @@ def metavar_of(name: str) -> str:
         return "|".join(choices)
     if annotation is bool:
         return "true|false"
-    if kind := kind_of(name):
+    if kind := units.kind_of(name):
         return kind.metavar
     ends = (metavar for end, metavar in _METAVARS.items() if name.endswith(end))
     return next(ends, "NUMBER" if annotation is int else "TEXT")
@@ -76,3 +77,41 @@ def _choices(name: str) -> str:
     """Return a sentence with the choices that are too many for the metavar."""
     choices = get_args(Settings.model_fields[name].annotation)
     return f"One of {', '.join(choices)}. " if len(choices) > _SHORT_CHOICE else ""
+
+
+# --- the settings in effect ---
+
+HEAD: Final = """\
+# The settings in effect, each with its source. `reasoning-replay serve --config FILE` reads this.
+# A secret that is set is commented out, and must be set again."""
+COMMENTS_AT: Final = 48
+
+
+def effective(loaded: Loaded) -> Iterator[str]:
+    """Yield the lines of a YAML file: every setting with its value and its source, no secrets."""
+    yield HEAD
+    for group in GROUPS:
+        yield f"\n# {group.heading}"
+        for name in group.model_fields:
+            source = loaded.sources.get(name, "default")
+            yield f"{_line(name, getattr(loaded.settings, name)):<{COMMENTS_AT}} # {source}"
+
+
+def _line(name: str, value: object) -> str:
+    import yaml  # noqa: PLC0415 (`serve` does not need it)
+
+    shown = _shown(name, value)
+    dumped = yaml.safe_dump({name: shown}, allow_unicode=True, width=float("inf")).strip()
+    return f"# {dumped}" if name in SECRET_NAMES and shown not in ("", value) else dumped
+
+
+def _shown(name: str, value: object) -> object:
+    """Return a value as the file has it; a secret without what must stay secret."""
+    if isinstance(value, SecretStr):
+        return "***" if value.get_secret_value() else ""
+    if name in SECRET_NAMES:
+        return urls.redacted(str(value))
+    if units.kind_of(name) and isinstance(value, int | float):
+        text = units.shown(name, value)
+        return int(text) if text.isdigit() else text
+    return value

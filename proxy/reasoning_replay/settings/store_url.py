@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qsl, unquote
 
-__all__ = ["StoreUrl", "read_store_url", "why_unreadable"]
-
 Kind = Literal["memory", "sqlite", "unix", "redis", "sentinel", "cluster"]
 
 REDIS_PORT: Final = 6379
@@ -111,51 +109,46 @@ def read_store_url(url: str) -> StoreUrl:
                     "sqlite:// has no options; the limit of its size is store_max_bytes"
                 )
             return StoreUrl("sqlite", path=_path(place, "sqlite:///var/lib/replay/replay.db"))
-    options = _options(query, kind, tls=tls)
+    return _server(place, kind, _options(query, kind, tls=tls), tls=tls)
+
+
+def _server(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> StoreUrl:
+    """Parse the place of a Redis: the path of its socket, or user:password@hosts/service/number."""
+    number, prefix = options.pop("db", "0"), options.pop("prefix", PREFIX)
+    user, password = options.pop("username", ""), options.pop("password", "")
     if kind == "unix":
-        return _socket(place, options)
-    return _redis(place, kind, options, tls=tls)
-
-
-def _socket(place: str, options: dict[str, str]) -> StoreUrl:
-    """Parse a unix:// address."""
-    if "@" in place:
-        raise ValueError(
-            "has a user before the path; append ?username=… to the path, and set store_password"
+        if "@" in place:
+            raise ValueError(
+                "has a user before the path; append ?username=… to the path, and set store_password"
+            )
+        path = _path(place, "unix:///run/redis/redis.sock")
+        return StoreUrl(
+            kind,
+            path=path,
+            database=int(number),
+            username=user,
+            password=password,
+            prefix=prefix,
+            options=options,
         )
-    return StoreUrl(
-        kind="unix",
-        path=_path(place, "unix:///run/redis/redis.sock"),
-        database=int(options.pop("db", "0")),
-        username=options.pop("username", ""),
-        password=options.pop("password", ""),
-        prefix=options.pop("prefix", PREFIX),
-        options=options,
-    )
-
-
-def _redis(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> StoreUrl:
-    """Parse the address of a Redis of any kind: user:password@hosts/service/database."""
     authority, _, path = place.partition("/")
-    user, _, hosts = authority.rpartition("@")
-    name, _, secret = user.partition(":")
-    service, number = _service(path) if kind == "sentinel" else ("", path)
-    if number and not (number.isascii() and number.isdigit()):
+    before, _, hosts = authority.rpartition("@")
+    name, _, secret = before.partition(":")
+    service, written = _service(path) if kind == "sentinel" else ("", path)
+    if written and not (written.isascii() and written.isdigit()):
         raise ValueError("the path is not a database number; use redis://host:6379/0")
-    other_number = options.pop("db", "0")
-    database = int(number or other_number)
+    database = int(written or number)
     if kind == "cluster" and database:
         raise ValueError("names a database; a Cluster has only database 0, remove the number")
-    other_name, other_secret = options.pop("username", ""), options.pop("password", "")
     return StoreUrl(
-        kind=kind,
-        tls=tls,
+        kind,
+        tls,
         hosts=_hosts(hosts, kind),
         database=database,
         service=service,
-        username=unquote(name) or other_name,
-        password=unquote(secret) or other_secret,
-        prefix=options.pop("prefix", PREFIX),
+        username=unquote(name) or user,
+        password=unquote(secret) or password,
+        prefix=prefix,
         options=options,
     )
 

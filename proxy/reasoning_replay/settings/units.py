@@ -8,8 +8,6 @@ import re
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-__all__ = ["Kind", "kind_of", "read", "shown"]
-
 
 class Kind(NamedTuple):
     """
@@ -18,14 +16,16 @@ class Kind(NamedTuple):
     Attributes:
         metavar: Placeholder for a value.
         unit: Unit of a plain number, in words.
-        factors: Spelling of a unit -> its size in `unit`; the largest that divides a number shows
-            it. Upper and lower case are equal when a value is read.
+        size: Size of that unit, as in `factors`.
+        factors: Spelling of a unit -> its size; the largest that divides a number shows it. Upper
+            and lower case are equal when a value is read.
         example: A value with a unit.
     """
 
     metavar: str
     unit: str
-    factors: dict[str, Fraction]
+    size: int
+    factors: dict[str, int]
     example: str
 
 
@@ -43,19 +43,16 @@ _SIZES: Final = {
 _MILLISECONDS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 
-def _in(unit: int, factors: dict[str, int]) -> dict[str, Fraction]:
-    return {spelling: Fraction(factor, unit) for spelling, factor in factors.items()}
-
-
-_BYTES: Final = Kind("SIZE", "bytes", _in(1, _SIZES), "64MiB")
-_S: Final = Kind("DURATION", "seconds", _in(1000, _MILLISECONDS), "10m")
-_MS: Final = Kind("DURATION", "milliseconds", _in(1, _MILLISECONDS), "250ms")
+_KINDS: Final = {
+    "_bytes": Kind("SIZE", "bytes", 1, _SIZES, "64MiB"),
+    "_s": Kind("DURATION", "seconds", 1000, _MILLISECONDS, "10m"),
+    "_ms": Kind("DURATION", "milliseconds", 1, _MILLISECONDS, "250ms"),
+}
 
 
 def kind_of(name: str) -> Kind | None:
     """Return the kind of a setting's value; None if it is no size and no duration."""
-    ends = (("_bytes", _BYTES), ("_ms", _MS), ("_s", _S))
-    return next((kind for end, kind in ends if name.endswith(end)), None)
+    return next((kind for end, kind in _KINDS.items() if name.endswith(end)), None)
 
 
 def read(name: str, written: object) -> object:
@@ -83,18 +80,18 @@ def read(name: str, written: object) -> object:
     factor = by_lower.get(unit.lower())
     if factor is None:
         raise ValueError(f'"{unit}" is not a unit of a {kind.metavar.lower()}; {_way_out(kind)}')
-    amount = Fraction(number) * factor
-    return int(amount) if kind is _BYTES or amount.denominator == 1 else float(amount)
+    amount = Fraction(number) * factor / kind.size
+    return int(amount) if kind.unit == "bytes" or amount.denominator == 1 else float(amount)
 
 
 def shown(name: str, number: float) -> str:
     """Return a number with its largest unit that keeps it whole; a number without unit as it is."""
     kind = kind_of(name)
-    amount = Fraction(str(number))
-    factors = kind.factors if kind is not None and number else {}
-    for unit, factor in factors.items():
-        if amount % factor == 0:
-            return f"{amount / factor}{unit}"
+    if kind is not None and number:
+        amount = Fraction(str(number)) * kind.size
+        for unit, factor in kind.factors.items():
+            if amount % factor == 0:
+                return f"{amount / factor}{unit}"
     return str(number).removesuffix(".0")
 
 

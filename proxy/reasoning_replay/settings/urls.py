@@ -10,17 +10,6 @@ import re
 import socket
 from urllib.parse import SplitResult, urlsplit
 
-__all__ = [
-    "authority",
-    "dialled",
-    "host_and_port",
-    "is_at",
-    "port_of",
-    "redacted",
-    "upstream_proxy",
-    "upstream_url",
-]
-
 _PORTS = {"http": 80, "https": 443}
 _ANY_IPV4 = bytes(4)
 _ANY_IPV6 = bytes(16)
@@ -87,15 +76,15 @@ def is_at(url: str, listen: str) -> bool:
     return (parts.hostname or "") in {host.lower()} | _REACHED_BY.get(host.lower(), set())
 
 
-def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
+def _split(url: str) -> SplitResult:
     """Parse a URL; messages never quote it, since it may hold a password."""
-    choice = ", ".join(f"{scheme}://" for scheme in schemes[:-1]) + f" or {schemes[-1]}://"
+    choice = "http:// or https://"
     if re.search(r"[\x00-\x20\x7f]", url):
         raise ValueError("has a space or a control character; remove it")
     if "://" not in url:
         raise ValueError(f"not a URL; start it with {choice}")
     scheme = url.partition("://")[0]
-    if scheme not in schemes:
+    if scheme not in _PORTS:
         raise ValueError(f'unknown scheme "{redacted(scheme)}"; use {choice}')
     try:
         parts = urlsplit(url)
@@ -107,7 +96,7 @@ def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
 
 def upstream_url(value: str) -> str:
     """Accept the base URL of an API; return it without trailing slashes."""
-    parts = _split(value, ("http", "https"))
+    parts = _split(value)
     if parts.username is not None or parts.password is not None:
         raise ValueError("has a user name or password; remove it, clients send their own key")
     if not parts.hostname:
@@ -123,7 +112,7 @@ def upstream_proxy(value: str) -> str:
     """Accept the URL of an HTTP proxy, `env`, or nothing."""
     if value in ("", "env"):
         return value
-    parts = _split(value, ("http", "https"))
+    parts = _split(value)
     if not parts.hostname:
         raise ValueError("has no host; use http://host:3128")
     if parts.path.strip("/") or "?" in value or "#" in value:

@@ -1,0 +1,115 @@
+"""Local checks: the settings, the base URLs for clients, and the ports, without any server."""
+
+import errno
+import socket
+from collections.abc import AsyncIterator
+from typing import Final, Literal, NamedTuple
+
+import aiohttp
+
+from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.core.dialects.path_faults import client_settings, lacking_apis
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.urls import authority, dialled, host_and_port
+from reasoning_replay.web.doubtful_settings import doubts
+from reasoning_replay.web.http.listener import why_refused
+from reasoning_replay.web.wiring import certificate, connection_limits, profile
+
+ASK_TIMEOUT_S: Final = 2.0
+
+
+class Finding(NamedTuple):
+    """
+    One line of the report.
+
+    Attributes:
+        grade: A problem prevents correct service; a warning does not.
+        words: The result and, unless it is ok, the way out. They contain no secret.
+    """
+
+    grade: Literal["ok", "warning", "problem"]
+    words: str
+
+
+async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
+    """Check the settings, and the files that they name."""
+    where = f"clients at {settings.listen}, health and metrics at {settings.admin_listen}"
+    words = f"valid: mode {settings.mode}, upstream profile {profile(settings).name}, {where}"
+    yield Finding("ok", words)
+    log = Log("error", "text")
+    try:
+        certificate(settings, log)
+    except OSError as error:
+        yield Finding("problem", str(error))
+    most = connection_limits(settings, log).max_connections
+    if most < settings.max_connections:
+        words = f"max_connections is {settings.max_connections}, but only {most} are possible"
+        way_out = "each connection needs two open files: raise ulimit -n, or lower max_connections"
+        yield Finding("warning", f"{words}; {way_out}")
+    for words in doubts(settings):
+        yield Finding("warning", words)
+
+
+async def of_clients(settings: Settings) -> AsyncIterator[Finding]:
+    """Name the base URLs for clients, with the requests into which reasoning is injected."""
+    scheme = "https" if settings.tls_cert_file else "http"
+    host, port = host_and_port(settings.listen)
+    url = f"{scheme}://{authority(dialled(host), port or '<port>')}"
+    elsewhere = "" if dialled(host) == host else " (or the name of this machine)"
+    for place, entries in client_settings(url, settings.upstream_url).items():
+        replayed = ", ".join(path for entry in entries for path in entry.replayed_paths)
+        yield Finding("ok", f"{place}{elsewhere} for {replayed}")
+    for way_out in lacking_apis(settings.upstream_url).values():
+        yield Finding("ok", way_out)
+    yield Finding("ok", "reasoning is injected there; all other paths pass through")
+
+
+# --- ports ---
+
+
+async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
+    """Listen on each port for a moment; if that fails, test whether a proxy listens there."""
+    faults = {
+        name: fault
+        for name, reuse_port in (("listen", settings.reuse_port), ("admin_listen", False))
+        if (fault := _fault(getattr(settings, name), reuse_port=reuse_port))
+    }
+    running = await _running(settings.admin_listen) if "admin_listen" in faults else ""
+    if running:
+        yield Finding("ok", running)
+        faults = {name: one for name, one in faults.items() if one.errno != errno.EADDRINUSE}
+    for name, fault in faults.items():
+        address = getattr(settings, name)
+        yield Finding("problem", f"{name} {address}: {why_refused(fault, address)}")
+    if not faults and not running:
+        words = f"free: {settings.listen} and {settings.admin_listen}; serve can listen there"
+        yield Finding("ok", words)
+
+
+def _fault(listen: str, *, reuse_port: bool) -> OSError | None:
+    """Return the error of listening there; None if it works."""
+    host, port = host_and_port(listen)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family, backlog=1, reuse_port=reuse_port).close()
+    except OSError as error:
+        return error
+    return None
+
+
+async def _running(admin_listen: str) -> str:
+    """Return what the proxy that listens there says of itself; "" if something else does."""
+    host, port = host_and_port(admin_listen)
+    url = f"http://{authority(dialled(host), port)}"
+    timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            async with session.get(f"{url}/livez", allow_redirects=False) as response:
+                about = (await response.text()).strip()
+            if not about.startswith("reasoning-replay "):
+                return ""
+            async with session.get(f"{url}/readyz", allow_redirects=False) as response:
+                state = await response.json()
+    except (aiohttp.ClientError, OSError, ValueError):
+        return ""
+    return f"{about} is running here: {state['status']}, store {state['store']}"
