@@ -13,8 +13,6 @@ from collections.abc import Iterator
 import brotli
 import zstandard
 
-__all__ = ["Decoder", "TooLarge", "Undecodable", "decode", "decoder_for", "is_encoded"]
-
 # Largest output of one step. It is counted before the next step.
 STEP_BYTES = 2 * 1024 * 1024
 # Largest input of one step. The input after the end of a gzip member or zstd frame is copied, so

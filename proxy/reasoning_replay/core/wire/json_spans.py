@@ -14,25 +14,6 @@ from typing import NamedTuple
 
 from msgspec import MsgspecError, Raw, json
 
-__all__ = [
-    "NONE",
-    "Edit",
-    "Member",
-    "TooMany",
-    "Unspliceable",
-    "apply",
-    "bound",
-    "elements",
-    "members",
-    "place_of",
-    "removals",
-    "remove",
-    "spliced",
-    "text",
-    "unambiguous",
-    "without",
-]
-
 # The bytes between two values: white space, at most one comma, and the opening bracket.
 _TO_KEY = re.compile(rb'[ \t\r\n{,]*("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _TO_ELEMENT = re.compile(rb"[ \t\r\n,]*")

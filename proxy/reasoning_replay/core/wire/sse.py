@@ -9,8 +9,6 @@ Framing: https://html.spec.whatwg.org/multipage/server-sent-events.html
 import re
 from collections.abc import Callable
 
-__all__ = ["Events"]
-
 # A blank line, with any mix of the three line ends. Writing the group out twice takes half the time
 # of a repeated group.
 _END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
