@@ -19,8 +19,13 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_request,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching.joining import Joined, join
-from reasoning_replay.core.history.matching.matches import Matches, match_items, parent_of
+from reasoning_replay.core.history.matching.matches import (
+    Joined,
+    Matches,
+    join,
+    match_items,
+    parent_of,
+)
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen

@@ -32,7 +32,7 @@ from reasoning_replay.core.history.lookup_keys import (
     choose,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching.joining import Joined
+from reasoning_replay.core.history.matching.matches import Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.turns import Turn

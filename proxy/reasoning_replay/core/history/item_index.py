@@ -4,10 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.turns import Emitted, Turn
-
-__all__ = ["IndexedTurns", "ItemIndex", "JoinedTurns", "Match", "line_of"]
 
 
 class Match(msgspec.Struct, frozen=True, gc=False):
@@ -32,12 +29,9 @@ class ItemIndex:
         types: Types of all their items.
         by_id: Items by their id; items without one are under "".
         by_call: Items by their `call_id`, in the same way.
-        sole: Items by their id, only those that share neither their id nor their `call_id` with
-            another captured item. An item of a request with the same id, `call_id`, type and tool
-            name is certainly this item.
     """
 
-    __slots__ = ("by_call", "by_id", "by_whole", "sole", "turns", "types")
+    __slots__ = ("by_call", "by_id", "by_whole", "turns", "types")
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
         """Index every item of the turns; a later turn replaces an earlier one of the same id."""
@@ -46,7 +40,6 @@ class ItemIndex:
         self.types: set[str] = set()
         self.by_id: dict[str, list[Match]] = {}
         self.by_call: dict[str, list[Match]] = {}
-        self.sole: dict[str, Match] = {}
         for turn in {turn.id: turn for turn in turns}.values():
             self._add(turn)
 
@@ -58,7 +51,6 @@ class ItemIndex:
         more.types = self.types.copy()
         more.by_id = self.by_id.copy()
         more.by_call = self.by_call.copy()
-        more.sole = self.sole.copy()
         for item in turn.items:  # copy only the lists that will change
             for name, known in ((item.id, more.by_id), (item.call_id, more.by_call)):
                 if name in known:
@@ -67,30 +59,14 @@ class ItemIndex:
         return more
 
     def _add(self, turn: Turn) -> None:
-        by_id, by_call, sole = self.by_id, self.by_call, self.sole
         self.turns[turn.id] = turn
         whole = turn.context.whole
         self.by_whole[whole] = (*self.by_whole.get(whole, ()), turn)
         for k, item in enumerate(turn.items):
             match = Match(turn, k)
-            item_id, call_id = item.id, item.call_id
             self.types.add(item.type)
-            named = by_id.get(item_id)
-            if named is None:
-                by_id[item_id] = [match]
-            else:
-                named.append(match)
-                sole.pop(item_id, None)
-            called = by_call.get(call_id)
-            if called is None:
-                by_call[call_id] = [match]
-            else:
-                called.append(match)
-                if call_id:
-                    sole.pop(called[0].emitted.id, None)
-            is_sole = named is None and (called is None or not call_id)
-            if is_sole and ":" not in call_id and is_distinctive(item_id, ""):
-                sole[item_id] = match
+            self.by_id.setdefault(item.id, []).append(match)
+            self.by_call.setdefault(item.call_id, []).append(match)
 
 
 class IndexedTurns(list[Turn]):

@@ -15,8 +15,6 @@ from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.core.history.request_history import Place, RequestHistory
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 
-__all__ = ["ItemSummary", "summarise"]
-
 # Up to this many items are all shown. Of a longer list, only the first and last items and those
 # with notes are shown.
 WHOLE_SHOWN = 200

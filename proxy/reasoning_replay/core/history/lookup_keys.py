@@ -17,22 +17,6 @@ from reasoning_replay.core.history.request_history import Place, RequestHistory
 from reasoning_replay.core.history.turns import LINK_BYTES, Context, Turn, turn_id
 from reasoning_replay.core.wire.digest import digest
 
-__all__ = [
-    "RESPONSE",
-    "ConversationChoice",
-    "Lookup",
-    "LookupResult",
-    "certain_keys_of_turn",
-    "choose",
-    "key_of_response",
-    "key_of_turn",
-    "keys_of_answer",
-    "keys_of_name",
-    "keys_of_request",
-    "keys_of_turn",
-    "response_named_by",
-]
-
 # A request is looked up by this many of its newest items, and by this many spread over the rest.
 # Any one of them leads to its conversation, which is then loaded completely.
 NEWEST_LOOKED_UP = 16

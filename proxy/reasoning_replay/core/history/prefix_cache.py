@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Known", "ParsedPrefix", "PrefixCache"]
-
 # Shorter prefixes are parsed as fast as a lookup here takes.
 LEAST_BYTES = 2 * 1024
 # Memory of a parsed item without its raw bytes; measured: about 900 bytes.

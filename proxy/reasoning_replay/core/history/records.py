@@ -27,17 +27,6 @@ from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Context, Emitted, Turn, TurnPart
 from reasoning_replay.core.wire.digest import digest
 
-__all__ = [
-    "is_head",
-    "prefix_of_records",
-    "records_of",
-    "records_of_part",
-    "turn_id_of_record",
-    "turn_of_record",
-    "turns_of",
-    "withheld_records",
-]
-
 FORMAT = b"\x03"
 TIME_BYTES = 8
 ID_BYTES = 16

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-__all__ = ["Run", "Seen", "decided", "seen_of"]
-
 # Largest number of runs that one turn records. Older items are decided again.
 RUNS_MAX = 64
 

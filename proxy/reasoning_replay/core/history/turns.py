@@ -9,15 +9,6 @@ from msgspec import structs
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.wire.digest import digest
 
-__all__ = [
-    "Context",
-    "Emitted",
-    "Reasoning",
-    "Turn",
-    "TurnPart",
-    "turn_id",
-]
-
 LINK_BYTES = 8
 TAIL_LINKS = 8
 

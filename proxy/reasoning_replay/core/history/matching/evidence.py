@@ -1,10 +1,15 @@
-"""Evidence: comparison of a block of a request with a captured turn, by content and history."""
+"""
+Evidence: comparison of a block of a request with a captured turn, by content and history.
+
+A block is the items of a model between two messages of the client's side.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
-from reasoning_replay.core.history.matching.blocks import Block
 from reasoning_replay.core.history.matching.candidates import (
     Candidates,
     may_be_called,
@@ -13,14 +18,57 @@ from reasoning_replay.core.history.matching.candidates import (
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context, Emitted, Turn
 
-__all__ = ["LINKS_WEIGHED", "Evidence", "Pairs"]
-
 Pairs = dict[int, int]  # index of a place -> index of the matching item in a turn
 
 # Number of the last client messages before a block that count as evidence.
 LINKS_WEIGHED = 32
 # Text with this many characters is one piece of evidence. It may still recur (refusals, sign-offs).
 MUCH_CHARS = 24
+
+
+@dataclass(slots=True)
+class Block:
+    """
+    One block of a request.
+
+    Attributes:
+        number: Index among the blocks.
+        places: Indices of its items, without reasoning.
+        depth: Number of messages of the client's side before it.
+        turn: The turn that emitted it; None if unknown.
+        is_tied: Whether several turns explain it equally well.
+        whole: Digest of the whole history before it; b"" until first use.
+    """
+
+    number: int
+    places: list[int]
+    depth: int
+    turn: Turn | None = None
+    is_tied: bool = False
+    whole: bytes = b""
+
+
+def blocks_of(request: RequestHistory[HistoryItem], emitted_types: AbstractSet[str]) -> list[Block]:
+    """
+    Return the blocks of a request, in order.
+
+    Some outputs come from upstream itself, for example from a hosted search. So an item of a type
+    that a turn emitted belongs to a block, regardless of its role; messages are the exception.
+    """
+    blocks: list[Block] = []
+    is_open = False
+    for n, place in enumerate(request.places):
+        role, kind = place.item.role, place.item.type
+        is_emitted = role is Role.MODEL or role is Role.REFERENCE
+        if is_emitted or (kind in emitted_types and kind != "message"):
+            if is_open:
+                blocks[-1].places.append(n)
+            else:
+                blocks.append(Block(len(blocks), [n], place.depth))
+            is_open = True
+        elif role is Role.CLIENT:
+            is_open = False
+    return blocks
 
 
 class Evidence:
@@ -218,7 +266,7 @@ class Evidence:
     def may_be(self, n: int, match: Match) -> bool:
         """Return whether an item can be a captured one, regardless of its content."""
         item, emitted = self._places[n].item, match.emitted
-        return bool(self._known.free([match], item)) and self._may_be_called(item, emitted)
+        return self._known.is_free(match, item) and self._may_be_called(item, emitted)
 
     def _may_be_called(
         self, item: HistoryItem, emitted: Emitted, are_renumbered: Callable[[], bool] = bool
