@@ -21,7 +21,9 @@ class Match(msgspec.Struct, frozen=True, gc=False):
 
 class ItemIndex:
     """
-    Captured items by id and `call_id`. An index is never changed: `after` returns a new one.
+    Captured items by id and `call_id`; a later turn replaces an earlier one of the same id.
+
+    An index is never changed: `after` returns a new one.
 
     Attributes:
         turns: Turns by id.
@@ -34,7 +36,6 @@ class ItemIndex:
     __slots__ = ("by_call", "by_id", "by_whole", "turns", "types")
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
-        """Index every item of the turns; a later turn replaces an earlier one of the same id."""
         self.turns: dict[bytes, Turn] = {}
         self.by_whole: dict[bytes, tuple[Turn, ...]] = {}
         self.types: set[str] = set()
@@ -100,7 +101,6 @@ class JoinedTurns(list[Turn]):
     __slots__ = ("lines",)
 
     def __init__(self, found: Mapping[bytes, IndexedTurns]) -> None:
-        """Join the turns of these conversations, in this order."""
         super().__init__(turn for turns in found.values() for turn in turns)
         self.lines = {one: turns.line for one, turns in found.items()}
 

@@ -69,12 +69,7 @@ def summarise(
     request: RequestHistory[HistoryItem], notes: Sequence[PlanNote], sent: SentItems = NOT_SENT
 ) -> ItemSummary:
     """
-    Return the summary of a request.
-
-    Args:
-        request: The request that the plan was made for.
-        notes: Notes of the plan.
-        sent: Digests of the items as they are sent.
+    Return the summary of a request with the notes of its plan.
 
     Cost: linear in the number of shown items and of notes, not of all items.
     """

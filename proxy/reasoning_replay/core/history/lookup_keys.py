@@ -93,14 +93,8 @@ def keys_of_name(name: str) -> list[Key]:
 
 def keys_of_turn(turn: Turn) -> list[Key]:
     """Return every key that must lead to the conversation of a turn."""
-    keys = [key_of_turn(turn.id)]
-    context = turn.context
-    for item in turn.items:
-        keys += [_key_of(part.id) for part in item.run if is_distinctive(part.id, "")]
-        keys += _certain(item.id, item.call_id, item.name)
-        if item.content and context.is_known:
-            keys += _doubtful(item.content, context)
-    return list(dict.fromkeys(keys))
+    doubtful = [key for item in turn.items for key in _doubtful(item.content, turn.context)]
+    return list(dict.fromkeys([*certain_keys_of_turn(turn), *doubtful]))
 
 
 def certain_keys_of_turn(turn: Turn) -> list[Key]:

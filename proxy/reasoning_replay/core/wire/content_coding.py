@@ -200,11 +200,6 @@ def decode(body: bytes, content_encoding: str, max_bytes: int) -> bytes:
     """
     Decode a complete body; return it unchanged if it is not encoded.
 
-    Args:
-        body: The complete encoded body.
-        content_encoding: As for `decoder_for`.
-        max_bytes: As for `decoder_for`.
-
     Raises:
         TooLarge: The decoded body exceeds `max_bytes`.
         Undecodable: The body is damaged, its end is missing, or its coding is unknown.

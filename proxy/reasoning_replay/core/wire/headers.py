@@ -83,11 +83,8 @@ def with_parent(headers: Headers, parent: bytes, *, goes_on: bool) -> Headers:
     """
     Return headers that name a parent span; the client's header keeps its position and spelling.
 
-    Args:
-        headers: Headers of the outgoing request.
-        parent: Value of `traceparent`.
-        goes_on: Whether the parent is part of the client's trace. Otherwise `tracestate`, which
-            describes that trace, is left out (https://www.w3.org/TR/trace-context/).
+    Unless the trace goes on, the parent is not part of the client's trace. Then `tracestate`, which
+    describes that trace, is left out (https://www.w3.org/TR/trace-context/).
     """
     at = next((at for at, (name, _) in enumerate(headers) if name.lower() == TRACEPARENT), None)
     if at is None:

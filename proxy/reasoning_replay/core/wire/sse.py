@@ -33,7 +33,7 @@ class Events:
         Start at the beginning of a stream.
 
         Args:
-            frame_max_bytes: Limit on one event, in bytes.
+            frame_max_bytes: Limit on one event.
             is_worth_reading: Cheap search. It returns whether an event, or a chunk of events, may
                 hold data that the caller needs; all others are skipped.
         """

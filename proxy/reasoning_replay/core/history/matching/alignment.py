@@ -42,7 +42,6 @@ class Alignment:
         *,
         is_refused: bool = False,
     ) -> None:
-        """Prepare the matching of a request; `begin` makes the blocks."""
         self.request = request
         self.places = request.places
         self.crowded = looked_up.crowded

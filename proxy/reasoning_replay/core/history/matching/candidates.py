@@ -30,7 +30,6 @@ class Candidates:
     """
 
     def __init__(self, turns: Iterable[Turn]) -> None:
-        """Index every item by its ids, unless the turns have an index."""
         names = turns.names if isinstance(turns, IndexedTurns) else ItemIndex(turns)
         self.turns, self.by_whole, self.types = names.turns, names.by_whole, names.types
         self._by_id, self._by_call = names.by_id, names.by_call
@@ -58,8 +57,7 @@ class Candidates:
                 they identify nothing.
 
         Returns:
-            Index of a place -> the captured item; and whether no other item of the request can
-            match one.
+            Index of a place -> the captured item; and whether no other item can match one.
         """
         matches: dict[int, Match] = {}
         is_all = True
@@ -163,8 +161,8 @@ def may_be_called(
     Return whether the ids of an item allow that it is an emitted one.
 
     Args:
-        item: Item of a request.
-        emitted: Captured item.
+        item: An item of a request.
+        emitted: A captured one.
         are_renamed: Whether the client may have replaced the ids of calls (`have_one_origin`).
         are_renumbered: Whether another number of the same counter may be one that the client made.
     """

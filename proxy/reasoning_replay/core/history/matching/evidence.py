@@ -75,7 +75,6 @@ class Evidence:
     """Evidence that a request gives about the turns that were found for it."""
 
     def __init__(self, request: RequestHistory[HistoryItem], known: Candidates) -> None:
-        """Prepare the comparison of a request with the turns that were found for it."""
         self._request = request
         self._places = request.places
         self._known = known
@@ -89,7 +88,7 @@ class Evidence:
 
         Args:
             block: A block that is not assigned yet.
-            turn: An ancestor or a child of the other block's turn.
+            turn: The ancestor or child.
             theirs: Contexts in which the turn may stand (`Alignment.contexts`).
             offset: Number of client messages before the other block, minus the number before its
                 turn; None if positions are no evidence.
@@ -233,13 +232,8 @@ class Evidence:
         """
         Pair items with the same content, in order.
 
-        Args:
-            places: Indices of items of the request.
-            turn: Any turn.
-            emitted: Indices of the turn's items that may be paired.
-
-        Returns:
-            The pairs; places without a counterpart are left out.
+        Places without a counterpart are left out, and so are items of the turn that `emitted` does
+        not name.
         """
         pairs: Pairs = {}
         at = 0
