@@ -23,6 +23,7 @@ from tests.core.world import (
     message,
     output,
     reasoning,
+    reasons,
     search,
     user,
     without_ids,
@@ -104,11 +105,8 @@ def test_nothing_foreign_is_ever_injected(tape: list[tuple[int, str, str, str]])
     for who, shape, text, saying in tape:
         person = people[who]
         sent = body(nameless(person.history), store=False)
-        own = [item["encrypted_content"] for item in person.history if "encrypted_content" in item]
-        held = [
-            item["encrypted_content"] for item in world.seen(sent) if "encrypted_content" in item
-        ]
-        assert held == own
+        own = reasons(person.history)
+        assert reasons(world.seen(sent)) == own
         person.go_on(world.learn(sent, person.emit(shape, text)), saying)
 
 
@@ -122,9 +120,9 @@ def test_equal_conversations_are_never_mixed_up(tape: list[tuple[int, str, str, 
     for who, shape, text, saying in tape:
         person = people[who]
         sent = nameless(person.history)
-        own = [item["encrypted_content"] for item in person.history if "encrypted_content" in item]
+        own = reasons(person.history)
         seen = world.seen(body(sent, store=False))
-        held = [i["encrypted_content"] for i in seen if "encrypted_content" in i]
+        held = reasons(seen)
         known = set[str]().union(*(got for items, got in before if items == sent[: len(items)]))
         assert set(held) <= {*own, *known}
         mine = [blob for blob in held if blob in own]

@@ -123,6 +123,20 @@ def input_of(sent: bytes) -> list[Item]:
     return items
 
 
+def reasons(items: Iterable[Item]) -> list[str]:
+    """Return the names of the reasoning among items."""
+    blobs = (item.get("encrypted_content") or "" for item in items)
+    return [blob.removeprefix("gAAAA") for blob in blobs if blob]
+
+
+def restored(world: "World", items: list[Item], **more: Any) -> list[str]:
+    """Return the name of each reasoning that upstream receives, and the index of what it leads."""
+    seen = world.seen(body(items, store=False, **more))
+    assert dropped(seen) == items
+    led = [at for at, item in enumerate(seen) if item.get("type") == "reasoning"]
+    return [f"{name}@{at - n}" for n, (name, at) in enumerate(zip(reasons(seen), led, strict=True))]
+
+
 @dataclass
 class World:
     """One scope: its store, and the work of a proxy between a client and upstream."""

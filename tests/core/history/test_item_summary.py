@@ -99,12 +99,6 @@ def test_ids_of_injected_items_are_shortened() -> None:
     assert [note[4] for note in got] == ["rs_" + "x" * 61, "rs_1"]
 
 
-def test_a_note_has_a_place_and_an_outcome() -> None:
-    """A note gives the index of the item, the outcome, the count and the size in bytes."""
-    note = PlanNote(1, Outcome.INJECTED, 2, 345, "")
-    assert shown(strip([user("x"), C1], note))["notes"] == [[1, "injected", 2, 345, ""]]
-
-
 def test_the_middle_of_a_long_history_is_left_out() -> None:
     """Items with notes are kept, and each gap is replaced by the number of items in it."""
     made = strip([user("x")] * 1000, PlanNote(500, Outcome.MISSED, 1, 0, ""))

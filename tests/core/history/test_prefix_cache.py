@@ -119,14 +119,6 @@ def test_a_cached_prefix_is_not_parsed_again() -> None:
     assert len(one.said) == 1
 
 
-def test_instructions_after_the_input_are_read() -> None:
-    """They are not part of the compared prefix, but they are the frame of all items."""
-    cache: Cache = PrefixCache(1 << 20)
-    reading(body(C1), cache)
-
-    assert same(body(C1, last=',"instructions":"be brief"'), cache)
-
-
 def test_a_history_is_cached_once_for_each_of_its_frames() -> None:
     """An application may ask with two instructions about one history: neither is parsed again."""
     cache: Cache = PrefixCache(1 << 20)

@@ -10,8 +10,6 @@ from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Any
 
-__all__ = ["ALL_HABITS", "CLEAN", "NEW_HABITS", "OF_WORLDS", "Habits"]
-
 
 @dataclass(frozen=True)
 class Habits:

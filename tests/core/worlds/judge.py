@@ -11,8 +11,6 @@ from tests.core.worlds.crowd import Conversation
 from tests.core.worlds.dialect import WorldDialect
 from tests.core.worlds.said import Said, kept
 
-__all__ = ["FAULTS", "NAMES", "STRICT_FAULTS", "Answer", "Judge"]
-
 # What is a fault, and what will be one.
 FAULTS = frozenset({"wrong", "moved"})
 STRICT_FAULTS = FAULTS | {"part", "guess", "refused"}

@@ -44,8 +44,6 @@ from tests.core.worlds.crowd import Conversation
 from tests.core.worlds.said import Said
 from tests.core.worlds.world import RandomWorld
 
-__all__ = ["Proxy", "Recorded", "Told", "differences"]
-
 OF_DIALECT: dict[str, Dialect[Any, Any]] = {
     "responses": ResponsesDialect(RESPONSES, "auto", frozenset(Repair)),
     "chat": ChatDialect(CHAT),

@@ -18,8 +18,6 @@ from tests.core.worlds.judge import FAULTS, NAMES, Answer, Judge
 from tests.core.worlds.said import Said, hashed, kept, saying
 from tests.core.worlds.words import LETTERS, STOCK, words
 
-__all__ = ["RandomWorld"]
-
 STEPS = 24
 HEX = "0123456789abcdef"
 CHAT_SHAPES = ("R M", "R M", "M")

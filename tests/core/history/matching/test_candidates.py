@@ -65,17 +65,6 @@ def test_a_name_of_a_single_item_is_certain(item: Item, want: int | None) -> Non
     assert (match.k if match is not None else None) == want
 
 
-def test_an_item_is_used_once() -> None:
-    """An item that is already matched is no longer a candidate."""
-    known = Candidates([turn(f"resp_{drawn(1)}", C1)])
-    match = known.certain(read_of(C1))
-    assert match is not None
-
-    known.use(match)
-
-    assert known.certain(read_of(C1)) is None
-
-
 def test_an_id_of_two_items_is_not_certain() -> None:
     """An id that upstream used twice identifies neither item."""
     known = Candidates([turn(f"resp_{drawn(1)}", C1), turn(f"resp_{drawn(2)}", C1)])
