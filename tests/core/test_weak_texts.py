@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.core.tenants import said
 from tests.core.world import (
     Item,
     World,
@@ -21,11 +22,6 @@ REFUSAL = (
 )
 GREETING = "Hello! How can I help you with your taxes today?"
 NOTE = {"role": "developer", "content": "Keep it short."}
-
-
-def said(text: str) -> Item:
-    """Return a message of the model as a client without ids sends it."""
-    return nameless(message("", text))
 
 
 def answered(world: World, told: list[Item], name: str, text: str, **more: object) -> list[str]:

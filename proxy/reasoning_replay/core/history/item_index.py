@@ -47,11 +47,8 @@ class ItemIndex:
     def after(self, turn: Turn) -> "ItemIndex":
         """Return an index of the same turns and of a further one, which must be new."""
         more = ItemIndex()
-        more.turns = self.turns.copy()
-        more.by_whole = self.by_whole.copy()
-        more.types = self.types.copy()
-        more.by_id = self.by_id.copy()
-        more.by_call = self.by_call.copy()
+        for part in ItemIndex.__slots__:
+            setattr(more, part, getattr(self, part).copy())
         for item in turn.items:  # copy only the lists that will change
             for name, known in ((item.id, more.by_id), (item.call_id, more.by_call)):
                 if name in known:

@@ -101,13 +101,8 @@ class RequestHistory(Generic[ItemT_co]):
     _wholes: list[bytes] | None = None
 
     @property
-    def links(self) -> list[bytes]:
-        """The first 8 bytes of each digest in `said`, in order."""
-        return [said[:LINK_BYTES] for said in self.said]
-
-    @property
     def chains(self) -> list[bytes]:
-        """The chain's digest before each link, and after the last: one more than links."""
+        """The chain's digest before each of `said`, and after the last one."""
         if self._chains is None:
             state = sha256(_START)
             self._chains = [state.digest()[:DIGEST_BYTES]]

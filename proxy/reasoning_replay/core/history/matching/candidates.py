@@ -94,15 +94,13 @@ class Candidates:
 
     def certain(self, item: HistoryItem) -> Match | None:
         """Match by a random id from upstream, or by a `call_id` that only one call has."""
-        named, called = self._by_id.get(item.id), self._by_call.get(item.call_id)
+        named, called = self._by_id.get(item.id, ()), self._by_call.get(item.call_id, ())
         if (
-            named
-            and called
-            and named[0] is called[0]
-            and len(named) == len(called) == 1
+            len(named) == 1
             and ":" not in item.call_id
+            and (not item.call_id or (len(called) == 1 and named[0] is called[0]))
         ):
-            # Fast path, for most calls: id and `call_id` lead to one and the same item.
+            # Fast path, for most items: their ids lead to one and the same item.
             match = named[0]
             if self.is_free(match, item):
                 sure = is_distinctive(item.id, "") or is_distinctive(item.call_id, item.name)
