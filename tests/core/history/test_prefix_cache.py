@@ -205,17 +205,3 @@ def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         cache.keep(WHOSE, parsed(sent))
 
     assert [cache.find(WHOSE, sent) is not None for sent in bodies] == [False] * 2 + [True] * 3
-
-
-def test_conversations_with_the_same_system_message_all_hit() -> None:
-    """Two conversations alternate over forty requests; only the first request of each misses."""
-    cache: Cache = PrefixCache(1 << 24)
-    head = {"role": "developer", "content": "Be brief. " * 2000}
-    hits = 0
-    for n in range(40):
-        said = [user(f"conversation {n % 2}"), *[user(str(turn)) for turn in range(n // 2)]]
-        sent = json.dumps({"model": "gpt-5.6", "input": [head, *said]}).encode()
-        hits += cache.find(WHOSE, sent) is not None
-        reading(sent, cache)
-
-    assert hits == 38

@@ -185,8 +185,13 @@ class Evidence:
         return sum(chars.values()) + self._places[at].item.chars >= MUCH_CHARS
 
     def says_much(self, paired: Iterable[int], block: Block, links: int) -> bool:
-        """Return whether items, with up to `links` messages before them, hardly recur by chance."""
-        chars = self.chars(paired)
+        """
+        Return whether items, with up to `links` messages before them, hardly recur by chance.
+
+        Equal content counts once.
+        """
+        items = [self._places[n].item for n in paired]
+        chars = sum({item.content: item.chars for item in items}.values())
         said: set[bytes] = set()
         at = block.places[0] - 1
         while chars < MUCH_CHARS and links and at >= 0:
@@ -197,11 +202,6 @@ class Evidence:
                 said.add(item.said)
             at -= 1
         return chars >= MUCH_CHARS
-
-    def chars(self, paired: Iterable[int]) -> int:
-        """Count the characters of some items; equal content counts once."""
-        items = [self._places[n].item for n in paired]
-        return sum({item.content: item.chars for item in items}.values())
 
     def pairs(self, block: Block, turn: Turn) -> Pairs:
         """
