@@ -15,8 +15,6 @@ from tests.core import changes
 from tests.core.player import CELLS, Behaviour, Cell, play
 from tests.core.world import MODEL
 
-__all__ = ["ROWS", "SHORT_ROWS", "tables", "write", "written"]
-
 PAGE: Final = Path(__file__).parents[2] / "docs/what-comes-back.md"
 HEAD: Final = (
     "| the client | tool loop, ids kept | tool loop, ids dropped | chat, ids kept"

@@ -7,8 +7,6 @@ from itertools import pairwise
 
 from tests.core.world import Item, user
 
-__all__ = ["Change", "window"]
-
 Change = Callable[[int, list[Item]], list[Item]]
 """Returns the edited history, from the number of the turn and the history."""
 

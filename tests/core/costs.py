@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["GROWTH_MAX", "assert_linear", "growth", "relative"]
-
 # Most CPU of twice the input, relative to the CPU of the input. A cost that is quadratic has 4; a
 # linear one has up to 2.7 if neighbours on the machine take the caches.
 GROWTH_MAX = 3.0

@@ -7,8 +7,6 @@ from typing import Any
 from reasoning_replay.core.dialects.base import Dialect
 from reasoning_replay.core.dialects.engine import Engine
 
-__all__ = ["engine_of"]
-
 
 def engine_of(
     dialect: Dialect[Any, Any],

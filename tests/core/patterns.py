@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 import reasoning_replay
 
-__all__ = ["Found", "patterns", "texts"]
-
 # Characters of every kind. The first ones that a class accepts stand for it.
 _KINDS = "a Z1\n.-_/:,'\"\\[]{}()<>&;=@\u00e9\u0301"
 _OF_A_CLASS = 3

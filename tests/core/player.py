@@ -23,8 +23,6 @@ from tests.core.world import (
     user,
 )
 
-__all__ = ["CELLS", "Behaviour", "Cell", "Tally", "play"]
-
 # A text with everything that clients may normalise.
 LONG = (
     "Number {n} isn’t hard – it’s “façade”: a < b & c…\u00a0I have looked at each of its files"  # noqa: RUF001

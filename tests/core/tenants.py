@@ -6,8 +6,6 @@ from typing import Any
 
 from tests.core.world import Item, World, body, dropped, message, nameless, reasoning
 
-__all__ = ["Chat", "Tenant", "answered", "injected", "said"]
-
 
 class Tenant:
     """The clients of one key, or of several."""

@@ -1,8 +1,9 @@
 """Laws of the core: the promises, as properties of whole conversations."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,17 +13,18 @@ from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, PROFILES, Profile
 from reasoning_replay.core.dialects.responses.request import read_request
 
+from tests.core.streams import added, began, done, ended, event
 from tests.core.world import (
     Item,
     World,
     body,
     call,
-    drawn,
     dropped,
     input_of,
     message,
     output,
     reasoning,
+    reasons,
     search,
     user,
     without_ids,
@@ -67,6 +69,7 @@ class Conversation:
         self.turn += 1
 
 
+Step = tuple[int, str, str, str]
 # A tape: for each turn its conversation, the shape of the output, its text, the client's reply.
 TAPES = st.lists(
     st.tuples(
@@ -82,99 +85,90 @@ def nameless(items: list[Item]) -> list[Item]:
     return [*(i if "type" not in i else without_ids([i])[0] for i in kept)]
 
 
+KEPT = st.sampled_from([dropped, nameless])
+
+
+def requests(
+    world: World,
+    tape: list[Step],
+    kept: Callable[[list[Item]], list[Item]] = dropped,
+    openings: Sequence[str] = ("I am one",),
+    **more: Any,
+) -> Iterator[tuple[Conversation, bytes]]:
+    """Yield each request of as many conversations as there are openings, and then answer it."""
+    people = [Conversation(n, [user(text)]) for n, text in enumerate(openings)]
+    for who, shape, text, saying in tape:
+        person = people[who % len(people)]
+        sent = body(kept(person.history), **more)
+        yield person, sent
+        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
+
+
+PEOPLE = [f"I am {n}" for n in range(3)]
+
+
 @examples(150)
 @given(TAPES)
-def test_capture_strip_inject_is_the_whole_history(tape: list[tuple[int, str, str, str]]) -> None:
+def test_capture_strip_inject_is_the_whole_history(tape: list[Step]) -> None:
     """Keeping ids and dropping reasoning gives the same result as replaying everything."""
     world = World()
-    people = [Conversation(n, [user(f"I am {n}")]) for n in range(3)]
-    for who, shape, text, saying in tape:
-        person = people[who]
-        sent = body(dropped(person.history))
+    for person, sent in requests(world, tape, openings=PEOPLE):
         assert world.seen(sent) == person.history
-        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
 
 
 @examples(150)
 @given(TAPES)
-def test_nothing_foreign_is_ever_injected(tape: list[tuple[int, str, str, str]]) -> None:
+def test_nothing_foreign_is_ever_injected(tape: list[Step]) -> None:
     """Even without ids, injected reasoning is the conversation's own."""
     world = World()
-    people = [Conversation(n, [user(f"I am {n}")]) for n in range(3)]
-    for who, shape, text, saying in tape:
-        person = people[who]
-        sent = body(nameless(person.history), store=False)
-        own = [item["encrypted_content"] for item in person.history if "encrypted_content" in item]
-        held = [
-            item["encrypted_content"] for item in world.seen(sent) if "encrypted_content" in item
-        ]
-        assert held == own
-        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
+    for person, sent in requests(world, tape, nameless, PEOPLE, store=False):
+        assert reasons(world.seen(sent)) == reasons(person.history)
 
 
 @examples(200)
 @given(TAPES)
-def test_equal_conversations_are_never_mixed_up(tape: list[tuple[int, str, str, str]]) -> None:
+def test_equal_conversations_are_never_mixed_up(tape: list[Step]) -> None:
     """What upstream got with the same items before is repeated; nothing else of others is used."""
     world = World()
-    people = [Conversation(n, [user("Hi")]) for n in range(3)]
     before: list[tuple[list[Item], set[str]]] = []
-    for who, shape, text, saying in tape:
-        person = people[who]
-        sent = nameless(person.history)
-        own = [item["encrypted_content"] for item in person.history if "encrypted_content" in item]
-        seen = world.seen(body(sent, store=False))
-        held = [i["encrypted_content"] for i in seen if "encrypted_content" in i]
-        known = set[str]().union(*(got for items, got in before if items == sent[: len(items)]))
+    for person, sent in requests(world, tape, nameless, ["Hi"] * 3, store=False):
+        items, own = nameless(person.history), reasons(person.history)
+        held = reasons(world.seen(sent))
+        known = set[str]().union(*(got for one, got in before if one == items[: len(one)]))
         assert set(held) <= {*own, *known}
-        mine = [blob for blob in held if blob in own]
-        assert mine == [blob for blob in own if blob in mine]
-        before.append((sent, set(held)))
-        person.go_on(world.learn(body(sent, store=False), person.emit(shape, text)), saying)
+        mine = [name for name in held if name in own]
+        assert mine == [name for name in own if name in mine]
+        before.append((items, set(held)))
 
 
 @examples(100)
-@given(TAPES, st.booleans(), UPSTREAMS)
-def test_the_prefix_is_stable(
-    tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Profile
-) -> None:
+@given(TAPES, KEPT, UPSTREAMS)
+def test_the_prefix_is_stable(tape: list[Step], kept: Any, profile: Profile) -> None:
     """The input that upstream receives for one turn is a prefix of the input for the next turn."""
     world = World(profile=profile)
-    person = Conversation(0, [user("I am one")])
     before: list[Item] = []
-    for _, shape, text, saying in tape:
-        sent = body(dropped(person.history) if keeps_ids else nameless(person.history), store=False)
+    for _, sent in requests(world, tape, kept, store=False):
         seen = world.seen(sent)
         assert seen[: len(before)] == before
         before = seen
-        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
 
 
 @examples(100)
 @given(TAPES, UPSTREAMS)
-def test_injecting_twice_is_injecting_once(
-    tape: list[tuple[int, str, str, str]], profile: Profile
-) -> None:
+def test_injecting_twice_is_injecting_once(tape: list[Step], profile: Profile) -> None:
     """Injected reasoning is recognised as present."""
     world = World(profile=profile)
-    person = Conversation(0, [user("I am one")])
-    for _, shape, text, saying in tape:
-        sent = body(nameless(person.history), store=False)
+    for _, sent in requests(world, tape, nameless, store=False):
         once = world.ask(sent)[2].apply(sent)
         assert world.ask(once)[2].apply(once) == once
-        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
 
 
 @examples(100)
 @given(TAPES)
-def test_removing_injected_reasoning_leaves_the_clients_bytes(
-    tape: list[tuple[int, str, str, str]],
-) -> None:
+def test_removing_injected_reasoning_leaves_the_clients_bytes(tape: list[Step]) -> None:
     """Every client byte survives: spacing, escapes, number spelling, key order."""
     world = World()
-    person = Conversation(0, [user("I am one")])
-    for _, shape, text, saying in tape:
-        sent = body(dropped(person.history))
+    for _, sent in requests(world, tape):
         decided = world.ask(sent)[2]
         got = decided.apply(sent)
         for edit in decided.edits:
@@ -182,46 +176,26 @@ def test_removing_injected_reasoning_leaves_the_clients_bytes(
             assert edit.new in got
             got = got.replace(edit.new, b"", 1)
         assert got == sent
-        person.go_on(world.learn(sent, person.emit(shape, text)), saying)
 
 
 @examples(50)
 @given(TAPES)
-def test_two_scopes_never_share_reasoning(tape: list[tuple[int, str, str, str]]) -> None:
+def test_two_scopes_never_share_reasoning(tape: list[Step]) -> None:
     """Reasoning of one scope is never injected in another scope, even for identical requests."""
     ours, theirs = World(), World()
-    person = Conversation(0, [user("I am one")])
-    for _, shape, text, saying in tape:
-        sent = body(dropped(person.history))
+    for _, sent in requests(ours, tape):
         assert theirs.ask(sent)[2].apply(sent) is sent
-        person.go_on(ours.learn(sent, person.emit(shape, text)), saying)
-
-
-def events(items: Sequence[Item], response_id: str) -> bytes:
-    """Return a response in OpenAI's streaming format."""
-    frames: list[dict[str, object]] = [
-        {"type": "response.created", "response": {"id": response_id, "status": "in_progress"}}
-    ]
-    for index, item in enumerate(items):
-        started = {**item, "encrypted_content": "gAAAAearly"} if "summary" in item else item
-        frames += [
-            {"type": "response.output_item.added", "output_index": index, "item": started},
-            {"type": "response.output_text.delta", "output_index": index, "delta": "x"},
-            {"type": "response.output_item.done", "output_index": index, "item": item},
-        ]
-    whole = {"id": response_id, "status": "completed", "model": "gpt-5.6-sol", "output": []}
-    frames.append({"type": "response.completed", "response": whole})
-    return b"".join(
-        b"event: %s\ndata: %s\n\n" % (str(frame["type"]).encode(), json.dumps(frame).encode())
-        for frame in frames
-    )
 
 
 @examples(100)
 @given(st.sampled_from(SHAPES), st.lists(st.integers(1, 60), min_size=1, max_size=40))
 def test_splitting_a_stream_anywhere_changes_nothing(shape: str, cuts: list[int]) -> None:
     """The captured turn does not depend on how the network split the stream."""
-    stream = events(Conversation(0, []).emit(shape, "Done."), f"resp_{drawn(1)}")
+    stream = began()
+    for n, item in enumerate(Conversation(0, []).emit(shape, "Done.")):
+        early = {**item, "encrypted_content": "gAAAAearly"} if "summary" in item else item
+        stream += added(n, early) + event("response.output_text.delta", delta="x") + done(n, item)
+    stream += ended([])
     request = read_request(body([user("Hi")]), {})
     turns = []
     for sizes in ([len(stream)], cuts):

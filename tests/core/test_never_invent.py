@@ -9,25 +9,12 @@ from tests.core.world import (
     nameless,
     output,
     reasoning,
+    restored,
     user,
 )
 
 GO_ON, HI = user("continue"), user("Hi")
 WEATHER = user("Weather?")
-
-
-def injected(world: World, items: list[Item], **more: object) -> list[str]:
-    """Return each blob that upstream receives, with the index of the item that it stands before."""
-    seen = world.seen(body(items, store=False, **more))
-    assert [item for item in seen if item.get("type") != "reasoning"] == items
-    told: list[str] = []
-    at = 0
-    for item in seen:
-        if item.get("type") == "reasoning":
-            told.append(f"{item['encrypted_content']} ahead of {at}")
-        else:
-            at += 1
-    return told
 
 
 def test_a_counted_id_on_another_call_is_no_evidence() -> None:
@@ -39,7 +26,7 @@ def test_a_counted_id_on_another_call_is_no_evidence() -> None:
     world.learn(body([HI]), [reasoning("other"), call("1", **one), same])
     mine = call("1", arguments='{"city":"Rome"}', **one)
 
-    assert injected(world, [HI, mine, same, output(mine), output(same)]) == []
+    assert restored(world, [HI, mine, same, output(mine), output(same)]) == []
 
 
 def test_a_later_equal_message_does_not_replace_an_unknown_one() -> None:
@@ -50,7 +37,7 @@ def test_a_later_equal_message_does_not_replace_an_unknown_one() -> None:
     world.learn(body(told[:1]), [reasoning("1"), long])
     world.learn(body([*told, done, HI]), [reasoning("3"), message("3", "Done.")])
 
-    assert injected(world, [*told, done, HI]) == ["gAAAA1 ahead of 1"]
+    assert restored(world, [*told, done, HI]) == ["1@1"]
 
 
 def test_repeated_words_after_a_cut_get_their_own_reasoning_or_none() -> None:
@@ -63,11 +50,11 @@ def test_repeated_words_after_a_cut_get_their_own_reasoning_or_none() -> None:
         world.learn(body(told), [reasoning(f"{n}"), message(f"{n}", "Sunny.")])
         told += [nameless(message("", "Sunny.")), HI]
 
-    assert set(injected(world, told[1:])) <= {
-        "gAAAA0 ahead of 0",
-        "gAAAA1 ahead of 2",
-        "gAAAA2 ahead of 4",
-        "gAAAA3 ahead of 6",
+    assert set(restored(world, told[1:])) <= {
+        "0@0",
+        "1@2",
+        "2@4",
+        "3@6",
     }
 
 
@@ -91,7 +78,7 @@ def test_a_moving_message_does_not_shift_calls() -> None:
     said += [nameless(deed), output(deed, "ok")]
 
     places = {"1": 1, "2": 3, "3": 5, "4": 7, "5": 10}
-    assert set(injected(world, sent())) <= {f"gAAAA{n} ahead of {at}" for n, at in places.items()}
+    assert set(restored(world, sent())) <= {f"{n}@{at}" for n, at in places.items()}
 
 
 def test_identical_conversations_with_clocks_stay_ambiguous() -> None:
@@ -105,14 +92,4 @@ def test_identical_conversations_with_clocks_stay_ambiguous() -> None:
             world.learn(body([now, *told]), [reasoning(f"{name}{n}"), message(f"{name}{n}", text)])
             told.append(nameless(message("", text)))
 
-    assert injected(world, [user("<now>late</now>"), *told, HI]) == []
-
-
-def test_of_many_equal_turns_the_one_with_the_same_history_is_matched() -> None:
-    """A client returns to the start of a long chat with the same words."""
-    world, told = World(), [GO_ON]
-    for n in range(40):
-        world.learn(body(told), [reasoning(f"{n}"), message(f"{n}", "Done.")])
-        told += [nameless(message("", "Done.")), GO_ON]
-
-    assert injected(world, told[:3]) == ["gAAAA0 ahead of 1"]
+    assert restored(world, [user("<now>late</now>"), *told, HI]) == []

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.core.history.test_seen import reasons
 from tests.core.tenants import Tenant, answered, injected, said
 from tests.core.world import (
     Item,
@@ -19,6 +18,7 @@ from tests.core.world import (
     nameless,
     output,
     reasoning,
+    reasons,
     user,
 )
 

@@ -22,20 +22,13 @@ from tests.core.world import (
     nameless,
     output,
     reasoning,
+    restored,
     user,
 )
 
 RECURRING = "call_a8K2mPqZ7Lx93Qw5Rt61Vb4c"
 ASK, ELSE, LATE = user("What is the weather in Rome?"), user("Clean up."), user("Is that all?")
 TRIMMED = {"arguments": '{"city":"…"}'}
-
-
-def restored(world: World, items: list[Item]) -> list[str]:
-    """Return the name of each reasoning that upstream receives, and the index of what it leads."""
-    seen = world.seen(body(items, store=False))
-    assert dropped(seen) == items
-    led = [(item, at) for at, item in enumerate(seen) if item.get("type") == "reasoning"]
-    return [f"{item['encrypted_content'][5:]}@{at - n}" for n, (item, at) in enumerate(led)]
 
 
 # --- names of many conversations ---
@@ -262,19 +255,6 @@ def test_a_renumbered_call_is_known_by_its_history_in_messages() -> None:
 RECURRING = "call_a8K2mPqZ7Lx93Qw5Rt61Vb4c"
 ROME, CLEAN = user("What is the weather in Rome?"), user("Clean up the disk.")
 THEIRS = call("theirs", call_id=RECURRING, arguments='{"path":"/tmp/of/another/client"}')
-
-
-@pytest.mark.parametrize(
-    "call_id", ["call_20261123T031903Z", "call_websearch1", "call_step12ab", "step_run1763867983"]
-)
-def test_counters_and_times_with_letters_are_no_proof(call_id: str) -> None:
-    """They recur, so the same arguments after another message are of another call."""
-    tenant = Tenant()
-    theirs = call("theirs", call_id=call_id)
-    tenant.ask([ROME], reasoning("theirs"), theirs)
-    told = [CLEAN, nameless(theirs), output(theirs)]
-
-    assert tenant.ask(told) == told
 
 
 def test_of_names_that_recur_another_content_is_another_call() -> None:

@@ -2,8 +2,19 @@
 
 import pytest
 
-from tests.core.test_never_invent import injected
-from tests.core.world import Item, World, body, call, message, nameless, output, reasoning, user
+from tests.core.tenants import said
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    message,
+    nameless,
+    output,
+    reasoning,
+    restored,
+    user,
+)
 
 REFUSAL = (
     "I'm sorry, but I can't help with that request. If there is anything else that you would like"
@@ -13,14 +24,9 @@ GREETING = "Hello! How can I help you with your taxes today?"
 NOTE = {"role": "developer", "content": "Keep it short."}
 
 
-def said(text: str) -> Item:
-    """Return a message of the model as a client without ids sends it."""
-    return nameless(message("", text))
-
-
 def answered(world: World, told: list[Item], name: str, text: str, **more: object) -> list[str]:
     """Answer a history, add the answer to it, and return what was injected into the request."""
-    found = injected(world, told, **more)
+    found = restored(world, told, **more)
     world.learn(body(told, store=False, **more), [reasoning(name), message(name, text)])
     told.append(said(text))
     return found
@@ -39,11 +45,11 @@ def test_a_refusal_of_another_conversation_is_not_injected(before: int) -> None:
         told.append(user("Tell me about bees, please."))
         answered(world, told, f"{n}", "Bees are insects, and everybody likes their honey.")
     told += [user("How do I break into a house?"), said(REFUSAL), user("Why not?")]
-    own = [f"gAAAA{n} ahead of {1 + 2 * n}" for n in range(before)]
+    own = [f"{n}@{1 + 2 * n}" for n in range(before)]
 
     assert answered(world, told, "late", "Because someone would be harmed by it.") == own
     at = len(told) - 1
-    assert injected(world, [*told, user("I see.")]) == [*own, f"gAAAAlate ahead of {at}"]
+    assert restored(world, [*told, user("I see.")]) == [*own, f"late@{at}"]
 
 
 @pytest.mark.parametrize("name", ["", "mine"])
@@ -56,8 +62,8 @@ def test_an_earlier_refusal_does_not_explain_a_later_one(name: str) -> None:
     answered(world, told, "2", "Bees are insects, and everybody likes their honey.", **more)
     told += [user("And into a bank?"), said(REFUSAL), user("Why?")]
 
-    assert injected(world, told[-4:], **more) == ["gAAAA2 ahead of 0"]
-    assert "gAAAA1 ahead of 5" not in injected(world, told, **more)
+    assert restored(world, told[-4:], **more) == ["2@0"]
+    assert "1@5" not in restored(world, told, **more)
 
 
 def test_a_text_in_a_later_place_is_not_of_the_turn_that_has_its_own_place() -> None:
@@ -66,7 +72,7 @@ def test_a_text_in_a_later_place_is_not_of_the_turn_that_has_its_own_place() -> 
     answered(world, told, "1", REFUSAL)
     told += [user("continue"), said(REFUSAL), user("continue")]
 
-    assert injected(world, told) == ["gAAAA1 ahead of 1"]
+    assert restored(world, told) == ["1@1"]
 
 
 @pytest.mark.parametrize("texts", [[REFUSAL] * 3, ["Done, as you asked me.", REFUSAL, REFUSAL]])
@@ -83,8 +89,8 @@ def test_old_calls_dropped_with_messages_kept_gives_each_message_its_own_or_none
         told += [said(text), nameless(deed), output(deed)]
         kept.append(said(text))
 
-    own = {f"gAAAA{n} ahead of {1 + n}" for n in range(len(texts))}
-    assert set(injected(world, [*kept, user("Go on.")])) <= own
+    own = {f"{n}@{1 + n}" for n in range(len(texts))}
+    assert set(restored(world, [*kept, user("Go on.")])) <= own
 
 
 # --- a second one that agrees ---
@@ -97,9 +103,7 @@ def test_the_message_that_a_text_answers_agrees_with_it() -> None:
     told.append(user("How do I break into a house?"))
     answered(world, told, "2", REFUSAL)
 
-    assert injected(world, [user("Summary: none."), *told[2:], user("Why?")]) == [
-        "gAAAA2 ahead of 2"
-    ]
+    assert restored(world, [user("Summary: none."), *told[2:], user("Why?")]) == ["2@2"]
 
 
 @pytest.mark.parametrize("name", ["", "mine"])
@@ -108,9 +112,9 @@ def test_a_rewritten_question_needs_a_name_or_the_exchange_before_it(name: str) 
     more = {"prompt_cache_key": name} if name else {}
     world, asked, told = World(), list[Item](), list[Item]()
     for n in range(4):
-        found = injected(world, [*told, user(f"<passage {n}> What about part {n}?")], **more)
+        found = restored(world, [*told, user(f"<passage {n}> What about part {n}?")], **more)
         first = 0 if name else 1
-        assert found == [f"gAAAA{k} ahead of {1 + 2 * k}" for k in range(first, n)]
+        assert found == [f"{k}@{1 + 2 * k}" for k in range(first, n)]
         asked = [*told, user(f"<passage {n}> What about part {n}?")]
         text = f"Part {n} is about bees, and their honey."
         world.learn(body(asked, store=False, **more), [reasoning(f"{n}"), message(f"{n}", text)])
@@ -128,7 +132,7 @@ def test_an_exchange_that_begins_two_conversations_agrees_with_neither() -> None
     answered(world, [*theirs, user("How do I set up wifi?")], "wifi", REFUSAL)
     mine += [user("How do I break into a house?"), said(REFUSAL), user("Why not?")]
 
-    assert injected(world, mine) == []
+    assert restored(world, mine) == []
 
 
 # --- turns that explain a block whole ---
@@ -152,7 +156,7 @@ def test_a_turn_that_lacks_a_part_does_not_win_by_an_equal_history(*, is_own_fir
     if is_own_first:
         other()
 
-    assert injected(world, [*told[2:], user("deploy")]) == ["gAAAAown ahead of 1"]
+    assert restored(world, [*told[2:], user("deploy")]) == ["own@1"]
 
 
 def test_the_same_text_twice_in_one_answer_gets_each_reasoning_once() -> None:
@@ -165,8 +169,8 @@ def test_the_same_text_twice_in_one_answer_gets_each_reasoning_once() -> None:
     )
     noted = [*told, said(text), NOTE, said(text), NOTE, user("Thanks.")]
 
-    assert injected(world, noted) == ["gAAAA1 ahead of 1", "gAAAA2 ahead of 3"]
-    assert injected(world, [user("Another."), *noted[1:]]) == []
+    assert restored(world, noted) == ["1@1", "2@3"]
+    assert restored(world, [user("Another."), *noted[1:]]) == []
 
 
 # --- texts that the application writes ---
@@ -182,7 +186,7 @@ def test_a_greeting_of_the_application_gets_no_reasoning(greeting: str) -> None:
     told = [said(greeting), user("I need help with my taxes.")]
 
     assert answered(world, told, "own", "Taxes are due in May, and I can help.") == []
-    assert injected(world, [*told, user("Thanks.")]) == ["gAAAAown ahead of 2"]
+    assert restored(world, [*told, user("Thanks.")]) == ["own@2"]
 
 
 def test_a_history_cut_right_up_to_a_message_keeps_what_its_next_turn_proves() -> None:
@@ -195,7 +199,7 @@ def test_a_history_cut_right_up_to_a_message_keeps_what_its_next_turn_proves() -
     world.learn(body(told, store=False), [reasoning("deed"), deed])
     told += [nameless(deed), output(deed)]
 
-    assert injected(world, told[5:]) == ["gAAAA2 ahead of 0", "gAAAAdeed ahead of 2"]
+    assert restored(world, told[5:]) == ["2@0", "deed@2"]
 
 
 # --- final texts only ---
@@ -207,15 +211,15 @@ def test_a_history_cut_right_up_to_a_message_keeps_what_its_next_turn_proves() -
 def test_a_chat_that_keeps_final_texts_only_gets_the_reasoning_of_each(texts: list[str]) -> None:
     """The rounds with calls are dropped; each final text answers the message of its round."""
     world, kept = World(), list[Item]()
-    finals = [f"gAAAA{n} ahead of {1 + 2 * n}" for n in range(3)]
+    finals = [f"{n}@{1 + 2 * n}" for n in range(3)]
     for n, text in enumerate(texts):
         kept.append(user(f"How is the weather in city number {n}?"))
         deed = call(f"deed{n}", call_id="call_0")
-        assert injected(world, kept) == finals[:n]
+        assert restored(world, kept) == finals[:n]
         world.learn(body(kept, store=False), [reasoning(f"deed{n}"), deed])
         loop = [*kept, nameless(deed), output(deed)]
-        assert injected(world, loop) == [*finals[:n], f"gAAAAdeed{n} ahead of {len(kept)}"]
+        assert restored(world, loop) == [*finals[:n], f"deed{n}@{len(kept)}"]
         world.learn(body(loop, store=False), [reasoning(f"{n}"), message(f"{n}", text)])
         kept.append(said(text))
 
-    assert injected(world, [*kept, user("Thanks.")]) == finals
+    assert restored(world, [*kept, user("Thanks.")]) == finals

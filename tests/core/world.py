@@ -19,8 +19,13 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_request,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching.joining import Joined, join
-from reasoning_replay.core.history.matching.matches import Matches, match_items, parent_of
+from reasoning_replay.core.history.matching.matches import (
+    Joined,
+    Matches,
+    join,
+    match_items,
+    parent_of,
+)
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen
@@ -116,6 +121,20 @@ def input_of(sent: bytes) -> list[Item]:
     """Return the input of a body that upstream received."""
     items: list[Item] = json.loads(sent)["input"]
     return items
+
+
+def reasons(items: Iterable[Item]) -> list[str]:
+    """Return the names of the reasoning among items."""
+    blobs = (item.get("encrypted_content") or "" for item in items)
+    return [blob.removeprefix("gAAAA") for blob in blobs if blob]
+
+
+def restored(world: "World", items: list[Item], **more: Any) -> list[str]:
+    """Return the name of each reasoning that upstream receives, and the index of what it leads."""
+    seen = world.seen(body(items, store=False, **more))
+    assert dropped(seen) == items
+    led = [at for at, item in enumerate(seen) if item.get("type") == "reasoning"]
+    return [f"{name}@{at - n}" for n, (name, at) in enumerate(zip(reasons(seen), led, strict=True))]
 
 
 @dataclass

@@ -12,7 +12,7 @@ from reasoning_replay.core.dialects.registry import dialect_of
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestKind, RequestState
 from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
-from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
+from reasoning_replay.core.history.matching.matches import NOT_JOINED, Joined
 from reasoning_replay.core.history.plan import LACKING, Outcome
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease

@@ -19,13 +19,12 @@ from reasoning_replay.core.history.item_summary import (
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
 from reasoning_replay.core.history.sent_items import sent_items
 
-from tests.core.test_laws import TAPES, UPSTREAMS, Conversation, nameless
+from tests.core.test_laws import KEPT, TAPES, UPSTREAMS, Step, requests
 from tests.core.world import (
     World,
     body,
     call,
     drawn,
-    dropped,
     message,
     output,
     reasoning,
@@ -97,12 +96,6 @@ def test_ids_of_injected_items_are_shortened() -> None:
     ]
     got = shown(strip([C1], *notes))["notes"]
     assert [note[4] for note in got] == ["rs_" + "x" * 61, "rs_1"]
-
-
-def test_a_note_has_a_place_and_an_outcome() -> None:
-    """A note gives the index of the item, the outcome, the count and the size in bytes."""
-    note = PlanNote(1, Outcome.INJECTED, 2, 345, "")
-    assert shown(strip([user("x"), C1], note))["notes"] == [[1, "injected", 2, 345, ""]]
 
 
 def test_the_middle_of_a_long_history_is_left_out() -> None:
@@ -184,15 +177,11 @@ def assert_stands_where_it_went_in(request: Request, decided: Plan) -> None:
 
 
 @examples(100)
-@given(TAPES, st.booleans(), UPSTREAMS)
-def test_outcomes_are_the_sums_of_notes(
-    tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Any
-) -> None:
+@given(TAPES, KEPT, UPSTREAMS)
+def test_outcomes_are_the_sums_of_notes(tape: list[Step], kept: Any, profile: Any) -> None:
     """The injected bytes are also the sum of the sizes in the notes, without the commas."""
     world = World(profile=profile)
-    person = Conversation(0, [user("I am one")])
-    for _, shape, text, saying in tape:
-        sent = body(dropped(person.history) if keeps_ids else nameless(person.history), store=False)
+    for _, sent in requests(world, tape, kept, store=False):
         request, _, decided = world.ask(sent)
         sums: dict[Outcome, int] = {}
         for index, what, count, size, ids in decided.notes:
@@ -205,4 +194,3 @@ def test_outcomes_are_the_sums_of_notes(
         assert sum(map(len, put)) == sum(size for *_, size, _ in decided.notes) + len(put)
         assert decided.injected_bytes == sum(size for *_, size, _ in decided.notes)
         assert_stands_where_it_went_in(request, decided)
-        person.go_on(world.learn(sent, person.emit(shape, text)), saying)

@@ -27,6 +27,7 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_turn,
     response_named_by,
 )
+from reasoning_replay.core.history.turns import Turn
 
 from tests.core.world import (
     Item,
@@ -53,14 +54,19 @@ def asking(items: list[Item], **more: Any) -> Request:
     return read_request(body(items, **more), {})
 
 
-def captured(sent: list[Item], items: list[Item], **more: Any) -> list[Key]:
-    """Return the keys of the turn that answered a request."""
+def turn_of(sent: list[Item], items: list[Item], **more: Any) -> Turn:
+    """Return the turn that answered a request."""
     request = asking(sent, **more)
     capture = ResponsesCapture(Origin(request.context(), request.model), 1 << 20)
     capture.read(answer(items, RESPONSE_ID))
     turn = capture.snapshot(1).turn
     assert turn is not None
-    return keys_of_turn(turn)
+    return turn
+
+
+def captured(sent: list[Item], items: list[Item], **more: Any) -> list[Key]:
+    """Return the keys of the turn that answered a request."""
+    return keys_of_turn(turn_of(sent, items, **more))
 
 
 def met(kept: list[Key], request: Request) -> dict[int, tuple[int, int]]:
@@ -354,34 +360,17 @@ def test_an_item_is_compared_with_all_conversations_or_is_crowded(
             assert set(certain or doubtful) <= set(choice.conversations)
 
 
-def test_the_names_of_an_item_are_keys_of_its_turn() -> None:
-    """Upstream names an item by id and a call by `call_id`; both are keys of its turn."""
-    asked = read_request(body([ASK]), {})
-    capture = ResponsesCapture(Origin(asked.context(), asked.model), 1 << 20)
-    capture.read(answer([R1, C1], RESPONSE_ID))
-    turn = capture.snapshot(1).turn
-    assert turn is not None
-    keys = keys_of_turn(turn)
-
-    for name in (R1["id"], C1["id"], C1["call_id"]):
-        assert set(keys_of_name(name)) <= set(keys)
-        assert keys_of_name(name)
-    for name in ("", "call_0", "..."):
-        assert keys_of_name(name) == []
-
-
 def test_certain_keys_come_from_names_and_the_turn() -> None:
     """Keys from content are not among them, because other conversations may share the content."""
-    asked = asking([user("hi")])
-    capture = ResponsesCapture(Origin(asked.context(), asked.model), 1 << 20)
-    capture.read(answer([R1, C1], RESPONSE_ID))
-    turn = capture.snapshot(1).turn
-    assert turn is not None
+    turn = turn_of([user("hi")], [R1, C1])
     certain = certain_keys_of_turn(turn)
     names = [key for name in (R1["id"], C1["id"], C1["call_id"]) for key in keys_of_name(name)]
+
     assert sorted(certain) == sorted([key_of_turn(turn.id), *names])
+    assert len(names) == 3
     assert key_of_turn(turn.id) == key_of_response(RESPONSE_ID)
     assert set(certain) < set(keys_of_turn(turn))
+    assert [keys_of_name(name) for name in ("", "call_0", "...")] == [[], [], []]
 
 
 def test_an_id_without_content_is_looked_up() -> None:

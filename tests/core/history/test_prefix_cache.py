@@ -119,14 +119,6 @@ def test_a_cached_prefix_is_not_parsed_again() -> None:
     assert len(one.said) == 1
 
 
-def test_instructions_after_the_input_are_read() -> None:
-    """They are not part of the compared prefix, but they are the frame of all items."""
-    cache: Cache = PrefixCache(1 << 20)
-    reading(body(C1), cache)
-
-    assert same(body(C1, last=',"instructions":"be brief"'), cache)
-
-
 def test_a_history_is_cached_once_for_each_of_its_frames() -> None:
     """An application may ask with two instructions about one history: neither is parsed again."""
     cache: Cache = PrefixCache(1 << 20)
@@ -213,17 +205,3 @@ def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         cache.keep(WHOSE, parsed(sent))
 
     assert [cache.find(WHOSE, sent) is not None for sent in bodies] == [False] * 2 + [True] * 3
-
-
-def test_conversations_with_the_same_system_message_all_hit() -> None:
-    """Two conversations alternate over forty requests; only the first request of each misses."""
-    cache: Cache = PrefixCache(1 << 24)
-    head = {"role": "developer", "content": "Be brief. " * 2000}
-    hits = 0
-    for n in range(40):
-        said = [user(f"conversation {n % 2}"), *[user(str(turn)) for turn in range(n // 2)]]
-        sent = json.dumps({"model": "gpt-5.6", "input": [head, *said]}).encode()
-        hits += cache.find(WHOSE, sent) is not None
-        reading(sent, cache)
-
-    assert hits == 38

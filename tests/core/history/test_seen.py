@@ -6,11 +6,21 @@ from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.matching.matches import match_items
-from reasoning_replay.core.history.records import records_of, turns_of
 from reasoning_replay.core.history.seen import RUNS_MAX, Run, Seen, decided, seen_of
 from reasoning_replay.core.history.turns import Turn
 
-from tests.core.world import Item, World, body, call, message, nameless, output, reasoning, user
+from tests.core.world import (
+    Item,
+    World,
+    body,
+    call,
+    message,
+    nameless,
+    output,
+    reasoning,
+    reasons,
+    user,
+)
 
 ASKS = [user(f"Question number {n}, which nobody else would ask in these words?") for n in range(9)]
 SAYS = [message(f"{n}", f"Answer number {n}, which nobody else would give.") for n in range(9)]
@@ -26,12 +36,6 @@ def chat(turns: int) -> list[Item]:
 def loop(turns: int) -> list[Item]:
     """Return a tool loop with ids."""
     return [ASKS[0], *(item for deed in DEEDS[:turns] for item in (deed, output(deed)))]
-
-
-def reasons(seen: list[Item]) -> list[str]:
-    """Return the names of the reasoning that upstream receives."""
-    blobs = (item.get("encrypted_content", "") for item in seen)
-    return [blob.removeprefix("gAAAA") for blob in blobs if blob]
 
 
 def take_away(world: World, turn: Turn) -> None:
@@ -167,15 +171,6 @@ def test_a_turn_records_only_new_decisions() -> None:
     assert seen[2:] == [
         Seen(ids[n - 1], 2 * n - 1, (Run(2 * n - 1, ids[n - 1], 0, 1),)) for n in (2, 3, 4)
     ]
-
-
-def test_decisions_are_stored_with_the_turn() -> None:
-    """A turn reads back unchanged, with recorded decisions and without them."""
-    world = World()
-    for n in range(3):
-        world.learn(body(chat(n)), [reasoning(f"{n}"), SAYS[n]])
-    for turn in world.turns.values():
-        assert turns_of(turn.conversation, records_of(turn)) == [turn]
 
 
 matched = st.lists(

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.sent_items import (
@@ -17,8 +16,8 @@ from reasoning_replay.core.history.sent_items import (
 )
 from reasoning_replay.core.wire.json_spans import Edit
 
-from tests.core.test_laws import TAPES, UPSTREAMS, Conversation, nameless
-from tests.core.world import Item, World, body, call, dropped, output, reasoning, user
+from tests.core.test_laws import KEPT, TAPES, UPSTREAMS, Step, requests
+from tests.core.world import Item, World, body, call, output, reasoning, user
 from tests.fast_lane import examples
 
 C1, C2 = call("1"), call("2")
@@ -32,19 +31,15 @@ def sent(items: list[Item], **more: Any) -> SentItems:
 
 
 @examples(100)
-@given(TAPES, st.booleans(), UPSTREAMS)
+@given(TAPES, KEPT, UPSTREAMS)
 def test_the_digests_are_those_of_the_edited_body(
-    tape: list[tuple[int, str, str, str]], keeps_ids: bool, profile: Any
+    tape: list[Step], kept: Any, profile: Any
 ) -> None:
     """They equal those of the edited body, and the next request begins with the same ones."""
     world = World(profile=profile)
-    person = Conversation(0, [user("I am one")])
     before = NOT_SENT
-    for _, shape, text, saying in tape:
-        given = body(
-            dropped(person.history) if keeps_ids else nameless(person.history), store=False
-        )
-        request, _, decided = world.ask(given)
+    for _, one in requests(world, tape, kept, store=False):
+        request, _, decided = world.ask(one)
         made = sent_items(request.head, request.places, decided.edits)
         again = read_request(decided.apply(request.body), {})
         assert made._replace(injected=b"") == sent_items(again.head, again.places)
@@ -53,7 +48,6 @@ def test_the_digests_are_those_of_the_edited_body(
         assert len(made.injected) == DIGEST_BYTES * len(new)
         assert common_items(before, made) == before.total
         before = made
-        person.go_on(world.learn(given, person.emit(shape, text)), saying)
 
 
 def test_edits_of_items_and_of_other_members_are_told_apart() -> None:

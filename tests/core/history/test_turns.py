@@ -25,6 +25,7 @@ from reasoning_replay.core.history.records import (
     turns_of,
     withheld_records,
 )
+from reasoning_replay.core.history.seen import Run, Seen
 from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, TurnPart, turn_id
 from reasoning_replay.core.wire.digest import digest
 
@@ -33,11 +34,6 @@ from tests.fast_lane import examples
 R1 = Reasoning("rs_1", b'{"id":"rs_1","type":"reasoning"}', (b"b" * 16,), has_blob=True)
 KNOWN = Context(b"c" * 16, b"t" * 16, 2, b"f" * 16, b"h" * 16, is_known=True)
 CUT = Emitted("message", "msg_1", "", "", b"", withheld=True)
-
-
-def test_a_context_is_unknown_by_default() -> None:
-    """An unknown context has an empty history."""
-    assert Context() == Context(b"", b"", 0, b"", b"", is_known=False)
 
 
 def test_a_turn_is_named_by_its_response_id() -> None:
@@ -302,6 +298,7 @@ full = st.builds(
     ).map(tuple),
     switched_off=st.booleans(),
     binding=digests,
+    seen=st.none() | st.builds(Seen, st.just(b"basis"), st.just(1), st.just((Run(1, ID, 0, 2),))),
 )
 
 

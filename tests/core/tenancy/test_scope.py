@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
-from reasoning_replay.core.tenancy.scope import (
-    CONVERSATION_HEADER,
-    Parts,
-    Scoping,
-    account_of,
-    hint_of,
-    read_parts,
-)
+from reasoning_replay.core.tenancy.scope import Parts, Scoping, account_of, hint_of, read_parts
+from reasoning_replay.core.wire.headers import CONVERSATION_HEADER
 
 from tests.fast_lane import examples
 

@@ -5,12 +5,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasoning_replay.core.tenancy.scope import CONVERSATION_HEADER
 from reasoning_replay.core.wire.headers import (
+    CONVERSATION_HEADER,
     Headers,
     asking_for_identity,
     for_downstream,
     for_upstream,
+    with_parent,
     with_value,
     without,
 )
@@ -39,6 +40,7 @@ KEPT: Headers = [
     (b"Trailers", b"not the name of a hop"),
     (b"Content-Encoding", b"gzip"),
 ]
+OURS = b"00-" + b"1" * 32 + b"-" + b"2" * 16 + b"-01"
 BOTH = pytest.mark.parametrize("clean", [for_upstream, for_downstream])
 
 Clean = Callable[[Headers], Headers]
@@ -175,3 +177,26 @@ def test_every_header_of_a_name_is_removed() -> None:
 def test_a_list_gets_one_more_value(fields: Headers, want: Headers) -> None:
     """Several fields of one name are one list."""
     assert with_value(fields, b"x-list", b"new") == want
+
+
+@pytest.mark.parametrize(
+    ("headers", "goes_on", "want"),
+    [
+        pytest.param([(b"A", b"1")], False, [(b"A", b"1"), (b"traceparent", OURS)], id="appended"),
+        pytest.param(
+            [(b"A", b"1"), (b"TraceParent", b"00-1-2-01"), (b"tracestate", b"a=1"), (b"B", b"2")],
+            True,
+            [(b"A", b"1"), (b"TraceParent", OURS), (b"tracestate", b"a=1"), (b"B", b"2")],
+            id="replaced",
+        ),
+        pytest.param(
+            [(b"traceparent", b"x"), (b"A", b"1"), (b"traceparent", b"y"), (b"Tracestate", b"a=1")],
+            False,
+            [(b"traceparent", OURS), (b"A", b"1")],
+            id="invalid-one-replaced",
+        ),
+    ],
+)
+def test_no_other_header_is_touched(headers: Headers, goes_on: bool, want: Headers) -> None:
+    """Only the `tracestate` of another trace is removed."""
+    assert with_parent(headers, OURS, goes_on=goes_on) == want

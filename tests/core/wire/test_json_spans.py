@@ -214,12 +214,6 @@ def test_a_member_is_removed_with_one_comma(body: bytes, want: bytes) -> None:
     assert without(body, ("k",)) == want
 
 
-def test_removing_a_missing_key_raises() -> None:
-    """The caller removes only keys that it has found."""
-    with pytest.raises(KeyError):
-        remove(b"{}", {}, "k")
-
-
 @given(objects(values).filter(lambda written: bool(written.parts)), st.data())
 @examples(60)
 def test_removing_keys_keeps_all_other_members(written: Written, data: st.DataObject) -> None:
@@ -231,14 +225,6 @@ def test_removing_keys_keeps_all_other_members(written: Written, data: st.DataOb
     assert json.loads(left) == {key: written.value[key] for key in want}
     assert {k: left[m.start : m.end] for k, m in members(left).items()} == want
     assert list(members(left)) == list(want)
-
-
-def test_an_object_without_the_keys_is_the_same_object() -> None:
-    """If nothing is removed, the body is not copied."""
-    body = b'{"a":{"k":1}}'
-
-    assert without(body, ("k", "j")) is body
-    assert without(body, ()) is body
 
 
 def test_without_edits_the_same_object_is_returned() -> None:

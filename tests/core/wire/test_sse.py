@@ -225,24 +225,16 @@ def test_an_event_as_long_as_the_bound_is_read(ends: bytes) -> None:
     assert not events.is_overrun
 
 
-def test_an_event_longer_than_the_bound_stops_the_reader() -> None:
-    """The buffer is bounded: earlier events are returned, and later ones are not."""
+@pytest.mark.parametrize("long", [b"x" * 99, b"x" + DONE + b"\n\n" + b"data: " + DONE + b"\n\n"])
+def test_an_event_longer_than_the_bound_stops_the_reader(long: bytes) -> None:
+    """The buffer is bounded: earlier events are returned, and later ones, even whole, are not."""
     events = Events(len(DONE) + 6, is_worth_reading)
-    short, long = b"data: " + DONE + b"\n\n", b"data: " + b"x" * 99
+    short = b"data: " + DONE + b"\n\n"
 
-    assert events.feed(short + long) == [DONE]
+    assert events.feed(short + b"data: " + long) == [DONE]
     assert events.is_overrun
     assert events.feed(b"\n\n" + short) == []
     assert events.close() == []
-
-
-def test_a_long_event_in_one_chunk_stops_the_reader() -> None:
-    """The limit applies to an event that arrives whole as well."""
-    events = Events(len(DONE) + 6, is_worth_reading)
-    short, long = b"data: " + DONE + b"\n\n", b"data: x" + DONE + b"\n\n"
-
-    assert events.feed(short + long + short) == [DONE]
-    assert events.is_overrun
 
 
 def bounded(stream: bytes, cuts: list[int], bound: int) -> tuple[list[bytes], bool]:
@@ -267,12 +259,3 @@ def test_the_reader_stops_at_the_same_event_in_any_split(
 
     assert want == bounded(stream, cuts, 18) == bounded(stream, bytewise(stream), 18)
     assert want[1] is any(more > 5 for _, more in sized)
-
-
-def test_the_bound_is_for_one_event() -> None:
-    """A stream of any length is read if each event is short enough."""
-    events = Events(len(DONE) + 10, is_worth_reading)
-    stream = (b"data: " + DONE + b"\n\n") * 50
-    found = [data for n in range(len(stream)) for data in events.feed(stream[n : n + 1])]
-
-    assert found == [DONE] * 50

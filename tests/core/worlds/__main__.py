@@ -36,8 +36,6 @@ from tests.core.worlds.habits import NEW_HABITS
 from tests.core.worlds.judge import FAULTS, STRICT_FAULTS
 from tests.core.worlds.play import DIALECTS, Counts, play, told
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Print the table; return 1 if an injection was wrong or a prefix moved."""

@@ -26,8 +26,6 @@ from tests.core.worlds.dialect import CAPTURE_MAX_BYTES, MODEL, WorldDialect, te
 from tests.core.worlds.habits import Habits
 from tests.core.worlds.said import Said
 
-__all__ = ["ChatWorld"]
-
 # Forms of call ids: those of the upstreams of a gateway, and that of a client.
 FORMS, OWN = ("call_{}", "chatcmpl-tool-{}", "tool_{}"), "toolu_{}"
 SHAPES = (

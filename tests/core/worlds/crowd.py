@@ -8,8 +8,6 @@ from tests.core.worlds.dialect import WorldDialect
 from tests.core.worlds.habits import ALL_HABITS, CLEAN, NEW_HABITS, OF_WORLDS, Habits
 from tests.core.worlds.said import Said
 
-__all__ = ["CLEAN_ONES", "FEW", "NOTHING_NEW", "RARE", "Conversation", "Crowd", "New"]
-
 CONVERSATIONS = 4
 # Share of the clients that have a habit.
 RARE = {

@@ -14,8 +14,6 @@ from reasoning_replay.core.history.request_history import RequestHistory
 from tests.core.worlds.habits import Habits
 from tests.core.worlds.said import Said
 
-__all__ = ["CAPTURE_MAX_BYTES", "MODEL", "WorldDialect", "text_of"]
-
 CAPTURE_MAX_BYTES = 1 << 20
 MODEL = "gpt-5.6"
 

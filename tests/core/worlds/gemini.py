@@ -24,8 +24,6 @@ from tests.core.worlds.dialect import CAPTURE_MAX_BYTES, WorldDialect, text_of
 from tests.core.worlds.habits import Habits
 from tests.core.worlds.said import Said
 
-__all__ = ["GeminiWorld"]
-
 MODEL = "gemini-3-pro-preview"
 SIGNATURE = "thoughtSignature"
 Part = dict[str, Any]

@@ -10,8 +10,6 @@ from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Any
 
-__all__ = ["ALL_HABITS", "CLEAN", "NEW_HABITS", "OF_WORLDS", "Habits"]
-
 
 @dataclass(frozen=True)
 class Habits:
@@ -120,52 +118,16 @@ class Habits:
         return self.ids == "kept" and self.naming == "random" and is_own
 
     @property
-    def told(self) -> str:
-        """Those that are not the default, in one line."""
+    def held(self) -> list[str]:
+        """Those that are not the default, by name."""
         held = {each.name: getattr(self, each.name) for each in fields(self)}
-        return ", ".join(
-            f"{name}={how}" for name, how in held.items() if how not in (0, "", "none")
-        )
+        return [f"{name}={how}" for name, how in held.items() if how not in (0, "", "none")]
 
     @property
     def kinds(self) -> list[str]:
         """The kinds of clients that it counts as."""
-        ids = f"ids that are {self.naming}" if self.naming != "zero" else "call_0 in every response"
-        return [
-            f"{'tool loop' if self.has_tools else 'plain chat'}, ids {self.ids}",
-            f"ids that recur: {self.recurs}" if self.recurs else ids,
-            "sliding window" if self.window else "head cut" if self.cut else "whole history",
-            f"frame: {self.frame}",
-            f"environment: {self.environment}",
-            *(["old outputs cleared"] if self.clears else []),
-            *(["messages rewritten"] if self.rewrites else []),
-            *(["messages before calls dropped"] if self.drops else []),
-            *(["calls renumbered"] if self.renumbers else []),
-            *([f"calls renamed: {self.renames}"] if self.renames else []),
-            *(["a twin of another"] if self.is_twin else []),
-            *(["users say the same"] if self.user_words == "same" else []),
-            *([f"name: {self.name}"] if self.name != "none" else []),
-            *(["outputs interleaved"] if self.interleaves else []),
-            *(["answered twice"] if self.retry else []),
-            *(["some turns unknown"] if self.bypass else []),
-            *(["some lookups fail"] if self.fails else []),
-            *(["some turns lost"] if self.loses else []),
-            *(["ids that recur, copies held"] if self.cached else []),
-            *(["stock sentences"] if self.stock else []),
-            *([f"begins with its own {self.opens}"] if self.opens else []),
-            *(["two answers running"] if self.resubmits else []),
-            *(["cut head begins like another"] if self.begins else []),
-            *(["a twin comes later"] if self.is_late else []),
-            *(["a part of a turn dropped"] if self.lacks else []),
-            *([f"developer notes {self.notes}"] if self.notes else []),
-            *([f"many forks, {self.forks_with}"] if self.forks_with else []),
-            *(["other ids of items"] if self.contradicts else []),
-            *([f"batch, {self.batch} prompt"] if self.batch else []),
-            *([f"only {self.keeps} of old turns"] if self.keeps else []),
-            *(["new ids of calls each time"] if self.renews else []),
-            *(["old calls told"] if self.tells else []),
-            *(["question, summary, two turns"] if self.summary else []),
-        ]
+        kind = f"{'tool loop' if self.has_tools else 'plain chat'}, ids {self.ids}"
+        return [kind, *([] if self.window or self.cut else ["whole history"]), *self.held]
 
 
 def _some_unknown(habits: Habits, dice: Random, **more: Any) -> Habits:

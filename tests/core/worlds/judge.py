@@ -11,8 +11,6 @@ from tests.core.worlds.crowd import Conversation
 from tests.core.worlds.dialect import WorldDialect
 from tests.core.worlds.said import Said, kept
 
-__all__ = ["FAULTS", "NAMES", "STRICT_FAULTS", "Answer", "Judge"]
-
 # What is a fault, and what will be one.
 FAULTS = frozenset({"wrong", "moved"})
 STRICT_FAULTS = FAULTS | {"part", "guess", "refused"}
@@ -82,7 +80,7 @@ class Judge:
                 if found != "right":
                     self._count(one, found, 1)
                 if found in self._faulty:
-                    self.faults.append(f"{found}: {blob} before item {n}: {one.habits.told}")
+                    self.faults.append(f"{found}: {blob} before item {n}: {one.habits.held}")
             seen.append(json.dumps(said.item, sort_keys=True))
         due = {
             (said.response, run[-1].k)
@@ -95,7 +93,7 @@ class Judge:
         if self._is_refused(sent, injected):
             self._count(one, "refused", 1)
             if "refused" in self._faulty:
-                self.faults.append(f"refused: {one.habits.told}")
+                self.faults.append(f"refused: {one.habits.held}")
         # If twins cannot be distinguished, one of them receives what the other made ambiguous; but
         # one that comes later changes nothing of the first.
         is_certain = one.habits.name == "own" or one.habits.ids_are_certain
@@ -104,7 +102,7 @@ class Judge:
         if is_stable and (is_certain or is_first or not one.has_twin):
             if one.seen is not None and seen[: len(one.seen)] != one.seen:
                 self._count(one, "moved", 1)
-                self.faults.append(f"moved: {one.habits.told}")
+                self.faults.append(f"moved: {one.habits.held}")
             one.seen = seen
 
     def _verdict(

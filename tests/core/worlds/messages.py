@@ -26,8 +26,6 @@ from typing_extensions import override
 from tests.core.worlds.dialect import CAPTURE_MAX_BYTES, WorldDialect, text_of
 from tests.core.worlds.said import Said
 
-__all__ = ["MessagesWorld"]
-
 MODELS = ("claude-opus-4-6", "claude-fable-5-1")
 MARK = {"cache_control": {"type": "ephemeral"}}
 BLANK = {"type": "text", "text": "\n\n"}

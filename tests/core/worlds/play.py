@@ -12,8 +12,6 @@ from tests.core.worlds.messages import MessagesWorld
 from tests.core.worlds.responses import ResponsesWorld
 from tests.core.worlds.world import RandomWorld
 
-__all__ = ["DIALECTS", "Counts", "play", "told"]
-
 Counts = Counter[tuple[str, str]]
 DIALECTS: dict[str, type[WorldDialect]] = {
     kind.name: kind for kind in (ResponsesWorld, ChatWorld, MessagesWorld, GeminiWorld)

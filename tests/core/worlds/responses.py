@@ -20,8 +20,6 @@ from tests.core.worlds.dialect import CAPTURE_MAX_BYTES, MODEL, WorldDialect
 from tests.core.worlds.habits import Habits
 from tests.core.worlds.said import Said
 
-__all__ = ["ResponsesWorld"]
-
 SHAPES = (
     "R C",
     "R C",

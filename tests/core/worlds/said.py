@@ -9,8 +9,6 @@ from itertools import zip_longest
 from tests.core.world import Item
 from tests.core.worlds.habits import Habits
 
-__all__ = ["Said", "hashed", "kept", "saying"]
-
 
 @dataclass
 class Said:

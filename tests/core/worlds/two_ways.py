@@ -20,6 +20,7 @@ from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.gemini.dialect import FOREIGN, GeminiDialect
 from reasoning_replay.core.dialects.gemini.profiles import GENERIC as GEMINI
 from reasoning_replay.core.dialects.known_prefix import LongWay
+from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC as RESPONSES
@@ -32,19 +33,17 @@ from reasoning_replay.core.history.lookup_keys import (
     choose,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching.joining import Joined
+from reasoning_replay.core.history.matching.matches import Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.request_history import RequestHistory
+from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 from typing_extensions import override
 
 from tests.core.engines import engine_of
 from tests.core.worlds.crowd import Conversation
-from tests.core.worlds.said import Said
 from tests.core.worlds.world import RandomWorld
-
-__all__ = ["Proxy", "Recorded", "Told", "differences"]
 
 OF_DIALECT: dict[str, Dialect[Any, Any]] = {
     "responses": ResponsesDialect(RESPONSES, "auto", frozenset(Repair)),
@@ -87,29 +86,17 @@ class Recorded(RandomWorld):
         return super().recall(request)
 
     @override
-    def _exchange(self, one: Conversation, sent: list[Said], more: dict[str, Any]) -> list[Said]:
-        kind, self._newest = self._dialect, None
-        bodies: list[bytes] = []
-        made: list[bytes] = []
-        request_of, response_of = kind.request_of, kind.response_of
-
-        def requested(*given: Any) -> Any:
-            request: Any = request_of(*given)
-            bodies.append(request.body)
-            return request
-
-        def responded(said: Sequence[Said]) -> bytes:
-            made.append(response_of(said))
-            return made[-1]
-
-        kind.request_of, kind.response_of = requested, responded  # type: ignore[method-assign, assignment]
-        try:
-            said = super()._exchange(one, sent, more)
-        finally:
-            del kind.request_of, kind.response_of
-        if bodies:
-            self.told.append(Told(bodies[0], made[0], has_failed=self._newest is None))
-        return said
+    def capture(
+        self,
+        request: RequestHistory[HistoryItem],
+        parent: Turn | None,
+        made: bytes,
+        created_ms: int,
+        seen: Seen | None = None,
+    ) -> Turn | None:
+        assert isinstance(request, ParsedRequest)
+        self.told.append(Told(request.body, made, has_failed=self._newest is not request))
+        return super().capture(request, parent, made, created_ms, seen)
 
     @override
     def _lose(self, one: Conversation) -> None:

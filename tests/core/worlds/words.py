@@ -3,8 +3,6 @@
 import json
 from random import Random
 
-__all__ = ["LETTERS", "STOCK", "words"]
-
 LETTERS = "abcdefghijklmnop "
 WORDS = {
     "message": ("Done.", "OK", "Sunny."),

@@ -7,8 +7,7 @@ from typing import Any
 from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
-from reasoning_replay.core.history.matching.joining import join
-from reasoning_replay.core.history.matching.matches import match_items, parent_of
+from reasoning_replay.core.history.matching.matches import join, match_items, parent_of
 from reasoning_replay.core.history.request_history import RequestHistory
 from typing_extensions import override
 
@@ -18,8 +17,6 @@ from tests.core.worlds.dialect import WorldDialect
 from tests.core.worlds.judge import FAULTS, NAMES, Answer, Judge
 from tests.core.worlds.said import Said, hashed, kept, saying
 from tests.core.worlds.words import LETTERS, STOCK, words
-
-__all__ = ["RandomWorld"]
 
 STEPS = 24
 HEX = "0123456789abcdef"

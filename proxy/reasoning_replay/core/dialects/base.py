@@ -20,8 +20,7 @@ from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
-from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined
-from reasoning_replay.core.history.matching.matches import Matches
+from reasoning_replay.core.history.matching.matches import NOT_JOINED, Joined, Matches
 from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.prefix_cache import ParsedPrefix
 from reasoning_replay.core.history.request_history import HistoryPrefix

@@ -8,10 +8,12 @@ from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching.joining import NOT_JOINED, Joined, join
 from reasoning_replay.core.history.matching.matches import (
+    NOT_JOINED,
+    Joined,
     Matches,
     is_whole,
+    join,
     match_items,
     parent_of,
 )

@@ -1,9 +1,7 @@
-"""Fingerprints: which ids are unique enough to identify one item."""
+"""Fingerprints: which ids are unique enough to identify one item, and which have one origin."""
 
 import re
 from functools import lru_cache
-
-__all__ = ["ID_CHARS", "TRACE_BYTES", "is_distinctive"]
 
 TRACE_BYTES = 8
 ID_CHARS = 256  # The API's own bound is 64.
@@ -28,6 +26,12 @@ _TIME = re.compile(
 LEAST_SYMBOLS = 6
 PADDING = "00000"
 LEAST_DIGITS = 20
+# Length of a random upstream id, prefix included; Copilot's are the longest.
+RANDOM_ID_CHARS = range(16, 1025)
+# A longer `call_id` holds other data, so its length does not tell its origin.
+NAMED_CHARS = 64
+_DIGITS = "0123456789"
+_FIRST_WORD = re.compile(r"[A-Za-z]*(?![A-Za-z0-9])")
 
 
 def is_distinctive(call_id: str, name: str) -> bool:
@@ -61,3 +65,57 @@ def _is_drawn(run: str) -> bool:
     if _COUNTER.fullmatch(run) is not None or _TIME.fullmatch(run) is not None:
         return False
     return len(set(run)) >= LEAST_SYMBOLS and PADDING not in run
+
+
+def are_two_numbers(one: str, other: str) -> bool:
+    """Return whether two ids are different values of one counter."""
+    stem = one.rstrip(_DIGITS)
+    return one != other and stem not in (one, other) and stem == other.rstrip(_DIGITS)
+
+
+def are_two(one: str, other: str) -> bool:
+    """
+    Return whether two different random ids have the same origin, so that they name two items.
+
+    A client may replace an item's id by its own (`msg_0`, a UUID), so a different id alone proves
+    nothing. But a different id in upstream's format is from upstream. It then names another item
+    with the same content, and that item was not captured.
+    """
+    return one != other and _origin(one) is not None and _origin(one) == _origin(other)
+
+
+def _origin(name: str) -> tuple[str, int, bool] | None:
+    """Return the format that ids of one origin share; None for an id that is not random."""
+    return _origin_of(name) if len(name) in RANDOM_ID_CHARS else None
+
+
+@lru_cache(maxsize=4096)
+def _origin_of(name: str) -> tuple[str, int, bool] | None:
+    kind, _, rest = name.rpartition("_")
+    if len(set(rest)) < LEAST_SYMBOLS:
+        return None
+    return kind, len(rest), not rest.strip("0123456789abcdef")
+
+
+def have_one_origin(one: str, other: str, tool: str) -> bool:
+    """
+    Return whether two random ids of calls may come from the same upstream.
+
+    They have the same first word and the same length; with or without the tool's name, which some
+    upstreams write into them.
+
+    Clients and gateways of some APIs replace the ids of calls, in a call and in its output. Such an
+    id says nothing, so content and position decide, as for counted ids. But most clients keep
+    upstream's ids. To them an unknown id means a response that was not captured, even if it says
+    the same.
+    """
+    if max(len(one), len(other)) > NAMED_CHARS:
+        return True
+    return _form(one) == _form(other) or (
+        bool(tool) and _form(one.replace(tool, "")) == _form(other.replace(tool, ""))
+    )
+
+
+def _form(name: str) -> tuple[str, int]:
+    first = _FIRST_WORD.match(name)
+    return first[0] if first is not None else "", len(name)

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from reasoning_replay.core.history.items import HistoryItem
 
-__all__ = ["CHANGES_MAX", "ItemChange", "item_changes", "listed"]
-
 # Most changes that are listed; a last entry `more` counts the others.
 CHANGES_MAX: Final = 20
 # As in an item summary: limits on values that a client writes.

@@ -4,10 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.turns import Emitted, Turn
-
-__all__ = ["IndexedTurns", "ItemIndex", "JoinedTurns", "Match", "line_of"]
 
 
 class Match(msgspec.Struct, frozen=True, gc=False):
@@ -24,7 +21,9 @@ class Match(msgspec.Struct, frozen=True, gc=False):
 
 class ItemIndex:
     """
-    Captured items by id and `call_id`. An index is never changed: `after` returns a new one.
+    Captured items by id and `call_id`; a later turn replaces an earlier one of the same id.
+
+    An index is never changed: `after` returns a new one.
 
     Attributes:
         turns: Turns by id.
@@ -32,33 +31,24 @@ class ItemIndex:
         types: Types of all their items.
         by_id: Items by their id; items without one are under "".
         by_call: Items by their `call_id`, in the same way.
-        sole: Items by their id, only those that share neither their id nor their `call_id` with
-            another captured item. An item of a request with the same id, `call_id`, type and tool
-            name is certainly this item.
     """
 
-    __slots__ = ("by_call", "by_id", "by_whole", "sole", "turns", "types")
+    __slots__ = ("by_call", "by_id", "by_whole", "turns", "types")
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
-        """Index every item of the turns; a later turn replaces an earlier one of the same id."""
         self.turns: dict[bytes, Turn] = {}
         self.by_whole: dict[bytes, tuple[Turn, ...]] = {}
         self.types: set[str] = set()
         self.by_id: dict[str, list[Match]] = {}
         self.by_call: dict[str, list[Match]] = {}
-        self.sole: dict[str, Match] = {}
         for turn in {turn.id: turn for turn in turns}.values():
             self._add(turn)
 
     def after(self, turn: Turn) -> "ItemIndex":
         """Return an index of the same turns and of a further one, which must be new."""
         more = ItemIndex()
-        more.turns = self.turns.copy()
-        more.by_whole = self.by_whole.copy()
-        more.types = self.types.copy()
-        more.by_id = self.by_id.copy()
-        more.by_call = self.by_call.copy()
-        more.sole = self.sole.copy()
+        for part in ItemIndex.__slots__:
+            setattr(more, part, getattr(self, part).copy())
         for item in turn.items:  # copy only the lists that will change
             for name, known in ((item.id, more.by_id), (item.call_id, more.by_call)):
                 if name in known:
@@ -67,30 +57,14 @@ class ItemIndex:
         return more
 
     def _add(self, turn: Turn) -> None:
-        by_id, by_call, sole = self.by_id, self.by_call, self.sole
         self.turns[turn.id] = turn
         whole = turn.context.whole
         self.by_whole[whole] = (*self.by_whole.get(whole, ()), turn)
         for k, item in enumerate(turn.items):
             match = Match(turn, k)
-            item_id, call_id = item.id, item.call_id
             self.types.add(item.type)
-            named = by_id.get(item_id)
-            if named is None:
-                by_id[item_id] = [match]
-            else:
-                named.append(match)
-                sole.pop(item_id, None)
-            called = by_call.get(call_id)
-            if called is None:
-                by_call[call_id] = [match]
-            else:
-                called.append(match)
-                if call_id:
-                    sole.pop(called[0].emitted.id, None)
-            is_sole = named is None and (called is None or not call_id)
-            if is_sole and ":" not in call_id and is_distinctive(item_id, ""):
-                sole[item_id] = match
+            self.by_id.setdefault(item.id, []).append(match)
+            self.by_call.setdefault(item.call_id, []).append(match)
 
 
 class IndexedTurns(list[Turn]):
@@ -124,7 +98,6 @@ class JoinedTurns(list[Turn]):
     __slots__ = ("lines",)
 
     def __init__(self, found: Mapping[bytes, IndexedTurns]) -> None:
-        """Join the turns of these conversations, in this order."""
         super().__init__(turn for turns in found.values() for turn in turns)
         self.lines = {one: turns.line for one, turns in found.items()}
 

@@ -15,8 +15,6 @@ from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.core.history.request_history import Place, RequestHistory
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 
-__all__ = ["ItemSummary", "summarise"]
-
 # Up to this many items are all shown. Of a longer list, only the first and last items and those
 # with notes are shown.
 WHOLE_SHOWN = 200
@@ -71,12 +69,7 @@ def summarise(
     request: RequestHistory[HistoryItem], notes: Sequence[PlanNote], sent: SentItems = NOT_SENT
 ) -> ItemSummary:
     """
-    Return the summary of a request.
-
-    Args:
-        request: The request that the plan was made for.
-        notes: Notes of the plan.
-        sent: Digests of the items as they are sent.
+    Return the summary of a request with the notes of its plan.
 
     Cost: linear in the number of shown items and of notes, not of all items.
     """

@@ -3,8 +3,6 @@
 from enum import Enum
 from typing import Protocol
 
-__all__ = ["HistoryItem", "Role"]
-
 
 class Role(Enum):
     """Side that an item belongs to, for lookup and matching."""
@@ -22,64 +20,51 @@ class HistoryItem(Protocol):
     @property
     def raw(self) -> bytes:
         """JSON of the item, as received."""
-        ...
 
     @property
     def type(self) -> str:
         """The dialect's type name; "message" for the text of either side."""
-        ...
 
     @property
     def role(self) -> Role:
         """Side that it belongs to."""
-        ...
 
     @property
     def id(self) -> str:
         """The item's own id; "" when absent."""
-        ...
 
     @property
     def call_id(self) -> str:
         """The id that links a call to its output; "" when absent."""
-        ...
 
     @property
     def name(self) -> str:
         """The tool's name; "" when absent."""
-        ...
 
     @property
     def start(self) -> int:
         """Byte offset of the item in the request's body."""
-        ...
 
     @property
     def end(self) -> int:
         """Byte offset after the item."""
-        ...
 
     @property
     def content(self) -> bytes:
         """Digest of the item's text or action, equal for all spellings; b"" if it is empty."""
-        ...
 
     @property
     def trace(self) -> bytes:
         """Eight bytes that distinguish it from a model's items in other conversations."""
-        ...
 
     @property
     def said(self) -> bytes:
         """Digest of the client side's content: a link of the conversation's chain."""
-        ...
 
     @property
     def is_anchor(self) -> bool:
         """Whether a conversation can be looked up by it."""
-        ...
 
     @property
     def chars(self) -> int:
         """Approximate length of its content in characters: short content recurs by chance."""
-        ...

@@ -17,22 +17,6 @@ from reasoning_replay.core.history.request_history import Place, RequestHistory
 from reasoning_replay.core.history.turns import LINK_BYTES, Context, Turn, turn_id
 from reasoning_replay.core.wire.digest import digest
 
-__all__ = [
-    "RESPONSE",
-    "ConversationChoice",
-    "Lookup",
-    "LookupResult",
-    "certain_keys_of_turn",
-    "choose",
-    "key_of_response",
-    "key_of_turn",
-    "keys_of_answer",
-    "keys_of_name",
-    "keys_of_request",
-    "keys_of_turn",
-    "response_named_by",
-]
-
 # A request is looked up by this many of its newest items, and by this many spread over the rest.
 # Any one of them leads to its conversation, which is then loaded completely.
 NEWEST_LOOKED_UP = 16
@@ -109,14 +93,8 @@ def keys_of_name(name: str) -> list[Key]:
 
 def keys_of_turn(turn: Turn) -> list[Key]:
     """Return every key that must lead to the conversation of a turn."""
-    keys = [key_of_turn(turn.id)]
-    context = turn.context
-    for item in turn.items:
-        keys += [_key_of(part.id) for part in item.run if is_distinctive(part.id, "")]
-        keys += _certain(item.id, item.call_id, item.name)
-        if item.content and context.is_known:
-            keys += _doubtful(item.content, context)
-    return list(dict.fromkeys(keys))
+    doubtful = [key for item in turn.items for key in _doubtful(item.content, turn.context)]
+    return list(dict.fromkeys([*certain_keys_of_turn(turn), *doubtful]))
 
 
 def certain_keys_of_turn(turn: Turn) -> list[Key]:

@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["NAME_CHARS", "are_known_to_differ", "families", "family", "is_known_not_to_reason"]
-
 # A longer name, in characters, is no name of a model: a client may send one of any length.
 NAME_CHARS = 128
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["LACKING", "Outcome", "Plan", "PlanNote", "outcomes_of"]
-
 
 class Outcome(StrEnum):
     """Outcomes for the reasoning that a request should carry, counted in reasoning items."""

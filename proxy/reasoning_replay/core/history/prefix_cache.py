@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Known", "ParsedPrefix", "PrefixCache"]
-
 # Shorter prefixes are parsed as fast as a lookup here takes.
 LEAST_BYTES = 2 * 1024
 # Memory of a parsed item without its raw bytes; measured: about 900 bytes.
@@ -98,9 +96,7 @@ class PrefixCache(Generic[_Parsed, _Decided]):
         One with the same rest of the body is preferred: an application may ask in two ways about
         one history.
 
-        Args:
-            owner: Tenant and path of the request; prefixes of others are never returned.
-            body: Body of the request.
+        `owner` is the tenant and the path of the request; prefixes of others are never returned.
 
         Cost: a comparison of 64 bytes for each prefix of the group, and usually one in full.
         """
@@ -122,14 +118,9 @@ class PrefixCache(Generic[_Parsed, _Decided]):
         grown_from: ParsedPrefix[_Parsed, _Decided] | None = None,
     ) -> None:
         """
-        Add a prefix.
+        Add a prefix, unless it is short, or needs more than half of the cache.
 
-        A prefix is not added if it is short, or if it needs more than half of the cache.
-
-        Args:
-            owner: As for `find`.
-            new: The prefix that `find` will return.
-            grown_from: The prefix that the new one replaces, if the rest of the body is the same.
+        It replaces the one that it has grown from, if the rest of the body is the same.
         """
         size = new.size_bytes
         if len(new.prefix) < LEAST_BYTES or size > self._max_bytes // 2:

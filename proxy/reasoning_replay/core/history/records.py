@@ -27,17 +27,6 @@ from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Context, Emitted, Turn, TurnPart
 from reasoning_replay.core.wire.digest import digest
 
-__all__ = [
-    "is_head",
-    "prefix_of_records",
-    "records_of",
-    "records_of_part",
-    "turn_id_of_record",
-    "turn_of_record",
-    "turns_of",
-    "withheld_records",
-]
-
 FORMAT = b"\x03"
 TIME_BYTES = 8
 ID_BYTES = 16
@@ -46,6 +35,8 @@ VERSION_BYTES = 8  # length of the digest in a name
 
 
 class _HeadRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The members of a turn that are neither its items nor in the names of its records."""
+
     parent: bytes
     models: tuple[str, ...]
     is_stored: bool
@@ -92,17 +83,8 @@ def records_of_part(part: TurnPart) -> dict[bytes, bytes]:
         records[prefix + kind + version] = value
 
     if part.has_head:
-        head = _HeadRecord(
-            turn.parent,
-            turn.models,
-            turn.is_stored,
-            turn.context,
-            turn.seen,
-            turn.switched_off,
-            turn.binding,
-            turn.cache_key,
-        )
-        add(_HEAD, head, versioned=True)
+        head = {name: getattr(turn, name) for name in _HeadRecord.__struct_fields__}
+        add(_HEAD, _HeadRecord(**head), versioned=True)
     runs = dict(part.runs)
     for n, item in enumerate(turn.items, part.first):
         # Further blobs may become known after the item was written, so they are records of their
@@ -117,13 +99,7 @@ def records_of_part(part: TurnPart) -> dict[bytes, bytes]:
 
 
 def withheld_records(turn: Turn, is_refused: Callable[[bytes], bool]) -> dict[bytes, bytes]:
-    """
-    Return a tombstone for each run of a turn that holds a blob that upstream refused.
-
-    Args:
-        turn: The stored turn.
-        is_refused: Returns whether upstream refused the blob with this digest.
-    """
+    """Return a tombstone for each run of a turn that has the digest of a refused blob."""
     prefix = prefix_of_records(turn)
     return {
         prefix + _WITHHELD + n.to_bytes(POSITION_BYTES): FORMAT
@@ -138,10 +114,6 @@ def turns_of(conversation: bytes, records: Mapping[bytes, bytes]) -> list[Turn]:
 
     Records may come from several snapshots of a turn, and some may be missing or damaged. If two
     responses have the same id (some upstreams use counters), only the later one is returned.
-
-    Args:
-        conversation: Id of the conversation.
-        records: Values by name, in any order.
     """
     of_turns: dict[bytes, list[bytes]] = {}
     for name in sorted(records):
@@ -173,15 +145,7 @@ def is_head(name: bytes) -> bool:
 def _read_turn(
     conversation: bytes, this: bytes, names: Sequence[bytes], records: Mapping[bytes, bytes]
 ) -> Turn | None:
-    """
-    Return a turn from its records; None without a head.
-
-    Args:
-        conversation: As for `turns_of`.
-        this: Result of `turn_of_record`.
-        names: Sorted names of its records.
-        records: Values by name.
-    """
+    """Return a turn (`turn_of_record`) from its records of these sorted names; None: no head."""
     heads: list[_HeadRecord] = []
     items: dict[bytes, Emitted] = {}
     blobs: dict[bytes, list[_Blobs]] = {}
@@ -208,26 +172,18 @@ def _read_turn(
     return Turn(
         id=turn_id_of_record(this),
         conversation=conversation,
-        parent=head.parent,
-        models=head.models,
-        is_stored=head.is_stored,
         created_ms=int.from_bytes(this[:TIME_BYTES]),
-        context=head.context,
         items=tuple(_in_a_row(items, blobs, withheld)),
-        seen=head.seen,
-        switched_off=head.switched_off,
-        binding=head.binding,
-        cache_key=head.cache_key,
+        **structs.asdict(head),
     )
 
 
 def _merged(heads: Sequence[_HeadRecord]) -> _HeadRecord:
     """Return one head from those of several snapshots of a turn."""
-    first = heads[0]
     models = sorted({model for head in heads for model in head.models})
     # False if in doubt: a bare id that upstream may not know must never be injected.
     is_stored = all(head.is_stored for head in heads)
-    return structs.replace(first, models=tuple(models), is_stored=is_stored)
+    return structs.replace(heads[0], models=tuple(models), is_stored=is_stored)
 
 
 def _in_a_row(

@@ -11,8 +11,6 @@ from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context
 from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
 
-__all__ = ["HistoryPrefix", "Place", "RequestHistory", "RunningDigest", "empty_prefix", "extend"]
-
 _START = digest(b"chain")
 # Number of items of a run that are kept in a turn's context: enough to distinguish runs.
 ANSWERED_ITEMS = 8
@@ -27,15 +25,12 @@ class RunningDigest(Protocol):
 
     def copy(self) -> "RunningDigest":
         """Return one that goes on from here."""
-        ...
 
     def digest(self) -> bytes:
         """Return the digest so far."""
-        ...
 
     def update(self, data: bytes, /) -> None:
         """Go on with these bytes."""
-        ...
 
 
 class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
@@ -81,7 +76,8 @@ class RequestHistory(Generic[ItemT_co]):
             references and the frame.
         frame: Digest of instructions, system and developer messages; b"" without any.
         run: The model's last run of items.
-        may_rename: Whether clients of the API replace the ids of calls by their own (`renaming`).
+        may_rename: Whether clients of the API replace the ids of calls by their own
+            (`have_one_origin`).
         may_merge: Whether clients of the API merge messages of several responses.
         chain_at_end, whole_at_end: Digests of `said`, and of `heard`, if they are known.
     """
@@ -105,13 +101,8 @@ class RequestHistory(Generic[ItemT_co]):
     _wholes: list[bytes] | None = None
 
     @property
-    def links(self) -> list[bytes]:
-        """The first 8 bytes of each digest in `said`, in order."""
-        return [said[:LINK_BYTES] for said in self.said]
-
-    @property
     def chains(self) -> list[bytes]:
-        """The chain's digest before each link, and after the last: one more than links."""
+        """The chain's digest before each of `said`, and after the last one."""
         if self._chains is None:
             state = sha256(_START)
             self._chains = [state.digest()[:DIGEST_BYTES]]

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-__all__ = ["Run", "Seen", "decided", "seen_of"]
-
 # Largest number of runs that one turn records. Older items are decided again.
 RUNS_MAX = 64
 
@@ -52,10 +50,7 @@ def seen_of(basis: bytes, since: int, matched: Iterable[tuple[int, bytes, int]])
     """
     Return the decisions that a turn records: all of them, or only the newest if there are too many.
 
-    Args:
-        basis: As in `Seen`.
-        since: As in `Seen`.
-        matched: For each matched item its index, its turn's id and its index in the turn; in order.
+    `matched` has for each matched item its index, its turn's id and its index there, in order.
     """
     runs: list[Run] = []
     for at, turn, k in matched:

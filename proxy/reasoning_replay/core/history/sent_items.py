@@ -17,17 +17,6 @@ from reasoning_replay.core.history.request_history import Place
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = [
-    "DIGEST_BYTES",
-    "NOT_SENT",
-    "SentItems",
-    "common_items",
-    "digests_of",
-    "packed",
-    "sent_items",
-    "words",
-]
-
 DIGEST_BYTES: Final = 4
 _WORD: Final = "I"
 _MASK: Final = 0xFFFF_FFFF

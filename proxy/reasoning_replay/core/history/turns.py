@@ -1,22 +1,12 @@
 """Turns: the captured content of responses."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
 
 import msgspec
 from msgspec import structs
 
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.wire.digest import digest
-
-__all__ = [
-    "Context",
-    "Emitted",
-    "Reasoning",
-    "Turn",
-    "TurnPart",
-    "turn_id",
-]
 
 LINK_BYTES = 8
 TAIL_LINKS = 8
@@ -150,9 +140,6 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self if items == self.items else structs.replace(self, items=items)
 
 
-_NO_RUNS: Mapping[int, tuple[Reasoning, ...]] = MappingProxyType({})
-
-
 class TurnPart(msgspec.Struct, frozen=True, gc=False):
     """
     News of a turn while its response is captured; all parts together are the turn.
@@ -166,7 +153,7 @@ class TurnPart(msgspec.Struct, frozen=True, gc=False):
 
     turn: Turn
     first: int = 0
-    runs: Mapping[int, tuple[Reasoning, ...]] = _NO_RUNS
+    runs: Mapping[int, tuple[Reasoning, ...]] = {}
     has_head: bool = True
 
     @property

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Unspliceable
 
-__all__ = ["ISSUER", "claims_of"]
-
 # Equal claims of different issuers are different bearers, so the issuer always counts, even if the
 # setting does not name it.
 ISSUER = "iss"

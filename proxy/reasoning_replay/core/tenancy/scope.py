@@ -15,17 +15,6 @@ from reasoning_replay.core.tenancy.jwt_claims import claims_of
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.headers import CONVERSATION_HEADER, ending_here, is_of_one_hop
 
-__all__ = [
-    "CONVERSATION_HEADER",
-    "NO_ACCOUNT",
-    "Account",
-    "Parts",
-    "Scoping",
-    "account_of",
-    "hint_of",
-    "read_parts",
-]
-
 _AUTHORIZATION = "authorization"
 _CREDENTIALS = (_AUTHORIZATION, "api-key", "x-api-key", "x-goog-api-key")
 # Encrypted content is bound to the organisation. One key may serve several projects, which are

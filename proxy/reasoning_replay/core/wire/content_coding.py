@@ -13,8 +13,6 @@ from collections.abc import Iterator
 import brotli
 import zstandard
 
-__all__ = ["Decoder", "TooLarge", "Undecodable", "decode", "decoder_for", "is_encoded"]
-
 # Largest output of one step. It is counted before the next step.
 STEP_BYTES = 2 * 1024 * 1024
 # Largest input of one step. The input after the end of a gzip member or zstd frame is copied, so
@@ -201,11 +199,6 @@ def decoder_for(content_encoding: str, max_bytes: int) -> Decoder:
 def decode(body: bytes, content_encoding: str, max_bytes: int) -> bytes:
     """
     Decode a complete body; return it unchanged if it is not encoded.
-
-    Args:
-        body: The complete encoded body.
-        content_encoding: As for `decoder_for`.
-        max_bytes: As for `decoder_for`.
 
     Raises:
         TooLarge: The decoded body exceeds `max_bytes`.

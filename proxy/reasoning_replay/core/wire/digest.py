@@ -4,8 +4,6 @@ from hashlib import sha256
 
 import msgspec
 
-__all__ = ["DIGEST_BYTES", "digest", "utf8"]
-
 DIGEST_BYTES = 16
 # Injective: two different sequences of byte strings never pack to the same bytes. Packing in C is
 # the cheapest way to distinguish ("ab", "c") from ("a", "bc").

@@ -8,8 +8,6 @@ trusted proxies wrote it. What stands before that could be made up by a client.
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-__all__ = ["FORWARDED_FOR", "Networks", "client_address", "read_networks"]
-
 FORWARDED_FOR = "x-forwarded-for"
 # Entries that are read, from the end. No request passes more proxies.
 HOPS_MAX = 16

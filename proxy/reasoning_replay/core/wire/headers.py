@@ -3,7 +3,8 @@ Headers: removal of the headers that end at this hop; all others are forwarded i
 
 https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
 
-One header is changed, and only if the proxy must read the response: Accept-Encoding.
+Accept-Encoding is changed, only if the proxy must read the response; and the headers that name the
+parent span, only if the proxy is traced.
 
 Headers are raw bytes, so a value in an unknown character set is forwarded as well.
 """
@@ -11,18 +12,6 @@ Headers are raw bytes, so a value in an unknown character set is forwarded as we
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-
-__all__ = [
-    "CONVERSATION_HEADER",
-    "Headers",
-    "asking_for_identity",
-    "ending_here",
-    "for_downstream",
-    "for_upstream",
-    "is_of_one_hop",
-    "with_value",
-    "without",
-]
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -50,6 +39,7 @@ _NOT_SENT = frozenset(name.encode() for name in _HOP_BY_HOP | _REWRITTEN)
 _CONNECTION = b"connection"
 _LENGTH = b"content-length"
 _ACCEPT_ENCODING = b"accept-encoding"
+TRACEPARENT, _TRACE_STATE = b"traceparent", b"tracestate"
 _WEIGHT_OF_ZERO = re.compile(rb"\s*q\s*=\s*0(\.0*)?\s*", re.IGNORECASE)
 
 
@@ -87,6 +77,21 @@ def asking_for_identity(headers: Headers) -> Headers:
     first = at[0]
     rest = headers[first + 1 :] if len(at) == 1 else without(headers[first:], _ACCEPT_ENCODING)
     return [*headers[:first], (headers[first][0], b"identity"), *rest]
+
+
+def with_parent(headers: Headers, parent: bytes, *, goes_on: bool) -> Headers:
+    """
+    Return headers that name a parent span; the client's header keeps its position and spelling.
+
+    Unless the trace goes on, the parent is not part of the client's trace. Then `tracestate`, which
+    describes that trace, is left out (https://www.w3.org/TR/trace-context/).
+    """
+    at = next((at for at, (name, _) in enumerate(headers) if name.lower() == TRACEPARENT), None)
+    if at is None:
+        named = [*headers, (TRACEPARENT, parent)]
+    else:
+        named = [*headers[:at], (headers[at][0], parent), *without(headers[at + 1 :], TRACEPARENT)]
+    return named if goes_on else without(named, _TRACE_STATE)
 
 
 def is_of_one_hop(name: str) -> bool:

@@ -14,25 +14,6 @@ from typing import NamedTuple
 
 from msgspec import MsgspecError, Raw, json
 
-__all__ = [
-    "NONE",
-    "Edit",
-    "Member",
-    "TooMany",
-    "Unspliceable",
-    "apply",
-    "bound",
-    "elements",
-    "members",
-    "place_of",
-    "removals",
-    "remove",
-    "spliced",
-    "text",
-    "unambiguous",
-    "without",
-]
-
 # The bytes between two values: white space, at most one comma, and the opening bracket.
 _TO_KEY = re.compile(rb'[ \t\r\n{,]*("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _TO_ELEMENT = re.compile(rb"[ \t\r\n,]*")
@@ -160,12 +141,7 @@ def unambiguous(document: bytes) -> dict[str, Raw]:
 
 def place_of(values: Mapping[str, Raw], document: bytes, key: str) -> Member:
     """
-    Locate one member of an object.
-
-    Args:
-        values: The result of `unambiguous` for the document.
-        document: The whole JSON object.
-        key: A key of `values`.
+    Locate one member of an object; `values` is the result of `unambiguous` for it.
 
     Raises:
         KeyError: The object has no such member.
@@ -278,9 +254,7 @@ def removals(spans: Sequence[tuple[int, int]], gone: Collection[int]) -> list[Ed
     """
     Return the edits that remove elements of an array, each with one of the commas around it.
 
-    Args:
-        spans: Byte range of each element.
-        gone: Indices of those that are removed; at least one element must stay.
+    `gone` are their indices in `spans`; at least one element must stay.
     """
     last_kept = max(n for n in range(len(spans)) if n not in gone)
     edits = [Edit(spans[n][0], spans[n + 1][0], b"") for n in sorted(gone) if n < last_kept]

@@ -9,8 +9,6 @@ Framing: https://html.spec.whatwg.org/multipage/server-sent-events.html
 import re
 from collections.abc import Callable
 
-__all__ = ["Events"]
-
 # A blank line, with any mix of the three line ends. Writing the group out twice takes half the time
 # of a repeated group.
 _END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))")
@@ -35,7 +33,7 @@ class Events:
         Start at the beginning of a stream.
 
         Args:
-            frame_max_bytes: Limit on one event, in bytes.
+            frame_max_bytes: Limit on one event.
             is_worth_reading: Cheap search. It returns whether an event, or a chunk of events, may
                 hold data that the caller needs; all others are skipped.
         """

@@ -10,8 +10,6 @@ from itertools import islice
 
 from reasoning_replay.core.wire.json_spans import Edit, apply
 
-__all__ = ["marked", "readable", "unmarked"]
-
 # Most escapes of surrogates, and of lone ones, in a document that `readable` or `marked` changes.
 # Each costs up to 0.1 and 2 microseconds. Real requests have some hundred, and one or two.
 SURROGATES_MAX = 50_000

@@ -10,8 +10,6 @@ never sent.
 import re
 import unicodedata
 
-__all__ = ["folded"]
-
 # Longer texts keep their Unicode form: normalising takes up to a microsecond for each character.
 NORMALISED_MAX_CHARS = 128 * 1024
 

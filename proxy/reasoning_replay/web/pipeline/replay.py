@@ -34,7 +34,7 @@ from reasoning_replay.core.history.lookup_keys import (
     key_of_response,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching.joining import NOT_JOINED
+from reasoning_replay.core.history.matching.matches import NOT_JOINED
 from reasoning_replay.core.history.records import records_of, records_of_part, withheld_records
 from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable

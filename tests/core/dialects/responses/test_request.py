@@ -85,7 +85,7 @@ def test_text_beyond_ascii_is_read() -> None:
 
     assert request.places[0].item.text == "日本😀"
     assert [body[p.item.start : p.item.end] for p in request.places][1] == b'{"id":"x"}'
-    assert request.links == read(input="日本😀").links
+    assert request.said == read(input="日本😀").said
 
 
 def test_half_a_character_in_a_text_is_read() -> None:
@@ -101,7 +101,7 @@ def test_half_a_character_in_a_text_is_read() -> None:
 
 def without_client_items(request: Request) -> bool:
     """Return whether the request has no items."""
-    return not request.places and not request.links and len(request.chains) == 1
+    return not request.places and not request.said and len(request.chains) == 1
 
 
 @pytest.mark.parametrize("given_input", [None, 5, True, {}, "", []])
@@ -117,7 +117,7 @@ def test_odd_items_count_as_items_of_the_client(odd: object) -> None:
     request = read(input=[ASK, odd, MORE])
 
     assert [place.item.role for place in request.places] == [Role.CLIENT] * 3
-    assert len(request.links) == 3
+    assert len(request.said) == 3
 
 
 STATEFUL = [
@@ -251,15 +251,15 @@ def test_the_context_at_a_place_is_that_of_the_shorter_history(items: list[Item]
     """The context of an earlier turn is found again in every longer history that continues it."""
     whole = read(input=items)
 
-    assert len(whole.chains) == len(whole.links) + 1
-    assert all(len(link) == LINK_BYTES for link in whole.links)
+    assert len(whole.chains) == len(whole.said) + 1
+    links = [said[:LINK_BYTES] for said in whole.said]
     for n, place in enumerate(whole.places):
         context, told = whole.context(place), read(input=items[:n]).context()
         left_out = {"answered": b"", "whole": b""}
         assert structs.replace(context, **left_out) == structs.replace(told, **left_out)
         assert whole.whole(place) == told.whole
         assert context.depth == place.depth
-        assert context.tail == b"".join(whole.links[: place.depth][-TAIL_LINKS:])
+        assert context.tail == b"".join(links[: place.depth][-TAIL_LINKS:])
 
 
 @given(objects(values), spaces, st.lists(objects(values), max_size=2))

@@ -6,8 +6,7 @@ import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.item_index import IndexedTurns
-from reasoning_replay.core.history.matching.joining import Joined, join
-from reasoning_replay.core.history.matching.matches import match_items
+from reasoning_replay.core.history.matching.matches import Joined, join, match_items
 
 from tests.core.world import Item, World, body, message, nameless, reasoning, user
 

@@ -6,22 +6,16 @@ An assignment is final. It includes neighbouring blocks that hold the rest of th
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching.blocks import Block, blocks_of
 from reasoning_replay.core.history.matching.candidates import Candidates
-from reasoning_replay.core.history.matching.evidence import Evidence, Pairs
+from reasoning_replay.core.history.matching.evidence import Block, Evidence, Pairs, blocks_of
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.turns import Context, Turn
 
-__all__ = ["Alignment"]
-
-# Number of blocks that are searched for a turn. Its block may have moved, because clients add and
-# remove messages before it.
-NEIGHBOURS = 4
 # Limit on the ancestors that are considered, and on consecutive ancestors without a block.
 ANCESTORS_WEIGHED = 32
 
@@ -34,9 +28,6 @@ class Alignment:
         matches: Index into `RequestHistory.places` -> the captured item.
         ambiguous: Indices of items that more than one turn could have emitted.
         blocks: Blocks in order.
-        is_appended: Whether the request begins with the unchanged history of a captured turn.
-        basis: Id of the turn that records the decisions about older items; b"" without one.
-        since: Index in `RequestHistory.heard` of the first item that is not older.
         turns: Turns by id.
         by_content, by_whole, children: Turns by the content of their items, by `Context.whole`, and
             by the id of their parent.
@@ -51,38 +42,29 @@ class Alignment:
         *,
         is_refused: bool = False,
     ) -> None:
-        """Prepare the matching of a request; `begin` makes the blocks."""
         self.request = request
         self.places = request.places
         self.crowded = looked_up.crowded
         self.is_refused = is_refused
-        self.matches: dict[int, Match] = {}
         self.ambiguous: set[int] = set()
         self.known = Candidates(looked_up.turns)
-        self.turns: Mapping[bytes, Turn] = self.known.turns
+        self.turns, self.by_whole = self.known.turns, self.known.by_whole
         self.evidence = Evidence(request, self.known)
+        # Matches by certain ids, and whether no other item can be matched.
+        self.matches, self.is_all_certain = self.known.settle(self.places, self.crowded)
         self.blocks: list[Block] = []
-        self.is_appended = False
-        self.basis, self.since = b"", 0
         self.children: dict[bytes, list[Turn]] = defaultdict(list)
         self.by_content: dict[bytes, list[Turn]] = defaultdict(list)
-        self.by_whole: dict[bytes, list[Turn]] = defaultdict(list)
         self.parentless: list[Turn] = []
         self._assigned: dict[bytes, int] = {}  # id of an assigned turn -> number of its first block
         self._by_history: dict[bytes, Block] = {}  # digest of a block's history -> the block
         self._openings: dict[bytes, Turn] = {}  # id of a turn -> the first turn of its round
-
-    def match_certain(self) -> bool:
-        """Match items by certain ids; return whether no other item can be matched."""
-        self.matches, is_all = self.known.settle(self.places, self.crowded)
-        return is_all
 
     def begin(self) -> None:
         """Make the blocks, and index the turns."""
         self.blocks = blocks_of(self.request, self.known.types)
         for turn in self.turns.values():
             self.children[turn.parent].append(turn)
-            self.by_whole[turn.context.whole].append(turn)
             if turn.lacks_parent:
                 self.parentless.append(turn)
             for content in {item.content for item in turn.items if item.content}:
@@ -137,6 +119,23 @@ class Alignment:
         self.matches[n] = match = Match(turn, k)
         self.known.use(match)
 
+    def repeat(self, n: int, match: Match | None) -> None:
+        """Match an item as before, whatever its ids say; None: it stays unmatched."""
+        self.matches.pop(n, None)
+        if match is not None:
+            self.record(n, match.turn, match.k)
+
+    def narrow(self, is_open: Callable[[int], bool]) -> None:
+        """Take the items out of the blocks that no later pass may match."""
+        for block in self.blocks:
+            block.places = [n for n in block.places if is_open(n)]
+        self.blocks = [block for block in self.blocks if block.places]
+
+    def doubt(self, block: Block, *, is_tied: bool = False) -> None:
+        """Count a block as ambiguous; a tied one is left to no later pass."""
+        block.is_tied = block.is_tied or is_tied
+        self.ambiguous.add(block.places[0])
+
     def drop(self, n: int) -> None:
         """Undo the match of an item."""
         self.known.release(self.matches.pop(n))
@@ -153,42 +152,6 @@ class Alignment:
         return None if any(spoke) else other
 
     # Ancestors.
-
-    def ancestry(self, block: Block, turn: Turn) -> Iterator[tuple[Block, Turn, Pairs]]:
-        """Yield the blocks before one that fit ancestors of its turn, newest first."""
-        offset, before, after = self.offset(block, turn), block.number, (block, turn)
-        seen = {turn.id}
-        unplaced = 0
-        parent = self.turns.get(turn.parent)
-        while parent is not None and parent.id not in seen and before:
-            seen.add(parent.id)
-            if not parent.context.is_known or parent.id in self._assigned:
-                return  # an assigned ancestor is searched from its own block
-            # After an ancestor without a block, positions are no evidence.
-            fits = list(self._fitting(parent, before, after, None if unplaced else offset))
-            at = parent.context.depth + offset
-            for other, pairs in [one for one in fits if one[0].depth == at][:1] or fits[:1]:
-                yield other, parent, pairs
-                before, unplaced, after = other.number, -1, (other, parent)
-                offset = other.depth - parent.context.depth
-            unplaced += 1
-            if unplaced > ANCESTORS_WEIGHED:
-                return
-            parent = self.turns.get(parent.parent)
-
-    def _fitting(
-        self, parent: Turn, before: int, after: tuple[Block, Turn], offset: int | None
-    ) -> Iterator[tuple[Block, Pairs]]:
-        """Yield the open blocks before one that fit the parent of its turn, newest first."""
-        for other in reversed(self.blocks[max(0, before - NEIGHBOURS) : before]):
-            if other.turn is not None:
-                return
-            pairs = self.evidence.pairs_in_place(other, parent, self.contexts(parent), offset)
-            is_next = offset is not None and other.number == before - 1
-            if not pairs and is_next and self.evidence.is_next(*after, other, parent):
-                pairs = self.evidence.pairs(other, parent)
-            if pairs:
-                yield other, pairs
 
     def offset(self, block: Block, turn: Turn) -> int:
         """

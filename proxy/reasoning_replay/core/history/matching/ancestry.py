@@ -1,19 +1,60 @@
 """Ancestry: the passes that assign neighbours of assigned blocks to ancestors and children."""
 
-from reasoning_replay.core.history.matching.alignment import Alignment
-from reasoning_replay.core.history.matching.blocks import Block
-from reasoning_replay.core.history.matching.evidence import Pairs
+from collections.abc import Iterator
+
+from reasoning_replay.core.history.matching.alignment import ANCESTORS_WEIGHED, Alignment
+from reasoning_replay.core.history.matching.evidence import Block, Pairs
 from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["assign_ancestors", "assign_descendants"]
+# Number of blocks that are searched for a turn. Its block may have moved, because clients add and
+# remove messages before it.
+NEIGHBOURS = 4
 
 
 def assign_ancestors(found: Alignment) -> None:
     """Assign the blocks before each assigned one to the ancestors of its turn."""
     for block in found.blocks:
         if block.turn is not None and block.turn.context.is_known:
-            for other, turn, pairs in found.ancestry(block, block.turn):
+            for other, turn, pairs in ancestry(found, block, block.turn):
                 found.assign(other, turn, pairs)
+
+
+def ancestry(found: Alignment, block: Block, turn: Turn) -> Iterator[tuple[Block, Turn, Pairs]]:
+    """Yield the blocks before one that fit ancestors of its turn, newest first."""
+    offset, before, after = found.offset(block, turn), block.number, (block, turn)
+    seen = {turn.id}
+    unplaced = 0
+    parent = found.turns.get(turn.parent)
+    while parent is not None and parent.id not in seen and before:
+        seen.add(parent.id)
+        if not parent.context.is_known or found.is_assigned(parent):
+            return  # an assigned ancestor is searched from its own block
+        # After an ancestor without a block, positions are no evidence.
+        fits = list(_fitting(found, parent, before, after, None if unplaced else offset))
+        at = parent.context.depth + offset
+        for other, pairs in [one for one in fits if one[0].depth == at][:1] or fits[:1]:
+            yield other, parent, pairs
+            before, unplaced, after = other.number, -1, (other, parent)
+            offset = other.depth - parent.context.depth
+        unplaced += 1
+        if unplaced > ANCESTORS_WEIGHED:
+            return
+        parent = found.turns.get(parent.parent)
+
+
+def _fitting(
+    found: Alignment, parent: Turn, before: int, after: tuple[Block, Turn], offset: int | None
+) -> Iterator[tuple[Block, Pairs]]:
+    """Yield the open blocks before one that fit the parent of its turn, newest first."""
+    for other in reversed(found.blocks[max(0, before - NEIGHBOURS) : before]):
+        if other.turn is not None:
+            return
+        pairs = found.evidence.pairs_in_place(other, parent, found.contexts(parent), offset)
+        is_next = offset is not None and other.number == before - 1
+        if not pairs and is_next and found.evidence.is_next(*after, other, parent):
+            pairs = found.evidence.pairs(other, parent)
+        if pairs:
+            yield other, pairs
 
 
 def assign_descendants(found: Alignment) -> None:
@@ -34,7 +75,7 @@ def _assign_after(found: Alignment, block: Block, turn: Turn) -> None:
         options = _next_of(found, turn, after, offset)
         if len(options) != 1:
             if options:
-                found.ambiguous.add(after.places[0])
+                found.doubt(after)
             return
         turn, pairs = options[0]
         found.assign(after, turn, pairs)

@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 from reasoning_replay.core.history.fingerprints import TRACE_BYTES
 from reasoning_replay.core.history.matching.alignment import Alignment
-from reasoning_replay.core.history.matching.blocks import Block
-from reasoning_replay.core.history.matching.evidence import LINKS_WEIGHED, Pairs
+from reasoning_replay.core.history.matching.ancestry import ancestry
+from reasoning_replay.core.history.matching.evidence import LINKS_WEIGHED, Block, Pairs
 from reasoning_replay.core.history.turns import LINK_BYTES, Context, Turn
-
-__all__ = ["assign_by_content", "is_enough"]
 
 # Content that more turns share is no evidence, and comparing all of them would not be linear.
 CANDIDATES_WEIGHED = 32
@@ -113,7 +111,7 @@ def _explain(found: Alignment, block: Block) -> None:
     """Assign a block, and blocks before it, to the turns that explain most of the history."""
     options = _options(found, block)
     if options is None:
-        found.ambiguous.add(block.places[0])
+        found.doubt(block)
         return
     if not options:
         return
@@ -131,7 +129,7 @@ def _explain(found: Alignment, block: Block) -> None:
         (one.has_ancestor and one.is_in_step) or is_enough(found, block, *one.path[block.number])
         for one in left
     ):
-        found.ambiguous.add(block.places[0])
+        found.doubt(block)
         return
     common = {
         number: (turn, pairs)
@@ -139,8 +137,7 @@ def _explain(found: Alignment, block: Block) -> None:
         if all(number in one.path and one.path[number][0].id == turn.id for one in left)
     }
     for number in set.intersection(*(set(one.path) for one in left)) - common.keys():
-        found.blocks[number].is_tied = True
-        found.ambiguous.add(found.blocks[number].places[0])
+        found.doubt(found.blocks[number], is_tied=True)
     for number, (turn, pairs) in common.items():
         found.assign(found.blocks[number], turn, pairs)
 
@@ -160,7 +157,7 @@ def _explanation(found: Alignment, block: Block, option: _Option) -> _Explanatio
     """Return the explanation of a block by a turn and its ancestors."""
     turn, pairs, theirs, heard = option
     path = {block.number: (turn, pairs)}
-    for other, ancestor, its in found.ancestry(block, turn):
+    for other, ancestor, its in ancestry(found, block, turn):
         path[other.number] = (ancestor, its)
     nearest = found.nearest_ancestor(block, turn)
     offset = block.depth - theirs.depth

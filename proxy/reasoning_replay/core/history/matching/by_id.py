@@ -3,15 +3,11 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
-from reasoning_replay.core.history.fingerprints import is_distinctive
+from reasoning_replay.core.history.fingerprints import are_two, is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.matching.alignment import Alignment
-from reasoning_replay.core.history.matching.blocks import Block
-from reasoning_replay.core.history.matching.candidates import are_two
-from reasoning_replay.core.history.matching.evidence import Pairs
+from reasoning_replay.core.history.matching.evidence import Block, Pairs
 from reasoning_replay.core.history.turns import LINK_BYTES, Turn
-
-__all__ = ["assign_by_id", "drop_contradicted"]
 
 
 def drop_contradicted(found: Alignment) -> bool:
@@ -63,18 +59,19 @@ def assign_by_id(found: Alignment) -> None:
     A block with items of several turns is split; items before and after those of a turn become
     blocks of their own.
     """
-    blocks, found.blocks = found.blocks, []
+    blocks: list[Block] = []
     named: list[tuple[Block, Turn, Pairs]] = []
-    for block in blocks:
+    for block in found.blocks:
         for places, turn in _by_turn(found, block.places):
             pairs = _pairs_of_own(found, places, turn) if turn is not None else {}
             owned = [at for at, n in enumerate(places) if n in pairs]
             first, last = (owned[0], owned[-1] + 1) if owned else (0, len(places))
             for some in (places[:first], places[first:last], places[last:]):
                 if some:
-                    found.blocks.append(Block(len(found.blocks), some, block.depth))
+                    blocks.append(Block(len(blocks), some, block.depth))
                     if turn is not None and some[0] in pairs:
-                        named.append((found.blocks[-1], turn, pairs))
+                        named.append((blocks[-1], turn, pairs))
+    found.blocks = blocks
     for block, turn, pairs in named:
         found.assign_alone(block, turn, pairs)
     for block, turn, pairs in named:

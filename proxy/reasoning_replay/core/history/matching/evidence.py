@@ -1,10 +1,15 @@
-"""Evidence: comparison of a block of a request with a captured turn, by content and history."""
+"""
+Evidence: comparison of a block of a request with a captured turn, by content and history.
+
+A block is the items of a model between two messages of the client's side.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
-from reasoning_replay.core.history.matching.blocks import Block
 from reasoning_replay.core.history.matching.candidates import (
     Candidates,
     may_be_called,
@@ -12,8 +17,6 @@ from reasoning_replay.core.history.matching.candidates import (
 )
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context, Emitted, Turn
-
-__all__ = ["LINKS_WEIGHED", "Evidence", "Pairs"]
 
 Pairs = dict[int, int]  # index of a place -> index of the matching item in a turn
 
@@ -23,11 +26,55 @@ LINKS_WEIGHED = 32
 MUCH_CHARS = 24
 
 
+@dataclass(slots=True)
+class Block:
+    """
+    One block of a request.
+
+    Attributes:
+        number: Index among the blocks.
+        places: Indices of its items, without reasoning.
+        depth: Number of messages of the client's side before it.
+        turn: The turn that emitted it; None if unknown.
+        is_tied: Whether several turns explain it equally well.
+        whole: Digest of the whole history before it; b"" until first use.
+    """
+
+    number: int
+    places: list[int]
+    depth: int
+    turn: Turn | None = None
+    is_tied: bool = False
+    whole: bytes = b""
+
+
+def blocks_of(request: RequestHistory[HistoryItem], emitted_types: AbstractSet[str]) -> list[Block]:
+    """
+    Return the blocks of a request, in order.
+
+    Some outputs come from upstream itself, for example from a hosted search. So an item of a type
+    that a turn emitted belongs to a block, regardless of its role; messages are the exception.
+    """
+    blocks: list[Block] = []
+    is_open = False
+    for n, place in enumerate(request.places):
+        role, kind = place.item.role, place.item.type
+        is_emitted = role is Role.MODEL or role is Role.REFERENCE
+        if is_emitted or (kind in emitted_types and kind != "message"):
+            if is_open:
+                blocks[-1].places.append(n)
+            else:
+                blocks.append(Block(len(blocks), [n], place.depth))
+            is_open = True
+        elif role is Role.CLIENT:
+            is_open = False
+    return blocks
+
+
 class Evidence:
     """Evidence that a request gives about the turns that were found for it."""
 
     def __init__(self, request: RequestHistory[HistoryItem], known: Candidates) -> None:
-        """Prepare the comparison of a request with the turns that were found for it."""
         self._request = request
         self._places = request.places
         self._known = known
@@ -41,7 +88,7 @@ class Evidence:
 
         Args:
             block: A block that is not assigned yet.
-            turn: An ancestor or a child of the other block's turn.
+            turn: The ancestor or child.
             theirs: Contexts in which the turn may stand (`Alignment.contexts`).
             offset: Number of client messages before the other block, minus the number before its
                 turn; None if positions are no evidence.
@@ -138,8 +185,13 @@ class Evidence:
         return sum(chars.values()) + self._places[at].item.chars >= MUCH_CHARS
 
     def says_much(self, paired: Iterable[int], block: Block, links: int) -> bool:
-        """Return whether items, with up to `links` messages before them, hardly recur by chance."""
-        chars = self.chars(paired)
+        """
+        Return whether items, with up to `links` messages before them, hardly recur by chance.
+
+        Equal content counts once.
+        """
+        items = [self._places[n].item for n in paired]
+        chars = sum({item.content: item.chars for item in items}.values())
         said: set[bytes] = set()
         at = block.places[0] - 1
         while chars < MUCH_CHARS and links and at >= 0:
@@ -150,11 +202,6 @@ class Evidence:
                 said.add(item.said)
             at -= 1
         return chars >= MUCH_CHARS
-
-    def chars(self, paired: Iterable[int]) -> int:
-        """Count the characters of some items; equal content counts once."""
-        items = [self._places[n].item for n in paired]
-        return sum({item.content: item.chars for item in items}.values())
 
     def pairs(self, block: Block, turn: Turn) -> Pairs:
         """
@@ -185,13 +232,8 @@ class Evidence:
         """
         Pair items with the same content, in order.
 
-        Args:
-            places: Indices of items of the request.
-            turn: Any turn.
-            emitted: Indices of the turn's items that may be paired.
-
-        Returns:
-            The pairs; places without a counterpart are left out.
+        Places without a counterpart are left out, and so are items of the turn that `emitted` does
+        not name.
         """
         pairs: Pairs = {}
         at = 0
@@ -218,7 +260,7 @@ class Evidence:
     def may_be(self, n: int, match: Match) -> bool:
         """Return whether an item can be a captured one, regardless of its content."""
         item, emitted = self._places[n].item, match.emitted
-        return bool(self._known.free([match], item)) and self._may_be_called(item, emitted)
+        return self._known.is_free(match, item) and self._may_be_called(item, emitted)
 
     def _may_be_called(
         self, item: HistoryItem, emitted: Emitted, are_renumbered: Callable[[], bool] = bool

@@ -1,20 +1,19 @@
 """Remembered decisions: the pass that repeats them, so that upstream sees the same prefix."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.matching.alignment import Alignment
-from reasoning_replay.core.history.matching.blocks import Block
 from reasoning_replay.core.history.matching.by_content import is_enough
+from reasoning_replay.core.history.matching.evidence import Block
 from reasoning_replay.core.history.seen import Seen, decided, seen_of
 from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["is_remembered", "repeat_decisions", "to_remember"]
-
 _Source = tuple[bytes, int]  # id of a turn, and index of an item in it
+Basis = tuple[bytes, int]  # `Seen.basis` and `Seen.since` of the next turn
+_NO_BASIS: Basis = (b"", 0)
 
 # Number of turns that answered one request, and of items in a block, that are considered.
 ANSWERS_WEIGHED = 32
@@ -25,19 +24,21 @@ def is_remembered(found: Alignment) -> bool:
     return bool(found.matches) and found.matches[max(found.matches)].turn.seen is not None
 
 
-def repeat_decisions(found: Alignment) -> None:
-    """Repeat the decisions about this request, or else about the longest known beginning of it."""
+def repeat_decisions(found: Alignment) -> Basis | None:
+    """
+    Repeat the decisions about this request, or else about the longest known beginning of it.
+
+    Returns:
+        None unless the request begins with the unchanged history of a captured turn.
+    """
     seen = _sent_before(found)
     if seen is not None:
-        found.is_appended = True
         _repeat(found, seen, len(found.places))
-        found.basis, found.since = seen.basis, seen.since
-        return
+        return seen.basis, seen.since
     for part in _parts(found):
         if turns := _answers(found, part):
-            found.is_appended = True
-            _repeat_known(found, part, turns)
-            return
+            return _repeat_known(found, part, turns)
+    return None
 
 
 def _sent_before(found: Alignment) -> Seen | None:
@@ -89,14 +90,17 @@ def _parts(found: Alignment) -> Iterator[Block]:
                 yield Block(block.number, block.places[at:], block.depth, whole=whole)
 
 
-def to_remember(found: Alignment) -> Seen | None:
-    """Return the decisions that the next turn records; None if the client does not only append."""
+def to_remember(found: Alignment, basis: Basis | None) -> Seen | None:
+    """
+    Return the decisions that the next turn records; None if the client does not only append.
+
+    `basis` is the result of `repeat_decisions`.
+    """
     places = found.places
-    if found.matches and not found.is_appended:
+    if found.matches and basis is None:
         return None
     return seen_of(
-        found.basis,
-        found.since,
+        *(basis or _NO_BASIS),
         (
             (places[n].heard, match.turn.id, match.k)
             for n, match in sorted(found.matches.items())
@@ -117,25 +121,25 @@ def _answers(found: Alignment, block: Block) -> list[Turn]:
     return [turn for turn in plain if found.preference(block, turn) == best]
 
 
-def _repeat_known(found: Alignment, part: Block, turns: Sequence[Turn]) -> None:
+def _repeat_known(found: Alignment, part: Block, turns: Sequence[Turn]) -> Basis:
     """Repeat what these turns remember; if they differ, what upstream saw first."""
     memories = [(turn, turn.seen) for turn in sorted(turns, key=_age) if turn.seen is not None]
     if len(memories) < len(turns):
-        return
+        return _NO_BASIS
     if len(memories) > 1:
         memories = [one for one in memories if not _is_contradicted(found, one[1])]
     if not memories:
-        return
+        return _NO_BASIS
     turn, seen = memories[0]
     first = part.places[0]
     known = _repeat(found, seen, first)
     if len(memories) > 1:
-        return
-    found.basis, found.since = turn.id, found.places[first].heard
+        return _NO_BASIS
     if known:  # its ancestors are matched, so no other block can come from this turn
         for n, k in found.evidence.pairs(part, turn).items():
             if n not in found.matches:
                 found.record(n, turn, k)
+    return turn.id, found.places[first].heard
 
 
 def _is_contradicted(found: Alignment, seen: Seen) -> bool:
@@ -155,11 +159,7 @@ def _is_another(item: HistoryItem, match: Match) -> bool:
 def _repeat(found: Alignment, seen: Seen, end: int) -> bool:
     """Repeat the decisions about the items before index `end`; return whether any matched."""
     since, known = _decided(found, seen)
-    for block in found.blocks:
-        block.places = [
-            n for n in block.places if n >= end or _may_be_matched(found, n, since, known)
-        ]
-    found.blocks = [one for one in found.blocks if one.places]
+    found.narrow(lambda n: n >= end or _may_be_matched(found, n, since, known))
     return bool(known)
 
 
@@ -168,12 +168,9 @@ def _may_be_matched(found: Alignment, n: int, since: int, known: Mapping[int, _S
     place = found.places[n]
     if place.heard < since or place.item.role is Role.REFERENCE:
         return True
-    found.matches.pop(n, None)
     again = _captured(found, known.get(place.heard))
-    if again is None:
-        return False
-    found.record(n, again.turn, again.k)
-    return True
+    found.repeat(n, again)
+    return again is not None
 
 
 def _captured(found: Alignment, source: _Source | None) -> Match | None:
@@ -185,12 +182,7 @@ def _captured(found: Alignment, source: _Source | None) -> Match | None:
 
 
 def _decided(found: Alignment, seen: Seen) -> tuple[int, dict[int, _Source]]:
-    return decided(seen, partial(_seen_by, found))
-
-
-def _seen_by(found: Alignment, this: bytes) -> Seen | None:
-    turn = found.turns.get(this)
-    return turn.seen if turn is not None else None
+    return decided(seen, lambda this: turn.seen if (turn := found.turns.get(this)) else None)
 
 
 def _age(turn: Turn) -> tuple[int, bytes]:

@@ -1,7 +1,7 @@
-"""Renaming: random ids of calls in the form of upstream's are never taken for the client's own."""
+"""Fingerprints: an id of a call in the form of upstream's is never taken for the client's own."""
 
 import pytest
-from reasoning_replay.core.history.matching.renaming import have_one_origin
+from reasoning_replay.core.history.fingerprints import have_one_origin
 
 UPSTREAMS = "call_00_a8K2mPqZ7Lx93Qw5Rt61Vb"
 LONG = "call_a8K2mPq4__thought__" + "Qm9" * 20
