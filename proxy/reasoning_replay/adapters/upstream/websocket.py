@@ -75,7 +75,7 @@ class WebSocketConnector:
     async def connect(
         self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
     ) -> UpstreamSocket | UpstreamResponse:
-        """Request a WebSocket; see `client.UpstreamClient.upgrade`."""
+        """Request a WebSocket, as `client.UpstreamClient.upgrade` does."""
         answers: list[ClientResponse] = []
 
         async def observe(request: ClientRequest, ask: ClientHandlerType) -> ClientResponse:
