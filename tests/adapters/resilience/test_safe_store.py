@@ -21,20 +21,25 @@ from reasoning_replay.adapters.resilience.save_queue import OVERDUE_AT_ONCE
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import (
+    Bounds,
     Page,
+    Store,
     StoredConversation,
     StoreError,
     StoreResult,
     StoreUsage,
 )
 from reasoning_replay.adapters.stores.codec import Codec
+from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 from reasoning_replay.core.history.records import records_of
 
+from tests.adapters.stores.kinds import link_to
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, key, turn
 from tests.patience import LONG_S
+from tests.redis_server import RedisServer
 from tests.web.world import eventually
 
 A = turn("a")
@@ -124,14 +129,15 @@ class Inner:
 class Guarded:
     """A safe store without a cache, with a clock that a test moves; its waits are real."""
 
-    def __init__(self, timeout_s: float = LONG_S) -> None:
+    def __init__(self, timeout_s: float = LONG_S, store: Store | None = None) -> None:
         self.inner = Inner()
         self.metrics = Metrics()
         self.written = io.StringIO()
         self.now_s = 0.0
         log = Log("info", "json", self.written)
         guard = StoreGuard(timeout_s, self.metrics, log, lambda: self.now_s)
-        self.store = SafeStore(self.inner, guard, ConversationCache(0, self.metrics), Offloader())
+        cache = ConversationCache(0, self.metrics)
+        self.store = SafeStore(store or self.inner, guard, cache, Offloader())
 
     async def looks_up(self, budget_s: float = LONG_S) -> bool:
         """Return whether a lookup works."""
@@ -250,13 +256,47 @@ async def test_a_result_that_is_garbage_is_a_failure(result: Any) -> None:
     assert (g.counted("recall", "error"), g.events) == (1, ["store_failed"])
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-async def test_an_operation_that_hangs_times_out(operation: str) -> None:
-    """The timeout of one operation is independent of the exchange's budget."""
+async def test_an_operation_that_hangs_times_out() -> None:
+    """It ends by itself, although the exchange has stopped waiting for it, or was cancelled."""
     g = Guarded(timeout_s=SHORT_S)
     g.inner.gate.clear()
-    assert await OPERATIONS[operation](g.store) is FAILED[operation]
-    assert g.counted(operation, "timeout") == 1
+    assert not await g.looks_up(SHORT_S)
+    assert await g.saves(budget_s=SHORT_S) is Saved.LATE
+    assert not await g.store.check()
+    leaving = asyncio.ensure_future(g.looks_up())
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await g.settles()
+    outcomes = [g.counted(operation, "timeout") for operation in ("recall", "save", "check")]
+    assert (outcomes, g.inner.under_way) == ([2, 1, 1], 0)
+
+
+async def test_an_operation_on_redis_costs_one_task_and_one_timer(
+    shared_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While an exchange waits, its wait is the only timer; redis-py adds none."""
+    shared_redis.do("FLUSHALL")
+    g = Guarded(store=RedisStore(link_to(shared_redis.url)(), Bounds(60, 10, 1 << 20)))
+    assert await g.looks_up()  # this connects
+    loop = asyncio.get_running_loop()
+    began: list[str] = []
+    timer = loop.call_at
+
+    def call_at(*given: Any, **more: Any) -> asyncio.TimerHandle:
+        began.append("timer")
+        return timer(*given, **more)
+
+    def task(_: asyncio.AbstractEventLoop, work: Any, **more: Any) -> asyncio.Task[Any]:
+        began.append("task")
+        return asyncio.Task(work, **more)
+
+    monkeypatch.setattr(loop, "call_at", call_at)
+    loop.set_task_factory(task)
+    for act in (g.looks_up, g.saves, g.looks_up):
+        began.clear()
+        assert await act()
+        assert sorted(began) == ["task", "timer"]
+    await g.store.close()
 
 
 # --- waits of one exchange ---

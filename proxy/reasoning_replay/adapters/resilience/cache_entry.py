@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+from reasoning_replay.adapters.resilience.store_guard import Call
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.records import (
     prefix_of_records,
@@ -33,16 +35,16 @@ class Batch:
 
     Attributes:
         task: The pending or running save, or None.
+        call: The operation of that save.
         size_bytes: Bytes of the records that were added since the task was created.
-        is_late: Whether no exchange waits for the save any more.
         is_overdue: Whether all of it is of earlier saves that failed.
     """
 
     records: dict[bytes, bytes] = field(default_factory=dict)
     keys: dict[bytes, None] = field(default_factory=dict)
     task: asyncio.Task[bool] | None = None
+    call: Call = field(default_factory=partial(Call, "save"))
     size_bytes: int = 0
-    is_late: bool = False
     is_overdue: bool = False
 
     def add(self, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> None:

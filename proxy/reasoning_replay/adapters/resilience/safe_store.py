@@ -1,9 +1,8 @@
 """
 Safe store: the store interface for exchanges, which never raises, and for operators.
 
-It makes the proxy fail open. An operation fails after `timeout_s`. An exchange waits for all of its
-operations together only as long as its `Budget` lasts. An operation that takes longer continues in
-the background; to cancel it would cost its connection.
+It makes the proxy fail open. An exchange waits for all of its operations together only as long as
+its `Budget` lasts. An operation that takes longer continues in the background for `timeout_s`.
 """
 
 import asyncio
@@ -13,8 +12,6 @@ from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
 
-from reasoning_replay.adapters.resilience.budget import NO_TIME, Budget
-from reasoning_replay.adapters.resilience.cache_entry import Batch
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
 from reasoning_replay.adapters.resilience.conversation_cache import (
     ConversationCache,
@@ -23,7 +20,7 @@ from reasoning_replay.adapters.resilience.conversation_cache import (
     View,
 )
 from reasoning_replay.adapters.resilience.save_queue import SaveQueue
-from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Call, StoreGuard
+from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Budget, Call, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader
 from reasoning_replay.adapters.stores.base import Page, Store, StoreError, StoreResult
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
@@ -37,6 +34,9 @@ OPERATOR_WAITS_S = 10.0
 # A probe looks up a key that is never stored.
 NO_SCOPE = bytes(16)
 NOTHING = (Lookup(0, [bytes(16)]),)
+
+# For an exchange without a scope: a budget that is used up, which no operation changes.
+NO_TIME = Budget(0.0)
 
 _Got = TypeVar("_Got")
 
@@ -77,7 +77,7 @@ class SafeStore:
         self._usual_s = 0.0  # duration of lookups, averaged
         self._answered_s = float("-inf")
         self._lookup_slots = asyncio.Semaphore(AT_ONCE)
-        self._saves = SaveQueue(self._write, guard, cache)
+        self._saves = SaveQueue(store, guard, cache)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._offloader = offloader
 
@@ -144,9 +144,8 @@ class SafeStore:
             return Saved.FAILED
         # While lookups fail, so do saves: three of them take three timeouts to fail.
         waits = all(one.is_closed for one in self._guard.breakers.values())
-        if waits and await budget.wait(task, self._clock):
+        if await self._guard.wait(batch.call, task, budget if waits else NO_TIME):
             return Saved.DONE if task.result() else Saved.FAILED
-        batch.is_late = True
         return Saved.LATE
 
     def forget_soon(self, scope: bytes, conversation: bytes) -> None:
@@ -185,7 +184,7 @@ class SafeStore:
         usage = None
         with contextlib.suppress(StoreError):
             usage = await self.inner.usage()
-        self._guard.show_usage(usage)
+        self._guard.metrics.show_usage(usage)
 
     async def check(self) -> bool:
         """Return whether the store works; this also asks it while its breakers are open."""
@@ -240,7 +239,8 @@ class SafeStore:
             self._guard.count("recall", "skipped")
             return None
         self._budget_s = budget.whole_s
-        call = Call("recall", permit, self._clock(), useful_s=budget.whole_s)
+        is_probe = permit is Permit.PROBE
+        call = Call("recall", permit, self._clock(), budget.whole_s, is_awaited=not is_probe)
 
         async def act() -> LookupResult:
             found = await self._look_up(view)
@@ -248,7 +248,7 @@ class SafeStore:
             self._usual_s += (self._answered_s - call.began_s - self._usual_s) / 8
             return found
 
-        if permit is Permit.PROBE:
+        if is_probe:
             self._begin(self._guard.run(call, act))
             return None
         is_whole = budget.left_s == budget.whole_s
@@ -260,9 +260,8 @@ class SafeStore:
         is_whole = is_whole and budget.left_s == budget.whole_s
         task = self._begin(self._guard.run(call, act))
         task.add_done_callback(lambda _: self._lookup_slots.release())
-        if await budget.wait(task, self._clock):
+        if await self._guard.wait(call, task, budget):
             return task.result()
-        call.is_late = True
         if is_whole:  # a part of the budget may be too short for a store that works
             self._guard.miss(call)
         return None
@@ -298,31 +297,6 @@ class SafeStore:
             return Saved.FAILED
         self._cache.note_saved(name, records, keys, version)
         return Saved.DONE
-
-    async def _write(self, name: Name, batch: Batch, call: Call) -> bool:
-        """Save a batch, unless it is overdue and its conversation was deleted meanwhile."""
-        is_deleted = False
-
-        async def act() -> int | None:
-            nonlocal is_deleted
-            if batch.is_overdue and (held := self._cache.held(name)):
-                found = await self.inner.look_up(name[0], (), held)
-                is_deleted = not found.conversations
-            if is_deleted:
-                return None
-            version = int(await self.inner.save(*name, batch.records, [*batch.keys]))
-            call.is_late = batch.is_late
-            return version
-
-        version: int | None = None
-        self._cache.begin_save(name, batch)
-        try:
-            version = await self._guard.run(call, act)
-        finally:
-            self._cache.end_save(name, batch, version)
-        if is_deleted:
-            self._cache.discard(name)
-        return version is not None or is_deleted
 
     def _begin(self, work: Coroutine[Any, Any, _Got]) -> asyncio.Task[_Got]:
         task = asyncio.ensure_future(work)

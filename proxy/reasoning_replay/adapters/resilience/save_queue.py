@@ -6,12 +6,13 @@ written with the next save of their conversation, or when the store is back.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from reasoning_replay.adapters.resilience.cache_entry import Batch
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache, Name
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Call, StoreGuard
+from reasoning_replay.adapters.stores.base import Store
 
 __all__ = ["OVERDUE_AT_ONCE", "SaveQueue"]
 
@@ -30,21 +31,16 @@ class SaveQueue:
         tasks: Unfinished saves, with their conversations.
     """
 
-    def __init__(
-        self,
-        write: Callable[[Name, Batch, Call], Awaitable[bool]],
-        guard: StoreGuard,
-        cache: ConversationCache,
-    ) -> None:
+    def __init__(self, store: Store, guard: StoreGuard, cache: ConversationCache) -> None:
         """
         Start empty.
 
         Args:
-            write: Writes a batch; returns whether that has worked.
+            store: Store that is written to.
             guard: Guard with the breaker of saves.
             cache: Cache that holds the records until they are saved.
         """
-        self._write = write
+        self._store = store
         self._guard = guard
         self._breaker = guard.breakers["save"]
         self._cache = cache
@@ -74,7 +70,7 @@ class SaveQueue:
             self._begin(name, batch)
         batch.size_bytes += size
         self._unsaved_bytes += size
-        batch.is_late = batch.is_overdue = False
+        batch.call.is_awaited, batch.call.is_late, batch.is_overdue = True, False, False
         return batch
 
     def put_overdue(self) -> None:
@@ -85,7 +81,7 @@ class SaveQueue:
         while self._overdue_saves < at_once and (overdue := self._cache.take_overdue()):
             name, batch = overdue
             self._overdue_saves += 1
-            batch.is_late = True
+            batch.call.is_late = True
             self._begin(name, batch).add_done_callback(self._overdue_ended)
 
     def close(self) -> None:
@@ -116,12 +112,35 @@ class SaveQueue:
                 if permit is Permit.SKIP:
                     self._guard.count("save", "skipped")
                     return False
-                call = Call("save", permit, self._guard.clock())
-                is_saved = await self._write(name, batch, call)
+                batch.call.permit, batch.call.began_s = permit, self._guard.clock()
+                is_saved = await self._write(name, batch)
                 if is_saved and permit is Permit.PROBE:
                     self.put_overdue()
                 return is_saved
         finally:
             self._unsaved_bytes -= batch.size_bytes
-            batch.task, batch.size_bytes = None, 0
+            batch.task, batch.call, batch.size_bytes = None, Call("save"), 0
             self._cache.note_overdue(name)
+
+    async def _write(self, name: Name, batch: Batch) -> bool:
+        """Write a batch, unless it is overdue and its conversation was deleted meanwhile."""
+        is_deleted = False
+
+        async def act() -> int | None:
+            nonlocal is_deleted
+            if batch.is_overdue and (held := self._cache.held(name)):
+                found = await self._store.look_up(name[0], (), held)
+                is_deleted = not found.conversations
+            if is_deleted:
+                return None
+            return int(await self._store.save(*name, batch.records, [*batch.keys]))
+
+        version: int | None = None
+        self._cache.begin_save(name, batch)
+        try:
+            version = await self._guard.run(batch.call, act)
+        finally:
+            self._cache.end_save(name, batch, version)
+        if is_deleted:
+            self._cache.discard(name)
+        return version is not None or is_deleted

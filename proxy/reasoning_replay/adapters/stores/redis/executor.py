@@ -1,6 +1,5 @@
 """Redis executors: run many commands in one round trip, on one server or on a Cluster."""
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -22,7 +21,12 @@ def key_of(command: Command) -> str:
 
 
 class RedisExecutor(Protocol):
-    """Executor of commands on a Redis. A failure raises one of `errors.FAILURES`."""
+    """
+    Executor of commands on a Redis. A failure raises one of `errors.FAILURES`.
+
+    Only connecting has a timeout. The caller cancels a round trip that takes too long; that closes
+    its connection.
+    """
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         """Return the result of each command; that of a rejected command is its ResponseError."""
@@ -66,16 +70,14 @@ class RedisExecutor(Protocol):
 class SingleServer(RedisExecutor):
     """One server: standalone, on a Unix socket, or the master that Sentinels name."""
 
-    def __init__(self, redis: "Redis", *others: "Redis", timeout_s: float | None = None) -> None:
+    def __init__(self, redis: "Redis", *others: "Redis") -> None:
         """
         Use a client of one server.
 
         Args:
             redis: Client that returns bytes; closed by `close`.
             others: Further clients that are closed by `close`.
-            timeout_s: For each operation; None: no timeout.
         """
-        self._timeout_s = timeout_s
         self._redis = redis
         self._forms = dict(redis.response_callbacks)
         self._others = others
@@ -84,15 +86,14 @@ class SingleServer(RedisExecutor):
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         # A pipeline of redis-py does the same with some ten more calls for each command.
         pool = self._redis.connection_pool
-        async with asyncio.timeout(self._timeout_s):
-            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
-            try:
-                results: list[Any] = await connection.retry.call_with_retry(
-                    partial(self._round_trip, connection, commands),
-                    lambda _: connection.disconnect(),
-                )
-            finally:
-                await pool.release(connection)
+        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            results: list[Any] = await connection.retry.call_with_retry(
+                partial(self._round_trip, connection, commands),
+                lambda _: connection.disconnect(),
+            )
+        finally:
+            await pool.release(connection)
         return results
 
     @override
@@ -124,14 +125,12 @@ class SingleServer(RedisExecutor):
 
     @override
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
-        async with asyncio.timeout(self._timeout_s):
-            after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
+        after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
         return str(after) if int(after) else "", [name for name in names if isinstance(name, bytes)]
 
     @override
     async def check(self) -> None:
-        async with asyncio.timeout(self._timeout_s):
-            await ask(self._redis, "PING")
+        await ask(self._redis, "PING")
 
     @override
     async def close(self) -> None:

@@ -20,7 +20,6 @@ server that refuses scripts keeps ids of deleted conversations in its keys; they
 """
 
 import asyncio
-import contextlib
 import re
 import secrets
 import time
@@ -66,6 +65,8 @@ RENEWALS_PER_TTL = 8
 RENEWED_AT_ONCE = 2
 # Most commands in one round trip of a renewal, so that it does not delay exchanges.
 RENEWED_TOGETHER = 256
+# Timeout of a renewal.
+RENEWS_S = 10.0
 # A conversation has about thirty keys in the index, and SCAN passes over all of them.
 _SCANNED_PER_FOUND = 8
 _SCANS = 200
@@ -308,15 +309,18 @@ class RedisStore(Store):
     async def _renew(self, scope: bytes, conversation: bytes) -> None:
         """Renew all keys of a conversation; if that fails, the next lookup begins again."""
         name, now = self._name(scope, conversation), int(self._clock())
-        with contextlib.suppress(StoreError):
-            index = await self._index_of(scope, conversation)
-            for at in range(0, len(index), RENEWED_TOGETHER):
-                together = index[at : at + RENEWED_TOGETHER]
-                await self._all([("EXPIRE", one, self._key_ttl_s) for one in together])
-            # HSET creates a conversation that was deleted meanwhile, without a version: no lookup
-            # finds it.
-            expire = ("EXPIRE", name, self._bounds.ttl_s)
-            await self._all([("HSET", name, RENEWED, now), expire])
+        try:
+            async with asyncio.timeout(RENEWS_S):
+                index = await self._index_of(scope, conversation)
+                for at in range(0, len(index), RENEWED_TOGETHER):
+                    together = index[at : at + RENEWED_TOGETHER]
+                    await self._all([("EXPIRE", one, self._key_ttl_s) for one in together])
+                # HSET creates a conversation that was deleted meanwhile, without a version: no
+                # lookup finds it.
+                expire = ("EXPIRE", name, self._bounds.ttl_s)
+                await self._all([("HSET", name, RENEWED, now), expire])
+        except (StoreError, TimeoutError):
+            return
 
     async def _trim(self, name: str) -> int | None:
         """
