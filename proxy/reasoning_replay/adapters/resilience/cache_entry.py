@@ -16,8 +16,6 @@ from reasoning_replay.core.history.records import (
 )
 from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["ENTRY_BYTES", "NOT_STORED", "OUTDATED", "Batch", "CacheEntry", "memory_of"]
-
 # States of a copy that matches no version: the store may not have the conversation; it has it, but
 # its version there is unknown.
 NOT_STORED = -1

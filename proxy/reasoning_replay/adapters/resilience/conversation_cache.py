@@ -35,8 +35,6 @@ from reasoning_replay.core.history.lookup_keys import (
 from reasoning_replay.core.history.records import turns_of
 from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["ConversationCache", "Name", "Versions", "View"]
-
 Name = tuple[bytes, bytes]  # (scope, conversation)
 
 # Limit on entries with unsaved records if `max_bytes` is 0.
@@ -80,7 +78,6 @@ class Versions(Mapping[bytes, int]):
     """
 
     def __init__(self, view: View) -> None:
-        """Give the versions of the conversations that the view holds."""
         self._entries = {one: view.entries[one] for one in view.held}
 
     @override
@@ -113,17 +110,13 @@ class LoadedConversation(NamedTuple):
 
 
 class ConversationCache:
-    """Cache of conversations by scope and id, bounded in bytes; evicts the least recently used."""
+    """
+    Cache of conversations by scope and id, bounded in bytes; evicts the least recently used.
+
+    With `max_bytes` 0, no lookup finds a conversation, and only unsaved records are held.
+    """
 
     def __init__(self, max_bytes: int, metrics: Metrics) -> None:
-        """
-        Start empty.
-
-        Args:
-            max_bytes: Limit on all entries. 0: no lookup finds one, and only unsaved records are
-                held.
-            metrics: Counts lookups by source of their result.
-        """
         self._max_bytes = max_bytes
         self._metrics = metrics
         self._entries: OrderedDict[Name, CacheEntry] = OrderedDict()
@@ -168,14 +161,7 @@ class ConversationCache:
     def merge(
         self, view: View, result: StoreResult, loaded: Sequence[LoadedConversation]
     ) -> LookupResult:
-        """
-        Add a result of the store to the cache, and return it together with the unsaved records.
-
-        Args:
-            view: View from the start of the lookup.
-            result: Result of the store.
-            loaded: Result of `decode` for both.
-        """
+        """Add a result of the store, decoded, to the cache; return it with the unsaved records."""
         found: dict[bytes, IndexedTurns] = {}
         sent = {one.stored.conversation: one for one in loaded}
         for conversation, _, _ in result.conversations:

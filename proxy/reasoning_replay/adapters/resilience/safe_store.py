@@ -54,21 +54,12 @@ class SafeStore:
     A store with circuit breakers, deadlines and a cache.
 
     Attributes:
-        inner: The store itself.
+        inner: The store itself; `close` closes it.
     """
 
     def __init__(
         self, store: Store, guard: StoreGuard, cache: ConversationCache, offloader: Offloader
     ) -> None:
-        """
-        Wrap a store.
-
-        Args:
-            store: The store, owned from here on; `close` closes it.
-            guard: Guard that runs its operations.
-            cache: An empty cache.
-            offloader: Threads that decode long results.
-        """
         self.inner = store
         self._guard = guard
         self._clock = guard.clock
@@ -97,14 +88,9 @@ class SafeStore:
         self, scope: bytes, lookups: Sequence[Lookup], budget: Budget
     ) -> LookupResult | None:
         """
-        Return the stored turns for a request.
+        Return the stored turns for a request, within the budget of its exchange.
 
         If the store fails or is late, return local copies, or None if none of them matches.
-
-        Args:
-            scope: Scope of the request.
-            lookups: As returned by `keys_of_request`.
-            budget: Reduced by the time of the wait.
         """
         view = self._cache.view(scope, lookups)
         if self.inner.is_embedded:  # it never waits, so it needs no task and no timeout
@@ -128,12 +114,7 @@ class SafeStore:
         """
         Save records of a conversation; beyond the budget, the save continues in the background.
 
-        Args:
-            scope: Scope of the conversation.
-            conversation: Its id.
-            records: Records that are not saved yet, by name, including those of failed saves.
-            keys: Keys that must lead to the conversation and are not saved yet.
-            budget: Reduced by the time of the wait.
+        Records and keys are those that are not saved yet, including those of failed saves.
         """
         name = (scope, conversation)
         if self.inner.is_embedded:

@@ -14,8 +14,6 @@ from reasoning_replay.adapters.resilience.conversation_cache import Conversation
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Call, StoreGuard
 from reasoning_replay.adapters.stores.base import Store
 
-__all__ = ["OVERDUE_AT_ONCE", "SaveQueue"]
-
 # A save is skipped while this many saves or bytes of saves are unfinished.
 SAVES_MAX = 1024
 SAVES_MAX_BYTES = 32 << 20
@@ -32,14 +30,6 @@ class SaveQueue:
     """
 
     def __init__(self, store: Store, guard: StoreGuard, cache: ConversationCache) -> None:
-        """
-        Start empty.
-
-        Args:
-            store: Store that is written to.
-            guard: Guard with the breaker of saves.
-            cache: Cache that holds the records until they are saved.
-        """
         self._store = store
         self._guard = guard
         self._breaker = guard.breakers["save"]

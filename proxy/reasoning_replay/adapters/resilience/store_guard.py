@@ -20,8 +20,6 @@ from reasoning_replay.adapters.stores.base import BreakerState, StoreError
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import BREAKERS, Metrics
 
-__all__ = ["AT_ONCE", "Budget", "Call", "StoreGuard"]
-
 # Most lookups in flight, and most saves. One event loop does all the work: with more, they time out
 # while they wait for each other; with fewer, a Redis some ms away is not fully used. (Measured with
 # 30 clients on a busy machine, Redis 0 to 15 ms away: 4 is best at 0, 16 at 15.) A lookup in Redis
@@ -45,7 +43,6 @@ class Budget:
     whole_s: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start with the full time."""
         self.whole_s = self.left_s
 
     @property

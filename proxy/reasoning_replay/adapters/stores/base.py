@@ -15,18 +15,6 @@ from typing import NamedTuple, Protocol
 from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.core.history.lookup_keys import Lookup
 
-__all__ = [
-    "Bounds",
-    "BreakerState",
-    "ConversationInfo",
-    "Page",
-    "Store",
-    "StoreError",
-    "StoreResult",
-    "StoreUsage",
-    "StoredConversation",
-]
-
 # A key leads to at most this many conversations, the newest ones.
 CONVERSATIONS_PER_KEY = 32
 # Size of the random number from which the versions of a conversation count up.

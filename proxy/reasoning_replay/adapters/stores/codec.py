@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-__all__ = ["Codec", "decoded", "encoded"]
-
 
 class Codec(Protocol):
     """Encoder and decoder of values. None in place of a codec: values are stored plain."""

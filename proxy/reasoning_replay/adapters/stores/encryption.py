@@ -16,18 +16,15 @@ from typing_extensions import override
 from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.settings.encryption_keys import EncryptionKey
 
-__all__ = ["NONCE_BYTES", "SEALED", "EncryptedCodec"]
-
 SEALED = b"\xe1"
 # Random nonces are safe for 2**32 values of one key (NIST SP 800-38D, 8.3).
 NONCE_BYTES = 12
 
 
 class EncryptedCodec(Codec):
-    """Codec that encrypts with the first key and decrypts with any key."""
+    """Codec that encrypts with the first key, the newest, and decrypts with any key."""
 
     def __init__(self, keys: Sequence[EncryptionKey]) -> None:
-        """Prepare one or more keys, the newest first."""
         self._header = _header(keys[0])
         self._first = AESGCM(keys[0].secret)
         self._by_header = {_header(key): AESGCM(key.secret) for key in keys}

@@ -25,8 +25,6 @@ from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
 from reasoning_replay.core.history.records import turn_of_record
 
-__all__ = ["MemoryStore"]
-
 # Estimated overhead of Python in addition to the stored bytes. Measured by tracemalloc: 0.7 to 0.9
 # of these values, for 5,000 turns of 0.1 and 3 KB with 3 and 8 keys, in conversations of 1 to 100
 # turns.
@@ -69,7 +67,7 @@ class MemoryStore(Store):
     Store in the memory of this process; evicts the least recently used conversations first.
 
     Attributes:
-        size_bytes: Estimated memory of all conversations.
+        size_bytes: Estimated memory of all conversations, at most `max_bytes`.
     """
 
     is_embedded = True
@@ -81,15 +79,6 @@ class MemoryStore(Store):
         clock: Callable[[], float],
         codec: Codec | None = None,
     ) -> None:
-        """
-        Start empty.
-
-        Args:
-            bounds: Limits of each conversation.
-            max_bytes: Limit on `size_bytes`.
-            clock: Monotonic clock, in seconds.
-            codec: Stored form of values; None: plain.
-        """
         self.codec = codec
         self._bounds = bounds
         self._max_bytes = max_bytes

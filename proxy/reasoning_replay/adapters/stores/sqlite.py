@@ -33,8 +33,6 @@ from reasoning_replay.adapters.stores.sqlite_room import drop_expired, make_room
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
 from reasoning_replay.core.history.records import turn_of_record
 
-__all__ = ["SqliteStore"]
-
 T = TypeVar("T")
 
 # A new expiry is written only if it is later by this, or by a hundredth of the TTL if that is less.

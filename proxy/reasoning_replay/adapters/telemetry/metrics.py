@@ -37,17 +37,6 @@ from reasoning_replay.core.dialects.states import (
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Outcome
 
-__all__ = [
-    "BREAKERS",
-    "CACHE_RESULTS",
-    "PHASES",
-    "TOKENS",
-    "Metrics",
-    "process_exposition",
-    "status_label",
-    "usual_status",
-]
-
 # Source of the conversations that a lookup found.
 CACHE_RESULTS = (
     "valid",  # local copies, all at the version that the store has
@@ -135,16 +124,13 @@ class _StoreUsage(Collector):
 
 
 class Metrics:
-    """Metrics of one proxy, in a registry of their own; known series exist from the start."""
+    """
+    Metrics of one proxy, in a registry of their own; known series exist from the start.
+
+    Requests, items and tokens are counted by the given models; without any, that label is absent.
+    """
 
     def __init__(self, models: Iterable[str] = ()) -> None:
-        """
-        Register all metrics and create their series.
-
-        Args:
-            models: Models that requests, items and tokens are counted by. None: they have no label
-                `model`.
-        """
         self._models = {family(model): model for model in models}
         labels = (*self._models.values(), OTHER_MODEL)
         by_model: dict[str, Iterable[str]] = {"model": labels} if self._models else {}

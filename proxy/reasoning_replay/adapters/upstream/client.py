@@ -77,7 +77,7 @@ class _Origin:
 
 class UpstreamClient:
     """
-    HTTP client with a pool of connections to any origin.
+    HTTP client with a pool of connections to any origin; requires a running event loop.
 
     Attributes:
         tls: As `Egress.tls`.
@@ -85,7 +85,6 @@ class UpstreamClient:
     """
 
     def __init__(self, timeouts: Timeouts, egress: Egress) -> None:
-        """Create the client, without connecting; requires a running event loop."""
         self._timeouts = timeouts
         self._is_proxied = bool(egress.proxy_url)
         self.via = egress.via

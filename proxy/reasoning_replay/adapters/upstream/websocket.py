@@ -22,8 +22,6 @@ from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError, UpstreamResponse
 from reasoning_replay.core.wire.headers import Headers
 
-__all__ = ["UpstreamSocket", "UpstreamWebSocket", "WebSocketConnector"]
-
 # Largest body of a rejected handshake; a longer one is cut off.
 REFUSAL_MAX_BYTES = 1024 * 1024
 # The same limit as for other responses.
@@ -44,8 +42,6 @@ class UpstreamSocket:
 
     Attributes:
         response: Head of the handshake response.
-        socket: The WebSocket of aiohttp.
-        transport: Its transport.
         stall_s: Longest time in seconds without progress while data is pending for the upstream.
     """
 
@@ -63,10 +59,9 @@ class UpstreamSocket:
 
 
 class WebSocketConnector:
-    """Opener of WebSockets to the upstream."""
+    """Opener of WebSockets to the upstream; requires a running event loop."""
 
     def __init__(self, timeouts: Timeouts, egress: Egress) -> None:
-        """Create the connector, without connecting; requires a running event loop."""
         self._timeouts = timeouts
         self._egress = egress
         self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls, force_close=True)

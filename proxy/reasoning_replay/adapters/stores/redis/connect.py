@@ -35,14 +35,15 @@ from reasoning_replay.adapters.stores.redis.connections import (
 from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
 from reasoning_replay.settings.store_url import StoreUrl
 
-__all__ = ["Credentials", "connect"]
-
 
 class Credentials(CredentialProvider):
-    """User and password for a Redis; a password file is read for each new connection."""
+    """
+    User and password for a Redis.
+
+    A password file replaces the password; it is read for each new connection.
+    """
 
     def __init__(self, username: str = "", password: str = "", password_file: str = "") -> None:
-        """Set the user and the password; a password file replaces the password."""
         self._username = username
         self._password = password
         self._file = password_file

@@ -19,8 +19,6 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from reasoning_replay.adapters.stores.base import StoreError
 
-__all__ = ["FAILURES", "store_error"]
-
 FAILURES = (RedisError, RedisClusterException, OSError, TimeoutError)
 _WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (AuthenticationError, "it refuses the user or the password"),

@@ -9,8 +9,6 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 from typing_extensions import override
 
-__all__ = ["Command", "RedisExecutor", "SingleServer", "ask", "key_of"]
-
 # The name, its one key, other arguments. EVAL, its script, 1, the key, other arguments.
 Command = tuple[str | bytes | int, ...]
 
@@ -68,16 +66,13 @@ class RedisExecutor(Protocol):
 
 
 class SingleServer(RedisExecutor):
-    """One server: standalone, on a Unix socket, or the master that Sentinels name."""
+    """
+    One server: standalone, on a Unix socket, or the master that Sentinels name.
+
+    `close` also closes the `others`, the clients of the Sentinels.
+    """
 
     def __init__(self, redis: "Redis", *others: "Redis") -> None:
-        """
-        Use a client of one server.
-
-        Args:
-            redis: Client that returns bytes; closed by `close`.
-            others: Further clients that are closed by `close`.
-        """
         self._redis = redis
         self._forms = dict(redis.response_callbacks)
         self._others = others

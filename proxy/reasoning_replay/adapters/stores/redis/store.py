@@ -55,8 +55,6 @@ from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose, keys_of_turn
 from reasoning_replay.core.history.records import is_head, turn_of_record, turns_of
 
-__all__ = ["RedisStore"]
-
 RENEWED = b"r"
 _NUMBERS = frozenset({VERSION, BYTES, TURNS, RENEWED})
 # The keys of a conversation are renewed at most this often within its TTL.
