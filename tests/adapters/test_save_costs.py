@@ -45,9 +45,9 @@ def test_a_local_copy_takes_items_in_linear_time() -> None:
     def save(saves: Saves) -> None:
         cache, name = ConversationCache(100 * MIB, Metrics()), (SCOPE, b"c" * 16)
         for version, (records, keys) in enumerate(saves, 1):
-            batch = cache.add(name, records, keys)
-            cache.begin_save(name, batch)
-            cache.end_save(name, batch, version)
-        cache._entries[name].decoded(name[1])
+            entry = cache.add(name, records, keys)
+            entry.begin_save()
+            cache.end_save(name, entry, version)
+        entry.decoded(name[1])
 
     assert_linear(item_by_item, save, 1_000)

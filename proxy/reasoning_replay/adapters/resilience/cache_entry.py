@@ -97,6 +97,22 @@ class CacheEntry:
         saving = self.saving.records if self.saving is not None else {}
         return saving | self.waiting.records
 
+    def begin_save(self) -> Batch:
+        """Return the batch to save; records that are added from now on are in the next one."""
+        self.saving, self.waiting = self.waiting, Batch()
+        return self.saving
+
+    def end_save(self, version: int | None) -> None:
+        """End the save, with the version that the store returned; None: it failed."""
+        batch, self.saving = self.saving, None
+        if version is None:
+            if batch is not None:
+                self.waiting.add(batch.records, batch.keys)
+        elif not self.is_stored:
+            self.version = OUTDATED  # other replicas may have saved, too
+        elif version == self.version + 1:
+            self.version = version
+
     def add(self, records: Mapping[bytes, bytes]) -> None:
         """Add records, which are decoded later."""
         for name, value in records.items():

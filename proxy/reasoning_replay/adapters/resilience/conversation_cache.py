@@ -18,8 +18,6 @@ from typing_extensions import override
 from reasoning_replay.adapters.resilience.cache_entry import (
     ENTRY_BYTES,
     NOT_STORED,
-    OUTDATED,
-    Batch,
     CacheEntry,
     memory_of,
 )
@@ -121,7 +119,6 @@ class ConversationCache:
         self._metrics = metrics
         self._entries: OrderedDict[Name, CacheEntry] = OrderedDict()
         self._index: dict[bytes, tuple[bytes, ...]] = {}  # scope and key -> conversations
-        self._overdue: dict[Name, None] = {}  # entries that may have records for no pending save
         self._discards = 0
         self.size_bytes = 0
 
@@ -204,17 +201,20 @@ class ConversationCache:
 
     # Saving...
 
-    def add(self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> Batch:
-        """Add records to a conversation; return the batch that writes them to the store."""
+    def entry(self, name: Name) -> CacheEntry | None:
+        """Return the entry of a conversation, or None."""
+        return self._entries.get(name)
+
+    def add(self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> CacheEntry:
+        """Add records and keys to a conversation, and to what its next save writes."""
         entry = self._entries.get(name)
         if entry is None:
             entry = self._entries[name] = CacheEntry()
         self._entries.move_to_end(name)
         entry.add(records)
-        batch = entry.waiting
-        batch.add(records, keys)
+        entry.waiting.add(records, keys)
         self._lead(name, entry, keys)
-        return batch
+        return entry
 
     def note_saved(
         self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes], version: int
@@ -227,58 +227,11 @@ class ConversationCache:
         entry.add(records)
         self._lead(name, entry, keys)
 
-    def saving(self, name: Name) -> Batch | None:
-        """Return the batch of a conversation that is being saved, or None."""
-        entry = self._entries.get(name)
-        return entry.saving if entry is not None else None
-
-    def begin_save(self, name: Name, batch: Batch) -> None:
-        """Mark a batch as being saved; records that are added later go to the next batch."""
-        entry = self._entries.get(name)
-        if entry is not None and entry.waiting is batch:
-            entry.saving, entry.waiting = batch, Batch()
-
-    def end_save(self, name: Name, batch: Batch, version: int | None) -> None:
-        """End the save of a batch, with the version that the store returned; None: it failed."""
-        entry = self._entries.get(name)
-        if entry is None or entry.saving is not batch:
-            return
-        entry.saving = None
-        if version is None:
-            entry.waiting.add(batch.records, batch.keys)
-        elif not entry.is_stored:
-            entry.version = OUTDATED  # other replicas may have saved, too
-        elif version == entry.version + 1:
-            entry.version = version
-        if not self._max_bytes and not entry.is_unsaved:
+    def end_save(self, name: Name, entry: CacheEntry, version: int | None) -> None:
+        """End the save of an entry, with the version that the store returned; None: it failed."""
+        entry.end_save(version)
+        if not self._max_bytes and not entry.is_unsaved and self._entries.get(name) is entry:
             self._drop(name)
-
-    @property
-    def has_overdue(self) -> bool:
-        """Whether `take_overdue` may return a batch."""
-        return bool(self._overdue)
-
-    def note_overdue(self, name: Name) -> None:
-        """Note that a save of a conversation has ended, or was skipped."""
-        entry = self._entries.get(name)
-        if entry is not None and entry.waiting and entry.waiting.task is None:
-            self._overdue[name] = None
-
-    def take_overdue(self) -> tuple[Name, Batch] | None:
-        """Return the next batch of failed saves for which no save is pending; None without any."""
-        while self._overdue:
-            name = next(iter(self._overdue))
-            del self._overdue[name]
-            batch = self._entries[name].waiting
-            if batch and batch.task is None:
-                batch.is_overdue = True
-                return name, batch
-        return None
-
-    def held(self, name: Name) -> dict[bytes, int]:
-        """Return the version of the copy of a conversation that the store has, as `View.held`."""
-        entry = self._entries.get(name)
-        return {name[1]: entry.version} if entry is not None and entry.is_stored else {}
 
     def discard(self, name: Name) -> bool:
         """Drop a deleted conversation; return whether it had unsaved records."""
@@ -327,7 +280,6 @@ class ConversationCache:
         entry = self._entries.pop(name, None)
         if entry is None:
             return
-        self._overdue.pop(name, None)
         self.size_bytes -= entry.size_bytes
         scope, conversation = name
         for key in entry.keys:

@@ -80,7 +80,7 @@ class SafeStore:
     @property
     def needs_check(self) -> bool:
         """Whether a check may end an outage, or save what the store did not take."""
-        return self._guard.is_degraded or self._cache.has_overdue
+        return self._guard.is_degraded or self._saves.has_overdue
 
     # For exchanges...
 
