@@ -7,8 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from reasoning_replay.adapters.stores.base import Page, Store, StoreResult, StoreUsage
-from reasoning_replay.adapters.stores.codec import Codec
+from reasoning_replay.adapters.stores.base import Codec, Page, Store, StoreResult, StoreUsage
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running

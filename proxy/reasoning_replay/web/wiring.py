@@ -11,8 +11,7 @@ from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.runtime.tcp import raise_file_limit
-from reasoning_replay.adapters.stores.base import Bounds, Store
-from reasoning_replay.adapters.stores.codec import Codec
+from reasoning_replay.adapters.stores.base import Bounds, Codec, Store
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics

@@ -11,12 +11,12 @@ from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, S
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import (
+    Codec,
     Page,
     StoredConversation,
     StoreError,
     StoreResult,
 )
-from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import (

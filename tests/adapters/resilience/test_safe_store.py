@@ -22,6 +22,7 @@ from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import (
     Bounds,
+    Codec,
     Page,
     Store,
     StoredConversation,
@@ -29,7 +30,6 @@ from reasoning_replay.adapters.stores.base import (
     StoreResult,
     StoreUsage,
 )
-from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics

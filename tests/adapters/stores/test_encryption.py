@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasoning_replay.adapters.stores.codec import decoded, encoded
+from reasoning_replay.adapters.stores.base import decoded, encoded
 from reasoning_replay.adapters.stores.encryption import NONCE_BYTES, SEALED, EncryptedCodec
 from reasoning_replay.core.history.records import FORMAT
 from reasoning_replay.settings.encryption_keys import EncryptionKey

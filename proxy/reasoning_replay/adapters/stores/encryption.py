@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from typing_extensions import override
 
-from reasoning_replay.adapters.stores.codec import Codec
+from reasoning_replay.adapters.stores.base import Codec
 from reasoning_replay.settings.encryption_keys import EncryptionKey
 
 SEALED = b"\xe1"

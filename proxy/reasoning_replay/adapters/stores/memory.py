@@ -12,6 +12,7 @@ from typing_extensions import override
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     Bounds,
+    Codec,
     ConversationInfo,
     Page,
     Store,
@@ -19,8 +20,9 @@ from reasoning_replay.adapters.stores.base import (
     StoreError,
     StoreResult,
     StoreUsage,
+    decoded,
+    encoded,
 )
-from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
 from reasoning_replay.core.history.records import turn_of_record

@@ -145,25 +145,18 @@ class WebSocketConnector:
             raise _RefusedError(await self._refusal(answer))
 
     async def _refusal(self, answer: ClientResponse) -> UpstreamResponse:
-        refusal, size = _head_of(answer), 0
+        refusal, size, fault = _head_of(answer), 0, ""
         try:
             async with asyncio.timeout(self._timeouts.read_s):
                 while size <= REFUSAL_MAX_BYTES and (chunk := await answer.content.readany()):
                     refusal.take(chunk)
                     size += len(chunk)
+            if size > REFUSAL_MAX_BYTES:
+                fault = "is too long"
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            refusal.end(
-                UpstreamError(
-                    "read", f"its response to the handshake ended early: {type(error).__name__}"
-                )
-            )
-        else:
-            is_long = size > REFUSAL_MAX_BYTES
-            refusal.end(
-                UpstreamError("read", "its response to the handshake is too long")
-                if is_long
-                else None
-            )
+            fault = f"ended early: {type(error).__name__}"
+        said = f"its response to the handshake {fault}"
+        refusal.end(UpstreamError("read", said) if fault else None)
         return refusal
 
 

@@ -32,14 +32,16 @@ from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     VERSION_BITS,
     Bounds,
+    Codec,
     ConversationInfo,
     Page,
     Store,
     StoredConversation,
     StoreError,
     StoreResult,
+    decoded,
+    encoded,
 )
-from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.redis.errors import FAILURES, store_error
 from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor
 from reasoning_replay.adapters.stores.redis.scripts import (
