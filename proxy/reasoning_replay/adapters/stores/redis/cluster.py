@@ -24,8 +24,7 @@ from redis.exceptions import (
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from typing_extensions import override
 
-from reasoning_replay.adapters.stores.redis.errors import FAILURES
-from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor, key_of
+from reasoning_replay.adapters.stores.redis.executor import FAILURES, Command, RedisExecutor, key_of
 
 SLOTS = 16384
 LOOK_AGAIN_S = 1.0  # shortest time between two refreshes of the slot table

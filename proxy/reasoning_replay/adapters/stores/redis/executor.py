@@ -1,13 +1,45 @@
-"""Redis executors: run many commands in one round trip, on one server or on a Cluster."""
+"""Redis executors: run many commands in one round trip, and name their failures."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,  # noqa: A004 - redis-py's
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+    SlotNotCoveredError,
+)
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from typing_extensions import override
+
+from reasoning_replay.adapters.stores.base import StoreError
+
+FAILURES = (RedisError, RedisClusterException, OSError, TimeoutError)
+_WORDS: tuple[tuple[type[BaseException], str], ...] = (
+    (AuthenticationError, "it refuses the user or the password"),
+    (NoPermissionError, "its ACL does not allow this user to do that"),
+    (ReadOnlyError, "it is a replica, which accepts no writes"),
+    (OutOfMemoryError, "it is full, and its eviction policy makes no room"),
+    (BusyLoadingError, "it is still loading its data"),
+    (ClusterDownError, "the Cluster is down, or a part of it"),
+    (SlotNotCoveredError, "some slots of the Cluster have no node"),
+    (RedisClusterException, "no node of the Cluster can be used"),
+    (RedisTimeoutError, "it did not answer in time"),
+    (TimeoutError, "it did not answer in time"),
+    (ConnectionError, "it cannot be reached"),
+    (OSError, "it cannot be reached"),
+)
 
 # The name, its one key, other arguments. EVAL, its script, 1, the key, other arguments.
 Command = tuple[str | bytes | int, ...]
@@ -20,7 +52,7 @@ def key_of(command: Command) -> str:
 
 class RedisExecutor(Protocol):
     """
-    Executor of commands on a Redis. A failure raises one of `errors.FAILURES`.
+    Executor of commands on a Redis. A failure raises one of FAILURES.
 
     Only connecting has a timeout. The caller cancels a round trip that takes too long; that closes
     its connection.
@@ -136,3 +168,21 @@ class SingleServer(RedisExecutor):
 async def ask(redis: "Redis", *command: str) -> Any:  # noqa: ANN401 - as the server answers
     """Send one command to one server."""
     return await redis.execute_command(*command)  # type: ignore[no-untyped-call]
+
+
+def store_error(error: Exception) -> StoreError:
+    """Return a StoreError without the stored values, keys and passwords that an error may quote."""
+    while isinstance(error, RedisClusterException):  # it wraps another error
+        told = error.__cause__ or error.__context__
+        if not isinstance(told, FAILURES):
+            break
+        error = told
+    name = type(error).__name__
+    if type(error) is ResponseError:  # not its subclasses, which concern the whole store
+        code = re.match(r"[A-Z]+\b", str(error))
+        reason = f"it refused a command ({code[0] if code else 'ERR'})"
+        return StoreError(f"{name}: {reason}", is_local=code is not None and code[0] == "WRONGTYPE")
+    words = next((words for kind, words in _WORDS if isinstance(error, kind)), "it failed")
+    # These quote an address and the system's message about it, such as a certificate error.
+    cause = f": {error}"[:300] if isinstance(error, ConnectionError | NoPermissionError) else ""
+    return StoreError(f"{name}: {words}{cause}")
