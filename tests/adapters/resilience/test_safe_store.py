@@ -214,7 +214,7 @@ async def test_a_result_is_passed_on(operation: str) -> None:
     [
         StoreError("down"),
         OSError("no route"),
-        KeyError("a bug"),
+        KeyError("sk-secret"),
         AssertionError(),
         RecursionError(),
         MemoryError(),
@@ -235,6 +235,7 @@ async def test_no_exception_reaches_an_exchange(
     assert await OPERATIONS[operation](g.store) is FAILED[operation]
     assert (g.counted(operation, "error"), g.up, g.events) == (1, 0, ["store_failed"])
     assert g.store.is_degraded
+    assert "sk-secret" not in g.written.getvalue()  # only the text of a StoreError is logged
 
 
 GARBAGE: dict[str, Any] = {
@@ -377,19 +378,6 @@ async def test_a_burst_waits_for_slots() -> None:
     assert g.counted("recall", "timeout") == 0
 
 
-async def test_waiting_for_a_slot_reduces_the_budget() -> None:
-    """An exchange without a slot in time continues, and its lookup never begins."""
-    g = Guarded()
-    g.inner.gate.clear()
-    before = [asyncio.ensure_future(g.looks_up()) for _ in range(AT_ONCE)]
-    await eventually(lambda: g.inner.under_way == AT_ONCE)
-    assert not await g.looks_up(SHORT_S)
-    g.inner.gate.set()
-    assert all(await asyncio.gather(*before))
-    assert g.inner.calls == AT_ONCE
-    assert await g.looks_up()
-
-
 async def test_a_busy_process_is_not_a_failure_of_the_store() -> None:
     """Lookups that find no slot in time do not count as failures while others succeed."""
     g = Guarded()
@@ -401,6 +389,7 @@ async def test_a_busy_process_is_not_a_failure_of_the_store() -> None:
         assert not await g.looks_up(SHORT_S)
     g.inner.gate.set()
     assert all(await asyncio.gather(*before))
+    assert g.inner.calls == 1 + AT_ONCE  # a lookup without a slot never begins
     assert await g.looks_up()
     assert g.events == []
 
@@ -651,7 +640,7 @@ async def test_a_timeout_of_a_partly_used_budget_is_not_a_failure() -> None:
 
 
 async def test_a_store_that_cannot_be_written_is_still_read() -> None:
-    """A full or read-only store fails saves only, and lookups continue."""
+    """A full or read-only store fails saves only; lookups continue, and do not end the outage."""
     g = Guarded()
     for _ in range(FAILURES_TOLERATED + 5):
         g.inner.error = StoreError("full")
@@ -660,18 +649,8 @@ async def test_a_store_that_cannot_be_written_is_still_read() -> None:
         assert await g.looks_up()
     assert g.counted("save", "skipped") == 5
     assert g.counted("recall", "ok") == FAILURES_TOLERATED + 5
-
-
-async def test_working_reads_do_not_end_an_outage_of_writes() -> None:
-    """Each change of state is one line, and a full store stays degraded."""
-    g = Guarded()
-    g.inner.error = StoreError("full")
-    for _ in range(FAILURES_TOLERATED):
-        await g.saves()
-    g.inner.error = None
-    for _ in range(20):
-        g.now_s += PAUSE_S
-        assert await g.looks_up()
+    g.now_s += 20 * PAUSE_S
+    assert await g.looks_up()
     assert (g.store.is_degraded, g.up, g.events) == (True, 0, ["store_failed"])
 
 
@@ -767,14 +746,6 @@ async def test_a_successful_ping_does_not_end_a_pause() -> None:
     assert not await g.store.check()
     assert g.store.is_degraded
     assert not await g.looks_up()
-
-
-async def test_a_log_line_contains_no_secret() -> None:
-    """The message of a bug may contain anything, so only that of a StoreError is logged."""
-    g = Guarded()
-    g.inner.error = KeyError("sk-secret")
-    await g.looks_up()
-    assert "sk-secret" not in g.written.getvalue()
 
 
 # --- operators, and the end ---
@@ -882,21 +853,13 @@ USAGE_METRICS = ("store_bytes", "store_max_bytes", "store_conversations", "store
 
 
 async def test_the_use_of_the_store_is_published() -> None:
-    """Once it was read, the four metrics have its numbers; no operation is counted."""
+    """Once it was read, the four metrics have its numbers; without a use, they are absent."""
     g = Guarded()
     assert [g.sample(name) for name in USAGE_METRICS] == [None] * 4
     await g.store.measure()
 
     assert [g.sample(name) for name in USAGE_METRICS] == [5, 10, 2, 3]
-    assert g.sample("store_seconds_count", operation="check") is None
-
-
-async def test_a_use_that_cannot_be_read_is_absent() -> None:
-    """Numbers of a store that fails are not shown as if they were of now."""
-    g = Guarded()
-    await g.store.measure()
     g.inner.error = StoreError("down")
     await g.store.measure()
-
     assert [g.sample(name) for name in USAGE_METRICS] == [None] * 4
-    assert (g.up, g.events) == (1, [])
+    assert (g.up, g.events) == (1, [])  # it is no operation of an exchange

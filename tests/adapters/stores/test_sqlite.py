@@ -137,26 +137,6 @@ async def test_a_process_that_ends_does_not_remove_the_log(path: Path) -> None:
     await store.close()
 
 
-async def test_processes_that_are_replaced_do_not_damage_the_file(path: Path) -> None:
-    """The file stays intact and complete while workers end and others still write."""
-    for _ in range(3):
-        processes = [writing(path, f"p{n}", 20 * (n + 1)) for n in range(4)]
-        for process in processes:
-            await asyncio.to_thread(process.communicate)
-            assert process.returncode == 0
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert db.execute("SELECT sum(turns) FROM conversations").fetchone() == (20 + 40 + 60 + 80,)
-
-
-async def test_it_survives_a_restart(opens: Callable[..., SqliteStore]) -> None:
-    """Another process finds the turns that a previous one has saved."""
-    store = opens()
-    await save(store, turn("a"), [key("1")])
-    await store.close()
-    assert await found(opens(), "1") == ["a"]
-
-
 async def test_only_the_owner_may_read_the_files(
     opens: Callable[..., SqliteStore], path: Path
 ) -> None:

@@ -87,19 +87,6 @@ async def cancelled(task: asyncio.Task[Any]) -> None:
 
 
 @case
-async def reused_by_the_next_request(near: UpstreamClient, far: Far) -> None:
-    """The next request reuses the connection of a response that has been read."""
-    far.answers(whole(b"1"), whole(b"2"))
-    for body in (b"1", b"2"):
-        answer = await near.send("GET", far.url, [], None)
-        assert await whole_of(answer) == body
-        answer.close()
-    assert far.connections == 1
-    (connection,) = near._connections
-    connection.close()
-
-
-@case
 async def closed_by_the_upstream_while_idle(near: UpstreamClient, far: Far) -> None:
     """After the upstream closes an idle connection, the next request opens a new one."""
     far.plays(Script([send(whole(b"1")), close()]), Script([send(whole(b"2")), close()]))
@@ -161,16 +148,6 @@ async def closed_within_an_endless_body(near: UpstreamClient, far: Far) -> None:
         await answer.read()
     answer.close()
     await soon(script.left.wait())
-
-
-@case
-async def closed_with_unread_data(near: UpstreamClient, far: Far) -> None:
-    """A response can be closed while data is unread here and in the kernel."""
-    far.plays(Script([flood()]))
-    answer = await near.send("POST", far.url, [], b"{}")
-    (connection,) = near._connections
-    await until(lambda: connection._is_read_paused)
-    answer.close()
 
 
 @case
@@ -253,15 +230,6 @@ async def reused_before_its_response_is_read(near: UpstreamClient, far: Far) -> 
     assert connection._is_read_paused
     assert set(await second.read()) == set(b"x")
     second.close()
-
-
-@case
-async def unrequested_protocol_switch(near: UpstreamClient, far: Far) -> None:
-    """A protocol switch is an error: its data would be read as the response to the next request."""
-    switched = head("Connection: upgrade", "Upgrade: x", status="101 Switching Protocols")
-    far.plays(Script([send(switched + b"x" * FLOOD), wait()]))
-    with pytest.raises(UpstreamError, match="switched protocols"):
-        await near.send("GET", far.url, [], None)
 
 
 async def none_is_left(play: Case, authority: Authority, *, is_tls: bool) -> None:

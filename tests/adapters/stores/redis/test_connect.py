@@ -303,22 +303,6 @@ async def test_redis_py_logs_nothing(
     assert [record for record in caplog.records if record.name.startswith("redis")] == []
 
 
-async def test_a_hanging_server_leaves_no_connection(
-    own_redis: RedisServer, opens: Callable[..., RedisStore]
-) -> None:
-    """A caller gives up an operation, on an open or a new connection; afterwards others work."""
-    store = opens(own_redis.url, timeout_s=0.3)
-    await store.check()
-    own_redis.pause()
-    try:
-        for _ in range(2):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(found(store, "1"), 0.1)
-    finally:
-        own_redis.resume()
-    await works(store)
-
-
 async def test_a_burst_waits_for_free_connections(
     shared_redis: RedisServer, opens: Callable[..., RedisStore]
 ) -> None:
