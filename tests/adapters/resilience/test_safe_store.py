@@ -4,9 +4,9 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from reasoning_replay.adapters.resilience import safe_store, save_queue
@@ -33,7 +33,7 @@ from reasoning_replay.adapters.stores.base import (
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
+from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.records import records_of
 
 from tests.adapters.stores.kinds import link_to
@@ -87,39 +87,27 @@ class Inner:
         finally:
             self.under_way -= 1
 
-    async def look_up(
-        self, _: bytes, __: Sequence[Lookup], ___: Mapping[bytes, int]
-    ) -> StoreResult:
-        """Return the same result always."""
-        await self._act()
-        return self.result
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """Return an operation of a store."""
+        results = {
+            "look_up": self.result,
+            "survey": Page(()),
+            "forget": True,
+            "usage": StoreUsage(5, 10, 2, 3),
+            "check": None,
+        }
 
-    async def save(
-        self, _: bytes, __: bytes, records: Mapping[bytes, bytes], keys: Sequence[bytes]
-    ) -> int:
+        async def operation(*given: Any) -> Any:
+            await self._act()
+            return results[name]
+
+        return operation
+
+    async def save(self, _: bytes, __: bytes, records: Any, keys: Any) -> int:
         """Record the arguments."""
         await self._act()
         self.saved.append((dict(records), [*keys]))
         return len(self.saved)
-
-    async def survey(self, _: bytes | None, __: str, ___: int) -> Page:
-        """Return an empty page."""
-        await self._act()
-        return Page(())
-
-    async def forget(self, _: bytes, __: bytes) -> bool:
-        """Return that it was deleted."""
-        await self._act()
-        return True
-
-    async def usage(self) -> StoreUsage:
-        """Have room for ten, with three evicted."""
-        await self._act()
-        return StoreUsage(5, 10, 2, 3)
-
-    async def check(self) -> None:
-        """Succeed or fail."""
-        await self._act()
 
     async def close(self) -> None:
         """Record the call."""
@@ -130,14 +118,14 @@ class Guarded:
     """A safe store without a cache, with a clock that a test moves; its waits are real."""
 
     def __init__(self, timeout_s: float = LONG_S, store: Store | None = None) -> None:
-        self.inner = Inner()
+        self.inner = cast("Any", store or Inner())
         self.metrics = Metrics()
         self.written = io.StringIO()
         self.now_s = 0.0
         log = Log("info", "json", self.written)
         guard = StoreGuard(timeout_s, self.metrics, log, lambda: self.now_s)
         cache = ConversationCache(0, self.metrics)
-        self.store = SafeStore(store or self.inner, guard, cache, Offloader())
+        self.store = SafeStore(self.inner, guard, cache, Offloader())
 
     async def looks_up(self, budget_s: float = LONG_S) -> bool:
         """Return whether a lookup works."""
