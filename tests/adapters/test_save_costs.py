@@ -34,7 +34,7 @@ def test_an_embedded_store_saves_in_linear_time(max_bytes: int) -> None:
     async def save(saves: Saves) -> None:
         store = MemoryStore(Bounds(60, 100, max_bytes), 1 << 40, lambda: 0.0)
         for records, keys in saves:
-            await store.save(SCOPE, b"c" * 16, records, keys)
+            await store.save((SCOPE, b"c" * 16), records, keys)
 
     assert_linear(item_by_item, lambda saves: asyncio.run(save(saves)), 1_000)
 

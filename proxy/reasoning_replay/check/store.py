@@ -70,7 +70,7 @@ async def _tried(store: Store, place: str, settings: Settings) -> AsyncIterator[
         yield Finding("problem", "store", words)
         return
     yield Finding("ok", "store", f"{place} can be reached")
-    if fault := await _fault(store.save(scope, name, records, [key])):
+    if fault := await _fault(store.save((scope, name), records, [key])):
         words = f"saving failed: {fault}; turns that are already there may still be readable"
         yield Finding("problem", "store", "; ".join([words, *_way_out(settings, fault)]))
         return

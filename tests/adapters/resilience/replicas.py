@@ -10,7 +10,7 @@ from reasoning_replay.adapters.resilience.conversation_cache import Conversation
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
-from reasoning_replay.adapters.stores.base import Bounds, StoreError, StoreResult
+from reasoning_replay.adapters.stores.base import Bounds, Name, StoreError, StoreResult
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
@@ -73,17 +73,11 @@ class Shared(MemoryStore):
         return found
 
     @override
-    async def save(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
-    ) -> int:
+    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
         self.saves += 1
         self._fail_if(self.is_away or self.is_full)
         await self.answers.wait()
-        return await super().save(scope, conversation, records, keys)
+        return await super().save(name, records, keys)
 
     @override
     async def forget(self, scope: bytes, conversation: bytes) -> bool:

@@ -63,7 +63,7 @@ async def test_an_item_of_a_copy_is_looked_up_by_its_ids_only() -> None:
     here = await begun(shared, T1)
     saying = bytes_of("what both say")
     for one in (T1, twin):
-        await shared.save(SCOPE, one.conversation, records_of(one), [saying])
+        await shared.save((SCOPE, one.conversation), records_of(one), [saying])
     lookup = Lookup(0, looked_up(T1)[0].certain, [saying])
     assert await here.store.look_up(SCOPE, [lookup], Budget(LONG_S))
 
@@ -356,7 +356,7 @@ async def test_an_item_of_an_unsaved_turn_is_not_crowded_by_its_text() -> None:
     shared, saying = Shared(), bytes_of("what all say")
     for n in range(9):
         one = said(f"another {n}")
-        await shared.save(SCOPE, one.conversation, records_of(one), [saying])
+        await shared.save((SCOPE, one.conversation), records_of(one), [saying])
     here, alone = Replica(shared), said("begun meanwhile")
     shared.is_full = True
     assert await here.save(alone) is Saved.FAILED

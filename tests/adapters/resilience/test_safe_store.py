@@ -103,7 +103,7 @@ class Inner:
 
         return operation
 
-    async def save(self, _: bytes, __: bytes, records: Any, keys: Any) -> int:
+    async def save(self, _: Any, records: Any, keys: Any) -> int:
         """Record the arguments."""
         await self._act()
         self.saved.append((dict(records), [*keys]))

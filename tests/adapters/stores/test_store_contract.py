@@ -112,7 +112,7 @@ async def test_a_turn_grows_record_by_record(kept: Kept) -> None:
     store = kept.opens(WIDE)
     whole = turn("a", size=500)
     for n, (name, value) in enumerate(records_of(whole).items()):
-        await store.save(SCOPE, whole.conversation, {name: value}, [key(f"{n}")])
+        await store.save((SCOPE, whole.conversation), {name: value}, [key(f"{n}")])
     for n in range(len(records_of(whole))):
         assert list((await looked_up(store, asked(key(f"{n}")))).turns) == [whole]
 
@@ -121,7 +121,7 @@ async def test_saving_again_changes_nothing_but_the_version(kept: Kept) -> None:
     """A repeated or empty save adds 1 to the version; results and size stay the same."""
     store = kept.opens(Bounds(ttl_s=DAY, max_turns=1, max_bytes=700))
     versions = [await save(store, turn("a", size=200), [key("1")]) for _ in range(5)]
-    versions.append(await store.save(SCOPE, bytes_of("c"), {}, [key("2")]))
+    versions.append(await store.save((SCOPE, bytes_of("c")), {}, [key("2")]))
     assert await found(store, "1") == await found(store, "2") == ["a"]
     assert versions == [*range(versions[0], versions[0] + 6)]
 

@@ -50,14 +50,10 @@ class Saves:
         self._save, self._inner.save = self._inner.save, self._noted  # type: ignore[method-assign]
 
     async def _noted(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
+        self, name: tuple[bytes, bytes], records: Mapping[bytes, bytes], keys: Sequence[bytes]
     ) -> int:
-        self.turns += turns_of(conversation, records)  # the head comes too, since it is saved first
-        return await self._save(scope, conversation, records, keys)
+        self.turns += turns_of(name[1], records)  # the head comes too, since it is saved first
+        return await self._save(name, records, keys)
 
 
 async def gets_reasoning(client: Peer, upstream: Peer, *history: Item) -> bool:

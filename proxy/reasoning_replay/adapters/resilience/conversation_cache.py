@@ -21,7 +21,7 @@ from reasoning_replay.adapters.resilience.cache_entry import (
     CacheEntry,
     memory_of,
 )
-from reasoning_replay.adapters.stores.base import StoredConversation, StoreResult
+from reasoning_replay.adapters.stores.base import Name, StoredConversation, StoreResult
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.item_index import IndexedTurns, JoinedTurns
 from reasoning_replay.core.history.lookup_keys import (
@@ -32,8 +32,6 @@ from reasoning_replay.core.history.lookup_keys import (
 )
 from reasoning_replay.core.history.records import turns_of
 from reasoning_replay.core.history.turns import Turn
-
-Name = tuple[bytes, bytes]  # (scope, conversation)
 
 # Limit on entries with unsaved records if `max_bytes` is 0.
 UNSAVED_MAX_BYTES = 32 << 20

@@ -15,14 +15,13 @@ from typing import Any, TypeVar
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
 from reasoning_replay.adapters.resilience.conversation_cache import (
     ConversationCache,
-    Name,
     Versions,
     View,
 )
 from reasoning_replay.adapters.resilience.save_queue import SaveQueue
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Budget, Call, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader
-from reasoning_replay.adapters.stores.base import Page, Store, StoreError, StoreResult
+from reasoning_replay.adapters.stores.base import Name, Page, Store, StoreError, StoreResult
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 
 __all__ = ["NO_TIME", "Budget", "SafeStore", "Saved"]
@@ -272,7 +271,7 @@ class SafeStore:
         self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
     ) -> Saved:
         """Save without a task; records of a failed save are not kept for a retry."""
-        act = partial(self.inner.save, *name, records, keys)
+        act = partial(self.inner.save, name, records, keys)
         version = await self._guard.run(Call("save"), act, waits=False)
         if version is None:
             return Saved.FAILED

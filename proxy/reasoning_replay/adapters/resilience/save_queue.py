@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from reasoning_replay.adapters.resilience.cache_entry import Batch, CacheEntry
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
-from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache, Name
+from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Call, StoreGuard
-from reasoning_replay.adapters.stores.base import Store
+from reasoning_replay.adapters.stores.base import Name, Store
 
 # A save is skipped while this many saves or bytes of saves are unfinished.
 SAVES_MAX = 1024
@@ -138,7 +138,7 @@ class SaveQueue:
                 is_deleted = not found.conversations
             if is_deleted:
                 return None
-            return int(await self._store.save(*name, batch.records, [*batch.keys]))
+            return int(await self._store.save(name, batch.records, [*batch.keys]))
 
         version: int | None = None
         try:

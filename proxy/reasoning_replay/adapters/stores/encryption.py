@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from typing_extensions import override
 
-from reasoning_replay.adapters.stores.base import Codec
+from reasoning_replay.adapters.stores.base import Codec, Name
 from reasoning_replay.settings.encryption_keys import EncryptionKey
 
 SEALED = b"\xe1"
@@ -30,13 +30,13 @@ class EncryptedCodec(Codec):
         self._by_header = {_header(key): AESGCM(key.secret) for key in keys}
 
     @override
-    def encode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes:
+    def encode(self, name: Name, field: bytes, value: bytes) -> bytes:
         nonce = secrets.token_bytes(NONCE_BYTES)
-        place = _place(self._header, scope, conversation, field)
+        place = _place(self._header, *name, field)
         return self._header + nonce + self._first.encrypt(nonce, value, place)
 
     @override
-    def decode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes | None:
+    def decode(self, name: Name, field: bytes, value: bytes) -> bytes | None:
         if value[:1] != SEALED:
             return value
         end = 2 + int.from_bytes(value[1:2])
@@ -46,7 +46,7 @@ class EncryptedCodec(Codec):
             return None
         sealed = memoryview(value)[end + NONCE_BYTES :]
         try:
-            return key.decrypt(nonce, sealed, _place(header, scope, conversation, field))
+            return key.decrypt(nonce, sealed, _place(header, *name, field))
         except InvalidTag:
             return None
 

@@ -14,6 +14,7 @@ from reasoning_replay.adapters.stores.base import (
     Bounds,
     Codec,
     ConversationInfo,
+    Name,
     Page,
     Store,
     StoredConversation,
@@ -38,7 +39,6 @@ KEY_OVERHEAD_BYTES = 200
 # Versions reserved for each conversation; none is saved this often in one process.
 VERSIONS_EACH = 1 << 32
 
-_Name = tuple[bytes, bytes]  # (scope, conversation)
 _NOWHERE: Mapping[bytes, tuple[bytes, ...]] = MappingProxyType({})
 
 
@@ -85,7 +85,7 @@ class MemoryStore(Store):
         self._bounds = bounds
         self._max_bytes = max_bytes
         self._clock = clock
-        self._conversations: OrderedDict[_Name, _Conversation] = OrderedDict()  # by last use
+        self._conversations: OrderedDict[Name, _Conversation] = OrderedDict()  # by last use
         # By scope, then by key: containers of bytes alone cost the garbage collector nothing.
         self._index: dict[bytes, dict[bytes, tuple[bytes, ...]]] = {}
         # A conversation that is deleted and created again must not have one of its old versions.
@@ -107,31 +107,24 @@ class MemoryStore(Store):
                 continue
             records = None
             if held.get(conversation) != kept.version:
-                records = decoded(self.codec, scope, conversation, kept.records)
+                records = decoded(self.codec, (scope, conversation), kept.records)
             found.append(StoredConversation(conversation, kept.version, records))
         return StoreResult(found, choice.crowded)
 
     @override
-    async def save(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
-    ) -> int:
+    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
         now = self._expire()
-        name = (scope, conversation)
         kept = self._use(name, now)
         before = kept.size_bytes if kept is not None else 0
         if kept is None:
             version = next(self._first_versions)
             kept = self._conversations[name] = _Conversation(now + self._bounds.ttl_s, version)
         kept.version += 1
-        for field, value in encoded(self.codec, scope, conversation, records).items():
+        for field, value in encoded(self.codec, name, records).items():
             kept.record_bytes += len(value) - len(kept.records.get(field, b""))
             kept.records[field] = value
             kept.turns[turn_of_record(field)] = None
-        self._lead(scope, conversation, kept, keys)
+        self._lead(name, kept, keys)
         self._trim(kept)
         self.size_bytes += kept.size_bytes - before
         while self.size_bytes > self._max_bytes and self._conversations:
@@ -182,10 +175,9 @@ class MemoryStore(Store):
     async def close(self) -> None:
         pass
 
-    def _lead(
-        self, scope: bytes, conversation: bytes, kept: _Conversation, keys: Sequence[bytes]
-    ) -> None:
+    def _lead(self, name: Name, kept: _Conversation, keys: Sequence[bytes]) -> None:
         """Add a conversation to keys; each key keeps its newest CONVERSATIONS_PER_KEY."""
+        scope, conversation = name
         if keys and scope not in self._index:
             self._index[scope] = {}
         index, alone = self._index.get(scope, {}), (conversation,)
@@ -231,7 +223,7 @@ class MemoryStore(Store):
             self._drop(first)
         return now
 
-    def _use(self, name: _Name, now: float) -> _Conversation | None:
+    def _use(self, name: Name, now: float) -> _Conversation | None:
         """Return a conversation and extend its expiry; None if it is not stored."""
         kept = self._conversations.get(name)
         if kept is not None:
@@ -239,7 +231,7 @@ class MemoryStore(Store):
             self._conversations.move_to_end(name)
         return kept
 
-    def _drop(self, name: _Name) -> None:
+    def _drop(self, name: Name) -> None:
         kept = self._conversations.pop(name)
         self.size_bytes -= kept.size_bytes
         scope, conversation = name

@@ -21,6 +21,7 @@ from reasoning_replay.adapters.stores.base import (
     Bounds,
     Codec,
     ConversationInfo,
+    Name,
     Page,
     Store,
     StoredConversation,
@@ -111,7 +112,7 @@ class SqliteStore(Store):
                         row.version,
                         None
                         if row.version in (before.get(name), held.get(name))
-                        else self._records(db, scope, name, row),
+                        else self._records(db, (scope, name), row),
                     )
                     for name, row in used.items()
                 ]
@@ -122,24 +123,18 @@ class SqliteStore(Store):
         return result
 
     @override
-    async def save(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
-    ) -> int:
-        values = encoded(self.codec, scope, conversation, records)
+    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
+        values = encoded(self.codec, name, records)
         now = self._clock()
 
         def write(db: sqlite3.Connection) -> int:
             with transaction(db):
                 drop_expired(db, now)
-                kept = _begin(db, scope, conversation, now + self._bounds.ttl_s, now)
+                kept = _begin(db, name, now + self._bounds.ttl_s, now)
                 _add(db, kept, values)
                 trim(db, kept, self._bounds)
                 for key in keys:
-                    _lead(db, scope, key, kept)
+                    _lead(db, name[0], key, kept)
                 (version,) = db.execute(
                     "SELECT version FROM conversations WHERE id = ?", (kept,)
                 ).fetchone()
@@ -232,11 +227,9 @@ class SqliteStore(Store):
             raise StoreError("sqlite: the store is closed") from None
         return await asyncio.wrap_future(future)
 
-    def _records(
-        self, db: sqlite3.Connection, scope: bytes, conversation: bytes, row: _Row
-    ) -> dict[bytes, bytes]:
+    def _records(self, db: sqlite3.Connection, name: Name, row: _Row) -> dict[bytes, bytes]:
         kept = db.execute("SELECT name, value FROM records WHERE conversation_id = ?", (row.id,))
-        return decoded(self.codec, scope, conversation, dict(kept))
+        return decoded(self.codec, name, dict(kept))
 
     def _note_use(self, used: Sequence[_Row], now: float) -> None:
         """Extend the expiry of used conversations in the background, all in one write."""
@@ -296,11 +289,8 @@ def _rows_of(
     return {conversation: _Row(*row) for conversation, *row in found}
 
 
-def _begin(
-    db: sqlite3.Connection, scope: bytes, conversation: bytes, expires_at: float, now: float
-) -> int:
+def _begin(db: sqlite3.Connection, name: Name, expires_at: float, now: float) -> int:
     """Return a conversation's row, with its expiry extended; create it if missing or expired."""
-    name = (scope, conversation)
     db.execute(
         "DELETE FROM conversations WHERE scope = ? AND conversation = ? AND expires_at <= ?",
         (*name, now),

@@ -115,7 +115,7 @@ async def test_a_save_sends_the_new_records_and_little_else(counted: RedisStore)
     for n in range(1, 33):
         snapshot = replace(whole, items=whole.items[:n])
         new = dict(records_of(snapshot).items() - known.items())
-        await counted.save(SCOPE, whole.conversation, new, [key(f"{n} {m}") for m in range(7)])
+        await counted.save((SCOPE, whole.conversation), new, [key(f"{n} {m}") for m in range(7)])
         known |= new
     assert Counting.sent_bytes < 1.2 * sum(len(part.raw) for i in whole.items for part in i.run)
 
