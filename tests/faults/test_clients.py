@@ -10,7 +10,7 @@ from tests.faults.steps import hang
 from tests.patience import SOON_S
 from tests.web.line import Line, line_to, request
 from tests.web.scripted import Script, close, send
-from tests.web.wire import END, chunk, whole
+from tests.web.wire import END, chunk
 
 LIMIT = 2 * max(len(kind.data) for kind in ALL)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -172,29 +172,3 @@ async def test_a_body_with_expect(*, is_framed: bool, waits: bool) -> None:
             await stage.works(line)
         await line.leave()
         await stage.is_as_before()
-
-
-async def test_a_body_that_upstream_does_not_wait_for() -> None:
-    """If upstream answers before it has the body, the client gets that response."""
-    no = whole(b"no", status="413 Too Large")
-    async with staged() as stage:
-        stage.door.plays(script := Script([send(no), hang()], reads_body=False))
-        async with line_to(stage.w.app.url) as line:
-            head, body = head_and_body(OTHER, "Expect: 100-continue")
-            await line.send(head)
-            await reads_continue(line)
-            await line.send(body[:9])  # the rest never comes
-            assert await reads(line) == Seen(413, b"no")
-        await asyncio.wait_for(script.left.wait(), SOON_S)
-        await stage.holds(lines=0)
-        await stage.is_as_before()
-
-
-async def test_a_client_that_leaves_when_it_is_asked_for_its_body() -> None:
-    """A client that leaves instead of sending its body leaves nothing open."""
-    async with staged() as stage:
-        for kind in ALL:
-            async with line_to(stage.w.app.url) as line:
-                await line.send(head_and_body(kind, "Expect: 100-continue")[0])
-                await reads_continue(line)
-            await stage.is_as_before()

@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import os
-import resource
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -280,46 +279,6 @@ async def test_a_lock_delays_a_save_until_its_timeout(
         assert await found(store, "1") == ["a"]
         await store.check()
     await save(store, turn("b"), [key("1")])
-    assert await found(store, "1") == ["a", "b"]
-
-
-async def test_a_missing_directory_is_an_error_until_it_exists(tmp_path: Path) -> None:
-    """The directory is not created, because a typing error in the path must not create one."""
-    folder = tmp_path / "later"
-    store = opened(str(folder / "replay.db"))
-    for _ in range(2):
-        with pytest.raises(StoreError, match="No such file or directory"):
-            await save(store, turn("a"), [key("1")])
-        with pytest.raises(StoreError, match="No such file or directory"):
-            await store.check()
-    folder.mkdir()
-    await save(store, turn("a"), [key("1")])
-    assert await found(store, "1") == ["a"]
-    await store.close()
-
-
-@pytest.fixture
-def no_room() -> Iterator[Callable[[int], None]]:
-    """Yield a function that limits the size of files, so that writes fail as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handled)
-
-
-async def test_a_full_disk_fails_saves_only(
-    opens: Callable[..., SqliteStore], no_room: Callable[[int], None]
-) -> None:
-    """Stored turns are still read, and saves work again as soon as there is room."""
-    store = opens()
-    await save(store, turn("a"), [key("1")])
-    no_room(200 * KIB)
-    with pytest.raises(StoreError, match="sqlite: "):
-        await save(store, turn("b", size=1000 * KIB), [key("1")])
-    assert await found(store, "1") == ["a"]
-    no_room(resource.getrlimit(resource.RLIMIT_FSIZE)[1])
-    await save(store, turn("b", size=1000 * KIB), [key("1")])
     assert await found(store, "1") == ["a", "b"]
 
 

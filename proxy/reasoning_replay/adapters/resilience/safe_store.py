@@ -118,13 +118,13 @@ class SafeStore:
         name = (scope, conversation)
         if self.inner.is_embedded:
             return await self._save_embedded(name, records, keys)
-        batch = self._saves.put(name, records, keys)
-        task = batch.task if batch is not None else None
-        if batch is None or task is None:
+        pending = self._saves.put(name, records, keys)
+        if pending is None:
             return Saved.FAILED
+        call, task = pending
         # While lookups fail, so do saves: three of them take three timeouts to fail.
         waits = all(one.is_closed for one in self._guard.breakers.values())
-        if await self._guard.wait(batch.call, task, budget if waits else NO_TIME):
+        if await self._guard.wait(call, task, budget if waits else NO_TIME):
             return Saved.DONE if task.result() else Saved.FAILED
         return Saved.LATE
 

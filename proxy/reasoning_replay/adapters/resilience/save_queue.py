@@ -48,12 +48,12 @@ class SaveQueue:
 
     def put(
         self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
-    ) -> Batch | None:
+    ) -> tuple[Call, asyncio.Task[bool]] | None:
         """
         Add records to the next batch of a conversation, and begin its save if none is pending.
 
         Returns:
-            The batch; None if the queue is full, or the store fails. A later save has the records.
+            The save; None if the queue is full, or the store fails. A later save has the records.
         """
         entry = self._cache.add(name, records, keys)
         batch = entry.waiting
@@ -63,12 +63,11 @@ class SaveQueue:
             self._guard.count("save", "skipped")
             self._note_overdue(name, entry)
             return None
-        if batch.task is None:
-            self._begin(name, entry)
+        task = batch.task or self._begin(name, entry)
         batch.size_bytes += size
         self._unsaved_bytes += size
         batch.call.is_awaited, batch.call.is_late, batch.is_overdue = True, False, False
-        return batch
+        return batch.call, task
 
     def put_overdue(self) -> None:
         """Begin to save what the store did not take before, a few conversations at once."""

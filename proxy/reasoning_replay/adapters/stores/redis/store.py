@@ -316,7 +316,7 @@ class RedisStore(Store):
         except (StoreError, TimeoutError):
             return
 
-    async def _trim(self, name: str) -> int | None:
+    async def _trim(self, place: str) -> int | None:
         """
         Trim a conversation and correct its counters.
 
@@ -324,7 +324,7 @@ class RedisStore(Store):
             The version; None if it is the one that the save returned, or if another replica has
             changed the conversation meanwhile. That replica trims it.
         """
-        (answer,) = await self._all([("HGETALL", name)])
+        (answer,) = await self._all([("HGETALL", place)])
         kept = _hash(answer)
         sizes = {field: len(value) for field, value in kept.items() if field not in _NUMBERS}
         drop = what_to_drop(sizes, self._bounds)
@@ -332,18 +332,18 @@ class RedisStore(Store):
             del sizes[field]
         counters = (sum(sizes.values()), len(set(map(turn_of_record, sizes))))
         version = kept.get(VERSION, b"")
-        (result,) = await self._run([trim(name, version, counters, drop)])
+        (result,) = await self._run([trim(place, version, counters, drop)])
         if not is_refused(result):
             _raise_first([result])
             return result if result is None else int(result)
         commands: list[Command] = [
-            ("HSET", name, BYTES, counters[0], TURNS, counters[1]),
-            ("EXPIRE", name, self._bounds.ttl_s),  # HSET creates one that was deleted meanwhile
+            ("HSET", place, BYTES, counters[0], TURNS, counters[1]),
+            ("EXPIRE", place, self._bounds.ttl_s),  # HSET creates one that was deleted meanwhile
         ]
         if not drop:
             await self._all(commands)
             return None
-        commands += [("HDEL", name, *drop), ("HINCRBY", name, VERSION, 1)]
+        commands += [("HDEL", place, *drop), ("HINCRBY", place, VERSION, 1)]
         return int((await self._all(commands))[-1])
 
     async def _trim_key(self, name: str) -> None:
