@@ -19,23 +19,13 @@ from reasoning_replay.adapters.stores.sqlite import SqliteStore
 from reasoning_replay.adapters.stores.sqlite_file import APPLICATION, VERSION
 from reasoning_replay.adapters.stores.sqlite_room import make_room
 
-from tests.adapters.stores.turns import SCOPE, asked, found, key, looked_up, save, turn
+from tests.adapters.stores.turns import SCOPE, Clock, asked, found, key, looked_up, save, turn
 from tests.adapters.writing import key_of, opened, turn_of
 
 ROOT = Path(__file__).parents[3]
 TTL_S = 1000
 BOUNDS = Bounds(ttl_s=TTL_S, max_turns=100, max_bytes=1 << 22)
 KIB = 1 << 10
-
-
-class Clock:
-    """A clock that a test moves by hand."""
-
-    now_s = 1e9
-
-    def __call__(self) -> float:
-        """Return the time in seconds."""
-        return self.now_s
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.web.authority import Authority
 from tests.web.scripted import Script, Step, close, send, wait
 from tests.web.scripted import Upstream as Far
 from tests.web.wire import chunk, head, stream_head, whole
+from tests.web.world import eventually
 
 LARGE = bytes(64 << 20)  # more than the kernel buffers for a peer that does not read
 FLOOD = 5000
@@ -72,13 +73,6 @@ async def soon(awaited: Awaitable[Any]) -> Any:
     return await asyncio.wait_for(awaited, SOON_S)
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    """Wait until a condition holds for which there is no event."""
-    async with asyncio.timeout(SOON_S):
-        while not is_so():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-
-
 async def cancelled(task: asyncio.Task[Any]) -> None:
     """Cancel a task, and wait for its end."""
     task.cancel()
@@ -94,7 +88,7 @@ async def closed_by_the_upstream_while_idle(near: UpstreamClient, far: Far) -> N
         answer = await near.send("POST", far.url, [], b"{}")
         assert await whole_of(answer) == body
         answer.close()
-        await until(lambda: not near._connections)
+        await eventually(lambda: not near._connections)
 
 
 @case
@@ -176,7 +170,7 @@ async def lost_within_a_response_that_is_not_read(near: UpstreamClient, far: Far
     """The error of a response that is closed without being read is not reported."""
     far.plays(Script([send(head("Content-Length: 5") + b"abc"), vanish()]))
     answer = await near.send("POST", far.url, [], b"{}")
-    await until(lambda: not near._connections)
+    await eventually(lambda: not near._connections)
     answer.close()
 
 
@@ -224,7 +218,7 @@ async def reused_before_its_response_is_read(near: UpstreamClient, far: Far) -> 
     first = await near.send("GET", far.url, [], None)
     second = await near.send("GET", far.url, [], None)
     (connection,) = near._connections
-    await until(lambda: connection._is_read_paused)
+    await eventually(lambda: connection._is_read_paused)
     assert await whole_of(first) == b"1"
     first.close()
     assert connection._is_read_paused
@@ -247,12 +241,12 @@ async def none_is_left(play: Case, authority: Authority, *, is_tls: bool) -> Non
     )
     try:
         await play(near, far)
-        await until(lambda: not (near._connections or near._dialer._connector._acquired))
+        await eventually(lambda: not (near._connections or near._dialer._connector._acquired))
     finally:
         await near.close()
         server.close()
         await far.close()
-    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+    await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
     gc.collect(1)
     assert said == []
 
