@@ -67,7 +67,7 @@ class SafeStore:
         self._usual_s = 0.0  # duration of lookups, averaged
         self._answered_s = float("-inf")
         self._lookup_slots = asyncio.Semaphore(AT_ONCE)
-        self._saves = SaveQueue(store, guard, cache)
+        self._saves = SaveQueue(lambda: self.inner, guard, cache)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._offloader = offloader
 

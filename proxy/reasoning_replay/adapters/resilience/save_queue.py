@@ -6,7 +6,7 @@ written with the next save of their conversation, or when the store is back.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from reasoning_replay.adapters.resilience.cache_entry import Batch, CacheEntry
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
@@ -29,7 +29,9 @@ class SaveQueue:
         tasks: Unfinished saves, with their conversations.
     """
 
-    def __init__(self, store: Store, guard: StoreGuard, cache: ConversationCache) -> None:
+    def __init__(
+        self, store: Callable[[], Store], guard: StoreGuard, cache: ConversationCache
+    ) -> None:
         self._store = store
         self._guard = guard
         self._breaker = guard.breakers["save"]
@@ -133,11 +135,11 @@ class SaveQueue:
             nonlocal is_deleted
             if batch.is_overdue and entry.is_stored:
                 held = {name[1]: entry.version}
-                found = await self._store.look_up(name[0], (), held)
+                found = await self._store().look_up(name[0], (), held)
                 is_deleted = not found.conversations
             if is_deleted:
                 return None
-            return int(await self._store.save(name, batch.records, [*batch.keys]))
+            return int(await self._store().save(name, batch.records, [*batch.keys]))
 
         version: int | None = None
         try:
