@@ -34,7 +34,7 @@ def test_an_embedded_store_saves_in_linear_time(max_bytes: int) -> None:
     async def save(saves: Saves) -> None:
         store = MemoryStore(Bounds(60, 100, max_bytes), 1 << 40, lambda: 0.0)
         for records, keys in saves:
-            await store.save(SCOPE, b"c" * 16, records, keys)
+            await store.save((SCOPE, b"c" * 16), records, keys)
 
     assert_linear(item_by_item, lambda saves: asyncio.run(save(saves)), 1_000)
 
@@ -45,9 +45,9 @@ def test_a_local_copy_takes_items_in_linear_time() -> None:
     def save(saves: Saves) -> None:
         cache, name = ConversationCache(100 * MIB, Metrics()), (SCOPE, b"c" * 16)
         for version, (records, keys) in enumerate(saves, 1):
-            batch = cache.add(name, records, keys)
-            cache.begin_save(name, batch)
-            cache.end_save(name, batch, version)
-        cache._entries[name].decoded(name[1])
+            entry = cache.add(name, records, keys)
+            entry.begin_save()
+            cache.end_save(name, entry, version)
+        entry.decoded(name[1])
 
     assert_linear(item_by_item, save, 1_000)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.pytest_plugin import AiohttpServer
-from reasoning_replay.adapters.upstream.pool import UpstreamPool
+from reasoning_replay.adapters.upstream.client import UpstreamClient
 from reasoning_replay.adapters.upstream.response import UpstreamError
 from reasoning_replay.check import upstream as module
 from reasoning_replay.check.upstream import of_upstream
@@ -274,7 +274,7 @@ async def test_a_certificate_may_be_wrong_in_other_ways(
     async def reach(*_: object) -> None:
         raise UpstreamError("connect", "no") from refused
 
-    monkeypatch.setattr(UpstreamPool, "reach", reach)
+    monkeypatch.setattr(UpstreamClient, "reach", reach)
     (line,) = await upstream(f"https://127.0.0.1:{silent_port}/v1")
     assert "cannot be reached: its certificate is not accepted: it says why; its cert" in line
     assert want in line

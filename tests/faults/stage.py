@@ -8,7 +8,7 @@ released makes the next exchange fail.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,17 +58,12 @@ async def settled() -> Holdings:
 
 
 class Upstream(scripted.Upstream):
-    """Scripted upstream that can also refuse, close or reset its connections."""
+    """Scripted upstream that can also refuse connections."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.rude: Callable[[asyncio.BaseTransport], None] | None = None
         self.port = 0
         self._server: asyncio.Server | None = None
-
-    def protocol(self) -> asyncio.Protocol:
-        """Return the protocol for one connection; a rude upstream does not read."""
-        return _Rude(self.rude) if self.rude is not None else super().protocol()
 
     async def open(self) -> None:
         """Listen, on the same port as before if there was one."""
@@ -88,23 +83,6 @@ class Upstream(scripted.Upstream):
         self.shut()
         yield
         await self.open()
-
-    @contextlib.asynccontextmanager
-    async def rude_for_now(
-        self, act: Callable[[asyncio.BaseTransport], None]
-    ) -> AsyncIterator[None]:
-        """Do this with each new connection inside this context, and read nothing."""
-        self.rude = act
-        yield
-        self.rude = None
-
-
-class _Rude(asyncio.Protocol):
-    def __init__(self, act: Callable[[asyncio.BaseTransport], None]) -> None:
-        self._act = act
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._act(transport)
 
 
 class Stage:

@@ -22,7 +22,7 @@ from tests.e2e.witness import assert_nothing_invented
 from tests.patience import SOON_S
 from tests.standin import StandIn
 
-__all__ = ["PATIENT_MS", "WHOLE", "Suffering", "injected", "suffering"]
+__all__ = ["PATIENT_MS", "WHOLE", "Fault", "Suffering", "injected", "suffering"]
 
 BUDGET_MS = 50
 PATIENT_MS = 5_000  # for tests of what works: a busy machine is not the proxy's fault
@@ -159,6 +159,10 @@ class Suffering:
             }
         )
 
+    def is_closed(self, operation: str) -> bool:
+        """Return whether the breaker of an operation lets every call pass."""
+        return self.counted("store_breakers", operation=operation, state="closed") == 1
+
     def assert_quick(self, lines: Sequence[Line]) -> None:
         """Check that no exchange waited for the store much longer than its budget."""
         assert max(line["before_ms"] for line in lines) < EXCHANGE_MS_MAX
@@ -184,6 +188,58 @@ class Suffering:
             while len(self.standin.received) < began + REACHED:  # noqa: ASYNC110
                 await asyncio.sleep(0.002)
         act()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """
+    One fault of a store.
+
+    Attributes:
+        hurts, repairs: Operations on the store that begin and end the fault.
+        fails: Operations that fail during the fault.
+        keeps: Whether the store keeps its contents.
+    """
+
+    hurts: Callable[[Any], None]
+    repairs: Callable[[Any], None] = lambda _: None
+    fails: tuple[str, ...] = ("recall", "save")
+    keeps: bool = True
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether only saves fail, so that stored reasoning is still injected."""
+        return self.fails == ("save",)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of a proxy that must not be late for what works."""
+        return {"store_budget_ms": PATIENT_MS} if self.is_readable else {}
+
+    async def is_not_noticed(self, one: Suffering, store: object) -> None:
+        """Check that requests succeed in time during the fault, and that all works after it."""
+        one.assert_quick(await one.converse(during=lambda: self.hurts(store)))
+        before = {name: one.operations(name) for name in self.fails}
+        lines = await one.converse()
+        one.assert_quick(lines)
+        did = {name: one.operations(name) - then for name, then in before.items()}
+        assert [name for name in did if did[name]["ok"]] == []
+        if did:
+            name, first = next(iter(did.items()))
+            assert first["skipped"] >= first.total() / 2  # the store is left alone
+            assert not one.is_closed(name)
+            assert one.counted("store_up") == 0
+        if self.is_readable:
+            assert injected(lines) >= WHOLE[-1]
+
+        one.assert_quick(await one.converse(during=lambda: self.repairs(store)))
+        await one.resumes()
+        await one.recovers()
+        one.assert_told(has_failed=True if self.fails else None)
+        assert one.is_closed("recall")
+        assert one.is_closed("save")
+        if self.keeps:
+            await one.remembers()
 
 
 def anew(agent: Agent) -> Agent:

@@ -1,31 +1,15 @@
 """Faults of a Redis server: no request fails or waits for it, and replay resumes afterwards."""
 
-from collections import Counter
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
+from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
 
 from tests.faults.standalone import Store, standalone
-from tests.faults.suffering import PATIENT_MS, WHOLE, Suffering, injected, suffering
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """
-    One fault of the store.
-
-    Attributes:
-        hurts, repairs: Operations that begin and end the fault.
-        fails: Operations that fail during the fault.
-        keeps: Whether the store keeps its contents.
-    """
-
-    hurts: Callable[[Store], None]
-    repairs: Callable[[Store], None]
-    fails: tuple[str, ...] = ("recall", "save")
-    keeps: bool = True
-
+from tests.faults.suffering import PATIENT_MS, WHOLE, Fault, Suffering, injected, suffering
+from tests.patience import SOON_S
 
 FAULTS = {
     "killed, and back empty": Fault(
@@ -64,8 +48,6 @@ FAULTS = {
         fails=("save",),
     ),
 }
-
-
 ON_VALKEY = ("killed, and back empty", "out of memory")
 
 
@@ -76,39 +58,8 @@ ON_VALKEY = ("killed, and back empty", "out of memory")
 async def test_a_fault_is_not_noticed_and_passes(kind: str, name: str) -> None:
     """During a fault requests succeed in time, and after it everything works as before."""
     fault = FAULTS[name]
-    works = "recall" not in fault.fails
-    budget = {"store_budget_ms": PATIENT_MS} if works else {}
-    async with standalone(kind=kind) as store, suffering(store.url, **budget) as one:
-        one.assert_quick(await one.converse(during=lambda: fault.hurts(store)))
-        before = {name: one.operations(name) for name in fault.fails}
-        lines = await one.converse()
-        one.assert_quick(lines)
-        assert_left_alone(one, before)
-        assert one.counted("store_up") == 0
-        if works:  # stored reasoning is still injected
-            assert injected(lines) >= WHOLE[-1]
-
-        one.assert_quick(await one.converse(during=lambda: fault.repairs(store)))
-        await one.resumes()
-        await one.recovers()
-        one.assert_told(has_failed=True)
-        assert [is_closed(one, name) for name in ("recall", "save")] == [True, True]
-        if fault.keeps:
-            await one.remembers()
-
-
-def assert_left_alone(one: Suffering, before: dict[str, Counter[str]]) -> None:
-    """Check that the failing operations never work, and that most calls are skipped."""
-    did = {name: one.operations(name) - then for name, then in before.items()}
-    assert [name for name in did if did[name]["ok"]] == []
-    name, first = next(iter(did.items()))
-    assert first["skipped"] >= first.total() / 2
-    assert not is_closed(one, name)
-
-
-def is_closed(one: Suffering, operation: str) -> bool:
-    """Return whether the breaker of an operation lets every call pass."""
-    return one.counted("store_breakers", operation=operation, state="closed") == 1
+    async with standalone(kind=kind) as store, suffering(store.url, **fault.settings) as one:
+        await fault.is_not_noticed(one, store)
 
 
 PASSING = {
@@ -141,3 +92,88 @@ async def test_all_is_deleted() -> None:
             await one.converse(during=lambda: store.does("FLUSHALL"))
             await one.resumes(at_once=True)
         one.assert_told(has_failed=False)
+
+
+# (policy, whether other users' keys expire, whether saves fail)
+POLICIES = [
+    ("noeviction", True, True),
+    ("allkeys-lru", True, False),
+    ("allkeys-lfu", True, False),
+    ("allkeys-random", True, False),
+    ("volatile-lru", True, False),
+    ("volatile-lfu", True, False),
+    ("volatile-random", True, False),
+    ("volatile-ttl", True, False),
+    # Only the proxy's own keys can be evicted, and then nothing is left:
+    ("volatile-lru", False, True),
+    ("volatile-ttl", False, True),
+]
+
+
+@pytest.mark.parametrize(("policy", "expires", "fails"), POLICIES)
+async def test_memory_is_full(policy: str, expires: bool, fails: bool) -> None:
+    """Requests succeed in time; saves go on if the policy evicts, and resume once there is room."""
+    async with (
+        standalone(f"maxmemory-policy {policy}") as store,
+        suffering(store.url, store_budget_ms=PATIENT_MS) as one,
+    ):
+        store.tightens()
+        store.fills(expires=expires)
+        before = one.operations("save")
+        lines = []
+        for _ in range(2):
+            lines += await one.converse(during=lambda: store.fills(expires=expires))
+        one.assert_quick(lines)
+        did = one.operations("save") - before
+        assert bool(did["error"]) == fails
+        if policy == "noeviction":  # and stored reasoning is still injected
+            assert injected(lines) >= WHOLE[-1]
+        else:
+            assert int(store.server.told("stats")["evicted_keys"]) > 0
+        if not fails:
+            one.assert_told(has_failed=False)
+
+        store.does("CONFIG SET maxmemory 0")
+        await one.resumes()
+        await one.recovers()
+        one.assert_told(has_failed=fails)
+
+
+# --- with local copies ---
+
+CACHE_BYTES = 1 << 25
+AWAY = ("killed, and back empty", "hangs", "password is another", "out of memory")
+
+
+@pytest.mark.parametrize("name", AWAY)
+async def test_conversations_go_on_and_are_kept_afterwards(name: str) -> None:
+    """During an outage nothing is missed, and later another replica finds what was said then."""
+    async with (
+        standalone(keeps=True) as store,
+        suffering(store.url, recent_max_bytes=CACHE_BYTES) as one,
+    ):
+        FAULTS[name].hurts(store)
+        for _ in range(2):
+            lines = await one.converse()
+            one.assert_quick(lines)
+            assert [line["healed"] for line in lines if "healed" in line] == []
+            await one.resumes(at_once=True)
+
+        FAULTS[name].repairs(store)
+        await one.recovers()
+        one.assert_told(has_failed=None)  # a short hang is not a failure
+        await one.converse(fresh=0)
+        patient = one.app.settings.model_copy(update={"store_budget_ms": PATIENT_MS})
+        async with asyncio.timeout(SOON_S):
+            while not await is_whole_elsewhere(one, patient):
+                pass  # saves finish after the responses
+
+
+async def is_whole_elsewhere(one: Suffering, settings: Settings) -> bool:
+    """Return whether a new replica injects all of the old agent's reasoning."""
+    async with running(settings) as other:
+        one.old.say("And what was all that?")
+        await one.old.step(f"{other.url}/v1")
+    last = one.old.steps[-1]
+    dropped = sum(item.get("type") == "reasoning" for item in last.whole)
+    return dropped > WHOLE[-1] and last.mark == f"injected={dropped}"

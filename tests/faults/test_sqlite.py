@@ -4,13 +4,11 @@ import contextlib
 import resource
 import shutil
 import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.faults.suffering import PATIENT_MS, WHOLE, injected, suffering
+from tests.faults.suffering import Fault, suffering
 
 LOCKED_S = 8.0
 
@@ -67,18 +65,8 @@ def _limit_files(size_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One fault of the file, described as for Redis."""
-
-    hurts: Callable[[File], None]
-    repairs: Callable[[File], None]
-    fails: tuple[str, ...] = ("recall", "save")
-    keeps: bool = True
-
-
 FAULTS = {
-    "deleted": Fault(File.delete, lambda _: None, fails=(), keeps=False),
+    "deleted": Fault(File.delete, fails=(), keeps=False),
     "folder is gone": Fault(File.lose_folder, File.find_folder, keeps=False),
     "not a database": Fault(File.replace, File.delete, keeps=False),
     "locked": Fault(File.lock, File.unlock, fails=()),
@@ -95,23 +83,7 @@ async def test_a_fault_is_not_noticed_and_passes(fault: Fault, tmp_path: Path) -
     async with contextlib.AsyncExitStack() as stack:
         for undo in (file.unlock, file.free_disk):
             stack.callback(undo)
-        works = "save" in fault.fails and "recall" not in fault.fails
         # A save waits half of its timeout for another process: a response that waits is detected.
-        url = f"sqlite://{file.path}"
-        patient = suffering(url, store_budget_ms=PATIENT_MS)
-        one = await stack.enter_async_context(patient if works else suffering(url, LOCKED_S))
-        one.assert_quick(await one.converse(during=lambda: fault.hurts(file)))
-        before = {name: one.operations(name) for name in fault.fails}
-        lines = await one.converse()
-        one.assert_quick(lines)
-        for name, then in before.items():
-            assert (one.operations(name) - then)["ok"] == 0
-        if works:  # stored reasoning is still injected
-            assert injected(lines) >= WHOLE[-1]
-
-        one.assert_quick(await one.converse(during=lambda: fault.repairs(file)))
-        await one.resumes()
-        await one.recovers()
-        one.assert_told(has_failed=True if fault.fails else None)
-        if fault.keeps:
-            await one.remembers()
+        timeout = {} if fault.is_readable else {"store_timeout_s": LOCKED_S}
+        run = suffering(f"sqlite://{file.path}", **timeout, **fault.settings)
+        await fault.is_not_noticed(await stack.enter_async_context(run), file)

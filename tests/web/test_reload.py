@@ -158,7 +158,7 @@ async def test_new_encryption_keys_are_in_use() -> None:
         assert (await w.ask(again)).mark == "injected=1"
         codec = w.app.store.inner.codec
         assert codec is not None
-        assert b"\x01b" in codec.encode(b"s", b"c", b"f", b"x")[:4]
+        assert b"\x01b" in codec.encode((b"s", b"c"), b"f", b"x")[:4]
 
         without: dict[str, Any] = {"encryption_keys": SecretStr(f"b:{KEYS['b']}")}
         w.app.reload(w.app.settings.model_copy(update=without))

@@ -7,8 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from reasoning_replay.adapters.stores.base import Page, Store, StoreResult, StoreUsage
-from reasoning_replay.adapters.stores.codec import Codec
+from reasoning_replay.adapters.stores.base import Codec, Name, Page, Store, StoreResult, StoreUsage
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
@@ -113,16 +112,10 @@ class Hooked:
         await self._before("recall")
         return await self._inner.look_up(scope, lookups, held)
 
-    async def save(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
-    ) -> int:
+    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
         """Call the hook, then save."""
         await self._before("save")
-        return await self._inner.save(scope, conversation, records, keys)
+        return await self._inner.save(name, records, keys)
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         """Call the hook, then survey."""

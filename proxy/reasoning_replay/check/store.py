@@ -60,7 +60,7 @@ async def _tried(store: Store, place: str, settings: Settings) -> AsyncIterator[
         yield Finding("problem", f"{place} cannot be used: {fault}")
         return
     yield Finding("ok", f"{place} can be reached")
-    if fault := await _fault(settings, store.save(scope, name, records, [key])):
+    if fault := await _fault(settings, store.save((scope, name), records, [key])):
         words = "saving failed, and turns that are already there may still be readable"
         yield Finding("problem", f"{words}: {fault}")
         return

@@ -13,7 +13,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 import aiohttp
 
 from reasoning_replay.adapters.upstream.causes import WAYS_OUT, cause_of, reason_of
-from reasoning_replay.adapters.upstream.pool import UpstreamPool
+from reasoning_replay.adapters.upstream.client import UpstreamClient
 from reasoning_replay.adapters.upstream.response import UpstreamError
 from reasoning_replay.check.local import Finding
 from reasoning_replay.core.dialects.registry import RESPONSES
@@ -149,7 +149,7 @@ def _proxy_hint(settings: Settings) -> Iterator[str]:
 
 
 async def _asked(
-    way: UpstreamPool, settings: Settings, environ: Mapping[str, str]
+    way: UpstreamClient, settings: Settings, environ: Mapping[str, str]
 ) -> AsyncIterator[Finding]:
     """Request the list of models, which costs nothing, and try the replayed paths."""
     chosen = profile(settings)
@@ -172,7 +172,7 @@ async def _asked(
     yield Finding("ok", words)
 
 
-async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: ApiKey) -> Finding:
+async def _models(way: UpstreamClient, upstream_url: str, chosen: Upstream, key: ApiKey) -> Finding:
     url = f"{upstream_url}/models"
     value = key.header[1]
     if not value.isprintable() or not value.isascii():
@@ -189,7 +189,7 @@ async def _models(way: UpstreamPool, upstream_url: str, chosen: Upstream, key: A
     return _judged(status, f"GET {url} with {key.name or 'no key'} returned {status}", chosen, key)
 
 
-async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
+async def _paths(way: UpstreamClient, settings: Settings, key: ApiKey) -> Finding:
     """Send an empty request to each replayed path, which no API accepts, so it costs nothing."""
     known = profiles(settings)
     words: list[str] = []
@@ -215,7 +215,11 @@ async def _paths(way: UpstreamPool, settings: Settings, key: ApiKey) -> Finding:
 
 
 async def _status(
-    way: UpstreamPool, method: str, url: str, headers: list[tuple[bytes, bytes]], body: bytes = b""
+    way: UpstreamClient,
+    method: str,
+    url: str,
+    headers: list[tuple[bytes, bytes]],
+    body: bytes = b"",
 ) -> int:
     """
     Return the status of a response.

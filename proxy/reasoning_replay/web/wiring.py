@@ -11,14 +11,13 @@ from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.runtime.tcp import raise_file_limit
-from reasoning_replay.adapters.stores.base import Bounds, Store
-from reasoning_replay.adapters.stores.codec import Codec
+from reasoning_replay.adapters.stores.base import Bounds, Codec, Store
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.adapters.upstream.client import UpstreamClient
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
-from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
 from reasoning_replay.core.dialects.anthropic.profiles import Profile as MessagesProfile
 from reasoning_replay.core.dialects.anthropic.profiles import profile_of as messages_profile_of
@@ -100,7 +99,7 @@ def profile(settings: Settings, dialect: str = RESPONSES) -> Upstream:
     return next(known, own).vendor
 
 
-def upstream(settings: Settings) -> UpstreamPool:
+def upstream(settings: Settings) -> UpstreamClient:
     """
     Return the connection pool of the upstream; needs a running event loop.
 
@@ -111,7 +110,7 @@ def upstream(settings: Settings) -> UpstreamPool:
         settings.connect_timeout_s, settings.first_byte_timeout_s, settings.read_timeout_s
     )
     way = egress(settings.upstream_url, settings.upstream_ca_file, settings.upstream_proxy)
-    return UpstreamPool(patience, way)
+    return UpstreamClient(patience, way)
 
 
 def limits(settings: Settings) -> Limits:

@@ -3,150 +3,99 @@
 import asyncio
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec import structs
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
-from reasoning_replay.adapters.stores.base import (
-    Page,
-    StoredConversation,
-    StoreError,
-    StoreResult,
-)
-from reasoning_replay.adapters.stores.codec import Codec
+from reasoning_replay.adapters.stores.base import Bounds, Name, StoreError, StoreResult
+from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import (
     Lookup,
     LookupResult,
-    choose,
     keys_of_name,
     keys_of_turn,
 )
 from reasoning_replay.core.history.records import records_of, turns_of
 from reasoning_replay.core.history.turns import Turn
+from typing_extensions import override
 
 from tests.adapters.stores.turns import SCOPE, bytes_of, turn
 from tests.patience import LONG_S
 
-__all__ = ["Conversation", "Replica", "Shared", "looked_up", "said", "text_of"]
-
 MIB = 1 << 20
 
 
-@dataclass
-class Conversation:
-    """One conversation in the shared store."""
-
-    version: int
-    records: dict[bytes, bytes] = field(default_factory=dict)
-
-
-class Shared:
+class Shared(MemoryStore):
     """
-    The store of all replicas: the simplest one that meets the contract.
+    The store of all replicas, which waits and fails as a test says.
 
     Attributes:
         now_s: Time of all replicas.
-        kept: Conversations by scope and id, also while the store is unreachable.
         lookups, saves: Number of calls.
-        sent: Names of the records of every save, in order.
         is_away, is_full: Whether the store is unreachable, or full. A full store can be read.
         reads: While it is cleared, lookups wait before they read.
         answers: While it is cleared, lookups and saves wait before they end.
     """
 
     is_embedded = False
-    codec: Codec | None = None
 
     def __init__(self) -> None:
+        super().__init__(Bounds(1 << 30, 1 << 20, 1 << 30), 1 << 40, lambda: self.now_s)
         self.now_s = 1000.0
-        self.kept: dict[tuple[bytes, bytes], Conversation] = {}
-        self.index: dict[tuple[bytes, bytes], list[bytes]] = {}
         self.lookups = self.saves = 0
-        self.sent: list[set[bytes]] = []
         self.is_away = self.is_full = False
         self.reads, self.answers = asyncio.Event(), asyncio.Event()
         self.reads.set()
         self.answers.set()
-        self._begun = 0
 
+    @property
+    def kept(self) -> Mapping[tuple[bytes, bytes], Any]:
+        """Conversations by scope and id, also while the store is unreachable."""
+        return self._conversations
+
+    @override
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
-        """Implement `Store.look_up`."""
         self.lookups += 1
         before = dict(held)
         await self.reads.wait()
-        if self.is_away:
-            raise StoreError("away")
-        choice = choose(lookups, lambda key: self.index.get((scope, key), ()))
-        found = []
-        for one in dict.fromkeys([*held, *choice.conversations]):
-            kept = self.kept.get((scope, one))
-            if kept is not None:
-                is_held = kept.version in (before.get(one), held.get(one))
-                records = None if is_held else dict(kept.records)
-                found.append(StoredConversation(one, kept.version, records))
+        self._fail_if(self.is_away)
+        now = {one: kept.version for (of, one), kept in self.kept.items() if of == scope}
+        valid = {one: now.get(one, -1) for one in held if now.get(one) in (before[one], held[one])}
+        found = await super().look_up(scope, lookups, dict.fromkeys(held, -1) | valid)
         await self.answers.wait()
-        return StoreResult(found, choice.crowded)
+        return found
 
-    async def save(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
-    ) -> int:
-        """Implement `Store.save`."""
+    @override
+    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
         self.saves += 1
-        self.sent.append(set(records))
-        if self.is_away or self.is_full:
-            raise StoreError("away")
+        self._fail_if(self.is_away or self.is_full)
         await self.answers.wait()
-        if (scope, conversation) not in self.kept:
-            self._begun += 1
-            self.kept[scope, conversation] = Conversation(self._begun * 1_000_003)
-        kept = self.kept[scope, conversation]
-        kept.records |= records
-        kept.version += 1
-        for key in keys:
-            leads_to = self.index.setdefault((scope, key), [])
-            if conversation not in leads_to:
-                leads_to.append(conversation)
-        return kept.version
+        return await super().save(name, records, keys)
 
-    async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        """Return an empty page."""
-        return Page(())
-
+    @override
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """Implement `Store.forget`."""
-        if self.is_away:
-            raise StoreError("away")
-        for leads_to in self.index.values():
-            if conversation in leads_to and (scope, conversation) in self.kept:
-                leads_to.remove(conversation)
-        return self.kept.pop((scope, conversation), None) is not None
+        self._fail_if(self.is_away)
+        return await super().forget(scope, conversation)
 
-    async def usage(self) -> None:
-        """As `Store.usage`."""
-
+    @override
     async def check(self) -> None:
-        """Implement `Store.check`."""
-        if self.is_away:
-            raise StoreError("away")
-
-    async def close(self) -> None:
-        """Implement `Store.close`."""
+        self._fail_if(self.is_away)
 
     def turns(self, scope: bytes, conversation: bytes) -> list[Turn]:
         """Return the turns of a conversation."""
         kept = self.kept.get((scope, conversation))
         return turns_of(conversation, kept.records) if kept is not None else []
+
+    def _fail_if(self, fails: bool) -> None:
+        if fails:
+            raise StoreError("away")
 
 
 class Replica:

@@ -24,16 +24,6 @@ class Watched:
         self.breaker.record(permit, self.now, failed=failed)
 
 
-def test_a_working_store_reports_no_state() -> None:
-    """Failures between successes leave the breaker closed."""
-    one = Watched()
-    for _ in range(3 * FAILURES_TOLERATED):
-        assert one.breaker.allow() is Permit.GO
-        one.ends()
-        one.ends(one.breaker.allow(), failed=False)
-    assert one.states == []
-
-
 def test_each_change_is_reported_once() -> None:
     """The states are open, probed and still open, then probed again and closed."""
     one = Watched()
@@ -49,18 +39,6 @@ def test_each_change_is_reported_once() -> None:
     assert one.states[3:] == [BreakerState.HALF_OPEN, BreakerState.CLOSED]
 
 
-def test_only_one_call_at_a_time_is_a_probe() -> None:
-    """Other calls are skipped until the probe ends, however long it takes."""
-    one = Watched()
-    for _ in range(FAILURES_TOLERATED):
-        one.ends()
-    one.now += PAUSE_S
-    permits = [one.breaker.allow()]
-    one.now += 10 * PAUSE_MAX_S
-    permits.append(one.breaker.allow())
-    assert permits == [Permit.PROBE, Permit.SKIP]
-
-
 def test_a_cancelled_probe_leaves_the_breaker_open() -> None:
     """A cancelled probe has no result, and a late result of an earlier call changes nothing."""
     one = Watched()
@@ -72,18 +50,6 @@ def test_a_cancelled_probe_leaves_the_breaker_open() -> None:
     one.ends(failed=False)
     assert one.states == [BreakerState.OPEN, BreakerState.HALF_OPEN, BreakerState.OPEN]
     assert one.breaker.allow() is Permit.PROBE
-
-
-def test_overlapping_failures_count_once() -> None:
-    """A failed call that began before the last failure is assumed to have the same cause."""
-    one = Watched()
-    for _ in range(FAILURES_TOLERATED):
-        assert one.breaker.is_closed
-        began = one.now
-        for _ in range(10):
-            one.now += 0.1
-            one.breaker.record(Permit.GO, began, failed=True)
-    assert one.states == [BreakerState.OPEN]
 
 
 @pytest.mark.parametrize("rounds", [1, 2])

@@ -35,7 +35,7 @@ class Takers:
 
 async def settled() -> None:
     """Let all that can run do so."""
-    for _ in range(10):
+    for _ in range(20):
         await asyncio.sleep(0)
 
 

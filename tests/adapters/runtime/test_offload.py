@@ -18,6 +18,7 @@ from reasoning_replay.adapters.runtime.offload import (
     shorten_switch_interval,
 )
 
+from tests.adapters.runtime.test_fair_semaphore import settled
 from tests.patience import SOON_S
 
 A, B = b"a", b"b"
@@ -87,8 +88,7 @@ async def test_cancelled_work_still_occupies_its_thread() -> None:
     await asyncio.gather(*under_way, return_exceptions=True)
     began = threading.Event()
     next_one = asyncio.ensure_future(offloader.run(began.set, A, is_long=True))
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await settled()
     assert not began.is_set()
     ends.set()
     await asyncio.wait_for(next_one, SOON_S)
@@ -114,12 +114,6 @@ async def test_an_error_of_cancelled_work_is_not_reported() -> None:
         await offloader.run(int, A, is_long=True)
     await asyncio.sleep(0)
     assert heard == []
-
-
-async def settled() -> None:
-    """Let all that can run do so."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 async def test_the_work_of_another_tenant_is_next() -> None:

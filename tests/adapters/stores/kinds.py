@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fakeredis import FakeAsyncRedis, FakeServer
-from reasoning_replay.adapters.stores.base import Bounds, Store
-from reasoning_replay.adapters.stores.codec import Codec
+from reasoning_replay.adapters.stores.base import Bounds, Codec, Store
 from reasoning_replay.adapters.stores.encryption import EncryptedCodec
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.stores.redis.connect import Credentials, connect

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasoning_replay.adapters.stores.codec import decoded, encoded
+from reasoning_replay.adapters.stores.base import decoded, encoded
 from reasoning_replay.adapters.stores.encryption import NONCE_BYTES, SEALED, EncryptedCodec
 from reasoning_replay.core.history.records import FORMAT
 from reasoning_replay.settings.encryption_keys import EncryptionKey
@@ -12,15 +12,15 @@ from tests.adapters.stores.turns import SCOPE, bytes_of
 
 OLD, NEW = EncryptionKey("old", b"o" * 32), EncryptionKey("new", b"n" * 32)
 VALUE = b"\x03" + b"reasoning" * 30
-PLACE = (SCOPE, bytes_of("conversation"), b"a record's name")
+PLACE = ((SCOPE, bytes_of("conversation")), b"a record's name")
 KEPT = EncryptedCodec([OLD]).encode(*PLACE, VALUE)
 
 
 def test_values_are_stored_unchanged_without_a_codec() -> None:
     """All versions of this program read the plain form."""
-    records = {PLACE[2]: VALUE}
-    assert encoded(None, *PLACE[:2], records) == records
-    assert decoded(None, *PLACE[:2], records) == records
+    records = {PLACE[1]: VALUE}
+    assert encoded(None, PLACE[0], records) == records
+    assert decoded(None, PLACE[0], records) == records
 
 
 def test_an_encrypted_value_can_be_decrypted_but_not_read() -> None:
@@ -55,9 +55,9 @@ def test_keys_rotate() -> None:
 @pytest.mark.parametrize("moved", range(3), ids=["scope", "conversation", "field"])
 def test_a_moved_value_cannot_be_decrypted(moved: int) -> None:
     """Write access to the store is not enough to move a tenant's reasoning to another tenant."""
-    place = list(PLACE)
+    place = [*PLACE[0], PLACE[1]]
     place[moved] = bytes_of("elsewhere")
-    assert EncryptedCodec([OLD]).decode(place[0], place[1], place[2], KEPT) is None
+    assert EncryptedCodec([OLD]).decode((place[0], place[1]), place[2], KEPT) is None
 
 
 def test_plain_values_are_read_with_encryption_on() -> None:

@@ -9,22 +9,11 @@ from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.core.history.records import turn_of_record
 
-from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, save, turn
+from tests.adapters.stores.turns import SCOPE, Clock, asked, bytes_of, found, key, save, turn
 
 TTL_S = 100
 BOUNDS = Bounds(ttl_s=TTL_S, max_turns=4, max_bytes=3000)
 MAX_BYTES = 8000
-
-
-class Clock:
-    """A clock that a test moves by hand."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        """Return the time in seconds."""
-        return self.now_s
 
 
 def opened(max_bytes: int = MAX_BYTES, bounds: Bounds = BOUNDS) -> tuple[MemoryStore, Clock]:

@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import os
-import resource
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +19,13 @@ from reasoning_replay.adapters.stores.sqlite import SqliteStore
 from reasoning_replay.adapters.stores.sqlite_file import APPLICATION, VERSION
 from reasoning_replay.adapters.stores.sqlite_room import make_room
 
-from tests.adapters.stores.turns import SCOPE, asked, found, key, looked_up, save, turn
+from tests.adapters.stores.turns import SCOPE, Clock, asked, found, key, looked_up, save, turn
 from tests.adapters.writing import key_of, opened, turn_of
 
 ROOT = Path(__file__).parents[3]
 TTL_S = 1000
 BOUNDS = Bounds(ttl_s=TTL_S, max_turns=100, max_bytes=1 << 22)
 KIB = 1 << 10
-
-
-class Clock:
-    """A clock that a test moves by hand."""
-
-    now_s = 1e9
-
-    def __call__(self) -> float:
-        """Return the time in seconds."""
-        return self.now_s
 
 
 @pytest.fixture
@@ -135,26 +124,6 @@ async def test_a_process_that_ends_does_not_remove_the_log(path: Path) -> None:
     said, _ = await third.communicate()
     assert said == b"(3,)\n"
     await store.close()
-
-
-async def test_processes_that_are_replaced_do_not_damage_the_file(path: Path) -> None:
-    """The file stays intact and complete while workers end and others still write."""
-    for _ in range(3):
-        processes = [writing(path, f"p{n}", 20 * (n + 1)) for n in range(4)]
-        for process in processes:
-            await asyncio.to_thread(process.communicate)
-            assert process.returncode == 0
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert db.execute("SELECT sum(turns) FROM conversations").fetchone() == (20 + 40 + 60 + 80,)
-
-
-async def test_it_survives_a_restart(opens: Callable[..., SqliteStore]) -> None:
-    """Another process finds the turns that a previous one has saved."""
-    store = opens()
-    await save(store, turn("a"), [key("1")])
-    await store.close()
-    assert await found(opens(), "1") == ["a"]
 
 
 async def test_only_the_owner_may_read_the_files(
@@ -300,46 +269,6 @@ async def test_a_lock_delays_a_save_until_its_timeout(
         assert await found(store, "1") == ["a"]
         await store.check()
     await save(store, turn("b"), [key("1")])
-    assert await found(store, "1") == ["a", "b"]
-
-
-async def test_a_missing_directory_is_an_error_until_it_exists(tmp_path: Path) -> None:
-    """The directory is not created, because a typing error in the path must not create one."""
-    folder = tmp_path / "later"
-    store = opened(str(folder / "replay.db"))
-    for _ in range(2):
-        with pytest.raises(StoreError, match="No such file or directory"):
-            await save(store, turn("a"), [key("1")])
-        with pytest.raises(StoreError, match="No such file or directory"):
-            await store.check()
-    folder.mkdir()
-    await save(store, turn("a"), [key("1")])
-    assert await found(store, "1") == ["a"]
-    await store.close()
-
-
-@pytest.fixture
-def no_room() -> Iterator[Callable[[int], None]]:
-    """Yield a function that limits the size of files, so that writes fail as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handled)
-
-
-async def test_a_full_disk_fails_saves_only(
-    opens: Callable[..., SqliteStore], no_room: Callable[[int], None]
-) -> None:
-    """Stored turns are still read, and saves work again as soon as there is room."""
-    store = opens()
-    await save(store, turn("a"), [key("1")])
-    no_room(200 * KIB)
-    with pytest.raises(StoreError, match="sqlite: "):
-        await save(store, turn("b", size=1000 * KIB), [key("1")])
-    assert await found(store, "1") == ["a"]
-    no_room(resource.getrlimit(resource.RLIMIT_FSIZE)[1])
-    await save(store, turn("b", size=1000 * KIB), [key("1")])
     assert await found(store, "1") == ["a", "b"]
 
 

@@ -8,9 +8,17 @@ from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 from reasoning_replay.core.history.records import records_of, turns_of
 from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn
 
-__all__ = ["SCOPE", "asked", "bytes_of", "found", "key", "looked_up", "save", "turn"]
-
 SCOPE = b"s" * 16
+
+
+class Clock:
+    """A clock that a test moves by hand."""
+
+    now_s = 1e9
+
+    def __call__(self) -> float:
+        """Return the time in seconds."""
+        return self.now_s
 
 
 def bytes_of(name: str) -> bytes:
@@ -44,7 +52,7 @@ def asked(*keys: bytes) -> list[Lookup]:
 
 async def save(store: Store, one: Turn, keys: Sequence[bytes], scope: bytes = SCOPE) -> int:
     """Save every record of a turn; return the version."""
-    return await store.save(scope, one.conversation, records_of(one), keys)
+    return await store.save((scope, one.conversation), records_of(one), keys)
 
 
 async def looked_up(

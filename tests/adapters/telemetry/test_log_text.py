@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from reasoning_replay.adapters.telemetry.log import NAME_MAX, Value, called
 from reasoning_replay.adapters.telemetry.log_text import is_coloured, text_line
 
+from tests.adapters.telemetry.test_log import Terminal
+
 WELL: dict[str, Value] = {
     "route": "responses",
     "status": 200,
@@ -89,14 +91,6 @@ def test_received_names_are_bounded(name: str) -> None:
     assert got is None or re.fullmatch(rf"[ -~]{{1,{NAME_MAX}}}", got)
     assert called("openai/gpt-5.4:free") == "openai/gpt-5.4:free"
     assert called("") is None
-
-
-class Terminal(io.StringIO):
-    """A stream that is a terminal."""
-
-    def isatty(self) -> bool:
-        """Return that it is a terminal."""
-        return True
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,22 @@ from typing import Any
 
 import pytest
 import uvloop
+from reasoning_replay.adapters.upstream.client import UpstreamClient
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
-from reasoning_replay.adapters.upstream.pool import UpstreamPool
 from reasoning_replay.adapters.upstream.response import UpstreamError
 
-from tests.adapters.upstream.test_pool import whole_of
+from tests.adapters.upstream.test_client import whole_of
 from tests.patience import SOON_S
 from tests.web.authority import Authority
 from tests.web.scripted import Script, Step, close, send, wait
 from tests.web.scripted import Upstream as Far
 from tests.web.wire import chunk, head, stream_head, whole
+from tests.web.world import eventually
 
 LARGE = bytes(64 << 20)  # more than the kernel buffers for a peer that does not read
 FLOOD = 5000
-Case = Callable[[UpstreamPool, Far], Awaitable[None]]
+Case = Callable[[UpstreamClient, Far], Awaitable[None]]
 CASES: dict[str, Case] = {}
 
 
@@ -72,13 +73,6 @@ async def soon(awaited: Awaitable[Any]) -> Any:
     return await asyncio.wait_for(awaited, SOON_S)
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    """Wait until a condition holds for which there is no event."""
-    async with asyncio.timeout(SOON_S):
-        while not is_so():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-
-
 async def cancelled(task: asyncio.Task[Any]) -> None:
     """Cancel a task, and wait for its end."""
     task.cancel()
@@ -87,31 +81,18 @@ async def cancelled(task: asyncio.Task[Any]) -> None:
 
 
 @case
-async def reused_by_the_next_request(near: UpstreamPool, far: Far) -> None:
-    """The next request reuses the connection of a response that has been read."""
-    far.answers(whole(b"1"), whole(b"2"))
-    for body in (b"1", b"2"):
-        answer = await near.send("GET", far.url, [], None)
-        assert await whole_of(answer) == body
-        answer.close()
-    assert far.connections == 1
-    (connection,) = near._connections
-    connection.close()
-
-
-@case
-async def closed_by_the_upstream_while_idle(near: UpstreamPool, far: Far) -> None:
+async def closed_by_the_upstream_while_idle(near: UpstreamClient, far: Far) -> None:
     """After the upstream closes an idle connection, the next request opens a new one."""
     far.plays(Script([send(whole(b"1")), close()]), Script([send(whole(b"2")), close()]))
     for body in (b"1", b"2"):
         answer = await near.send("POST", far.url, [], b"{}")
         assert await whole_of(answer) == body
         answer.close()
-        await until(lambda: not near._connections)
+        await eventually(lambda: not near._connections)
 
 
 @case
-async def cancelled_while_connecting(near: UpstreamPool, far: Far) -> None:
+async def cancelled_while_connecting(near: UpstreamClient, far: Far) -> None:
     """A connection is closed if its request is cancelled while it is opened."""
     task = asyncio.ensure_future(near.send("POST", far.url, [], b"{}"))
     await asyncio.sleep(0)
@@ -119,7 +100,7 @@ async def cancelled_while_connecting(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def cancelled_before_the_head(near: UpstreamPool, far: Far) -> None:
+async def cancelled_before_the_head(near: UpstreamClient, far: Far) -> None:
     """If a request is cancelled before the head of its response, the upstream sees a disconnect."""
     script = Script([wait()])
     far.plays(script)
@@ -130,7 +111,7 @@ async def cancelled_before_the_head(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def cancelled_while_the_request_is_not_read(near: UpstreamPool, far: Far) -> None:
+async def cancelled_while_the_request_is_not_read(near: UpstreamClient, far: Far) -> None:
     """If a request is cancelled while the upstream does not read it, the unsent rest is dropped."""
     script = Script([wait()], reads_body=False)
     far.plays(script)
@@ -141,7 +122,7 @@ async def cancelled_while_the_request_is_not_read(near: UpstreamPool, far: Far) 
 
 
 @case
-async def closed_within_a_body(near: UpstreamPool, far: Far) -> None:
+async def closed_within_a_body(near: UpstreamClient, far: Far) -> None:
     """If a response is closed within its body, the upstream sees a disconnect."""
     script = Script([send(stream_head() + chunk(b"abc")), wait()])
     far.plays(script)
@@ -152,7 +133,7 @@ async def closed_within_a_body(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def closed_within_an_endless_body(near: UpstreamPool, far: Far) -> None:
+async def closed_within_an_endless_body(near: UpstreamClient, far: Far) -> None:
     """An endless response ends at once when it is closed, without waiting for TLS to shut down."""
     script = Script([flood()])
     far.plays(script)
@@ -164,17 +145,7 @@ async def closed_within_an_endless_body(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def closed_with_unread_data(near: UpstreamPool, far: Far) -> None:
-    """A response can be closed while data is unread here and in the kernel."""
-    far.plays(Script([flood()]))
-    answer = await near.send("POST", far.url, [], b"{}")
-    (connection,) = near._connections
-    await until(lambda: connection._is_read_paused)
-    answer.close()
-
-
-@case
-async def lost_at_the_end_of_its_response(near: UpstreamPool, far: Far) -> None:
+async def lost_at_the_end_of_its_response(near: UpstreamClient, far: Far) -> None:
     """A response without a length is complete when the connection ends."""
     far.plays(Script([send(head("A: b") + b"abc"), close()]))
     answer = await near.send("POST", far.url, [], b"{}")
@@ -183,7 +154,7 @@ async def lost_at_the_end_of_its_response(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def lost_within_a_response(near: UpstreamPool, far: Far) -> None:
+async def lost_within_a_response(near: UpstreamClient, far: Far) -> None:
     """If the connection ends within a response, the data is returned first, then the error."""
     for step in (close(), vanish()):
         far.plays(Script([send(head("Content-Length: 5") + b"abc"), step]))
@@ -195,16 +166,16 @@ async def lost_within_a_response(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def lost_within_a_response_that_is_not_read(near: UpstreamPool, far: Far) -> None:
+async def lost_within_a_response_that_is_not_read(near: UpstreamClient, far: Far) -> None:
     """The error of a response that is closed without being read is not reported."""
     far.plays(Script([send(head("Content-Length: 5") + b"abc"), vanish()]))
     answer = await near.send("POST", far.url, [], b"{}")
-    await until(lambda: not near._connections)
+    await eventually(lambda: not near._connections)
     answer.close()
 
 
 @case
-async def early_response(near: UpstreamPool, far: Far) -> None:
+async def early_response(near: UpstreamClient, far: Far) -> None:
     """A response can be read before the upstream has read the request; the connection then ends."""
     far.plays(Script([send(whole(b"1", status="413 x")), wait()], reads_body=False))
     answer = await near.send("POST", far.url, [], LARGE)
@@ -213,7 +184,7 @@ async def early_response(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def early_end_of_the_stream(near: UpstreamPool, far: Far) -> None:
+async def early_end_of_the_stream(near: UpstreamClient, far: Far) -> None:
     """The upstream can end its stream, with or without a response, before it reads the request."""
     far.plays(Script([send(head(status="413 x") + b"1"), say_end(), wait()], reads_body=False))
     answer = await near.send("POST", far.url, [], LARGE)
@@ -225,7 +196,7 @@ async def early_end_of_the_stream(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def request_body_fails(near: UpstreamPool, far: Far) -> None:
+async def request_body_fails(near: UpstreamClient, far: Far) -> None:
     """If the body of a request fails or is cancelled, the connection is closed."""
 
     async def broken(error: BaseException) -> AsyncGenerator[bytes, None]:
@@ -241,27 +212,18 @@ async def request_body_fails(near: UpstreamPool, far: Far) -> None:
 
 
 @case
-async def reused_before_its_response_is_read(near: UpstreamPool, far: Far) -> None:
+async def reused_before_its_response_is_read(near: UpstreamClient, far: Far) -> None:
     """Reading and closing the previous response does not affect the current one."""
     far.plays(Script([send(whole(b"1"))]), Script([flood()]))
     first = await near.send("GET", far.url, [], None)
     second = await near.send("GET", far.url, [], None)
     (connection,) = near._connections
-    await until(lambda: connection._is_read_paused)
+    await eventually(lambda: connection._is_read_paused)
     assert await whole_of(first) == b"1"
     first.close()
     assert connection._is_read_paused
     assert set(await second.read()) == set(b"x")
     second.close()
-
-
-@case
-async def unrequested_protocol_switch(near: UpstreamPool, far: Far) -> None:
-    """A protocol switch is an error: its data would be read as the response to the next request."""
-    switched = head("Connection: upgrade", "Upgrade: x", status="101 Switching Protocols")
-    far.plays(Script([send(switched + b"x" * FLOOD), wait()]))
-    with pytest.raises(UpstreamError, match="switched protocols"):
-        await near.send("GET", far.url, [], None)
 
 
 async def none_is_left(play: Case, authority: Authority, *, is_tls: bool) -> None:
@@ -274,15 +236,17 @@ async def none_is_left(play: Case, authority: Authority, *, is_tls: bool) -> Non
     server = await loop.create_server(far.protocol, "127.0.0.1", 0, ssl=context)
     scheme = "https" if is_tls else "http"
     far.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    near = UpstreamPool(Timeouts(SOON_S, SOON_S, 5 * SOON_S), egress(far.url, str(authority.file)))
+    near = UpstreamClient(
+        Timeouts(SOON_S, SOON_S, 5 * SOON_S), egress(far.url, str(authority.file))
+    )
     try:
         await play(near, far)
-        await until(lambda: not (near._connections or near._dialer._connector._acquired))
+        await eventually(lambda: not (near._connections or near._dialer._connector._acquired))
     finally:
         await near.close()
         server.close()
         await far.close()
-    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+    await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
     gc.collect(1)
     assert said == []
 

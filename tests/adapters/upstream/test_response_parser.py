@@ -21,19 +21,12 @@ HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 
 
 class Nowhere:
-    """Owner and protocol of a response, without a connection."""
+    """Owner of a response, without a connection."""
 
     def resume_reading(self) -> None:
         """Do nothing."""
 
     def abandon(self, response: UpstreamResponse) -> None:
-        """Do nothing."""
-
-    def hand_over(self) -> tuple[asyncio.Transport | None, bytes]:
-        """Return no connection and no data."""
-        return None, b""
-
-    def connection_lost(self, exc: Exception | None) -> None:
         """Do nothing."""
 
 

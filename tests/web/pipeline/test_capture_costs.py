@@ -135,10 +135,10 @@ async def test_long_work_is_not_done_on_the_event_loop(
         catch_up(capture)
 
     async def save(
-        scope: bytes, conversation: bytes, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+        name: tuple[bytes, bytes], records: Mapping[bytes, bytes], keys: Sequence[bytes]
     ) -> int:
         sizes.append(len(records))
-        return await inner.save(scope, conversation, records, keys)
+        return await inner.save(name, records, keys)
 
     monkeypatch.setattr(kind, "catch_up", watched)
     async with world() as w:

@@ -48,9 +48,9 @@ class Saves:
         self._inner: Store = w.app.store.inner
         self._save, self._inner.save = self._inner.save, self._noted  # type: ignore[method-assign]
 
-    async def _noted(self, scope: bytes, conversation: bytes, records: Any, keys: Any) -> int:
-        self.turns += turns_of(conversation, records)  # the head comes too, since it is saved first
-        return await self._save(scope, conversation, records, keys)
+    async def _noted(self, name: tuple[bytes, bytes], records: Any, keys: Any) -> int:
+        self.turns += turns_of(name[1], records)  # the head comes too, since it is saved first
+        return await self._save(name, records, keys)
 
 
 async def gets_reasoning(client: Peer, upstream: Peer, *history: Item) -> bool:

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+from reasoning_replay.adapters.resilience.store_guard import Call
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.records import (
     prefix_of_records,
@@ -13,8 +15,6 @@ from reasoning_replay.core.history.records import (
     turns_of,
 )
 from reasoning_replay.core.history.turns import Turn
-
-__all__ = ["ENTRY_BYTES", "NOT_STORED", "OUTDATED", "Batch", "CacheEntry", "memory_of"]
 
 # States of a copy that matches no version: the store may not have the conversation; it has it, but
 # its version there is unknown.
@@ -33,16 +33,16 @@ class Batch:
 
     Attributes:
         task: The pending or running save, or None.
+        call: The operation of that save.
         size_bytes: Bytes of the records that were added since the task was created.
-        is_late: Whether no exchange waits for the save any more.
         is_overdue: Whether all of it is of earlier saves that failed.
     """
 
     records: dict[bytes, bytes] = field(default_factory=dict)
     keys: dict[bytes, None] = field(default_factory=dict)
     task: asyncio.Task[bool] | None = None
+    call: Call = field(default_factory=partial(Call, "save"))
     size_bytes: int = 0
-    is_late: bool = False
     is_overdue: bool = False
 
     def add(self, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> None:
@@ -96,6 +96,22 @@ class CacheEntry:
         """Return the records that the store may not have."""
         saving = self.saving.records if self.saving is not None else {}
         return saving | self.waiting.records
+
+    def begin_save(self) -> Batch:
+        """Return the batch to save; records that are added from now on are in the next one."""
+        self.saving, self.waiting = self.waiting, Batch()
+        return self.saving
+
+    def end_save(self, version: int | None) -> None:
+        """End the save, with the version that the store returned; None: it failed."""
+        batch, self.saving = self.saving, None
+        if version is None:
+            if batch is not None:
+                self.waiting.add(batch.records, batch.keys)
+        elif not self.is_stored:
+            self.version = OUTDATED  # other replicas may have saved, too
+        elif version == self.version + 1:
+            self.version = version
 
     def add(self, records: Mapping[bytes, bytes]) -> None:
         """Add records, which are decoded later."""

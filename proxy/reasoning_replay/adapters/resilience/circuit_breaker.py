@@ -5,8 +5,6 @@ from enum import Enum
 
 from reasoning_replay.adapters.stores.base import BreakerState
 
-__all__ = ["FAILURES_TOLERATED", "PAUSE_MAX_S", "PAUSE_S", "CircuitBreaker", "Permit"]
-
 # After this many failures in a row, a breaker opens for PAUSE_S and then allows one probe. Each
 # failed probe doubles the pause, up to PAUSE_MAX_S.
 FAILURES_TOLERATED = 3
@@ -32,13 +30,6 @@ class CircuitBreaker:
     def __init__(
         self, clock: Callable[[], float], on_change: Callable[[BreakerState], None]
     ) -> None:
-        """
-        Start closed.
-
-        Args:
-            clock: Monotonic clock, in seconds.
-            on_change: Called with each new state.
-        """
         self._clock = clock
         self._on_change = on_change
         self._failures = 0
@@ -69,13 +60,10 @@ class CircuitBreaker:
 
     def record(self, permit: Permit, began_s: float, *, failed: bool) -> None:
         """
-        Record the result of a call.
+        Record the result of a call; while the breaker is open, only that of a probe counts.
 
-        Args:
-            permit: Permit of the call. While the breaker is open, only a probe counts.
-            began_s: Start of the call, by the clock. A call that failed and began before the last
-                failure is not counted again: the cause is assumed to be the same.
-            failed: Whether the call failed.
+        A call that failed and began (`began_s`, by the clock) before the last failure is not
+        counted again: the cause is assumed to be the same.
         """
         is_probe = permit is Permit.PROBE
         if is_probe:

@@ -18,12 +18,10 @@ from typing_extensions import override
 from reasoning_replay.adapters.resilience.cache_entry import (
     ENTRY_BYTES,
     NOT_STORED,
-    OUTDATED,
-    Batch,
     CacheEntry,
     memory_of,
 )
-from reasoning_replay.adapters.stores.base import StoredConversation, StoreResult
+from reasoning_replay.adapters.stores.base import Name, StoredConversation, StoreResult
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.item_index import IndexedTurns, JoinedTurns
 from reasoning_replay.core.history.lookup_keys import (
@@ -34,10 +32,6 @@ from reasoning_replay.core.history.lookup_keys import (
 )
 from reasoning_replay.core.history.records import turns_of
 from reasoning_replay.core.history.turns import Turn
-
-__all__ = ["ConversationCache", "Name", "Versions", "View"]
-
-Name = tuple[bytes, bytes]  # (scope, conversation)
 
 # Limit on entries with unsaved records if `max_bytes` is 0.
 UNSAVED_MAX_BYTES = 32 << 20
@@ -80,7 +74,6 @@ class Versions(Mapping[bytes, int]):
     """
 
     def __init__(self, view: View) -> None:
-        """Give the versions of the conversations that the view holds."""
         self._entries = {one: view.entries[one] for one in view.held}
 
     @override
@@ -113,22 +106,17 @@ class LoadedConversation(NamedTuple):
 
 
 class ConversationCache:
-    """Cache of conversations by scope and id, bounded in bytes; evicts the least recently used."""
+    """
+    Cache of conversations by scope and id, bounded in bytes; evicts the least recently used.
+
+    With `max_bytes` 0, no lookup finds a conversation, and only unsaved records are held.
+    """
 
     def __init__(self, max_bytes: int, metrics: Metrics) -> None:
-        """
-        Start empty.
-
-        Args:
-            max_bytes: Limit on all entries. 0: no lookup finds one, and only unsaved records are
-                held.
-            metrics: Counts lookups by source of their result.
-        """
         self._max_bytes = max_bytes
         self._metrics = metrics
         self._entries: OrderedDict[Name, CacheEntry] = OrderedDict()
         self._index: dict[bytes, tuple[bytes, ...]] = {}  # scope and key -> conversations
-        self._overdue: dict[Name, None] = {}  # entries that may have records for no pending save
         self._discards = 0
         self.size_bytes = 0
 
@@ -168,14 +156,7 @@ class ConversationCache:
     def merge(
         self, view: View, result: StoreResult, loaded: Sequence[LoadedConversation]
     ) -> LookupResult:
-        """
-        Add a result of the store to the cache, and return it together with the unsaved records.
-
-        Args:
-            view: View from the start of the lookup.
-            result: Result of the store.
-            loaded: Result of `decode` for both.
-        """
+        """Add a result of the store, decoded, to the cache; return it with the unsaved records."""
         found: dict[bytes, IndexedTurns] = {}
         sent = {one.stored.conversation: one for one in loaded}
         for conversation, _, _ in result.conversations:
@@ -218,17 +199,20 @@ class ConversationCache:
 
     # Saving...
 
-    def add(self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> Batch:
-        """Add records to a conversation; return the batch that writes them to the store."""
+    def entry(self, name: Name) -> CacheEntry | None:
+        """Return the entry of a conversation, or None."""
+        return self._entries.get(name)
+
+    def add(self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> CacheEntry:
+        """Add records and keys to a conversation, and to what its next save writes."""
         entry = self._entries.get(name)
         if entry is None:
             entry = self._entries[name] = CacheEntry()
         self._entries.move_to_end(name)
         entry.add(records)
-        batch = entry.waiting
-        batch.add(records, keys)
+        entry.waiting.add(records, keys)
         self._lead(name, entry, keys)
-        return batch
+        return entry
 
     def note_saved(
         self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes], version: int
@@ -241,58 +225,11 @@ class ConversationCache:
         entry.add(records)
         self._lead(name, entry, keys)
 
-    def saving(self, name: Name) -> Batch | None:
-        """Return the batch of a conversation that is being saved, or None."""
-        entry = self._entries.get(name)
-        return entry.saving if entry is not None else None
-
-    def begin_save(self, name: Name, batch: Batch) -> None:
-        """Mark a batch as being saved; records that are added later go to the next batch."""
-        entry = self._entries.get(name)
-        if entry is not None and entry.waiting is batch:
-            entry.saving, entry.waiting = batch, Batch()
-
-    def end_save(self, name: Name, batch: Batch, version: int | None) -> None:
-        """End the save of a batch, with the version that the store returned; None: it failed."""
-        entry = self._entries.get(name)
-        if entry is None or entry.saving is not batch:
-            return
-        entry.saving = None
-        if version is None:
-            entry.waiting.add(batch.records, batch.keys)
-        elif not entry.is_stored:
-            entry.version = OUTDATED  # other replicas may have saved, too
-        elif version == entry.version + 1:
-            entry.version = version
-        if not self._max_bytes and not entry.is_unsaved:
+    def end_save(self, name: Name, entry: CacheEntry, version: int | None) -> None:
+        """End the save of an entry, with the version that the store returned; None: it failed."""
+        entry.end_save(version)
+        if not self._max_bytes and not entry.is_unsaved and self._entries.get(name) is entry:
             self._drop(name)
-
-    @property
-    def has_overdue(self) -> bool:
-        """Whether `take_overdue` may return a batch."""
-        return bool(self._overdue)
-
-    def note_overdue(self, name: Name) -> None:
-        """Note that a save of a conversation has ended, or was skipped."""
-        entry = self._entries.get(name)
-        if entry is not None and entry.waiting and entry.waiting.task is None:
-            self._overdue[name] = None
-
-    def take_overdue(self) -> tuple[Name, Batch] | None:
-        """Return the next batch of failed saves for which no save is pending; None without any."""
-        while self._overdue:
-            name = next(iter(self._overdue))
-            del self._overdue[name]
-            batch = self._entries[name].waiting
-            if batch and batch.task is None:
-                batch.is_overdue = True
-                return name, batch
-        return None
-
-    def held(self, name: Name) -> dict[bytes, int]:
-        """Return the version of the copy of a conversation that the store has, as `View.held`."""
-        entry = self._entries.get(name)
-        return {name[1]: entry.version} if entry is not None and entry.is_stored else {}
 
     def discard(self, name: Name) -> bool:
         """Drop a deleted conversation; return whether it had unsaved records."""
@@ -341,7 +278,6 @@ class ConversationCache:
         entry = self._entries.pop(name, None)
         if entry is None:
             return
-        self._overdue.pop(name, None)
         self.size_bytes -= entry.size_bytes
         scope, conversation = name
         for key in entry.keys:

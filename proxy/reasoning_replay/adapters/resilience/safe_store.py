@@ -1,9 +1,8 @@
 """
 Safe store: the store interface for exchanges, which never raises, and for operators.
 
-It makes the proxy fail open. An operation fails after `timeout_s`. An exchange waits for all of its
-operations together only as long as its `Budget` lasts. An operation that takes longer continues in
-the background; to cancel it would cost its connection.
+It makes the proxy fail open. An exchange waits for all of its operations together only as long as
+its `Budget` lasts. An operation that takes longer continues in the background for `timeout_s`.
 """
 
 import asyncio
@@ -13,19 +12,16 @@ from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
 
-from reasoning_replay.adapters.resilience.budget import NO_TIME, Budget
-from reasoning_replay.adapters.resilience.cache_entry import Batch
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
 from reasoning_replay.adapters.resilience.conversation_cache import (
     ConversationCache,
-    Name,
     Versions,
     View,
 )
 from reasoning_replay.adapters.resilience.save_queue import SaveQueue
-from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Call, StoreGuard
+from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Budget, Call, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader
-from reasoning_replay.adapters.stores.base import Page, Store, StoreError, StoreResult
+from reasoning_replay.adapters.stores.base import Name, Page, Store, StoreError, StoreResult
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 
 __all__ = ["NO_TIME", "Budget", "SafeStore", "Saved"]
@@ -37,6 +33,9 @@ OPERATOR_WAITS_S = 10.0
 # A probe looks up a key that is never stored.
 NO_SCOPE = bytes(16)
 NOTHING = (Lookup(0, [bytes(16)]),)
+
+# For an exchange without a scope: a budget that is used up, which no operation changes.
+NO_TIME = Budget(0.0)
 
 _Got = TypeVar("_Got")
 
@@ -54,21 +53,12 @@ class SafeStore:
     A store with circuit breakers, deadlines and a cache.
 
     Attributes:
-        inner: The store itself.
+        inner: The store itself; `close` closes it.
     """
 
     def __init__(
         self, store: Store, guard: StoreGuard, cache: ConversationCache, offloader: Offloader
     ) -> None:
-        """
-        Wrap a store.
-
-        Args:
-            store: The store, owned from here on; `close` closes it.
-            guard: Guard that runs its operations.
-            cache: An empty cache.
-            offloader: Threads that decode long results.
-        """
         self.inner = store
         self._guard = guard
         self._clock = guard.clock
@@ -77,7 +67,7 @@ class SafeStore:
         self._usual_s = 0.0  # duration of lookups, averaged
         self._answered_s = float("-inf")
         self._lookup_slots = asyncio.Semaphore(AT_ONCE)
-        self._saves = SaveQueue(self._write, guard, cache)
+        self._saves = SaveQueue(lambda: self.inner, guard, cache)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._offloader = offloader
 
@@ -89,7 +79,7 @@ class SafeStore:
     @property
     def needs_check(self) -> bool:
         """Whether a check may end an outage, or save what the store did not take."""
-        return self._guard.is_degraded or self._cache.has_overdue
+        return self._guard.is_degraded or self._saves.has_overdue
 
     # For exchanges...
 
@@ -97,14 +87,9 @@ class SafeStore:
         self, scope: bytes, lookups: Sequence[Lookup], budget: Budget
     ) -> LookupResult | None:
         """
-        Return the stored turns for a request.
+        Return the stored turns for a request, within the budget of its exchange.
 
         If the store fails or is late, return local copies, or None if none of them matches.
-
-        Args:
-            scope: Scope of the request.
-            lookups: As returned by `keys_of_request`.
-            budget: Reduced by the time of the wait.
         """
         view = self._cache.view(scope, lookups)
         if self.inner.is_embedded:  # it never waits, so it needs no task and no timeout
@@ -128,25 +113,19 @@ class SafeStore:
         """
         Save records of a conversation; beyond the budget, the save continues in the background.
 
-        Args:
-            scope: Scope of the conversation.
-            conversation: Its id.
-            records: Records that are not saved yet, by name, including those of failed saves.
-            keys: Keys that must lead to the conversation and are not saved yet.
-            budget: Reduced by the time of the wait.
+        Records and keys are those that are not saved yet, including those of failed saves.
         """
         name = (scope, conversation)
         if self.inner.is_embedded:
             return await self._save_embedded(name, records, keys)
-        batch = self._saves.put(name, records, keys)
-        task = batch.task if batch is not None else None
-        if batch is None or task is None:
+        pending = self._saves.put(name, records, keys)
+        if pending is None:
             return Saved.FAILED
+        call, task = pending
         # While lookups fail, so do saves: three of them take three timeouts to fail.
         waits = all(one.is_closed for one in self._guard.breakers.values())
-        if waits and await budget.wait(task, self._clock):
+        if await self._guard.wait(call, task, budget if waits else NO_TIME):
             return Saved.DONE if task.result() else Saved.FAILED
-        batch.is_late = True
         return Saved.LATE
 
     def forget_soon(self, scope: bytes, conversation: bytes) -> None:
@@ -185,7 +164,7 @@ class SafeStore:
         usage = None
         with contextlib.suppress(StoreError):
             usage = await self.inner.usage()
-        self._guard.show_usage(usage)
+        self._guard.metrics.show_usage(usage)
 
     async def check(self) -> bool:
         """Return whether the store works; this also asks it while its breakers are open."""
@@ -240,7 +219,8 @@ class SafeStore:
             self._guard.count("recall", "skipped")
             return None
         self._budget_s = budget.whole_s
-        call = Call("recall", permit, self._clock(), useful_s=budget.whole_s)
+        is_probe = permit is Permit.PROBE
+        call = Call("recall", permit, self._clock(), budget.whole_s, is_awaited=not is_probe)
 
         async def act() -> LookupResult:
             found = await self._look_up(view)
@@ -248,7 +228,7 @@ class SafeStore:
             self._usual_s += (self._answered_s - call.began_s - self._usual_s) / 8
             return found
 
-        if permit is Permit.PROBE:
+        if is_probe:
             self._begin(self._guard.run(call, act))
             return None
         is_whole = budget.left_s == budget.whole_s
@@ -260,9 +240,8 @@ class SafeStore:
         is_whole = is_whole and budget.left_s == budget.whole_s
         task = self._begin(self._guard.run(call, act))
         task.add_done_callback(lambda _: self._lookup_slots.release())
-        if await budget.wait(task, self._clock):
+        if await self._guard.wait(call, task, budget):
             return task.result()
-        call.is_late = True
         if is_whole:  # a part of the budget may be too short for a store that works
             self._guard.miss(call)
         return None
@@ -292,37 +271,12 @@ class SafeStore:
         self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
     ) -> Saved:
         """Save without a task; records of a failed save are not kept for a retry."""
-        act = partial(self.inner.save, *name, records, keys)
+        act = partial(self.inner.save, name, records, keys)
         version = await self._guard.run(Call("save"), act, waits=False)
         if version is None:
             return Saved.FAILED
         self._cache.note_saved(name, records, keys, version)
         return Saved.DONE
-
-    async def _write(self, name: Name, batch: Batch, call: Call) -> bool:
-        """Save a batch, unless it is overdue and its conversation was deleted meanwhile."""
-        is_deleted = False
-
-        async def act() -> int | None:
-            nonlocal is_deleted
-            if batch.is_overdue and (held := self._cache.held(name)):
-                found = await self.inner.look_up(name[0], (), held)
-                is_deleted = not found.conversations
-            if is_deleted:
-                return None
-            version = int(await self.inner.save(*name, batch.records, [*batch.keys]))
-            call.is_late = batch.is_late
-            return version
-
-        version: int | None = None
-        self._cache.begin_save(name, batch)
-        try:
-            version = await self._guard.run(call, act)
-        finally:
-            self._cache.end_save(name, batch, version)
-        if is_deleted:
-            self._cache.discard(name)
-        return version is not None or is_deleted
 
     def _begin(self, work: Coroutine[Any, Any, _Got]) -> asyncio.Task[_Got]:
         task = asyncio.ensure_future(work)

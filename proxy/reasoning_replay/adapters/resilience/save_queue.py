@@ -6,14 +6,13 @@ written with the next save of their conversation, or when the store is back.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from reasoning_replay.adapters.resilience.cache_entry import Batch
+from reasoning_replay.adapters.resilience.cache_entry import Batch, CacheEntry
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
-from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache, Name
+from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Call, StoreGuard
-
-__all__ = ["OVERDUE_AT_ONCE", "SaveQueue"]
+from reasoning_replay.adapters.stores.base import Name, Store
 
 # A save is skipped while this many saves or bytes of saves are unfinished.
 SAVES_MAX = 1024
@@ -31,20 +30,9 @@ class SaveQueue:
     """
 
     def __init__(
-        self,
-        write: Callable[[Name, Batch, Call], Awaitable[bool]],
-        guard: StoreGuard,
-        cache: ConversationCache,
+        self, store: Callable[[], Store], guard: StoreGuard, cache: ConversationCache
     ) -> None:
-        """
-        Start empty.
-
-        Args:
-            write: Writes a batch; returns whether that has worked.
-            guard: Guard with the breaker of saves.
-            cache: Cache that holds the records until they are saved.
-        """
-        self._write = write
+        self._store = store
         self._guard = guard
         self._breaker = guard.breakers["save"]
         self._cache = cache
@@ -52,49 +40,62 @@ class SaveQueue:
         self._unsaved_bytes = 0
         self._overdue_saves = 0
         self._is_closing = False
+        self._overdue: dict[Name, None] = {}  # may have records for which no save is pending
         self.tasks: dict[asyncio.Task[bool], Name] = {}
+
+    @property
+    def has_overdue(self) -> bool:
+        """Whether `put_overdue` may find something to save."""
+        return bool(self._overdue)
 
     def put(
         self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
-    ) -> Batch | None:
+    ) -> tuple[Call, asyncio.Task[bool]] | None:
         """
         Add records to the next batch of a conversation, and begin its save if none is pending.
 
         Returns:
-            The batch; None if the queue is full, or the store fails. A later save has the records.
+            The save; None if the queue is full, or the store fails. A later save has the records.
         """
-        batch = self._cache.add(name, records, keys)
+        entry = self._cache.add(name, records, keys)
+        batch = entry.waiting
         size = sum(map(len, records.values()))
         is_full = len(self.tasks) >= SAVES_MAX or self._unsaved_bytes + size > SAVES_MAX_BYTES
         if is_full or not self._breaker.is_due:
             self._guard.count("save", "skipped")
-            self._cache.note_overdue(name)
+            self._note_overdue(name, entry)
             return None
-        if batch.task is None:
-            self._begin(name, batch)
+        task = batch.task or self._begin(name, entry)
         batch.size_bytes += size
         self._unsaved_bytes += size
-        batch.is_late = batch.is_overdue = False
-        return batch
+        batch.call.is_awaited, batch.call.is_late, batch.is_overdue = True, False, False
+        return batch.call, task
 
     def put_overdue(self) -> None:
         """Begin to save what the store did not take before, a few conversations at once."""
         at_once = OVERDUE_AT_ONCE if self._breaker.is_closed or self._is_closing else 1  # a probe
         if not (self._breaker.is_due or self._is_closing):
             return
-        while self._overdue_saves < at_once and (overdue := self._cache.take_overdue()):
-            name, batch = overdue
-            self._overdue_saves += 1
-            batch.is_late = True
-            self._begin(name, batch).add_done_callback(self._overdue_ended)
+        while self._overdue_saves < at_once and self._overdue:
+            name = next(iter(self._overdue))
+            del self._overdue[name]
+            entry = self._cache.entry(name)
+            if entry is not None and entry.waiting and entry.waiting.task is None:
+                entry.waiting.is_overdue = entry.waiting.call.is_late = True
+                self._overdue_saves += 1
+                self._begin(name, entry).add_done_callback(self._overdue_ended)
 
     def close(self) -> None:
         """Begin to save what is not saved, also while the breaker is open."""
         self._is_closing = True
         self.put_overdue()
 
-    def _begin(self, name: Name, batch: Batch) -> asyncio.Task[bool]:
-        task = batch.task = asyncio.ensure_future(self._save(name, batch))
+    def _note_overdue(self, name: Name, entry: CacheEntry) -> None:
+        if entry.waiting and entry.waiting.task is None:
+            self._overdue[name] = None
+
+    def _begin(self, name: Name, entry: CacheEntry) -> asyncio.Task[bool]:
+        task = entry.waiting.task = asyncio.ensure_future(self._save(name, entry, entry.waiting))
         self.tasks[task] = name
         task.add_done_callback(self.tasks.pop)
         return task
@@ -104,11 +105,11 @@ class SaveQueue:
         if not task.cancelled() and task.result():
             self.put_overdue()  # else the next check begins again, with another conversation
 
-    async def _save(self, name: Name, batch: Batch) -> bool:
+    async def _save(self, name: Name, entry: CacheEntry, batch: Batch) -> bool:
         """Save a batch after the previous save of its conversation has ended."""
         try:
-            if (before := self._cache.saving(name)) and before.task is not None:
-                await asyncio.wait([before.task])
+            if entry.saving is not None and entry.saving.task is not None:
+                await asyncio.wait([entry.saving.task])
             async with self._slots:
                 if not batch:  # its conversation was deleted
                     return False
@@ -116,12 +117,35 @@ class SaveQueue:
                 if permit is Permit.SKIP:
                     self._guard.count("save", "skipped")
                     return False
-                call = Call("save", permit, self._guard.clock())
-                is_saved = await self._write(name, batch, call)
+                batch.call.permit, batch.call.began_s = permit, self._guard.clock()
+                is_saved = await self._write(name, entry)
                 if is_saved and permit is Permit.PROBE:
                     self.put_overdue()
                 return is_saved
         finally:
             self._unsaved_bytes -= batch.size_bytes
-            batch.task, batch.size_bytes = None, 0
-            self._cache.note_overdue(name)
+            batch.task, batch.call, batch.size_bytes = None, Call("save"), 0
+            self._note_overdue(name, entry)
+
+    async def _write(self, name: Name, entry: CacheEntry) -> bool:
+        """Write a batch, unless it is overdue and its conversation was deleted meanwhile."""
+        batch, is_deleted = entry.begin_save(), False
+
+        async def act() -> int | None:
+            nonlocal is_deleted
+            if batch.is_overdue and entry.is_stored:
+                held = {name[1]: entry.version}
+                found = await self._store().look_up(name[0], (), held)
+                is_deleted = not found.conversations
+            if is_deleted:
+                return None
+            return int(await self._store().save(name, batch.records, [*batch.keys]))
+
+        version: int | None = None
+        try:
+            version = await self._guard.run(batch.call, act)
+        finally:
+            self._cache.end_save(name, entry, version)
+        if is_deleted:
+            self._cache.discard(name)
+        return version is not None or is_deleted

@@ -1,21 +1,24 @@
-"""Store guard: runs store operations with a deadline, and turns every failure into None."""
+"""
+Store guard: runs store operations with a deadline, and turns every failure into None.
+
+While an exchange waits for an operation, the timer of its wait is the only one. The operation gets
+its timeout when the wait ends, and continues: to cancel it at once would cost its connection.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reasoning_replay.adapters.resilience.circuit_breaker import (
     PAUSE_S,
     CircuitBreaker,
     Permit,
 )
-from reasoning_replay.adapters.stores.base import BreakerState, StoreError, StoreUsage
+from reasoning_replay.adapters.stores.base import BreakerState, StoreError
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import BREAKERS, Metrics
-
-__all__ = ["AT_ONCE", "Call", "StoreGuard"]
 
 # Most lookups in flight, and most saves. One event loop does all the work: with more, they time out
 # while they wait for each other; with fewer, a Redis some ms away is not fully used. (Measured with
@@ -26,7 +29,29 @@ AT_ONCE = 16
 _Got = TypeVar("_Got")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
+class Budget:
+    """
+    Time for which one exchange may still wait for the store.
+
+    Attributes:
+        left_s: Remaining seconds. Each wait reduces it; a wait without a result sets it to 0.
+        whole_s: Initial value of `left_s`.
+    """
+
+    left_s: float
+    whole_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.whole_s = self.left_s
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the exchange waits no longer; it ignores late results."""
+        return self.left_s <= 0
+
+
+@dataclass(slots=True, eq=False)
 class Call:
     """
     One store operation.
@@ -36,16 +61,20 @@ class Call:
         began_s: Start of the caller's wait, or else of the operation, by the clock.
         useful_s: Longest duration of a successful probe. A slower one counts as failed, because no
             exchange would wait that long.
+        is_awaited: Whether an exchange waits for it, so that it needs no timeout of its own.
         is_late: Whether no caller waits for it any more.
         is_recorded: Whether the breaker has its result.
+        deadline: Its timeout, while it runs.
     """
 
     operation: str
     permit: Permit = Permit.GO
     began_s: float = 0.0
     useful_s: float = float("inf")
+    is_awaited: bool = False
     is_late: bool = False
     is_recorded: bool = False
+    deadline: asyncio.Timeout | None = None
 
 
 class StoreGuard:
@@ -71,7 +100,7 @@ class StoreGuard:
         Start in the state of a working store.
 
         Args:
-            timeout_s: Timeout of one operation.
+            timeout_s: Timeout of one operation, no shorter than the budget of an exchange.
             metrics: Counts operations by outcome.
             log: Receives one line when the store fails, and one when it recovers.
             clock: Monotonic clock, in seconds.
@@ -84,13 +113,28 @@ class StoreGuard:
             name: CircuitBreaker(clock, partial(self._show, name)) for name in BREAKERS
         }
         self.is_degraded = False
-        self._metrics = metrics
+        self.metrics = metrics
         self._log = log
         self._failed_at = float("-inf")
 
-    def show_usage(self, usage: StoreUsage | None) -> None:
-        """Publish the use of the store; None: unknown."""
-        self._metrics.show_usage(usage)
+    async def wait(self, call: Call, task: "asyncio.Task[Any]", budget: Budget) -> bool:
+        """Wait for the task of a call within a budget; return whether it is done in time."""
+        began_s = self.clock()
+        try:
+            if budget.left_s > 0:
+                await asyncio.wait([task], timeout=budget.left_s)
+        finally:
+            budget.left_s = max(0.0, budget.left_s - (self.clock() - began_s))
+            if not task.done():
+                budget.left_s = 0.0
+                self._leave(call)
+        return task.done()
+
+    def _leave(self, call: Call) -> None:
+        """Begin the timeout of a call for which no exchange waits any more."""
+        call.is_awaited, call.is_late = False, True
+        if call.deadline is not None and call.deadline.when() is None:
+            call.deadline.reschedule(asyncio.get_running_loop().time() + self.timeout_s)
 
     async def run(
         self, call: Call, act: Callable[[], Awaitable[_Got]], *, waits: bool = True
@@ -99,7 +143,8 @@ class StoreGuard:
         began_s = self.clock()
         try:
             if waits:
-                async with asyncio.timeout(self.timeout_s):
+                timeout_s = None if call.is_awaited else self.timeout_s
+                async with asyncio.timeout(timeout_s) as call.deadline:
                     got = await act()
             else:
                 got = await act()
@@ -127,7 +172,7 @@ class StoreGuard:
 
     def count(self, operation: str, outcome: str) -> None:
         """Count one operation that ended, or was skipped."""
-        self._metrics.inc(self._metrics.store_operations, operation, outcome)
+        self.metrics.inc(self.metrics.store_operations, operation, outcome)
 
     def _worked(self, call: Call, began_s: float) -> None:
         took_s = self._observe(call, began_s)
@@ -147,7 +192,7 @@ class StoreGuard:
         ):
             self.is_degraded = False
             self._log.info("store_recovered", operation=call.operation)
-            self._metrics.store_up.set(1)
+            self.metrics.store_up.set(1)
 
     def _failed(self, call: Call, began_s: float, error: BaseException) -> None:
         self._observe(call, began_s)
@@ -184,13 +229,13 @@ class StoreGuard:
             advice = self._advice(reason)
             told = {"hint": advice} if advice else {}
             self._log.warning("store_failed", operation=operation, reason=reason, **told)
-            self._metrics.store_up.set(0)
+            self.metrics.store_up.set(0)
 
     def _show(self, operation: str, state: BreakerState) -> None:
         for one in BreakerState:
-            self._metrics.store_breakers.labels(operation, one.value).set(one is state)
+            self.metrics.store_breakers.labels(operation, one.value).set(one is state)
 
     def _observe(self, call: Call, began_s: float) -> float:
         took_s = self.clock() - began_s
-        self._metrics.observe(self._metrics.store_seconds, took_s, call.operation)
+        self.metrics.observe(self.metrics.store_seconds, took_s, call.operation)
         return took_s

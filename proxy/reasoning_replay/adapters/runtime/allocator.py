@@ -4,8 +4,6 @@ import ctypes
 import os
 from typing import Final
 
-__all__ = ["tune_allocator"]
-
 # A larger allocation is a mapping of its own, which the system gets back when it is freed, whatever
 # else lives. Bodies below it, which are most, are allocated without page faults.
 MMAP_BYTES: Final = 1 << 20

@@ -4,8 +4,6 @@ import asyncio
 from collections import deque
 from typing import NamedTuple
 
-__all__ = ["FairSemaphore"]
-
 # Part of the units that one tenant may hold while another tenant waits.
 TENANT_SHARE = 0.75
 # Most waiters of one tenant.
@@ -25,19 +23,13 @@ class FairSemaphore:
 
     A tenant is skipped while it would hold more than three quarters and another one waits. The
     next caller waits until enough units are free, so many small ones cannot starve a large one.
+    Only `try_acquire` takes the `spare` part of the units.
 
     Attributes:
         units: All units, held and free.
     """
 
     def __init__(self, units: int, spare: int = 0) -> None:
-        """
-        Start with all units free.
-
-        Args:
-            units: Number of units.
-            spare: Part of them that only `try_acquire` takes.
-        """
         self.units = self._free = units
         self._spare = spare
         self._held: dict[bytes, int] = {}
@@ -67,12 +59,7 @@ class FairSemaphore:
 
     async def acquire(self, tenant: bytes, units: int, within_s: float) -> bool:
         """
-        Take units, after a wait if need be.
-
-        Args:
-            tenant: Who takes them; b"" is a tenant, too.
-            units: How many.
-            within_s: Longest wait.
+        Take units, after a wait of at most `within_s`; b"" is a tenant, too.
 
         Returns:
             False if they are not free in time, are more than `waitable`, or too many callers wait.

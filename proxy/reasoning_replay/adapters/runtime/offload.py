@@ -10,8 +10,6 @@ from typing import TypeVar
 
 from reasoning_replay.adapters.runtime.fair_semaphore import FairSemaphore
 
-__all__ = ["Busy", "Offloader", "is_long", "shorten_switch_interval"]
-
 # Work of a few milliseconds stays on the event loop, because a handover costs about 0.1 ms. The
 # estimate counts bytes and JSON values. A value costs 1 to 2 microseconds, and there are about as
 # many commas as values.
@@ -57,7 +55,6 @@ class Offloader:
     """
 
     def __init__(self, wait_s: float = WAIT_S) -> None:
-        """Start without threads; work waits for at most `wait_s`."""
         self._wait_s = wait_s
         self._threads = FairSemaphore(AT_ONCE)
         self._documents = FairSemaphore(DOCUMENT_BYTES)
@@ -67,13 +64,9 @@ class Offloader:
         self, work: Callable[[], _Result], tenant: bytes | None, *, is_long: bool = True
     ) -> _Result:
         """
-        Return the result of a function, or raise its error.
+        Return the result of a pure function; run it on the event loop unless it `is_long`.
 
-        Args:
-            work: Pure function. If the caller is cancelled, it still runs to its end and occupies
-                its thread until then.
-            tenant: Scope of the work; None: unknown.
-            is_long: False: run it on the event loop.
+        If the caller is cancelled, it still runs to its end and occupies its thread until then.
 
         Raises:
             Busy: No thread was free in time.

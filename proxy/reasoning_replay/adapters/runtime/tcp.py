@@ -6,14 +6,6 @@ import select
 import socket
 import sys
 
-__all__ = [
-    "WriteProgress",
-    "buffered_bytes",
-    "keep_little_unsent",
-    "raise_file_limit",
-    "unread_poll",
-]
-
 # The kernel's send buffer can grow to megabytes. This limit on its unsent bytes keeps further data
 # in the write buffer of the process, which then shows the progress of a peer.
 UNSENT_BYTES = 128 * 1024
@@ -60,17 +52,11 @@ def unread_poll(transport: asyncio.Transport) -> "select.poll | None":
 
 
 class WriteProgress:
-    """
-    Progress of one transport's write buffer, sampled by each call of `stalled_s`.
-
-    Attributes:
-        transport: The transport that is sampled.
-    """
+    """Progress of one transport's write buffer, sampled by each call of `stalled_s`."""
 
     __slots__ = ("_buffered", "_since_s", "transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        """Start with an empty buffer."""
         self.transport = transport
         self._buffered = 0
         self._since_s = 0.0

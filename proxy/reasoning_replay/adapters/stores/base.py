@@ -12,20 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.core.history.lookup_keys import Lookup
 
-__all__ = [
-    "Bounds",
-    "BreakerState",
-    "ConversationInfo",
-    "Page",
-    "Store",
-    "StoreError",
-    "StoreResult",
-    "StoreUsage",
-    "StoredConversation",
-]
+Name = tuple[bytes, bytes]  # of a conversation: its scope and its id, 16 bytes each
 
 # A key leads to at most this many conversations, the newest ones.
 CONVERSATIONS_PER_KEY = 32
@@ -149,6 +138,18 @@ class StoreUsage(NamedTuple):
     evicted: int
 
 
+class Codec(Protocol):
+    """Encoder and decoder of values. None in place of a codec: values are stored plain."""
+
+    def encode(self, name: Name, field: bytes, value: bytes) -> bytes:
+        """Return the stored form of a record's value; `field` is the record's name."""
+        ...
+
+    def decode(self, name: Name, field: bytes, value: bytes) -> bytes | None:
+        """Return the value of a stored form; None if it cannot be decoded."""
+        ...
+
+
 class Store(Protocol):
     """
     Store of records by scope and conversation, with an index from keys to conversations.
@@ -186,20 +187,13 @@ class Store(Protocol):
         """
         ...
 
-    async def save(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
-    ) -> int:
+    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
         """
         Add records to a conversation, and keys to its index; a repeated write is harmless.
 
         Args:
-            scope: Scope of the conversation.
-            conversation: Its id; the first save creates the conversation.
-            records: Values by name, as returned by `core.history.turns.records_of`.
+            name: The conversation; its first save creates it.
+            records: Values by name, as returned by `core.history.records.records_of`.
             keys: Keys that must lead to the conversation, and do not yet.
 
         Returns:
@@ -255,3 +249,18 @@ class Store(Protocol):
     async def close(self) -> None:
         """Close the connections or files of the store."""
         ...
+
+
+def encoded(codec: Codec | None, name: Name, records: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return records of a conversation in their stored form."""
+    if codec is None:
+        return dict(records)
+    return {field: codec.encode(name, field, value) for field, value in records.items()}
+
+
+def decoded(codec: Codec | None, name: Name, kept: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return the records that can be decoded; others are omitted."""
+    if codec is None:
+        return dict(kept)
+    plain = ((field, codec.decode(name, field, value)) for field, value in kept.items())
+    return {field: value for field, value in plain if value is not None}

@@ -13,10 +13,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from typing_extensions import override
 
-from reasoning_replay.adapters.stores.codec import Codec
+from reasoning_replay.adapters.stores.base import Codec, Name
 from reasoning_replay.settings.encryption_keys import EncryptionKey
-
-__all__ = ["NONCE_BYTES", "SEALED", "EncryptedCodec"]
 
 SEALED = b"\xe1"
 # Random nonces are safe for 2**32 values of one key (NIST SP 800-38D, 8.3).
@@ -24,22 +22,21 @@ NONCE_BYTES = 12
 
 
 class EncryptedCodec(Codec):
-    """Codec that encrypts with the first key and decrypts with any key."""
+    """Codec that encrypts with the first key, the newest, and decrypts with any key."""
 
     def __init__(self, keys: Sequence[EncryptionKey]) -> None:
-        """Prepare one or more keys, the newest first."""
         self._header = _header(keys[0])
         self._first = AESGCM(keys[0].secret)
         self._by_header = {_header(key): AESGCM(key.secret) for key in keys}
 
     @override
-    def encode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes:
+    def encode(self, name: Name, field: bytes, value: bytes) -> bytes:
         nonce = secrets.token_bytes(NONCE_BYTES)
-        place = _place(self._header, scope, conversation, field)
+        place = _place(self._header, *name, field)
         return self._header + nonce + self._first.encrypt(nonce, value, place)
 
     @override
-    def decode(self, scope: bytes, conversation: bytes, field: bytes, value: bytes) -> bytes | None:
+    def decode(self, name: Name, field: bytes, value: bytes) -> bytes | None:
         if value[:1] != SEALED:
             return value
         end = 2 + int.from_bytes(value[1:2])
@@ -49,7 +46,7 @@ class EncryptedCodec(Codec):
             return None
         sealed = memoryview(value)[end + NONCE_BYTES :]
         try:
-            return key.decrypt(nonce, sealed, _place(header, scope, conversation, field))
+            return key.decrypt(nonce, sealed, _place(header, *name, field))
         except InvalidTag:
             return None
 

@@ -12,20 +12,21 @@ from typing_extensions import override
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     Bounds,
+    Codec,
     ConversationInfo,
+    Name,
     Page,
     Store,
     StoredConversation,
     StoreError,
     StoreResult,
     StoreUsage,
+    decoded,
+    encoded,
 )
-from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
 from reasoning_replay.core.history.records import turn_of_record
-
-__all__ = ["MemoryStore"]
 
 # Estimated overhead of Python in addition to the stored bytes. Measured by tracemalloc: 0.7 to 0.9
 # of these values, for 5,000 turns of 0.1 and 3 KB with 3 and 8 keys, in conversations of 1 to 100
@@ -38,7 +39,6 @@ KEY_OVERHEAD_BYTES = 200
 # Versions reserved for each conversation; none is saved this often in one process.
 VERSIONS_EACH = 1 << 32
 
-_Name = tuple[bytes, bytes]  # (scope, conversation)
 _NOWHERE: Mapping[bytes, tuple[bytes, ...]] = MappingProxyType({})
 
 
@@ -69,7 +69,7 @@ class MemoryStore(Store):
     Store in the memory of this process; evicts the least recently used conversations first.
 
     Attributes:
-        size_bytes: Estimated memory of all conversations.
+        size_bytes: Estimated memory of all conversations, at most `max_bytes`.
     """
 
     is_embedded = True
@@ -81,20 +81,11 @@ class MemoryStore(Store):
         clock: Callable[[], float],
         codec: Codec | None = None,
     ) -> None:
-        """
-        Start empty.
-
-        Args:
-            bounds: Limits of each conversation.
-            max_bytes: Limit on `size_bytes`.
-            clock: Monotonic clock, in seconds.
-            codec: Stored form of values; None: plain.
-        """
         self.codec = codec
         self._bounds = bounds
         self._max_bytes = max_bytes
         self._clock = clock
-        self._conversations: OrderedDict[_Name, _Conversation] = OrderedDict()  # by last use
+        self._conversations: OrderedDict[Name, _Conversation] = OrderedDict()  # by last use
         # By scope, then by key: containers of bytes alone cost the garbage collector nothing.
         self._index: dict[bytes, dict[bytes, tuple[bytes, ...]]] = {}
         # A conversation that is deleted and created again must not have one of its old versions.
@@ -116,31 +107,24 @@ class MemoryStore(Store):
                 continue
             records = None
             if held.get(conversation) != kept.version:
-                records = decoded(self.codec, scope, conversation, kept.records)
+                records = decoded(self.codec, (scope, conversation), kept.records)
             found.append(StoredConversation(conversation, kept.version, records))
         return StoreResult(found, choice.crowded)
 
     @override
-    async def save(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
-    ) -> int:
+    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
         now = self._expire()
-        name = (scope, conversation)
         kept = self._use(name, now)
         before = kept.size_bytes if kept is not None else 0
         if kept is None:
             version = next(self._first_versions)
             kept = self._conversations[name] = _Conversation(now + self._bounds.ttl_s, version)
         kept.version += 1
-        for field, value in encoded(self.codec, scope, conversation, records).items():
+        for field, value in encoded(self.codec, name, records).items():
             kept.record_bytes += len(value) - len(kept.records.get(field, b""))
             kept.records[field] = value
             kept.turns[turn_of_record(field)] = None
-        self._lead(scope, conversation, kept, keys)
+        self._lead(name, kept, keys)
         self._trim(kept)
         self.size_bytes += kept.size_bytes - before
         while self.size_bytes > self._max_bytes and self._conversations:
@@ -191,10 +175,9 @@ class MemoryStore(Store):
     async def close(self) -> None:
         pass
 
-    def _lead(
-        self, scope: bytes, conversation: bytes, kept: _Conversation, keys: Sequence[bytes]
-    ) -> None:
+    def _lead(self, name: Name, kept: _Conversation, keys: Sequence[bytes]) -> None:
         """Add a conversation to keys; each key keeps its newest CONVERSATIONS_PER_KEY."""
+        scope, conversation = name
         if keys and scope not in self._index:
             self._index[scope] = {}
         index, alone = self._index.get(scope, {}), (conversation,)
@@ -240,7 +223,7 @@ class MemoryStore(Store):
             self._drop(first)
         return now
 
-    def _use(self, name: _Name, now: float) -> _Conversation | None:
+    def _use(self, name: Name, now: float) -> _Conversation | None:
         """Return a conversation and extend its expiry; None if it is not stored."""
         kept = self._conversations.get(name)
         if kept is not None:
@@ -248,7 +231,7 @@ class MemoryStore(Store):
             self._conversations.move_to_end(name)
         return kept
 
-    def _drop(self, name: _Name) -> None:
+    def _drop(self, name: Name) -> None:
         kept = self._conversations.pop(name)
         self.size_bytes -= kept.size_bytes
         scope, conversation = name

@@ -19,27 +19,28 @@ from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     VERSION_BITS,
     Bounds,
+    Codec,
     ConversationInfo,
+    Name,
     Page,
     Store,
     StoredConversation,
     StoreError,
     StoreResult,
     StoreUsage,
+    decoded,
+    encoded,
 )
-from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
 from reasoning_replay.adapters.stores.sqlite_file import SqliteFile, transaction
 from reasoning_replay.adapters.stores.sqlite_room import drop_expired, make_room, trim, used_bytes
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
 from reasoning_replay.core.history.records import turn_of_record
 
-__all__ = ["SqliteStore"]
-
 T = TypeVar("T")
 
 # A new expiry is written only if it is later by this, or by a hundredth of the TTL if that is less.
 NOTICED_S = 60.0
-# Most pending writes of an expiry, as while the file is locked; further ones are skipped.
+# Most pending expiries, as while the file is locked; further ones are skipped.
 NOTED_AT_ONCE = 1000
 
 
@@ -84,7 +85,7 @@ class SqliteStore(Store):
         self._read_file = SqliteFile(path, timeout_s / 2)
         self._write_file = SqliteFile(path, timeout_s / 2)
         self._evicted = 0  # written by the writer's thread
-        self._noting: set[int] = set()  # rows with a pending write of their expiry
+        self._noted: dict[int, float] = {}  # rows whose expiry is to be written
         self._reader = ThreadPoolExecutor(1, "sqlite-reader")
         self._writer = ThreadPoolExecutor(1, "sqlite-writer")
 
@@ -111,7 +112,7 @@ class SqliteStore(Store):
                         row.version,
                         None
                         if row.version in (before.get(name), held.get(name))
-                        else self._records(db, scope, name, row),
+                        else self._records(db, (scope, name), row),
                     )
                     for name, row in used.items()
                 ]
@@ -122,24 +123,18 @@ class SqliteStore(Store):
         return result
 
     @override
-    async def save(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
-    ) -> int:
-        values = encoded(self.codec, scope, conversation, records)
+    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
+        values = encoded(self.codec, name, records)
         now = self._clock()
 
         def write(db: sqlite3.Connection) -> int:
             with transaction(db):
                 drop_expired(db, now)
-                kept = _begin(db, scope, conversation, now + self._bounds.ttl_s, now)
+                kept = _begin(db, name, now + self._bounds.ttl_s, now)
                 _add(db, kept, values)
                 trim(db, kept, self._bounds)
                 for key in keys:
-                    _lead(db, scope, key, kept)
+                    _lead(db, name[0], key, kept)
                 (version,) = db.execute(
                     "SELECT version FROM conversations WHERE id = ?", (kept,)
                 ).fetchone()
@@ -232,37 +227,34 @@ class SqliteStore(Store):
             raise StoreError("sqlite: the store is closed") from None
         return await asyncio.wrap_future(future)
 
-    def _records(
-        self, db: sqlite3.Connection, scope: bytes, conversation: bytes, row: _Row
-    ) -> dict[bytes, bytes]:
+    def _records(self, db: sqlite3.Connection, name: Name, row: _Row) -> dict[bytes, bytes]:
         kept = db.execute("SELECT name, value FROM records WHERE conversation_id = ?", (row.id,))
-        return decoded(self.codec, scope, conversation, dict(kept))
+        return decoded(self.codec, name, dict(kept))
 
     def _note_use(self, used: Sequence[_Row], now: float) -> None:
-        """Extend the expiry of used conversations in the background."""
+        """Extend the expiry of used conversations in the background, all in one write."""
         expires_at = now + self._bounds.ttl_s
         noticed_s = min(NOTICED_S, self._bounds.ttl_s / 100)
-        rows = [row.id for row in used if expires_at - row.expires_at > noticed_s]
-        rows = [row for row in rows if row not in self._noting]
-        if not rows or len(self._noting) >= NOTED_AT_ONCE:
-            return
+        is_noting = bool(self._noted)
+        for row in used:
+            if expires_at - row.expires_at > noticed_s and len(self._noted) < NOTED_AT_ONCE:
+                self._noted[row.id] = expires_at
+        if self._noted and not is_noting:
+            with contextlib.suppress(RuntimeError):  # closed meanwhile
+                self._writer.submit(self._extend)
+
+    def _extend(self) -> None:
+        """Write the noted expiries; if that fails, these conversations expire a little earlier."""
+        noted, self._noted = self._noted, {}
+        rows = [(expires_at, row) for row, expires_at in list(noted.items())]
 
         def write(db: sqlite3.Connection) -> None:
             with transaction(db):
                 db.executemany(
-                    "UPDATE conversations SET expires_at = max(expires_at, ?) WHERE id = ?",
-                    [(expires_at, row) for row in rows],
+                    "UPDATE conversations SET expires_at = max(expires_at, ?) WHERE id = ?", rows
                 )
 
-        def note() -> None:
-            try:
-                self._write_file.do(write)
-            finally:
-                self._noting.difference_update(rows)
-
-        self._noting.update(rows)
-        with contextlib.suppress(RuntimeError):  # closed meanwhile
-            self._writer.submit(note)  # if it fails, they expire a little earlier
+        self._write_file.do(write)
 
 
 def _led_to(
@@ -297,11 +289,8 @@ def _rows_of(
     return {conversation: _Row(*row) for conversation, *row in found}
 
 
-def _begin(
-    db: sqlite3.Connection, scope: bytes, conversation: bytes, expires_at: float, now: float
-) -> int:
+def _begin(db: sqlite3.Connection, name: Name, expires_at: float, now: float) -> int:
     """Return a conversation's row, with its expiry extended; create it if missing or expired."""
-    name = (scope, conversation)
     db.execute(
         "DELETE FROM conversations WHERE scope = ? AND conversation = ? AND expires_at <= ?",
         (*name, now),

@@ -16,8 +16,6 @@ from typing import TypeVar
 
 from reasoning_replay.adapters.stores.base import StoreError
 
-__all__ = ["SqliteFile", "transaction"]
-
 T = TypeVar("T")
 
 VERSION = 2
@@ -61,16 +59,14 @@ _SCHEMA = (
 
 
 class SqliteFile:
-    """A connection that is opened on first use, and again after its file was replaced."""
+    """
+    A connection that is opened on first use, and again after its file was replaced.
+
+    The file is created if it does not exist; its directory must exist. For another process that
+    writes, it waits up to `busy_s`.
+    """
 
     def __init__(self, path: str, busy_s: float) -> None:
-        """
-        Set the path; the file is opened on first use.
-
-        Args:
-            path: Path of the file, which is created if it does not exist. Its directory must exist.
-            busy_s: Longest wait for another process that writes.
-        """
         self._path = Path(path)
         self._busy_s = busy_s
         self._open: sqlite3.Connection | None = None

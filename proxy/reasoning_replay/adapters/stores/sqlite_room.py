@@ -6,8 +6,6 @@ from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.records import turn_of_record
 
-__all__ = ["drop_expired", "make_room", "trim", "used_bytes"]
-
 # Each save drops at most this many expired conversations, and as many for lack of room.
 DROPPED_AT_ONCE = 8
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from reasoning_replay.adapters.stores.base import Bounds
 from reasoning_replay.core.history.records import turn_id_of_record, turn_of_record
 
-__all__ = ["what_to_drop"]
-
 # Trim to nine tenths, so that the start of a full conversation does not move with every turn.
 _KEEP = 0.9
 
@@ -15,11 +13,12 @@ def what_to_drop(sizes: Mapping[bytes, int], bounds: Bounds) -> list[bytes]:
     """
     Return the names of the records to drop: those of the oldest turns; [] within the bounds.
 
-    Turns that a later turn of the same id has replaced are dropped first: nothing reads them.
+    Turns that a later turn of the same id has replaced are dropped first: nothing reads them. The
+    newest turn is kept even if it exceeds the bounds.
 
     Args:
         sizes: Sizes in bytes of all records of the conversation, by name.
-        bounds: Limits of the conversation. The newest turn is kept even if it exceeds them.
+        bounds: Limits of the conversation.
     """
     of_turns: dict[bytes, list[bytes]] = {}
     for name in sorted(sizes, reverse=True):

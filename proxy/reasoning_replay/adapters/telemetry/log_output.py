@@ -15,8 +15,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["LineWriter"]
-
 QUEUED_LINES = 1000
 WAIT_S = 0.02
 # Longest wait of `close` for a stalled reader.
@@ -25,16 +23,13 @@ POLL_S = 0.005
 
 
 class LineWriter:
-    """Background writer of lines. Overflow is dropped and reported."""
+    """
+    Background writer of lines to a file, pipe or terminal; the thread starts with the first line.
+
+    Overflow is dropped; `lost` makes the line that reports the number of dropped lines.
+    """
 
     def __init__(self, fd: int, lost: Callable[[int], str]) -> None:
-        """
-        Create the queue; the thread starts with the first line.
-
-        Args:
-            fd: An open file, pipe or terminal.
-            lost: Makes the line that reports the number of dropped lines.
-        """
         self._fd = fd
         self._lost = lost
         self._lines: deque[str] = deque()

@@ -7,8 +7,6 @@ import time
 from collections.abc import Mapping
 from typing import IO
 
-__all__ = ["Value", "is_coloured", "text_line"]
-
 Value = str | int | float | bool | None
 # A value that needs no quotes: one word, without control characters.
 _WORD = re.compile(r"[!#-<>-\[\]-~]+")
@@ -37,18 +35,12 @@ def text_line(
     now_s: float, level: str, event: str, fields: Mapping[str, Value], *, coloured: bool
 ) -> str:
     """
-    Format an event.
+    Format an event, at `now_s` seconds since the epoch, with the local time of day.
 
-    The line of an exchange begins with columns, and omits fields that are 0 or empty. At level
-    `info`, it also omits usual values and fields that only programs need. A conversation is written
-    with its scope, as the paths of the admin port have it.
-
-    Args:
-        now_s: Seconds since the epoch; written as the local time of day.
-        level: `debug`, `info`, `warning` or `error`.
-        event: Name of the event.
-        fields: Fields that are None are omitted. Values are quoted if they need more than a word.
-        coloured: Whether to write ANSI colours.
+    Fields that are None are omitted; values are quoted if they need more than a word. The line of
+    an exchange begins with columns, and omits fields that are 0 or empty. At level `info`, it also
+    omits usual values and fields that only programs need. A conversation is written with its scope,
+    as the paths of the admin port have it.
     """
     clock = time.strftime("%H:%M:%S", time.localtime(now_s))
     rest = {key: value for key, value in fields.items() if value is not None}

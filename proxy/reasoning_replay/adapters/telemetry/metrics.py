@@ -5,7 +5,7 @@ Cardinality is bounded: label values come from fixed lists, and none is an id or
 one only if the settings list it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, TypeVar
 
@@ -36,17 +36,6 @@ from reasoning_replay.core.dialects.states import (
 )
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Outcome
-
-__all__ = [
-    "BREAKERS",
-    "CACHE_RESULTS",
-    "PHASES",
-    "TOKENS",
-    "Metrics",
-    "process_exposition",
-    "status_label",
-    "usual_status",
-]
 
 # Source of the conversations that a lookup found.
 CACHE_RESULTS = (
@@ -82,6 +71,7 @@ _OVERHEAD_SECONDS = (0.0001, 0.00025, *_SECONDS, 2.5)
 _LONG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900, 1800)
 
 _Metric = TypeVar("_Metric", Counter, Histogram)
+_Made = TypeVar("_Made", Counter, Gauge, Histogram)
 
 
 def status_label(status: int) -> str:
@@ -120,17 +110,12 @@ class _StoreUsage(Collector):
         if self.usage is None:
             return
         size_bytes, max_bytes, conversations, evicted = self.usage
-        yield GaugeMetricFamily(
-            _PREFIX + "store_bytes", "Size of the embedded store.", value=size_bytes
-        )
-        yield GaugeMetricFamily(
-            _PREFIX + "store_max_bytes", "Limit on the size of the embedded store.", value=max_bytes
-        )
-        yield GaugeMetricFamily(
-            _PREFIX + "store_conversations",
-            "Conversations in the embedded store.",
-            value=conversations,
-        )
+        for name, text, value in (
+            ("store_bytes", "Size of the embedded store.", size_bytes),
+            ("store_max_bytes", "Limit on the size of the embedded store.", max_bytes),
+            ("store_conversations", "Conversations in the embedded store.", conversations),
+        ):
+            yield GaugeMetricFamily(_PREFIX + name, text, value=value)
         yield CounterMetricFamily(
             _PREFIX + "store_evicted",
             "Conversations evicted from the embedded store for lack of room.",
@@ -139,113 +124,149 @@ class _StoreUsage(Collector):
 
 
 class Metrics:
-    """Metrics of one proxy, in a registry of their own; known series exist from the start."""
+    """
+    Metrics of one proxy, in a registry of their own; known series exist from the start.
+
+    Requests, items and tokens are counted by the given models; without any, that label is absent.
+    """
 
     def __init__(self, models: Iterable[str] = ()) -> None:
-        """
-        Register all metrics and create their series.
-
-        Args:
-            models: Models that requests, items and tokens are counted by. None: they have no label
-                `model`.
-        """
         self._models = {family(model): model for model in models}
-        by_model = ("model",) if self._models else ()
+        labels = (*self._models.values(), OTHER_MODEL)
+        by_model: dict[str, Iterable[str]] = {"model": labels} if self._models else {}
+        dialects = [entry.name for entry in DIALECTS]
         # They are a third of all series, and tell only when this process started.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._children: dict[tuple[object, tuple[str, ...]], Any] = {}
 
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(_PREFIX + name, text, labels, registry=self.registry)
+        # Each label has its known values; (): unknown, or not in any combination.
+        def counter(name: str, text: str, **labels: Iterable[str]) -> Counter:
+            return _begun(Counter(_PREFIX + name, text, [*labels], registry=self.registry), labels)
 
-        def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(_PREFIX + name, text, labels, registry=self.registry)
+        def gauge(name: str, text: str, **labels: Iterable[str]) -> Gauge:
+            return _begun(Gauge(_PREFIX + name, text, [*labels], registry=self.registry), labels)
 
-        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(_PREFIX + name, text, labels, buckets=buckets, registry=self.registry)
+        def histogram(
+            name: str, text: str, buckets: tuple[float, ...], **labels: Iterable[str]
+        ) -> Histogram:
+            made = Histogram(
+                _PREFIX + name, text, [*labels], buckets=buckets, registry=self.registry
+            )
+            return _begun(made, labels)
 
+        # Exchanges.
         self.exchanges = counter(
             "exchanges",
             "Finished exchanges, by route, status and outcome.",
-            "route",
-            "status",
-            "outcome",
+            route=(),
+            status=(),
+            outcome=(),
         )
+        self.exchange_seconds = histogram(
+            "exchange_seconds", "Duration of exchanges.", _LONG_SECONDS, route=()
+        )
+        self.first_byte_seconds = histogram(
+            "first_byte_seconds",
+            "Time from forwarding a request to the head of its response.",
+            _LONG_SECONDS,
+        )
+        self.overhead_seconds = histogram(
+            "overhead_seconds",
+            "Time that the proxy added to exchanges on routes where reasoning is injected.",
+            _OVERHEAD_SECONDS,
+            phase=PHASES,
+        )
+        # Requests.
         self.requests = counter(
             "requests",
             "Requests on routes where reasoning is injected, by result.",
-            "dialect",
-            "result",
-            *by_model,
+            dialect=dialects,
+            result=RequestState,
+            **by_model,
         )
         self.decisions = counter(
             "decisions",
             "Requests that were decided on, by the way: short, or why not.",
-            "dialect",
-            "way",
+            dialect=dialects,
+            way=Way,
         )
         self.items = counter(
             "items",
             "Reasoning items that requests should carry, by outcome.",
-            "dialect",
-            "outcome",
-            *by_model,
-        )
-        self.captures = counter(
-            "captures", "Responses considered for capture, by result.", "dialect", "result"
-        )
-        self.captured_items = counter(
-            "captured_items", "Reasoning items saved in the store.", "dialect"
-        )
-        self.captured_bytes = counter(
-            "captured_bytes", "Bytes of reasoning items saved in the store.", "dialect"
+            dialect=dialects,
+            outcome=Outcome,
+            **by_model,
         )
         self.injected_bytes = counter(
-            "injected_bytes", "Bytes of reasoning items injected into requests.", "dialect"
+            "injected_bytes", "Bytes of reasoning items injected into requests.", dialect=dialects
         )
-        self.tokens = counter(
-            "tokens",
-            "Tokens as reported by the upstream, by kind and by what the request got.",
-            "dialect",
-            "kind",
-            "request",
-            *by_model,
+        self.repairs = counter(
+            "repairs", "Items repaired before the first attempt, by repair.", dialect=(), repair=()
         )
         self.heals = counter(
             "heals",
             "Retries of refused requests, by diagnosis and result.",
-            "dialect",
-            "diagnosis",
-            "result",
+            dialect=(),
+            diagnosis=(),
+            result=(),
         )
-        self.repairs = counter(
-            "repairs", "Items repaired before the first attempt, by repair.", "dialect", "repair"
+        # Responses.
+        self.captures = counter(
+            "captures",
+            "Responses considered for capture, by result.",
+            dialect=dialects,
+            result=CaptureState,
+        )
+        self.captured_items = counter(
+            "captured_items", "Reasoning items saved in the store.", dialect=dialects
+        )
+        self.captured_bytes = counter(
+            "captured_bytes", "Bytes of reasoning items saved in the store.", dialect=dialects
+        )
+        self.tokens = counter(
+            "tokens",
+            "Tokens as reported by the upstream, by kind and by what the request got.",
+            dialect=dialects,
+            kind=TOKENS,
+            request=RequestKind,
+            **by_model,
         )
         self.removed_items = counter(
             "removed_items",
             "Reasoning items that the upstream reports as left out of its input, by reason.",
-            "reason",
+            reason=REMOVALS,
         )
         self.reasoning_contexts = counter(
             "reasoning_contexts",
             "Responses, by the reasoning context that the upstream reports.",
-            "context",
+            context=CONTEXTS,
         )
+        # The store.
         self.store_operations = counter(
-            "store_operations", "Store operations, by outcome.", "operation", "outcome"
+            "store_operations",
+            "Store operations, by outcome.",
+            operation=(*BREAKERS, "check"),
+            outcome=STORE_OUTCOMES,
+        )
+        self.store_seconds = histogram(
+            "store_seconds", "Duration of store operations.", _SECONDS, operation=()
         )
         self.cache_lookups = counter(
             "cache_lookups",
             "Lookups that found conversations, by source of the conversations.",
-            "result",
-        )
-        self.store_seconds = histogram(
-            "store_seconds", "Duration of store operations.", _SECONDS, "operation"
+            result=CACHE_RESULTS,
         )
         self.store_up = gauge(
             "store_up", "1 while the store works; 0 from a failure until it works again."
         )
+        self.store_breakers = gauge(
+            "store_breakers",
+            "1 for the current state of an operation's circuit breaker, else 0.",
+            operation=BREAKERS,
+            state=BreakerState,
+        )
+        # Limits, and what is used of them.
         self.in_flight = gauge("in_flight", "Exchanges in flight.")
         self.max_exchanges = gauge("max_exchanges", "Limit on exchanges in flight.")
         self.connections = gauge("connections", "Open client connections.")
@@ -256,32 +277,23 @@ class Metrics:
         self.memory_budget_max = gauge(
             "memory_budget_max_bytes", "Limit on the bytes of requests and responses that are held."
         )
-        self.store_breakers = gauge(
-            "store_breakers",
-            "1 for the current state of an operation's circuit breaker, else 0.",
-            "operation",
-            "state",
-        )
-        self.overhead_seconds = histogram(
-            "overhead_seconds",
-            "Time that the proxy added to exchanges on routes where reasoning is injected.",
-            _OVERHEAD_SECONDS,
-            "phase",
-        )
-        self.first_byte_seconds = histogram(
-            "first_byte_seconds",
-            "Time from forwarding a request to the head of its response.",
-            _LONG_SECONDS,
-        )
-        self.exchange_seconds = histogram(
-            "exchange_seconds", "Duration of exchanges.", _LONG_SECONDS, "route"
-        )
         Info(_PREFIX + "build", "Version of this program.", registry=self.registry).info(
             {"version": build_version()}
         )
         self._store_usage = _StoreUsage()
         self.registry.register(self._store_usage)
-        self._begin_at_zero()
+        # Of the routes that are passed through, only OTHER: else a hundred empty series.
+        routes = (one for one in Route if one in HANDLED_ROUTES or one is Route.OTHER)
+        for route, outcome in product(routes, ExchangeOutcome):
+            self.exchanges.labels(route, usual_status(route, outcome), outcome)
+        for entry in DIALECTS:
+            for refusal, result in product(entry.refusals, ("cured", "refused")):
+                self.heals.labels(entry.name, refusal, result)
+            for repair in entry.repairs:
+                self.repairs.labels(entry.name, repair)
+        self.store_up.set(1)
+        for operation in BREAKERS:
+            self.store_breakers.labels(operation, BreakerState.CLOSED).set(1)
 
     def model_label(self, model: str) -> tuple[str, ...]:
         """Return the label of a requested model: none if they are not counted by model."""
@@ -312,41 +324,9 @@ class Metrics:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
-    def _begin_at_zero(self) -> None:
-        """
-        Create series at 0: `rate` misses the event with which a series first appears.
 
-        Of the routes that are passed through, only OTHER: the rest would be a hundred empty series.
-        """
-        routes = (one for one in Route if one in HANDLED_ROUTES or one is Route.OTHER)
-        for route, outcome in product(routes, ExchangeOutcome):
-            self.exchanges.labels(route, usual_status(route, outcome), outcome)
-        series: list[tuple[Counter | Gauge | Histogram, tuple[Iterable[str], ...]]] = [
-            (self.removed_items, (REMOVALS,)),
-            (self.reasoning_contexts, (CONTEXTS,)),
-            (self.overhead_seconds, (PHASES,)),
-            (self.cache_lookups, (CACHE_RESULTS,)),
-            (self.store_operations, ((*BREAKERS, "check"), STORE_OUTCOMES)),
-            (self.store_breakers, (BREAKERS, BreakerState)),
-        ]
-        models = ((*self._models.values(), OTHER_MODEL),) if self._models else ()
-        for entry in DIALECTS:
-            name = (entry.name,)
-            series += [
-                (self.requests, (name, RequestState, *models)),
-                (self.decisions, (name, Way)),
-                (self.items, (name, Outcome, *models)),
-                (self.captures, (name, CaptureState)),
-                (self.captured_items, (name,)),
-                (self.captured_bytes, (name,)),
-                (self.injected_bytes, (name,)),
-                (self.tokens, (name, TOKENS, RequestKind, *models)),
-                (self.heals, (name, entry.refusals, ("cured", "refused"))),
-                (self.repairs, (name, entry.repairs)),
-            ]
-        for metric, words in series:
-            for labels in product(*words):
-                metric.labels(*labels)
-        self.store_up.set(1)
-        for operation in BREAKERS:
-            self.store_breakers.labels(operation, BreakerState.CLOSED).set(1)
+def _begun(metric: _Made, labels: Mapping[str, Iterable[str]]) -> _Made:
+    """Create all known series at 0: `rate` misses the event with which a series first appears."""
+    for values in product(*labels.values()) if labels else ():
+        metric.labels(*values)
+    return metric

@@ -22,8 +22,6 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.build import build_version
 
-__all__ = ["Tracing"]
-
 NAME: Final = "reasoning-replay"
 # Most different failures that are logged until the next successful export.
 MESSAGES_MAX: Final = 8
@@ -44,9 +42,6 @@ class Tracing:
     def __init__(self, log: Log) -> None:
         """
         Start the tracer and the thread that exports spans.
-
-        Args:
-            log: Receives one line when the collector fails, and one when it recovers.
 
         Raises:
             OSError: The SDK rejects one of its OTEL_* variables.

@@ -10,8 +10,6 @@ import aiohttp
 from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError
 from reasoning_replay.core.dialects.states import ErrorCause
 
-__all__ = ["WAYS_OUT", "cause_of", "reason_of"]
-
 WAYS_OUT: Final = {
     ErrorCause.DNS: "is upstream_url spelt right, and can this machine reach the network?",
     ErrorCause.REFUSED: "is it running, and is the port in upstream_url right?",

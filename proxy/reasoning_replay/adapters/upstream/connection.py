@@ -16,8 +16,6 @@ from reasoning_replay.adapters.upstream.request_writer import Body, RequestWrite
 from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError, UpstreamResponse
 from reasoning_replay.adapters.upstream.response_parser import ResponseParser
 
-__all__ = ["Timeouts", "UpstreamConnection"]
-
 # A longer body is written in pieces: other exchanges run in between, and a response that arrives
 # before the end of the body is read.
 ONE_PIECE_BYTES = 1024 * 1024
@@ -48,6 +46,8 @@ class UpstreamConnection(asyncio.Protocol):
     """
     One HTTP/1.1 connection to an upstream. While it is idle, any input closes it.
 
+    It calls `on_idle` when it can carry the next exchange, and `on_end` when it is lost.
+
     Attributes:
         is_used: Whether it has completed an exchange before the current one.
     """
@@ -59,15 +59,6 @@ class UpstreamConnection(asyncio.Protocol):
         on_idle: "Callable[[UpstreamConnection], None]",
         on_end: "Callable[[UpstreamConnection], None]",
     ) -> None:
-        """
-        Take over an open connection.
-
-        Args:
-            dialled: An open connection on which nothing has been sent or read.
-            timeouts: Timeouts of each exchange.
-            on_idle: Called when this connection can carry the next exchange.
-            on_end: Called when this connection is lost.
-        """
         transport = dialled.transport
         self._dialled = dialled
         self._transport = transport

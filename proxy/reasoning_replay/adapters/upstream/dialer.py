@@ -21,21 +21,13 @@ from yarl import URL
 from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError
 
-__all__ = ["Dialer", "DialledConnection", "named_errors"]
-
 
 class DialledConnection:
-    """
-    An open connection on which nothing has been sent or read.
-
-    Attributes:
-        transport: Its transport; the caller replaces the protocol.
-    """
+    """An open connection on which nothing has been sent or read; the caller sets the protocol."""
 
     def __init__(
         self, connection: Connection, protocol: ResponseHandler, transport: asyncio.Transport
     ) -> None:
-        """Wrap a connection that aiohttp has opened."""
         self._connection = connection
         self._protocol = protocol
         self.transport = transport

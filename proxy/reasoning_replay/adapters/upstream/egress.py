@@ -10,8 +10,6 @@ import aiohttp
 
 from reasoning_replay.settings.urls import port_of
 
-__all__ = ["Egress", "egress", "trust"]
-
 FROM_ENVIRONMENT = "env"
 _SCHEMES = frozenset({"http", "https"})
 

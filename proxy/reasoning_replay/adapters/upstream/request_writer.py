@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
-__all__ = ["Body", "RequestWriter"]
-
 PIECE_BYTES = 64 * 1024
 
 # Whole, in pieces, or as it arrives.
@@ -15,6 +13,9 @@ Body = bytes | list[bytes | memoryview] | AsyncGenerator[bytes, None] | None
 class RequestWriter:
     """
     Writer of the request bodies on one connection, one at a time.
+
+    The protocol of the transport must call `pause` and `resume`. The writer calls `on_sent` when a
+    request is completely written, or `on_failed` with the exception that ended its body.
 
     Attributes:
         is_busy: Whether a request is still being written, or waits for a full write buffer.
@@ -27,14 +28,6 @@ class RequestWriter:
         on_sent: Callable[[], None],
         on_failed: Callable[[BaseException], None],
     ) -> None:
-        """
-        Start with nothing to send.
-
-        Args:
-            transport: Its protocol must call `pause` and `resume` of this writer.
-            on_sent: Called when a request is completely written.
-            on_failed: Called with the exception that ended a body.
-        """
         self._transport = transport
         self._on_sent = on_sent
         self._on_failed = on_failed

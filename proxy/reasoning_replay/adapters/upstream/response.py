@@ -6,8 +6,6 @@ from typing import Protocol
 
 from reasoning_replay.core.wire.headers import Headers
 
-__all__ = ["CLOSED", "READ_BUFFER_BYTES", "ResponseOwner", "UpstreamError", "UpstreamResponse"]
-
 # Bytes of a body that are buffered for its reader before reading is paused.
 READ_BUFFER_BYTES = 64 * 1024
 # The reason of an UpstreamError.
@@ -40,7 +38,6 @@ class UpstreamError(Exception):
     def __init__(
         self, source: str, reason: str, setting: str = "", *, is_untouched: bool = False
     ) -> None:
-        """Record where and how it failed."""
         super().__init__(reason)
         self.source = source
         self.setting = setting
@@ -76,7 +73,6 @@ class UpstreamResponse:
     )
 
     def __init__(self, owner: ResponseOwner | None, head: asyncio.Future[None]) -> None:
-        """Create a response before its head has arrived."""
         self._owner = owner
         self.head = head
         self._pieces: list[bytes] = []  # an empty deque would hold 700 bytes

@@ -6,8 +6,6 @@ import httptools
 
 from reasoning_replay.adapters.upstream.response import UpstreamResponse
 
-__all__ = ["ResponseParser"]
-
 # Large enough for real responses; a larger head is an upstream error.
 HEAD_MAX_BYTES = 64 * 1024
 # Limit on all bytes between two pieces of a body: interim responses, the raw head, chunk extensions
@@ -35,7 +33,6 @@ class ResponseParser:
     """
 
     def __init__(self) -> None:
-        """Expect no response yet."""
         self._parser = self._new_parser()
         self._response: UpstreamResponse | None = None
         self._has_no_body = False
@@ -48,13 +45,7 @@ class ResponseParser:
         self.error = ""
 
     def expect(self, response: UpstreamResponse, *, has_no_body: bool) -> None:
-        """
-        Prepare for the next response.
-
-        Args:
-            response: Receives the head and the body.
-            has_no_body: Whether it has no body regardless of its headers, as for HEAD.
-        """
+        """Prepare for the next response; `has_no_body`: regardless of its headers, as for HEAD."""
         if self._has_no_body:
             self._parser = self._new_parser()  # the old one still waits for a body
         self._response, self._has_no_body = response, has_no_body

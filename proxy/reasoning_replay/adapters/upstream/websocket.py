@@ -22,8 +22,6 @@ from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError, UpstreamResponse
 from reasoning_replay.core.wire.headers import Headers
 
-__all__ = ["UpstreamSocket", "UpstreamWebSocket", "WebSocketConnector"]
-
 # Largest body of a rejected handshake; a longer one is cut off.
 REFUSAL_MAX_BYTES = 1024 * 1024
 # The same limit as for other responses.
@@ -44,8 +42,6 @@ class UpstreamSocket:
 
     Attributes:
         response: Head of the handshake response.
-        socket: The WebSocket of aiohttp.
-        transport: Its transport.
         stall_s: Longest time in seconds without progress while data is pending for the upstream.
     """
 
@@ -63,10 +59,9 @@ class UpstreamSocket:
 
 
 class WebSocketConnector:
-    """Opener of WebSockets to the upstream."""
+    """Opener of WebSockets to the upstream; requires a running event loop."""
 
     def __init__(self, timeouts: Timeouts, egress: Egress) -> None:
-        """Create the connector, without connecting; requires a running event loop."""
         self._timeouts = timeouts
         self._egress = egress
         self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls, force_close=True)
@@ -75,7 +70,7 @@ class WebSocketConnector:
     async def connect(
         self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
     ) -> UpstreamSocket | UpstreamResponse:
-        """Request a WebSocket; see `client.UpstreamClient.upgrade`."""
+        """Request a WebSocket, as `client.UpstreamClient.upgrade` does."""
         answers: list[ClientResponse] = []
 
         async def observe(request: ClientRequest, ask: ClientHandlerType) -> ClientResponse:
@@ -150,25 +145,18 @@ class WebSocketConnector:
             raise _RefusedError(await self._refusal(answer))
 
     async def _refusal(self, answer: ClientResponse) -> UpstreamResponse:
-        refusal, size = _head_of(answer), 0
+        refusal, size, fault = _head_of(answer), 0, ""
         try:
             async with asyncio.timeout(self._timeouts.read_s):
                 while size <= REFUSAL_MAX_BYTES and (chunk := await answer.content.readany()):
                     refusal.take(chunk)
                     size += len(chunk)
+            if size > REFUSAL_MAX_BYTES:
+                fault = "is too long"
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            refusal.end(
-                UpstreamError(
-                    "read", f"its response to the handshake ended early: {type(error).__name__}"
-                )
-            )
-        else:
-            is_long = size > REFUSAL_MAX_BYTES
-            refusal.end(
-                UpstreamError("read", "its response to the handshake is too long")
-                if is_long
-                else None
-            )
+            fault = f"ended early: {type(error).__name__}"
+        said = f"its response to the handshake {fault}"
+        refusal.end(UpstreamError("read", said) if fault else None)
         return refusal
 
 

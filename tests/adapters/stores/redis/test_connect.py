@@ -303,24 +303,6 @@ async def test_redis_py_logs_nothing(
     assert [record for record in caplog.records if record.name.startswith("redis")] == []
 
 
-async def test_a_hanging_server_times_out(
-    own_redis: RedisServer, opens: Callable[..., RedisStore]
-) -> None:
-    """Operations time out on an open and on a new connection, and work after the server resumes."""
-    store = opens(own_redis.url, timeout_s=0.3)
-    await store.check()
-    own_redis.pause()
-    try:
-        began = time.monotonic()
-        for _ in range(2):
-            with pytest.raises(StoreError, match="it did not answer in time"):
-                await found(store, "1")
-        assert time.monotonic() - began < SOON_S
-    finally:
-        own_redis.resume()
-    await works(opens(own_redis.url))
-
-
 async def test_a_burst_waits_for_free_connections(
     shared_redis: RedisServer, opens: Callable[..., RedisStore]
 ) -> None:

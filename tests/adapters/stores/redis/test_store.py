@@ -56,6 +56,14 @@ async def redis(shared_redis: RedisServer) -> AsyncIterator[Redis]:
     await redis.aclose()
 
 
+@pytest.fixture
+async def store(redis: Redis) -> AsyncIterator[RedisStore]:
+    """Yield a store on this Redis."""
+    store = RedisStore(SingleServer(redis), BOUNDS)
+    yield store
+    await store.close()
+
+
 async def test_a_save_is_one_round_trip(counted: RedisStore) -> None:
     """The number of keys that lead to a turn does not matter."""
     await save(counted, turn("a"), [key(f"{n}") for n in range(100)])
@@ -107,14 +115,13 @@ async def test_a_save_sends_the_new_records_and_little_else(counted: RedisStore)
     for n in range(1, 33):
         snapshot = replace(whole, items=whole.items[:n])
         new = dict(records_of(snapshot).items() - known.items())
-        await counted.save(SCOPE, whole.conversation, new, [key(f"{n} {m}") for m in range(7)])
+        await counted.save((SCOPE, whole.conversation), new, [key(f"{n} {m}") for m in range(7)])
         known |= new
     assert Counting.sent_bytes < 1.2 * sum(len(part.raw) for i in whole.items for part in i.run)
 
 
-async def test_the_names_in_redis_have_the_documented_form(redis: Redis) -> None:
+async def test_the_names_in_redis_have_the_documented_form(redis: Redis, store: RedisStore) -> None:
     """Names have a version and contain nothing that a client has written."""
-    store = RedisStore(SingleServer(redis), BOUNDS)
     await save(store, turn("a"), [key("1")])
     conversation = f"rr:2:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}"
     index = f"rr:2:k:{SCOPE.hex()}:{key('1').hex()}"
@@ -122,12 +129,10 @@ async def test_the_names_in_redis_have_the_documented_form(redis: Redis) -> None
     fields = [*records_of(turn("a")), b"v", b"b", b"t", b"r"]
     assert sorted(await redis.hkeys(conversation)) == sorted(fields)
     assert await redis.get(index) == bytes_of("c")
-    await store.close()
 
 
-async def test_everything_has_a_ttl(redis: Redis) -> None:
+async def test_everything_has_a_ttl(redis: Redis, store: RedisStore) -> None:
     """Every key expires, also after it was trimmed."""
-    store = RedisStore(SingleServer(redis), BOUNDS)
     for n in range(3 * CONVERSATIONS_PER_KEY):
         await save(store, turn(f"{n}", f"{n}"), [key("hi")])
     for n in range(30):
@@ -135,7 +140,6 @@ async def test_everything_has_a_ttl(redis: Redis) -> None:
     for name in await redis.keys():
         longest_s = TTL_S if b"{" in name else TTL_S * 9 // 8
         assert longest_s - 5 <= await redis.ttl(name) <= longest_s
-    await store.close()
 
 
 async def test_an_error_does_not_contain_the_address() -> None:
@@ -147,11 +151,8 @@ async def test_an_error_does_not_contain_the_address() -> None:
     await store.close()
 
 
-async def test_a_value_of_another_program_is_a_store_error(shared_redis: RedisServer) -> None:
+async def test_a_value_of_another_program_is_a_store_error(redis: Redis, store: RedisStore) -> None:
     """A key of another type is a failure of the store, and is not overwritten."""
-    redis = Redis.from_url(shared_redis.url)
-    await redis.flushall()
-    store = RedisStore(SingleServer(redis), BOUNDS)
     await save(store, turn("a"), [key("1")])
     (name,) = await redis.keys("rr:2:{*")
     await redis.set(name, b"theirs")
@@ -161,12 +162,10 @@ async def test_a_value_of_another_program_is_a_store_error(shared_redis: RedisSe
         await save(store, turn("a"), [])
     assert await redis.get(name) == b"theirs"
     await redis.delete(name)
-    await store.close()
 
 
-async def test_a_damaged_counter_is_a_store_error(redis: Redis) -> None:
+async def test_a_damaged_counter_is_a_store_error(redis: Redis, store: RedisStore) -> None:
     """The failure is local to its conversation, which can still be deleted."""
-    store = RedisStore(SingleServer(redis), BOUNDS)
     await save(store, turn("a"), [key("1")])
     await redis.hset(f"rr:2:{{{SCOPE.hex()}:{bytes_of('c').hex()}}}", "v", "theirs")
     for held in ({}, {bytes_of("c"): 1}):
@@ -177,17 +176,12 @@ async def test_a_damaged_counter_is_a_store_error(redis: Redis) -> None:
         await save(store, turn("b"), [])
     assert await store.forget(SCOPE, bytes_of("c"))
     assert await found(store, "1") == []
-    await store.close()
 
 
-async def test_a_damaged_index_entry_is_ignored(shared_redis: RedisServer) -> None:
+async def test_a_damaged_index_entry_is_ignored(redis: Redis, store: RedisStore) -> None:
     """An index entry with an incomplete id leads to no conversation."""
-    redis = Redis.from_url(shared_redis.url)
-    await redis.flushall()
-    store = RedisStore(SingleServer(redis), BOUNDS)
     await redis.set(f"rr:2:k:{SCOPE.hex()}:{key('1').hex()}", b"half an")
     assert await found(store, "1") == []
-    await store.close()
 
 
 async def test_a_conversation_can_be_deleted_when_redis_is_full(own_redis: RedisServer) -> None:

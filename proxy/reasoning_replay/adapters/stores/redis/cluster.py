@@ -24,10 +24,7 @@ from redis.exceptions import (
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from typing_extensions import override
 
-from reasoning_replay.adapters.stores.redis.errors import FAILURES
-from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor, key_of
-
-__all__ = ["ClusterExecutor"]
+from reasoning_replay.adapters.stores.redis.executor import FAILURES, Command, RedisExecutor, key_of
 
 SLOTS = 16384
 LOOK_AGAIN_S = 1.0  # shortest time between two refreshes of the slot table
@@ -35,16 +32,13 @@ _LOST = (ConnectionError, RedisTimeoutError)
 
 
 class ClusterExecutor(RedisExecutor):
-    """Executor of commands on all nodes of a Cluster."""
+    """
+    Executor of commands on all nodes of a Cluster; it connects on first use.
+
+    Each of the operations `at_once` needs a connection to each node.
+    """
 
     def __init__(self, cluster: RedisCluster, at_once: int) -> None:
-        """
-        Use a Cluster client; it connects on first use.
-
-        Args:
-            cluster: Client that never retries and returns bytes; closed by `close`.
-            at_once: Limit on parallel operations; each needs a connection to each node.
-        """
         self._cluster = cluster
         self._start = dict(cluster.nodes_manager.startup_nodes)
         self._turn = asyncio.Semaphore(at_once)

@@ -3,8 +3,8 @@ Redis clients for each kind of address: standalone, Unix socket, Sentinel or Clu
 
 redis-py's defaults wait longer and send more than a proxy may, so this module sets each of them:
 one immediate retry on a stale connection and no other, no health checks, no maintenance
-notifications (which log, and lengthen timeouts), no CLIENT SETINFO. A round trip has one timeout,
-in the executor; redis-py's own would be a timer for each reply. Only a Cluster client has them,
+notifications (which log, and lengthen timeouts), no CLIENT SETINFO. The caller sets the timeout of
+an operation; redis-py's own would be a timer for each reply. Only a Cluster client has them,
 because it must continue with the next node when one hangs.
 """
 
@@ -35,14 +35,15 @@ from reasoning_replay.adapters.stores.redis.connections import (
 from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
 from reasoning_replay.settings.store_url import StoreUrl
 
-__all__ = ["Credentials", "connect"]
-
 
 class Credentials(CredentialProvider):
-    """User and password for a Redis; a password file is read for each new connection."""
+    """
+    User and password for a Redis.
+
+    A password file replaces the password; it is read for each new connection.
+    """
 
     def __init__(self, username: str = "", password: str = "", password_file: str = "") -> None:
-        """Set the user and the password; a password file replaces the password."""
         self._username = username
         self._password = password
         self._file = password_file
@@ -85,7 +86,7 @@ def connect(
     Args:
         url: Address of any kind of Redis.
         credentials: They take precedence over those in the address.
-        timeout_s: Timeout of a round trip, including the connection for it.
+        timeout_s: Timeout of connecting, and of each reply from a Cluster.
         max_connections: Limit per server in this process; further operations wait.
     """
     given = credentials.or_else(url.username, url.password)
@@ -113,13 +114,13 @@ def connect(
             pool = SentinelPool(  # type: ignore[no-untyped-call]
                 url.service, Sentinels(sentinels), connection_class=kind, **common, **limits
             )
-            return SingleServer(Redis.from_pool(pool), *sentinels, timeout_s=timeout_s)
+            return SingleServer(Redis.from_pool(pool), *sentinels)
         case "unix":
             kind_of: dict[str, Any] = {"connection_class": Unix, "path": url.path}
             alone = BlockingConnectionPool(**common, **limits, **kind_of)
-            return SingleServer(Redis.from_pool(alone), timeout_s=timeout_s)
+            return SingleServer(Redis.from_pool(alone))
         case _:
-            return SingleServer(opens(*url.hosts[0]), timeout_s=timeout_s)
+            return SingleServer(opens(*url.hosts[0]))
 
 
 def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:

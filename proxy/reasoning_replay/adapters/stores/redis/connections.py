@@ -42,18 +42,6 @@ from redis.exceptions import RedisError
 
 from reasoning_replay.adapters.stores.redis.executor import ask
 
-__all__ = [
-    "SentinelPool",
-    "SentinelTcp",
-    "SentinelTls",
-    "Sentinels",
-    "Tcp",
-    "Tls",
-    "TlsContext",
-    "Unix",
-    "cluster_client",
-]
-
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 s: unsent data is dropped
 

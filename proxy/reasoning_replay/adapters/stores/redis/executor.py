@@ -1,16 +1,45 @@
-"""Redis executors: run many commands in one round trip, on one server or on a Cluster."""
+"""Redis executors: run many commands in one round trip, and name their failures."""
 
-import asyncio
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,  # noqa: A004 - redis-py's
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+    SlotNotCoveredError,
+)
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from typing_extensions import override
 
-__all__ = ["Command", "RedisExecutor", "SingleServer", "ask", "key_of"]
+from reasoning_replay.adapters.stores.base import StoreError
+
+FAILURES = (RedisError, RedisClusterException, OSError, TimeoutError)
+_WORDS: tuple[tuple[type[BaseException], str], ...] = (
+    (AuthenticationError, "it refuses the user or the password"),
+    (NoPermissionError, "its ACL does not allow this user to do that"),
+    (ReadOnlyError, "it is a replica, which accepts no writes"),
+    (OutOfMemoryError, "it is full, and its eviction policy makes no room"),
+    (BusyLoadingError, "it is still loading its data"),
+    (ClusterDownError, "the Cluster is down, or a part of it"),
+    (SlotNotCoveredError, "some slots of the Cluster have no node"),
+    (RedisClusterException, "no node of the Cluster can be used"),
+    (RedisTimeoutError, "it did not answer in time"),
+    (TimeoutError, "it did not answer in time"),
+    (ConnectionError, "it cannot be reached"),
+    (OSError, "it cannot be reached"),
+)
 
 # The name, its one key, other arguments. EVAL, its script, 1, the key, other arguments.
 Command = tuple[str | bytes | int, ...]
@@ -22,7 +51,12 @@ def key_of(command: Command) -> str:
 
 
 class RedisExecutor(Protocol):
-    """Executor of commands on a Redis. A failure raises one of `errors.FAILURES`."""
+    """
+    Executor of commands on a Redis. A failure raises one of FAILURES.
+
+    Only connecting has a timeout. The caller cancels a round trip that takes too long; that closes
+    its connection.
+    """
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         """Return the result of each command; that of a rejected command is its ResponseError."""
@@ -64,18 +98,13 @@ class RedisExecutor(Protocol):
 
 
 class SingleServer(RedisExecutor):
-    """One server: standalone, on a Unix socket, or the master that Sentinels name."""
+    """
+    One server: standalone, on a Unix socket, or the master that Sentinels name.
 
-    def __init__(self, redis: "Redis", *others: "Redis", timeout_s: float | None = None) -> None:
-        """
-        Use a client of one server.
+    `close` also closes the `others`, the clients of the Sentinels.
+    """
 
-        Args:
-            redis: Client that returns bytes; closed by `close`.
-            others: Further clients that are closed by `close`.
-            timeout_s: For each operation; None: no timeout.
-        """
-        self._timeout_s = timeout_s
+    def __init__(self, redis: "Redis", *others: "Redis") -> None:
         self._redis = redis
         self._forms = dict(redis.response_callbacks)
         self._others = others
@@ -84,15 +113,14 @@ class SingleServer(RedisExecutor):
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         # A pipeline of redis-py does the same with some ten more calls for each command.
         pool = self._redis.connection_pool
-        async with asyncio.timeout(self._timeout_s):
-            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
-            try:
-                results: list[Any] = await connection.retry.call_with_retry(
-                    partial(self._round_trip, connection, commands),
-                    lambda _: connection.disconnect(),
-                )
-            finally:
-                await pool.release(connection)
+        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            results: list[Any] = await connection.retry.call_with_retry(
+                partial(self._round_trip, connection, commands),
+                lambda _: connection.disconnect(),
+            )
+        finally:
+            await pool.release(connection)
         return results
 
     @override
@@ -124,14 +152,12 @@ class SingleServer(RedisExecutor):
 
     @override
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
-        async with asyncio.timeout(self._timeout_s):
-            after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
+        after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
         return str(after) if int(after) else "", [name for name in names if isinstance(name, bytes)]
 
     @override
     async def check(self) -> None:
-        async with asyncio.timeout(self._timeout_s):
-            await ask(self._redis, "PING")
+        await ask(self._redis, "PING")
 
     @override
     async def close(self) -> None:
@@ -142,3 +168,21 @@ class SingleServer(RedisExecutor):
 async def ask(redis: "Redis", *command: str) -> Any:  # noqa: ANN401 - as the server answers
     """Send one command to one server."""
     return await redis.execute_command(*command)  # type: ignore[no-untyped-call]
+
+
+def store_error(error: Exception) -> StoreError:
+    """Return a StoreError without the stored values, keys and passwords that an error may quote."""
+    while isinstance(error, RedisClusterException):  # it wraps another error
+        told = error.__cause__ or error.__context__
+        if not isinstance(told, FAILURES):
+            break
+        error = told
+    name = type(error).__name__
+    if type(error) is ResponseError:  # not its subclasses, which concern the whole store
+        code = re.match(r"[A-Z]+\b", str(error))
+        reason = f"it refused a command ({code[0] if code else 'ERR'})"
+        return StoreError(f"{name}: {reason}", is_local=code is not None and code[0] == "WRONGTYPE")
+    words = next((words for kind, words in _WORDS if isinstance(error, kind)), "it failed")
+    # These quote an address and the system's message about it, such as a certificate error.
+    cause = f": {error}"[:300] if isinstance(error, ConnectionError | NoPermissionError) else ""
+    return StoreError(f"{name}: {words}{cause}")

@@ -7,8 +7,6 @@ from redis.exceptions import NoPermissionError, ResponseError
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY
 from reasoning_replay.adapters.stores.redis.executor import Command
 
-__all__ = ["BYTES", "ID_BYTES", "TURNS", "VERSION", "is_refused", "remove_ids", "trim"]
-
 ID_BYTES = 16
 # Fields of a conversation; all others are records.
 VERSION, BYTES, TURNS = b"v", b"b", b"t"
@@ -40,14 +38,7 @@ return redis.call('HINCRBY', KEYS[1], '{VERSION.decode()}', #ARGV > 3 and 1 or 0
 
 
 def remove_ids(name: str, conversation: bytes, ttl_s: int) -> Command:
-    """
-    Return the command that removes an id from a key, and all but its newest ids.
-
-    Args:
-        name: The key.
-        conversation: The id; b"": none.
-        ttl_s: New TTL of the key.
-    """
+    """Return the command that removes an id (b"": none) from a key, and all but its newest ids."""
     return _script(_REMOVE, name, conversation, ttl_s)
 
 
@@ -55,14 +46,13 @@ def trim(name: str, version: bytes, counters: tuple[int, int], fields: Sequence[
     """
     Return the command that drops fields of a conversation, unless a replica has changed it.
 
+    The result of the command is the new version; None if the conversation has not this version.
+
     Args:
         name: The conversation.
         version: The version that it must still have.
         counters: Its bytes and turns without these fields.
         fields: Names of the fields.
-
-    Returns:
-        A command whose result is the new version; None if the conversation has another version.
     """
     return _script(_TRIM, name, version, *counters, *fields)
 

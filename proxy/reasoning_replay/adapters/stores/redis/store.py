@@ -20,7 +20,6 @@ server that refuses scripts keeps ids of deleted conversations in its keys; they
 """
 
 import asyncio
-import contextlib
 import re
 import secrets
 import time
@@ -33,16 +32,23 @@ from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     VERSION_BITS,
     Bounds,
+    Codec,
     ConversationInfo,
+    Name,
     Page,
     Store,
     StoredConversation,
     StoreError,
     StoreResult,
+    decoded,
+    encoded,
 )
-from reasoning_replay.adapters.stores.codec import Codec, decoded, encoded
-from reasoning_replay.adapters.stores.redis.errors import FAILURES, store_error
-from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor
+from reasoning_replay.adapters.stores.redis.executor import (
+    FAILURES,
+    Command,
+    RedisExecutor,
+    store_error,
+)
 from reasoning_replay.adapters.stores.redis.scripts import (
     BYTES,
     ID_BYTES,
@@ -56,8 +62,6 @@ from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose, keys_of_turn
 from reasoning_replay.core.history.records import is_head, turn_of_record, turns_of
 
-__all__ = ["RedisStore"]
-
 RENEWED = b"r"
 _NUMBERS = frozenset({VERSION, BYTES, TURNS, RENEWED})
 # The keys of a conversation are renewed at most this often within its TTL.
@@ -66,6 +70,8 @@ RENEWALS_PER_TTL = 8
 RENEWED_AT_ONCE = 2
 # Most commands in one round trip of a renewal, so that it does not delay exchanges.
 RENEWED_TOGETHER = 256
+# Timeout of a renewal.
+RENEWS_S = 10.0
 # A conversation has about thirty keys in the index, and SCAN passes over all of them.
 _SCANNED_PER_FOUND = 8
 _SCANS = 200
@@ -103,7 +109,7 @@ class RedisStore(Store):
         self._clock = clock
         self._renewed_every_s = -(-bounds.ttl_s // RENEWALS_PER_TTL)
         self._key_ttl_s = bounds.ttl_s + self._renewed_every_s
-        self._renewing: dict[tuple[bytes, bytes], asyncio.Task[None]] = {}
+        self._renewing: dict[Name, asyncio.Task[None]] = {}
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self.codec = codec
 
@@ -116,7 +122,7 @@ class RedisStore(Store):
             return StoreResult()
         ttl_s = self._bounds.ttl_s
         before = dict(held)
-        names = [self._name(scope, conversation) for conversation in before]
+        names = [self._place((scope, conversation)) for conversation in before]
         commands: list[Command] = [("HMGET", name, VERSION, RENEWED) for name in names]
         commands += [("EXPIRE", name, ttl_s) for name in names]
         try:
@@ -135,7 +141,7 @@ class RedisStore(Store):
         for (conversation, ours), (version, renewed) in zip(before.items(), numbers, strict=True):
             if version is not None and (now := _number(version)) in (ours, held[conversation]):
                 kept[conversation] = StoredConversation(conversation, now, None)
-                self._renew_if_due(scope, conversation, renewed)
+                self._renew_if_due((scope, conversation), renewed)
             elif version is not None:
                 stale[conversation] = None
         chosen = {name: None for name in choice.conversations if name not in held}
@@ -145,37 +151,28 @@ class RedisStore(Store):
         return StoreResult([kept[name] for name in order if name in kept], choice.crowded)
 
     @override
-    async def save(
-        self,
-        scope: bytes,
-        conversation: bytes,
-        records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
-    ) -> int:
-        name = self._name(scope, conversation)
+    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
+        place = self._place(name)
         written: list[bytes] = []
-        for record in encoded(self.codec, scope, conversation, records).items():
+        for record in encoded(self.codec, name, records).items():
             written += record
         # Records before the version, so that no version is visible without all of its records.
-        commands: list[Command] = [("HSET", name, *written)] if written else []
+        commands: list[Command] = [("HSET", place, *written)] if written else []
         commands += [
-            ("HINCRBY", name, BYTES, sum(map(len, written[1::2]))),
-            ("HINCRBY", name, TURNS, sum(map(is_head, records))),
-            ("HSETNX", name, RENEWED, int(self._clock())),
-            ("HSETNX", name, VERSION, secrets.randbits(VERSION_BITS)),
-            ("HINCRBY", name, VERSION, 1),
-            ("EXPIRE", name, self._bounds.ttl_s),
+            ("HINCRBY", place, BYTES, sum(map(len, written[1::2]))),
+            ("HINCRBY", place, TURNS, sum(map(is_head, records))),
+            ("HSETNX", place, RENEWED, int(self._clock())),
+            ("HSETNX", place, VERSION, secrets.randbits(VERSION_BITS)),
+            ("HINCRBY", place, VERSION, 1),
+            ("EXPIRE", place, self._bounds.ttl_s),
         ]
-        index = [self._index_name(scope, key) for key in keys]
+        index = [self._index_name(name[0], key) for key in keys]
         for index_name in index:
-            commands += [
-                ("APPEND", index_name, conversation),
-                ("EXPIRE", index_name, self._key_ttl_s),
-            ]
+            commands += [("APPEND", index_name, name[1]), ("EXPIRE", index_name, self._key_ttl_s)]
         results = await self._all(commands)
         record_bytes, turns, _, _, version, _, *lengths = results[bool(written) :]
         if turns > 1 and (record_bytes > self._bounds.max_bytes or turns > self._bounds.max_turns):
-            version = await self._trim(name) or version
+            version = await self._trim(place) or version
         for index_name, length in zip(index, lengths[::2], strict=True):
             if length > 2 * CONVERSATIONS_PER_KEY * ID_BYTES:
                 await self._trim_key(index_name)
@@ -218,11 +215,11 @@ class RedisStore(Store):
         # The index entries are deleted first: only the records show which keys lead here.
         removed = [
             remove_ids(name, conversation, self._key_ttl_s)
-            for name in await self._index_of(scope, conversation)
+            for name in await self._index_of((scope, conversation))
         ]
         # If the server refuses a script, its key leads to a conversation that does not exist.
         await self._run(removed)
-        (deleted,) = await self._all([("DEL", self._name(scope, conversation))])
+        (deleted,) = await self._all([("DEL", self._place((scope, conversation)))])
         return bool(deleted)
 
     @override
@@ -262,7 +259,7 @@ class RedisStore(Store):
         """Return the conversations that exist, and extend their expiry; one round trip if any."""
         if not conversations:
             return []
-        names = [self._name(scope, conversation) for conversation in conversations]
+        names = [self._place((scope, conversation)) for conversation in conversations]
         commands: list[Command] = [("HGETALL", name) for name in names]
         commands += [("EXPIRE", name, self._bounds.ttl_s) for name in names]
         async with self._loads:
@@ -271,54 +268,55 @@ class RedisStore(Store):
         loaded = []
         for conversation, kept in zip(conversations, map(_hash, hashes), strict=True):
             if VERSION in kept:
-                records = self._records(scope, conversation, kept)
+                name = (scope, conversation)
+                records = self._records(name, kept)
                 loaded.append(StoredConversation(conversation, _number(kept[VERSION]), records))
-                self._renew_if_due(scope, conversation, kept.get(RENEWED))
+                self._renew_if_due(name, kept.get(RENEWED))
         return loaded
 
-    def _records(
-        self, scope: bytes, conversation: bytes, kept: Mapping[bytes, bytes]
-    ) -> dict[bytes, bytes]:
+    def _records(self, name: Name, kept: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
         """Return the records of a hash that can be decoded."""
         records = {field: value for field, value in kept.items() if field not in _NUMBERS}
-        return decoded(self.codec, scope, conversation, records)
+        return decoded(self.codec, name, records)
 
-    async def _index_of(self, scope: bytes, conversation: bytes) -> list[str]:
+    async def _index_of(self, name: Name) -> list[str]:
         """Return the names of all keys of a conversation, as its records tell; [] without any."""
-        (answer,) = await self._all([("HGETALL", self._name(scope, conversation))])
+        (answer,) = await self._all([("HGETALL", self._place(name))])
 
         def names() -> list[str]:
-            turns = turns_of(conversation, self._records(scope, conversation, _hash(answer)))
+            turns = turns_of(name[1], self._records(name, _hash(answer)))
             keys = dict.fromkeys(key for turn in turns for key in keys_of_turn(turn))
-            return [self._index_name(scope, key) for key in keys]
+            return [self._index_name(name[0], key) for key in keys]
 
         return await asyncio.to_thread(names)
 
-    def _renew_if_due(self, scope: bytes, conversation: bytes, renewed: bytes | None) -> None:
+    def _renew_if_due(self, name: Name, renewed: bytes | None) -> None:
         """Begin to renew the keys of a conversation, unless that was done a short time ago."""
-        name = (scope, conversation)
         # A time in the future, of a clock that is ahead, is as old as one in the past.
         if renewed and abs(self._clock() - _number(renewed)) < self._renewed_every_s:
             return
         if name not in self._renewing and len(self._renewing) < RENEWED_AT_ONCE:
-            task = asyncio.ensure_future(self._renew(scope, conversation))
+            task = asyncio.ensure_future(self._renew(name))
             self._renewing[name] = task
             task.add_done_callback(lambda _: self._renewing.pop(name))
 
-    async def _renew(self, scope: bytes, conversation: bytes) -> None:
+    async def _renew(self, name: Name) -> None:
         """Renew all keys of a conversation; if that fails, the next lookup begins again."""
-        name, now = self._name(scope, conversation), int(self._clock())
-        with contextlib.suppress(StoreError):
-            index = await self._index_of(scope, conversation)
-            for at in range(0, len(index), RENEWED_TOGETHER):
-                together = index[at : at + RENEWED_TOGETHER]
-                await self._all([("EXPIRE", one, self._key_ttl_s) for one in together])
-            # HSET creates a conversation that was deleted meanwhile, without a version: no lookup
-            # finds it.
-            expire = ("EXPIRE", name, self._bounds.ttl_s)
-            await self._all([("HSET", name, RENEWED, now), expire])
+        place, now = self._place(name), int(self._clock())
+        try:
+            async with asyncio.timeout(RENEWS_S):
+                index = await self._index_of(name)
+                for at in range(0, len(index), RENEWED_TOGETHER):
+                    together = index[at : at + RENEWED_TOGETHER]
+                    await self._all([("EXPIRE", one, self._key_ttl_s) for one in together])
+                # HSET creates a conversation that was deleted meanwhile, without a version: no
+                # lookup finds it.
+                expire = ("EXPIRE", place, self._bounds.ttl_s)
+                await self._all([("HSET", place, RENEWED, now), expire])
+        except (StoreError, TimeoutError):
+            return
 
-    async def _trim(self, name: str) -> int | None:
+    async def _trim(self, place: str) -> int | None:
         """
         Trim a conversation and correct its counters.
 
@@ -326,7 +324,7 @@ class RedisStore(Store):
             The version; None if it is the one that the save returned, or if another replica has
             changed the conversation meanwhile. That replica trims it.
         """
-        (answer,) = await self._all([("HGETALL", name)])
+        (answer,) = await self._all([("HGETALL", place)])
         kept = _hash(answer)
         sizes = {field: len(value) for field, value in kept.items() if field not in _NUMBERS}
         drop = what_to_drop(sizes, self._bounds)
@@ -334,18 +332,18 @@ class RedisStore(Store):
             del sizes[field]
         counters = (sum(sizes.values()), len(set(map(turn_of_record, sizes))))
         version = kept.get(VERSION, b"")
-        (result,) = await self._run([trim(name, version, counters, drop)])
+        (result,) = await self._run([trim(place, version, counters, drop)])
         if not is_refused(result):
             _raise_first([result])
             return result if result is None else int(result)
         commands: list[Command] = [
-            ("HSET", name, BYTES, counters[0], TURNS, counters[1]),
-            ("EXPIRE", name, self._bounds.ttl_s),  # HSET creates one that was deleted meanwhile
+            ("HSET", place, BYTES, counters[0], TURNS, counters[1]),
+            ("EXPIRE", place, self._bounds.ttl_s),  # HSET creates one that was deleted meanwhile
         ]
         if not drop:
             await self._all(commands)
             return None
-        commands += [("HDEL", name, *drop), ("HINCRBY", name, VERSION, 1)]
+        commands += [("HDEL", place, *drop), ("HINCRBY", place, VERSION, 1)]
         return int((await self._all(commands))[-1])
 
     async def _trim_key(self, name: str) -> None:
@@ -362,8 +360,8 @@ class RedisStore(Store):
             left = b"".join(reversed(newest))
             await self._all([("SET", name, left, "EX", self._key_ttl_s)])
 
-    def _name(self, scope: bytes, conversation: bytes) -> str:
-        return f"{self._prefix}:2:{{{scope.hex()}:{conversation.hex()}}}"
+    def _place(self, name: Name) -> str:
+        return f"{self._prefix}:2:{{{name[0].hex()}:{name[1].hex()}}}"
 
     def _index_name(self, scope: bytes, key: bytes) -> str:
         return f"{self._prefix}:2:k:{scope.hex()}:{key.hex()}"
