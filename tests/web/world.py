@@ -18,8 +18,6 @@ from tests.web.line import Answer, line_to, request
 from tests.web.scripted import Upstream, scripted
 from tests.web.wire import as_json
 
-__all__ = ["Hooked", "World", "eventually", "world"]
-
 MODEL = "gpt-5.4"
 
 

@@ -43,8 +43,6 @@ from reasoning_replay.web.wiring import (
     upstream,
 )
 
-__all__ = ["App", "Reloaded", "access", "admin_runner", "announce", "running"]
-
 # How long aiohttp waits for handlers when a port is closed; the drain is over by then.
 CUT_OFF_S = 0.1
 # How long the last spans have to reach their collector: the rest of the drain, in these bounds.

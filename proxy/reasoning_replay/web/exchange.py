@@ -18,16 +18,6 @@ from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease
 from reasoning_replay.web.unsaved_records import UnsavedRecords
 
-__all__ = [
-    "DETAIL_MAX",
-    "Exchange",
-    "Limits",
-    "RequestReport",
-    "ResponseReport",
-    "TenantOf",
-    "Times",
-]
-
 # Returns the tenant of a request by its headers; None if they do not identify one.
 TenantOf = Callable[[Mapping[str, str]], bytes | None]
 

@@ -19,8 +19,6 @@ from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 from reasoning_replay.web.tracing.tracer import Tracer
 
-__all__ = ["ExchangeLog", "summary_header"]
-
 _ERRORS = frozenset({"upstream_error", "cut_off", BUG.code})
 _FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
 

@@ -30,7 +30,6 @@ from reasoning_replay.web.http.client_connection import ClientConnection
 from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.client_request import ClientRequest, client_request
-from reasoning_replay.web.pipeline.healing_retry import healers_of
 from reasoning_replay.web.pipeline.path_advice import PathAdvice
 from reasoning_replay.web.pipeline.replay import Replays
 from reasoning_replay.web.pipeline.request_phase import RequestPhase
@@ -38,8 +37,6 @@ from reasoning_replay.web.pipeline.response_phase import ResponsePhase
 from reasoning_replay.web.pipeline.upstream_phase import UpstreamPhase
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress
 from reasoning_replay.web.websocket.handler import WebSocketHandler
-
-__all__ = ["ProxyHandler"]
 
 
 class _Phases(NamedTuple):
@@ -98,15 +95,15 @@ class ProxyHandler:
 
     def _phases_of(self, replays: Replays, limits: Limits) -> _Phases:
         exchange_log, origin = self._exchange_log, self._address.origin
-        most_bytes, healers = limits.inspect_max_bytes, healers_of(replays, exchange_log)
+        most_bytes = limits.inspect_max_bytes
         guard = ForeignKeys(self._upstream_url) if limits.refuses_foreign_keys else None
         advice = PathAdvice(
             self._upstream_url, exchange_log.log, exchange_log.clock, is_on=bool(replays)
         )
-        responses = ResponsePhase(replays, healers, most_bytes, exchange_log, advice)
+        responses = ResponsePhase(replays, most_bytes, exchange_log, advice)
         return _Phases(
             RequestPhase(self._address, replays, most_bytes, exchange_log, guard),
-            UpstreamPhase(self._upstream, origin, healers, exchange_log),
+            UpstreamPhase(self._upstream, origin, replays, exchange_log),
             responses,
             WebSocketHandler(
                 self._upstream, origin, replays.get(Route.CREATE), limits, exchange_log, responses

@@ -8,8 +8,6 @@ import sys
 
 from reasoning_replay.adapters.runtime.fair_semaphore import FairSemaphore
 
-__all__ = ["UNCOUNTED", "MemoryBudget", "MemoryLease"]
-
 # This part of the budget is kept for short bodies, so that they never wait for long ones.
 SPARE_PART = 16
 # Longest wait for room. An upstream may hold all of it for minutes, so the wait must not be long.

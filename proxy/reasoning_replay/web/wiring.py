@@ -46,21 +46,6 @@ from reasoning_replay.web.pipeline.replay import Replay, Replays, ReplaySettings
 from reasoning_replay.web.store_advice import store_advice
 from reasoning_replay.web.tracing.tracer import Tracer
 
-__all__ = [
-    "bare_store",
-    "certificate",
-    "codec",
-    "connection_limits",
-    "limits",
-    "profile",
-    "profiles",
-    "replays",
-    "safe_store",
-    "scoping",
-    "tracer",
-    "upstream",
-]
-
 REDIS_MAX_CONNECTIONS = 64
 # Timeout of a store operation, connecting included. An exchange waits for it within its own budget;
 # a longer budget also extends the timeout.

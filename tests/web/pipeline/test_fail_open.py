@@ -9,7 +9,7 @@ from reasoning_replay.core.dialects.responses import dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal import diagnosis
 from reasoning_replay.web import exchange_log
-from reasoning_replay.web.pipeline import capture_tee, healing_retry, replay, response_phase
+from reasoning_replay.web.pipeline import capture_tee, healing_retry, replay
 
 from tests.web.line import Answer, request
 from tests.web.wire import (
@@ -117,7 +117,7 @@ async def test_a_bug_in_the_capture_is_not_noticed(
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(replay, "keys_of_turn"), (capture_tee, "decoder_for"), (response_phase, "capture_tee_for")],
+    [(replay, "keys_of_turn"), (capture_tee, "decoder_for"), (capture_tee, "CaptureTee")],
 )
 async def test_a_bug_next_to_the_response_is_not_noticed(
     module: object, name: str, monkeypatch: pytest.MonkeyPatch

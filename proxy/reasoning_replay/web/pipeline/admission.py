@@ -10,8 +10,6 @@ from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.client_request import identifying_headers
 
-__all__ = ["AdmissionControl"]
-
 
 class AdmissionControl:
     """

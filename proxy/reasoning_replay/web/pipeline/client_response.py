@@ -1,7 +1,5 @@
 """Client response: the upstream's head and bytes, written to the client as they arrive."""
 
-import asyncio
-import contextlib
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -15,15 +13,10 @@ from reasoning_replay.adapters.upstream.client import (
 )
 from reasoning_replay.core.wire.headers import Headers, without
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.pipeline.capture_tee import CaptureTee
-from reasoning_replay.web.pipeline.error_tee import ErrorTee
-
-__all__ = ["ClientResponse", "relay"]
+from reasoning_replay.web.pipeline.capture_tee import Tee
 
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LENGTH = b"content-length"
-# How long a head waits for a first chunk that is held until it is saved.
-HEAD_HELD_S = 0.01
 
 
 class ClientResponse(web.StreamResponse):
@@ -157,7 +150,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     exchange: Exchange,
     response: UpstreamResponse,
     downstream: ClientResponse,
-    tee: CaptureTee | ErrorTee | None,
+    tee: Tee,
     read: bytes,
     clock: Callable[[], float],
 ) -> bool:
@@ -171,7 +164,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
         exchange: Counts the bytes, and the time for which they are held.
         response: The upstream's response.
         downstream: The response to the client.
-        tee: Captures the response, or reads its error; None if there is nothing to read.
+        tee: Captures the response, or reads its error.
         read: The part of the body that is already read.
         clock: Monotonic clock, in seconds.
 
@@ -183,7 +176,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     def write_at_once(chunk: bytes) -> bool:
         nonlocal arrived_s
         arrived_s = clock()
-        if (tee is not None and not tee.take(chunk)) or downstream.is_blocked:
+        if not tee.take(chunk) or downstream.is_blocked:
             return False
         downstream.write_chunk(chunk)
         exchange.sent_bytes += len(chunk)
@@ -193,7 +186,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     async def write_later(chunk: bytes) -> None:
         """Write a chunk after its save, then wait for the client."""
         try:
-            await _settle(tee, downstream)
+            await tee.settle()
             downstream.write_chunk(chunk)
         finally:  # also if the client has left in the meantime
             exchange.times.between_ms += (clock() - arrived_s) * 1000
@@ -216,22 +209,5 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
         downstream.write_head()
         return False
     exchange.times.answered_s = clock()
-    if tee is not None:
-        await tee.close()
+    await tee.close()
     return True
-
-
-async def _settle(tee: CaptureTee | ErrorTee | None, downstream: ClientResponse) -> None:
-    """Wait until the tee has saved its items; an unsent head is written after HEAD_HELD_S."""
-    if tee is None:
-        return
-    soon = asyncio.get_running_loop().call_later(HEAD_HELD_S, _write_head, downstream)
-    try:
-        await tee.settle()
-    finally:  # also if the client has left in the meantime
-        soon.cancel()
-
-
-def _write_head(downstream: ClientResponse) -> None:
-    with contextlib.suppress(ConnectionResetError):
-        downstream.write_head()

@@ -19,8 +19,6 @@ from reasoning_replay.core.dialects.registry import (
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["PathAdvice"]
-
 # At most one warning of each mistake in this time: a client may try again and again.
 WARNING_EVERY_S = 60.0
 _NOT_FOUND = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})

@@ -40,8 +40,6 @@ from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["Replay", "ReplaySettings", "Replays"]
-
 # Items that are saved at once; each takes about 50 microseconds on the event loop.
 SAVED_AT_ONCE = 64
 _NOTHING_FOUND = LookupResult()

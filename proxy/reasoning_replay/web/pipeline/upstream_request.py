@@ -17,8 +17,6 @@ from reasoning_replay.core.wire.headers import (
 from reasoning_replay.web.http.upgrade import for_handshake
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 
-__all__ = ["UpstreamAddress", "UpstreamRequest"]
-
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRequest:

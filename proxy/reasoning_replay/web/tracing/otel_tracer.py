@@ -43,8 +43,6 @@ from reasoning_replay.web.tracing.span_attributes import (
 )
 from reasoning_replay.web.tracing.tracer import Tracer
 
-__all__ = ["otel_tracer"]
-
 # Paths as the API documents them; the requested path is not exported.
 _TEMPLATES: dict[str, str] = {one.route: one.path for one in HANDLED}
 # A longer header is ignored.

@@ -12,16 +12,6 @@ from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 
-__all__ = [
-    "OPERATIONS",
-    "OURS",
-    "Attributes",
-    "attributes_of",
-    "error_of",
-    "events_of",
-    "known_method",
-]
-
 # Prefix of the names that no convention defines.
 OURS = "reasoning_replay."
 # Operations that the conventions for generative AI define.
