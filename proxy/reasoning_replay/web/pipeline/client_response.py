@@ -56,8 +56,6 @@ class ClientResponse(web.StreamResponse):
         elif has_body and response.length is None:
             self._in_chunks = version >= HttpVersion11
             self._may_stay = self._may_stay and self._in_chunks
-        # For readers such as an access log; the client gets the bytes below.
-        self.headers.extend([(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers])
         lines = [b"%b: %b\r\n" % field for field in headers]
         if self._in_chunks:
             lines.append(b"Transfer-Encoding: chunked\r\n")

@@ -35,7 +35,8 @@ class UpstreamRequest:
 
     def with_body(self, body: bytes | list[bytes | memoryview]) -> "UpstreamRequest":
         """Return a copy with another body and without Content-Encoding."""
-        return replace(self, headers=without(self.headers, b"content-encoding"), body=body)
+        headers = without(self.headers, b"content-encoding")
+        return UpstreamRequest(self.method, self.url, headers, body, self.bodies)
 
     def with_cure(self, cure: Cure) -> "UpstreamRequest":
         """Return a copy with the body of a cure, and its header."""
