@@ -209,10 +209,10 @@ def tracer(settings: Settings, log: Log) -> Tracer:
         return Tracer()
     try:
         from reasoning_replay.adapters.telemetry.tracing import Tracing  # noqa: PLC0415 (imports OpenTelemetry)
-        from reasoning_replay.web.tracing.otel_tracer import otel_tracer  # noqa: PLC0415 (as above)
+        from reasoning_replay.web.tracing.otel_tracer import OtelTracer  # noqa: PLC0415 (as above)
     except ValueError as error:  # some variables are read on import
         raise OSError(f"tracing cannot start: {error}; check the OTEL_ variables") from error
-    return otel_tracer(Tracing(log), settings.upstream_url, profile(settings))
+    return OtelTracer(Tracing(log), settings.upstream_url, profile(settings))
 
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloader) -> SafeStore:
