@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.web.app import App, announce, running
+from reasoning_replay.web.app import App, running
 from reasoning_replay.web.doubtful_settings import doubts
 from reasoning_replay.web.serve import run
 
@@ -140,7 +140,7 @@ async def test_the_start_logs_what_check_warns_of(
     """Each doubtful setting is one warning with the way out, and without a secret."""
     settings = Settings(**({"listen": FREE, "admin_listen": FREE, "log_format": "json"} | changed))
     app = App(settings)  # not started: tests open no port to the network
-    announce(settings, app.log, "", "")
+    app.announce()
     await app.stop()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     told = [(one["level"], one["hint"]) for one in lines if one["event"] == "doubtful_setting"]

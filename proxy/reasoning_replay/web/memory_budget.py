@@ -23,14 +23,7 @@ class MemoryBudget(FairSemaphore):
 
 
 class MemoryLease:
-    """
-    The bytes that one exchange has reserved from a budget.
-
-    Attributes:
-        budget: The budget.
-        held: Number of reserved bytes.
-        tenant: Whose share is used; it is set before anything is reserved.
-    """
+    """The bytes that one exchange holds; its `tenant` is set before anything is reserved."""
 
     __slots__ = ("budget", "held", "tenant")
 

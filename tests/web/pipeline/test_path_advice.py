@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects.registry import REPLAYED_PATHS, route_of
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange, Times
+from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.path_advice import WARNING_EVERY_S, PathAdvice
 
 from tests.web.line import request
@@ -150,8 +152,8 @@ async def test_a_proxy_that_injects_nothing_names_no_api(capsys: Logged) -> None
 def advice_on(upstream_url: str) -> tuple[PathAdvice, io.StringIO, list[float]]:
     """Return the advice for an upstream, its log, and the time by its clock."""
     stream, now = io.StringIO(), [100.0]
-    log = Log("info", "json", stream)
-    return PathAdvice(upstream_url, log, lambda: now[0], is_on=True), stream, now
+    exchange_log = ExchangeLog(Metrics(), Log("info", "json", stream), lambda: now[0])
+    return PathAdvice(upstream_url, exchange_log, is_on=True), stream, now
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ class ClientResponse(web.StreamResponse):
 
     aiohttp's own response would create more objects than the rest of a small exchange, and would
     rewrite the headers. aiohttp's server uses only `prepare`, `write_eof` and `keep_alive` of this.
+
+    Whatever writes raises ConnectionResetError if the client has left.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class ClientResponse(web.StreamResponse):
         Args:
             request: The client's request.
             response: The upstream's response.
-            headers: The end-to-end headers to write.
+            headers: The end-to-end headers to write, in place of the upstream's.
             is_last: Whether the connection is closed after it.
         """
         status, version = response.status, request.version
@@ -83,52 +85,27 @@ class ClientResponse(web.StreamResponse):
         """Do nothing: the head is written with the first chunk, or by `write_head`."""
 
     def write_head(self) -> None:
-        """
-        Write the head, unless it is already written.
-
-        Raises:
-            ConnectionResetError: The client has left.
-        """
+        """Write the head, unless it is already written."""
         if self._head:
             self._write(b"")
 
     def write_chunk(self, data: bytes) -> None:
-        """
-        Write a chunk of the body without waiting.
-
-        Raises:
-            ConnectionResetError: The client has left.
-        """
+        """Write a chunk of the body without waiting."""
         self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._in_chunks else data)
 
     async def drain(self) -> None:
-        """
-        Wait while the write buffer is full; the server cuts off a client that reads nothing.
-
-        Raises:
-            ConnectionResetError: The client has left.
-        """
+        """Wait while the write buffer is full; the server cuts off a client that reads nothing."""
         if self._request.protocol.writing_paused:
             await self._request.writer.drain()
 
     def write_end(self) -> None:
-        """
-        Write the end of the body without waiting; must be called only once.
-
-        Raises:
-            ConnectionResetError: The client has left.
-        """
+        """Write the end of the body without waiting; must be called only once."""
         self._has_ended = True
         if self._head or self._in_chunks:
             self._write(b"0\r\n\r\n" if self._in_chunks else b"")
 
     async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 (aiohttp's)
-        """
-        Write the end, unless it is already written, and wait while the write buffer is full.
-
-        Raises:
-            ConnectionResetError: The client has left.
-        """
+        """Write the end, unless it is already written, and wait while the write buffer is full."""
         if not self._has_ended:
             self.write_end()
             await self.drain()

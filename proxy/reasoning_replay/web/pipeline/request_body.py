@@ -58,15 +58,7 @@ class RequestBody:
     def __init__(
         self, request: web.BaseRequest, max_bytes: int, timeout_s: float, lease: MemoryLease
     ) -> None:
-        """
-        Read nothing yet.
-
-        Args:
-            request: The client's request.
-            max_bytes: Largest allowed size; 0 for no limit.
-            timeout_s: Longest pause of the client within the body.
-            lease: Lease of the exchange.
-        """
+        """Read nothing yet; no limit on the size if `max_bytes` is 0."""
         self._request = request
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
@@ -210,15 +202,10 @@ class RequestBody:
 
 
 class NotDecoded(Exception):
-    """
-    A body is forwarded unread.
-
-    Attributes:
-        state: Reason for it.
-    """
+    """A body is forwarded unread; `state` tells why."""
 
     def __init__(self, state: RequestState) -> None:
-        """Keep the reason in `state`."""
+        """Keep the reason."""
         super().__init__(state)
         self.state = state
 
@@ -229,14 +216,12 @@ async def decode_body(
     """
     Return a body without its content coding; the same object if it has none.
 
-    A large one is decoded in a thread.
-
     Args:
         body: Complete body.
         coding: Value of Content-Encoding.
         max_bytes: Limit on the decoded size.
-        lease: Memory lease; it is extended by the decoded size.
-        offloader: Threads for large bodies.
+        lease: It is extended by the decoded size.
+        offloader: Decodes large bodies.
 
     Raises:
         NotDecoded: The body is damaged, too large or in an unknown coding, or the memory budget

@@ -241,8 +241,7 @@ def error_of(exchange: Exchange, *, is_client: bool) -> str:
     """
     Return the error type of a finished exchange; "" if it has not failed.
 
-    By the conventions for HTTP, a 4xx is no error in a SERVER span, because the client caused it.
-    It is an error in a CLIENT span, such as that of a `response.create`.
+    By the conventions for HTTP, a 4xx is an error in a CLIENT span alone, as of `response.create`.
     """
     status, outcome = exchange.status, exchange.outcome
     if outcome in {"refused", "upstream_error"}:
