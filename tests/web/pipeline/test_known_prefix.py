@@ -3,11 +3,6 @@
 import asyncio
 from typing import Any
 
-import pytest
-from reasoning_replay.core.dialects.engine import Engine
-from reasoning_replay.core.dialects.known_prefix import LongWay
-from reasoning_replay.core.dialects.states import Way
-
 from tests.core.world import call, drawn, output, reasoning, user
 from tests.web.test_exchange_line import Logged, exchanges
 from tests.web.wire import as_json, response, whole
@@ -35,19 +30,6 @@ async def test_a_growing_conversation_is_decided_by_what_is_new(capsys: Logged) 
         assert w.counted("decisions_total", dialect="responses", way="short") == 5
         assert w.counted("items_total", outcome="injected") == 15
     assert [line["way"] for line in exchanges(capsys)] == ["new", *["short"] * 5]
-
-
-async def test_both_ways_send_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the short way, upstream receives the same."""
-    async with world() as w:
-        short = await talk(w, 8)
-
-    def refuse(*_: Any) -> Any:
-        raise LongWay(Way.NEW)
-
-    monkeypatch.setattr(Engine, "ask_after", refuse)
-    async with world() as w:
-        assert await talk(w, 8) == short
 
 
 async def test_one_history_asked_at_once_is_the_same_for_all() -> None:
