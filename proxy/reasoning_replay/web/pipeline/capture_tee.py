@@ -144,20 +144,16 @@ class CaptureTee(Tee):
         if self.is_stream:
             self.capture.feed(decoded)
             if self.capture.gave_up:
-                self._give_up(CaptureState.TOO_LARGE)
-                return True
+                raise TooLarge
             if self._size >= self._counted + COUNTED_BYTES:
                 self._counted = self._size
                 if not self.lease.resize(self.capture.held_bytes):
-                    self._give_up(CaptureState.BUSY)
-                    return True
+                    raise Busy
             return not self.capture.dirty
         if self._size > self.max_bytes:
-            self._give_up(CaptureState.TOO_LARGE)
-            return True
+            raise TooLarge
         if self._size > self.lease.held and not self.lease.resize(self._size):
-            self._give_up(CaptureState.BUSY)
-            return True
+            raise Busy
         self._kept.append(decoded)
         return self.left != 0  # the last chunk waits: after it, the client may continue
 
@@ -171,9 +167,7 @@ class CaptureTee(Tee):
         if not self.is_stream and self.left == 0:
             await self._end()
         elif self.capture.dirty:
-            await self.replay.save(self.exchange)
-            if self.capture.gave_up:
-                self._give_up(CaptureState.TOO_LARGE)
+            await self._save()
         if self.capture.is_complete:
             await self.learn(self.exchange)
 
@@ -186,20 +180,20 @@ class CaptureTee(Tee):
             self._kept.clear()
             self.capture.read(answer)
             del answer
-        await self.replay.save(self.exchange, is_last=True)
-        if self.capture.gave_up:
-            self._give_up(CaptureState.TOO_LARGE)
-        self.lease.resize(0)
+        await self._save(is_last=True)
+        self.release()
         self.exchange.response.state = self.exchange.response.state or CaptureState.NOTHING
 
-    def _failed(self, error: Exception) -> None:
-        self._give_up(_state_after(error, self.exchange, self.exchange_log))
+    async def _save(self, *, is_last: bool = False) -> None:
+        await self.replay.save(self.exchange, is_last=is_last)
+        if self.capture.gave_up:
+            raise TooLarge
 
-    def _give_up(self, why: str) -> None:
-        self.exchange.response.state = why
+    def _failed(self, error: Exception) -> None:
+        self.exchange.response.state = _state_after(error, self.exchange, self.exchange_log)
         self._is_done = True
         self._kept.clear()
-        self.lease.resize(0)
+        self.release()
 
 
 @dataclass(slots=True)
