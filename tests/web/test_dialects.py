@@ -1,6 +1,5 @@
 """Chat Completions and Messages through the proxy: captured, injected, healed, and kept apart."""
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -11,10 +10,9 @@ from tests.web.chat import completions
 from tests.web.line import Answer, line_to, request
 from tests.web.messages import exchanges
 from tests.web.wire import CALL, LOST, RS, as_json, chunk, response, stream_head, whole
-from tests.web.world import world
+from tests.web.world import Logged, logged, world
 
 Json = dict[str, Any]
-Logged = pytest.CaptureFixture[str]
 
 DONE = whole(b"{}")
 BLOCKS = (exchanges.THOUGHT, exchanges.TEXT, exchanges.CALL)
@@ -80,12 +78,6 @@ APIS = [
 of_each_api = pytest.mark.parametrize("api", APIS, ids=[api.name for api in APIS])
 
 
-def line_of(logged: Logged) -> Json:
-    """Return the newest line of an exchange."""
-    lines: list[Json] = [json.loads(line) for line in logged.readouterr().out.splitlines()]
-    return [line for line in lines if line["event"] == "exchange"][-1]
-
-
 @of_each_api
 @pytest.mark.parametrize("is_streamed", [False, True])
 async def test_dropped_reasoning_is_injected(api: Api, is_streamed: bool, capsys: Logged) -> None:
@@ -94,7 +86,7 @@ async def test_dropped_reasoning_is_injected(api: Api, is_streamed: bool, capsys
         w.upstream.answers(api.streamed if is_streamed else api.plain, DONE)
         got = await api.send(w, api.lost[0], stream=is_streamed)
         assert got.mark == "injected=0"
-        first = line_of(capsys)
+        first = logged(capsys, "exchange")[-1]
         assert (await api.send(w, *api.lost)).mark == "injected=1"
         assert w.sent()["messages"] == api.whole
         counts = {
@@ -176,9 +168,9 @@ async def test_the_scope_of_the_log_deletes_the_conversations_of_all_dialects(
     async with world() as w:
         w.upstream.answers(APIS[0].plain, whole(as_json(response(RS, CALL))))
         await completions.chat(w, *LOST[:1])
-        scope = line_of(capsys)["scope"]
+        scope = logged(capsys, "exchange")[-1]["scope"]
         await w.turn(LOST[0])
-        assert line_of(capsys)["scope"] == scope
+        assert logged(capsys, "exchange")[-1]["scope"] == scope
         kept = (await w.app.store.survey(None, "", 10)).conversations
         tenant = bytes.fromhex(scope)
         assert {one.scope for one in kept} == {tenant, scope_in(CHAT, tenant)}

@@ -17,9 +17,8 @@ from tests.web.scripted import Script, Step, close, send, wait
 from tests.web.sockets import UPGRADE
 from tests.web.way_out import way_out
 from tests.web.wire import ASK, chunk, stream_head, whole
-from tests.web.world import MODEL, eventually, post, world
+from tests.web.world import MODEL, Logged, eventually, logged, post, world
 
-Logged = pytest.CaptureFixture[str]
 SECRET = "sk-secret"
 REQUEST = post({"model": MODEL, "input": [ASK]}, f"Authorization: Bearer {SECRET}")
 NOWHERE = "nowhere.invalid"  # never resolves (RFC 6761)
@@ -34,22 +33,20 @@ LOOK_AT = {
 }
 
 
-def line_of(logged: Logged) -> dict[str, Any]:
+def line_of(capsys: Logged) -> dict[str, Any]:
     """Return the one line of an exchange that was logged."""
-    out = logged.readouterr().out
-    assert SECRET not in out
-    lines = [json.loads(line) for line in out.splitlines()]
-    line: dict[str, Any]
+    lines = logged(capsys)
+    assert SECRET not in str(lines)
     (line,) = (line for line in lines if line["event"] == "exchange")
     return line
 
 
-async def logged_with(logged: Logged, **settings: Any) -> tuple[str, str, str]:
+async def logged_with(capsys: Logged, **settings: Any) -> tuple[str, str, str]:
     """Send a request; return the outcome, the cause and the detail in its log line."""
     async with world(**settings) as w:
         got = await w.ask(REQUEST)
         assert got.status in (502, 504)
-    line = line_of(logged)
+    line = line_of(capsys)
     # The client is told the same reason, without words of a library, and a way out.
     message = json.loads(got.body)["error"]["message"]
     assert line["error_detail"].partition(": ")[2] in message

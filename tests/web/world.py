@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 from reasoning_replay.adapters.stores.base import Page, Store, StoreResult, StoreUsage
 from reasoning_replay.adapters.stores.codec import Codec
 from reasoning_replay.core.history.lookup_keys import Lookup
@@ -145,6 +146,15 @@ class Hooked:
     async def close(self) -> None:
         """Close the store."""
         await self._inner.close()
+
+
+Logged = pytest.CaptureFixture[str]
+
+
+def logged(capsys: Logged, *events: str) -> list[dict[str, Any]]:
+    """Return the log lines since the last call, of these events if any are named."""
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [line for line in lines if not events or line["event"] in events]
 
 
 async def eventually(holds: Callable[[], bool]) -> None:

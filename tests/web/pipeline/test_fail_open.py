@@ -1,7 +1,5 @@
 """Promise 2: whatever fails in the proxy, the exchange goes on as if it were not there."""
 
-import json
-
 import pytest
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects import continuation, engine, request_body
@@ -26,7 +24,7 @@ from tests.web.wire import (
     stream,
     whole,
 )
-from tests.web.world import MODEL, Hooked, World, world
+from tests.web.world import MODEL, Hooked, Logged, World, logged, world
 
 BODY = as_json({"model": MODEL, "input": [ASK, CALL, RESULT], "store": False})
 PLAIN = as_json(response(RS, CALL))
@@ -156,7 +154,7 @@ async def test_a_bug_in_metrics_or_log_is_not_noticed(
     name: str,
     said: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Logged,
 ) -> None:
     """A bug in metrics or the log changes no response, nor the proxy's own errors."""
     async with world() as w:
@@ -165,7 +163,7 @@ async def test_a_bug_in_metrics_or_log_is_not_noticed(
             assert_nothing_happened(w, await three_exchanges(w))
             got = await w.ask(request("GET", "*"))
             assert (got.status, b"proxy_error" in got.body) == (400, True)
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lines = logged(capsys)
     assert [line["reason"] for line in lines if line["event"] == said] == ["Bug"] * 4
     told = [line["event"] for line in lines].count("exchange")
     assert told == (0 if said == "log_failed" else 4)

@@ -2,7 +2,6 @@
 
 import io
 import json
-from typing import Any
 
 import pytest
 from reasoning_replay.adapters.telemetry.log import Log
@@ -16,18 +15,11 @@ from reasoning_replay.web.pipeline.path_advice import WARNING_EVERY_S, PathAdvic
 from tests.web.line import request
 from tests.web.sockets import UPGRADE
 from tests.web.wire import whole
-from tests.web.world import world
+from tests.web.world import Logged, logged, world
 
-Logged = pytest.CaptureFixture[str]
 KEY = "Authorization: Bearer sk-a"
 CHAT = b'{"model":"gpt-5.6","messages":[{"role":"user","content":"Hello"}]}'
 NOT_FOUND = b'{"error":{"message":"Invalid URL (POST /responses)"}}'
-
-
-def logged(capsys: Logged, event: str) -> list[dict[str, Any]]:
-    """Return the lines of one event that were logged since the last call."""
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    return [line for line in lines if line["event"] == event]
 
 
 @pytest.mark.parametrize(
@@ -48,8 +40,7 @@ async def test_a_wrong_base_url_is_explained(
         got = await w.ask(request("POST", target, KEY, body=b'{"input":"x"}'))
         assert (got.status, got.body) == (404, NOT_FOUND)
         assert got.mark == f"injected=0, wrong_path={word}"
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    warning, exchange = [one for one in lines if one["event"] in ("wrong_path", "exchange")]
+    warning, exchange = logged(capsys, "wrong_path", "exchange")
     assert (warning["level"], warning["reason"], warning["status"]) == ("warning", word, 404)
     assert "/v1" in warning["hint"]
     assert exchange["wrong_path"] == word
@@ -72,11 +63,9 @@ async def test_a_model_that_needs_the_other_api_is_explained(capsys: Logged) -> 
             assert (got.status, got.body) == (400, TOOLS)
             assert got.mark == "injected=0, wrong_path=needs_responses"
         assert len(w.upstream.received) == 2
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    (warning,) = [line for line in lines if line["event"] == "wrong_path"]
+    warning, *exchanges = logged(capsys, "wrong_path", "exchange")
     assert (warning["reason"], warning["status"]) == ("needs_responses", 400)
     assert "Responses API" in warning["hint"]
-    exchanges = [line for line in lines if line["event"] == "exchange"]
     assert [line["wrong_path"] for line in exchanges] == ["needs_responses"] * 2
 
 
