@@ -1,6 +1,7 @@
 """The log line of an exchange names why the upstream failed, and the client's address."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -120,22 +121,18 @@ async def test_a_connection_that_is_never_accepted(capsys: Logged) -> None:
     assert detail == f"{url}: no connection within 0.1 s"
 
 
-@pytest.mark.parametrize("refusal", [b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", None])
-async def test_a_proxy_on_the_way(refusal: bytes | None, capsys: Logged) -> None:
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_proxy_on_the_way(is_there: bool, capsys: Logged) -> None:
     """It refuses, or cannot be reached; its password is in no line."""
-    async with way_out(user=f"me:{SECRET}") as proxy:
-        proxy.refusal = refusal or b""
-        address = proxy.address
-        if refusal is not None:
-            given = f"http://me:{SECRET}@{address}"
-            got = await logged_with(
-                capsys, upstream_url=f"https://{NOWHERE}/v1", upstream_proxy=given
-            )
-    if refusal is None:
-        given = f"http://me:{SECRET}@{address}"
-        got = await logged_with(capsys, upstream_url=f"https://{NOWHERE}/v1", upstream_proxy=given)
+    async with contextlib.AsyncExitStack() as stack:
+        proxy = await stack.enter_async_context(way_out(user=f"me:{SECRET}"))
+        proxy.refusal = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
+        if not is_there:
+            await stack.aclose()
+        way = f"http://me:{SECRET}@{proxy.address}"
+        got = await logged_with(capsys, upstream_url=f"https://{NOWHERE}/v1", upstream_proxy=way)
     assert got[:2] == ("upstream_unreachable", "proxy")
-    assert f"through the proxy {address}" in got[2]
+    assert f"through the proxy {proxy.address}" in got[2]
 
 
 @pytest.mark.parametrize(
