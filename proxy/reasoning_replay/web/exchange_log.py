@@ -57,17 +57,17 @@ class ExchangeLog:
     def begin(self, exchange: Exchange) -> None:
         """Show an exchange in the inspector before its request is sent; `settle` must follow."""
         if self.inspector is not None:
-            self._try(self.inspector.begin, exchange, "inspector_failed")
+            self._or_warn(self.inspector.begin, exchange, "inspector_failed")
 
     def settle(self, exchange: Exchange) -> None:
         """Trace, count and log a finished exchange. Never raises."""
         times = exchange.times
         times.total_ms = (self.clock() - times.started_s) * 1000
         self.tracer.end(exchange)
-        self._try(self.count, exchange, "metrics_failed")
+        self._or_warn(self.count, exchange, "metrics_failed")
         if self.inspector is not None:
-            self._try(self.inspector.end, exchange, "inspector_failed")
-        self._try(self._write, exchange, "log_failed")
+            self._or_warn(self.inspector.end, exchange, "inspector_failed")
+        self._or_warn(self._write, exchange, "log_failed")
         exchange.end()
 
     def _write(self, exchange: Exchange) -> None:
@@ -75,7 +75,7 @@ class ExchangeLog:
         if self.log.takes(level):
             self.log.write(level, "exchange", flat_facts_of(exchange, Reader.LOG))
 
-    def _try(self, tell: Callable[[Exchange], None], exchange: Exchange, event: str) -> None:
+    def _or_warn(self, tell: Callable[[Exchange], None], exchange: Exchange, event: str) -> None:
         try:
             tell(exchange)
         except Exception as error:  # noqa: BLE001 (fail open: a response matters more than a metric)
