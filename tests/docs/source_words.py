@@ -11,7 +11,7 @@ from tests.docs.page_tables import PACKAGE
 
 # Calls that write an event: the start of a pattern of the called name -> levels, further fields.
 _WRITERS = {
-    r".*\.warn": ({"warning"}, {"request_id", "reason"}),
+    r".*\.(_or_)?warn": ({"warning"}, {"request_id", "reason"}),
     r".*\blog\.write": ({"info", "warning", "error"}, set[str]()),
 }
 _LEVEL = re.compile(r"\b_?log\.(debug|info|warning|error)\b")

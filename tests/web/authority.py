@@ -5,8 +5,6 @@ from pathlib import Path
 
 import trustme
 
-__all__ = ["Authority"]
-
 
 class Authority:
     """

@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 from tests.patience import SOON_S
 
-__all__ = ["Answer", "Broken", "Head", "Line", "line_to", "request"]
-
 REQUEST_ID = "x-reasoning-replay-request-id"
 
 

@@ -13,19 +13,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-__all__ = [
-    "Received",
-    "Script",
-    "Step",
-    "Upstream",
-    "close",
-    "cut",
-    "scripted",
-    "send",
-    "swallow",
-    "wait",
-]
-
 Step = Callable[["Script", asyncio.StreamWriter], Awaitable[None]]
 
 

@@ -12,8 +12,6 @@ from typing import Any
 from tests.patience import SOON_S
 from tests.programs import ends_with_tests
 
-__all__ = ["ROOT", "Served", "served"]
-
 ROOT = Path(__file__).parents[2]
 
 

@@ -15,26 +15,6 @@ from tests.web.scripted import Script, Step
 from tests.web.wire import as_json
 from tests.web.world import World
 
-__all__ = [
-    "ACCEPT",
-    "BINARY",
-    "CLOSE",
-    "CONTINUED",
-    "HANDSHAKE",
-    "KEY",
-    "PING",
-    "PONG",
-    "TEXT",
-    "UPGRADE",
-    "Peer",
-    "agree",
-    "close",
-    "frame",
-    "messages",
-    "said",
-    "tunnelled",
-]
-
 CONTINUED, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 KEY = b"\x37\xfa\x21\x3d"
 HELD_S = 0.05

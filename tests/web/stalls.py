@@ -5,8 +5,6 @@ import socket
 
 from tests.web.scripted import Script, Step
 
-__all__ = ["LARGE_BYTES", "reads_again", "stalls", "stops_reading"]
-
 # More than a stalled peer, the proxy, and the kernel's send buffers (4 MiB each) take.
 LARGE_BYTES = 16 << 20
 # The kernel may enlarge a receive buffer to 32 MiB, unless its size is set.

@@ -1,7 +1,6 @@
 """The process: it starts on its ports, reports why it cannot, and stops without cutting off."""
 
 import asyncio
-import json
 import signal
 import socket
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.web.app import App, announce, running
+from reasoning_replay.web.app import App, running
 from reasoning_replay.web.doubtful_settings import doubts
 from reasoning_replay.web.serve import run
 
@@ -28,7 +27,7 @@ from tests.web.wire import (
     stream_head,
     whole,
 )
-from tests.web.world import world
+from tests.web.world import Logged, logged, world
 
 FREE = "127.0.0.1:0"
 GET = request("GET", "/v1/files/f/content")
@@ -41,13 +40,12 @@ def taken() -> Iterator[str]:
         yield f"127.0.0.1:{other.getsockname()[1]}"
 
 
-def logged(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
+def by_event(capsys: Logged) -> dict[str, dict[str, Any]]:
     """Return the log lines by event."""
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    return {line["event"]: line for line in lines}
+    return {line["event"]: line for line in logged(capsys)}
 
 
-async def test_it_listens_where_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_it_listens_where_it_says(capsys: Logged) -> None:
     """Port 0 selects a free port; the log names both URLs, and no password."""
     settings = Settings(
         listen=FREE,
@@ -60,7 +58,7 @@ async def test_it_listens_where_it_says(capsys: pytest.CaptureFixture[str]) -> N
         for url in (app.url, app.admin_url):
             async with line_to(url) as line:
                 assert (await line.ask(request("GET", "*"))).status in (400, 404)
-        started = logged(capsys)["started"]
+        started = by_event(capsys)["started"]
     assert (started["listen"], started["admin"]) == (app.url, app.admin_url)
     assert started["profile"] == "openai"
     assert "hunter2" not in str(started)
@@ -100,14 +98,12 @@ async def test_it_listens_on_ipv6_too() -> None:
 
 
 @pytest.mark.parametrize("which", ["listen", "admin_listen"])
-def test_a_port_that_is_taken_ends_the_start(
-    which: str, taken: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_that_is_taken_ends_the_start(which: str, taken: str, capsys: Logged) -> None:
     """A port in use ends the start with exit code 1; one line names the setting and a way out."""
     addresses: dict[str, Any] = {"listen": FREE, "admin_listen": FREE, which: taken}
     settings = Settings(**addresses, log_format="json")
     assert run(settings, lambda: settings) == 1
-    lines = logged(capsys)
+    lines = by_event(capsys)
     assert lines["cannot_listen"]["level"] == "error"
     reason = str(lines["cannot_listen"]["reason"])
     assert reason.startswith(f"{which} {taken}: ")
@@ -134,31 +130,28 @@ async def test_after_it_has_stopped_its_ports_are_free() -> None:
     ],
     ids=str,
 )
-async def test_the_start_logs_what_check_warns_of(
-    changed: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_the_start_logs_what_check_warns_of(changed: dict[str, Any], capsys: Logged) -> None:
     """Each doubtful setting is one warning with the way out, and without a secret."""
     settings = Settings(**({"listen": FREE, "admin_listen": FREE, "log_format": "json"} | changed))
     app = App(settings)  # not started: tests open no port to the network
-    announce(settings, app.log, "", "")
+    app.announce()
     await app.stop()
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    told = [(one["level"], one["hint"]) for one in lines if one["event"] == "doubtful_setting"]
+    told = [(one["level"], one["hint"]) for one in logged(capsys, "doubtful_setting")]
     assert told == [("warning", hint) for hint in doubts(settings)]
     assert told
     assert "xxx" not in str(told)
 
 
 async def test_the_log_names_what_an_operator_may_delete(
-    capsys: pytest.CaptureFixture[str],
+    capsys: Logged,
 ) -> None:
     """The log has scope and conversation of each exchange, as the admin port takes them."""
     async with world(store_budget_ms=5000) as w:
         w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
         await w.turn(ASK)
-        first = logged(capsys)["exchange"]
+        first = by_event(capsys)["exchange"]
         await w.turn(ASK, CALL, RESULT)
-        second = logged(capsys)["exchange"]
+        second = by_event(capsys)["exchange"]
         page = await w.app.store.inner.survey(None, "", 10)
         (kept,) = page.conversations
     assert (first["scope"], first["conversation"]) == (kept.scope.hex(), kept.conversation.hex())
@@ -166,13 +159,13 @@ async def test_the_log_names_what_an_operator_may_delete(
 
 
 async def test_an_exchange_without_a_tenant_names_no_scope(
-    capsys: pytest.CaptureFixture[str],
+    capsys: Logged,
 ) -> None:
     """An exchange without a credential has no scope in the log."""
     async with world() as w:
         w.upstream.answers(whole(as_json(response(RS, CALL))))
         await w.post({"model": "gpt-5.4", "input": "hi"}, "Content-Type: application/json")
-        line = logged(capsys)["exchange"]
+        line = by_event(capsys)["exchange"]
     assert line.keys().isdisjoint({"scope", "conversation"})
 
 

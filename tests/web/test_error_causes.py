@@ -1,6 +1,7 @@
 """The log line of an exchange names why the upstream failed, and the client's address."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -17,9 +18,8 @@ from tests.web.scripted import Script, Step, close, send, wait
 from tests.web.sockets import UPGRADE
 from tests.web.way_out import way_out
 from tests.web.wire import ASK, chunk, stream_head, whole
-from tests.web.world import MODEL, eventually, post, world
+from tests.web.world import MODEL, Logged, eventually, logged, post, world
 
-Logged = pytest.CaptureFixture[str]
 SECRET = "sk-secret"
 REQUEST = post({"model": MODEL, "input": [ASK]}, f"Authorization: Bearer {SECRET}")
 NOWHERE = "nowhere.invalid"  # never resolves (RFC 6761)
@@ -34,22 +34,20 @@ LOOK_AT = {
 }
 
 
-def line_of(logged: Logged) -> dict[str, Any]:
+def line_of(capsys: Logged) -> dict[str, Any]:
     """Return the one line of an exchange that was logged."""
-    out = logged.readouterr().out
-    assert SECRET not in out
-    lines = [json.loads(line) for line in out.splitlines()]
-    line: dict[str, Any]
+    lines = logged(capsys)
+    assert SECRET not in str(lines)
     (line,) = (line for line in lines if line["event"] == "exchange")
     return line
 
 
-async def logged_with(logged: Logged, **settings: Any) -> tuple[str, str, str]:
+async def logged_with(capsys: Logged, **settings: Any) -> tuple[str, str, str]:
     """Send a request; return the outcome, the cause and the detail in its log line."""
     async with world(**settings) as w:
         got = await w.ask(REQUEST)
         assert got.status in (502, 504)
-    line = line_of(logged)
+    line = line_of(capsys)
     # The client is told the same reason, without words of a library, and a way out.
     message = json.loads(got.body)["error"]["message"]
     assert line["error_detail"].partition(": ")[2] in message
@@ -123,22 +121,18 @@ async def test_a_connection_that_is_never_accepted(capsys: Logged) -> None:
     assert detail == f"{url}: no connection within 0.1 s"
 
 
-@pytest.mark.parametrize("refusal", [b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", None])
-async def test_a_proxy_on_the_way(refusal: bytes | None, capsys: Logged) -> None:
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_proxy_on_the_way(is_there: bool, capsys: Logged) -> None:
     """It refuses, or cannot be reached; its password is in no line."""
-    async with way_out(user=f"me:{SECRET}") as proxy:
-        proxy.refusal = refusal or b""
-        address = proxy.address
-        if refusal is not None:
-            given = f"http://me:{SECRET}@{address}"
-            got = await logged_with(
-                capsys, upstream_url=f"https://{NOWHERE}/v1", upstream_proxy=given
-            )
-    if refusal is None:
-        given = f"http://me:{SECRET}@{address}"
-        got = await logged_with(capsys, upstream_url=f"https://{NOWHERE}/v1", upstream_proxy=given)
+    async with contextlib.AsyncExitStack() as stack:
+        proxy = await stack.enter_async_context(way_out(user=f"me:{SECRET}"))
+        proxy.refusal = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
+        if not is_there:
+            await stack.aclose()
+        way = f"http://me:{SECRET}@{proxy.address}"
+        got = await logged_with(capsys, upstream_url=f"https://{NOWHERE}/v1", upstream_proxy=way)
     assert got[:2] == ("upstream_unreachable", "proxy")
-    assert f"through the proxy {address}" in got[2]
+    assert f"through the proxy {proxy.address}" in got[2]
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,12 @@
 """Log line of an exchange."""
 
-import json
-from typing import Any
-
 import pytest
 
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, close, send
 from tests.web.usages import DONE, PLAIN, RS_BYTES, SAID, TOKENS
 from tests.web.wire import ASK, CALL, LOST, RS, as_json, error, response, whole
-from tests.web.world import Hooked, eventually, world
-
-Logged = pytest.CaptureFixture[str]
-
-
-def exchanges(logged: Logged) -> list[dict[str, Any]]:
-    """Return the lines of exchanges since the last call."""
-    lines = [json.loads(line) for line in logged.readouterr().out.splitlines()]
-    return [line for line in lines if line["event"] == "exchange"]
+from tests.web.world import Hooked, Logged, eventually, logged, world
 
 
 async def test_one_line_tells_all_of_an_exchange(capsys: Logged) -> None:
@@ -33,7 +22,7 @@ async def test_one_line_tells_all_of_an_exchange(capsys: Logged) -> None:
         )
         await w.turn(ASK)
         await w.turn(*LOST)
-    first, second = exchanges(capsys)
+    first, second = logged(capsys, "exchange")
     assert first["level"] == "info"
     assert {key: first[key] for key in ("route", "status", "outcome", "model")} == {
         "route": "responses",
@@ -71,7 +60,7 @@ async def test_how_bad_it_is_depends_on_whose_fault_it_is(
         w.upstream.plays(Script([send(answer), close()]))
         await line.send(request("GET", "/v1/models", "Authorization: Bearer sk-a"))
         await eventually(lambda: w.counted("exchanges_total", route="models") == 1)
-    (entry,) = exchanges(capsys)
+    (entry,) = logged(capsys, "exchange")
     assert entry["level"] == level
 
 
@@ -89,7 +78,7 @@ async def test_what_failed_and_went_on_is_a_warning(operation: str, capsys: Logg
         w.app.store.inner = Hooked(w.app.store.inner, fails)
         await w.turn(*LOST)
         await w.get("/v1/models")
-    (entry,) = exchanges(capsys)
+    (entry,) = logged(capsys, "exchange")
     assert entry["level"] == "warning"
     assert "store_failed" in (entry["asked"], entry.get("captured"))
 
@@ -100,7 +89,7 @@ async def test_what_was_healed_is_a_warning(capsys: Logged) -> None:
         w.upstream.answers(PLAIN, error("The encrypted content could not be verified."), DONE)
         await w.turn(ASK)
         await w.turn(*LOST)
-    assert [entry["level"] for entry in exchanges(capsys)] == ["info", "warning"]
+    assert [entry["level"] for entry in logged(capsys, "exchange")] == ["info", "warning"]
 
 
 def _fails(*_: object, **__: object) -> None:
@@ -115,7 +104,7 @@ async def test_a_fault_of_ours_names_its_exchange(
     async with world() as w:
         w.upstream.answers(DONE)
         await w.turn(ASK)
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lines = logged(capsys)
     named = {line["event"]: line["request_id"] for line in lines if "request_id" in line}
     assert named["replay_failed"] == named["exchange"]
 
@@ -129,7 +118,7 @@ async def test_a_fault_before_the_first_phase_is_recorded(
         got = await w.turn(ASK)
         assert got.status == 500
         assert w.counted("exchanges_total", outcome="proxy_failed") == 1
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lines = logged(capsys)
     named = {line["event"]: line["request_id"] for line in lines if "request_id" in line}
     assert named == {"bug": got.head.request_id, "exchange": got.head.request_id}
 
@@ -139,7 +128,7 @@ async def test_names_of_others_are_told_in_part(capsys: Logged) -> None:
     async with world() as w:
         w.upstream.answers(whole(b"{}", "X-Request-Id: \x9b31m\x85" + "x" * 500))
         await w.turn(ASK, model="gpt\n\x1b[31m\u202e" + "y" * 5000)
-    (entry,) = exchanges(capsys)
+    (entry,) = logged(capsys, "exchange")
     assert entry["model"].startswith("gpt??[31m?yyy")
     assert len(entry["model"]) == len(entry["upstream_request_id"]) == 96
     assert entry["upstream_request_id"].isprintable()

@@ -188,25 +188,3 @@ async def test_a_missing_model_is_no_wrong_path() -> None:
         assert "wrong_path" not in ((await send(w, ASK)).mark or "")
         got = await send(w, ASK, path="/v1" + PATH)
         assert "wrong_path=double_v1" in (got.mark or "")
-
-
-async def test_a_client_that_goes_on_takes_the_short_way() -> None:
-    """From the third request on, as a text has no id; the prefix is the same either way."""
-    long = {"role": "user", "parts": [{"text": "Read all of this first. " * 400}]}
-    history: list[Json] = [long]
-    whole_: list[Json] = [long]
-    async with world() as w:
-        for number in range(4):
-            function = {"name": "look", "args": {"n": number}, "id": f"k{number}f9x2abq"}
-            call = {"functionCall": function}
-            signed = call | {"thoughtSignature": f"EpwCCpkCAQw51sc{number}"}
-            text = {"text": f"Step {number}: I look into the next file."}
-            bare = BARE | {"thoughtSignature": f"EqgBCqUBAQw51sc{number}"}
-            w.upstream.answers(streamed(text, signed, bare))
-            await send(w, *history, path=STREAM + "?alt=sse")
-            assert contents(w) == whole_
-            result = {"functionResponse": {"name": "look", "response": {"result": number}}}
-            output = {"role": "user", "parts": [result]}
-            history += [{"role": "model", "parts": [text, call]}, output]
-            whole_ += [{"role": "model", "parts": [text, signed, bare]}, output]
-        assert w.counted("decisions_total", dialect="gemini", way="short") == 2

@@ -33,20 +33,6 @@ UNKNOWN = (
 )
 
 
-async def test_a_count_of_tokens_has_the_same_input() -> None:
-    """It gets the same blocks; its response is no turn."""
-    async with world() as w:
-        w.upstream.answers(answer(*BLOCKS), whole(b'{"input_tokens":31}'), DONE)
-        await send(w, ASK)
-        got = await send(w, *LOST, path=COUNT)
-        assert (got.mark, got.body) == ("injected=1", b'{"input_tokens":31}')
-        assert messages(w) == WHOLE
-        assert w.counted("exchanges_total", route="count_tokens", outcome="ok") == 1
-        assert w.counted("captures_total", dialect="messages") == 1
-        await send(w, *LOST)
-        assert messages(w) == WHOLE
-
-
 async def test_the_path_names_the_model_in_a_cloud() -> None:
     """The model of a turn is that of the path, and another model gets nothing of it."""
     other = VERTEX.replace("sonnet-4-6", "opus-4-5")
@@ -117,16 +103,6 @@ async def test_an_alias_of_the_model_gets_the_reasoning_after_a_refusal_and_from
         assert (await send(w, *LOST)).mark == "injected=1"
         assert (messages(w), len(w.upstream.received)) == (WHOLE, 4)
         assert (await send(w, *LOST, model="claude-opus-4-6")).mark == "injected=0, guarded_model=1"
-
-
-async def test_another_model_gets_no_reasoning_after_a_refusal() -> None:
-    """Its signatures are of one model; the refusal goes to the client at the first attempt."""
-    async with world(upstream_profile="anthropic") as w:
-        w.upstream.answers(answer(*BLOCKS), refusal(EXPECTED))
-        await send(w, ASK)
-        got = await send(w, *LOST, model="claude-opus-4-6")
-        assert (got.status, got.mark) == (400, "injected=0, guarded_model=1")
-        assert len(w.upstream.received) == 2
 
 
 async def test_a_type_that_a_model_of_a_cloud_does_not_accept_is_remembered() -> None:

@@ -10,17 +10,15 @@ from tests.web.line import line_to, request
 from tests.web.scripted import Script, cut
 from tests.web.sockets import said, tunnelled
 from tests.web.wire import ASK, as_json, response, whole
-from tests.web.world import World, eventually, post, world
+from tests.web.world import Logged, World, eventually, logged, post, world
 
-Logged = pytest.CaptureFixture[str]
 ID = re.compile(r"[0-9a-f]{16}")
 REQUEST = post({"model": "gpt-5.4", "input": [ASK]})
 
 
-def ids_in_the_log(logged: Logged) -> list[str]:
+def ids_in_the_log(capsys: Logged) -> list[str]:
     """Return the request ids of the exchanges that were logged since the last call."""
-    lines = [json.loads(line) for line in logged.readouterr().out.splitlines()]
-    return [line["request_id"] for line in lines if line["event"] == "exchange"]
+    return [line["request_id"] for line in logged(capsys, "exchange")]
 
 
 async def in_the_inspector(w: World) -> list[str]:

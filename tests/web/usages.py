@@ -2,8 +2,6 @@
 
 from tests.web.wire import CALL, RS, as_json, response, whole
 
-__all__ = ["DONE", "PLAIN", "RS_BYTES", "SAID", "TOKENS"]
-
 SAID = {
     "input_tokens": 900,
     "input_tokens_details": {"cached_tokens": 768},

@@ -7,9 +7,6 @@ from base64 import b64encode
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-__all__ = ["WayOut", "way_out"]
-
-
 # Errors when one side has left or the test is over.
 _OVER = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
 

@@ -4,28 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = [
-    "ASK",
-    "CALL",
-    "END",
-    "LOST",
-    "MESSAGE",
-    "NEXT",
-    "PAIRING",
-    "RESULT",
-    "RS",
-    "RS_2",
-    "as_json",
-    "chunk",
-    "error",
-    "events",
-    "head",
-    "response",
-    "stream",
-    "stream_head",
-    "whole",
-]
-
 Item = dict[str, Any]
 
 ASK: Item = {"role": "user", "content": "What is the weather in Oslo?"}

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 from reasoning_replay.adapters.stores.base import Codec, Name, Page, Store, StoreResult, StoreUsage
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.settings.model import Settings
@@ -16,8 +17,6 @@ from tests.patience import SOON_S
 from tests.web.line import Answer, line_to, request
 from tests.web.scripted import Upstream, scripted
 from tests.web.wire import as_json
-
-__all__ = ["Hooked", "World", "eventually", "world"]
 
 MODEL = "gpt-5.4"
 
@@ -140,6 +139,15 @@ class Hooked:
     async def close(self) -> None:
         """Close the store."""
         await self._inner.close()
+
+
+Logged = pytest.CaptureFixture[str]
+
+
+def logged(capsys: Logged, *events: str) -> list[dict[str, Any]]:
+    """Return the log lines since the last call, of these events if any are named."""
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [line for line in lines if not events or line["event"] in events]
 
 
 async def eventually(holds: Callable[[], bool]) -> None:

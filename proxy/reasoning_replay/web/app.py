@@ -42,8 +42,6 @@ from reasoning_replay.web.wiring import (
     upstream,
 )
 
-__all__ = ["App", "Reloaded", "access", "admin_runner", "announce", "running"]
-
 # How long aiohttp waits for handlers when a port is closed; the drain is over by then.
 CUT_OFF_S = 0.1
 # How long the last spans have to reach their collector: the rest of the drain, in these bounds.
@@ -57,13 +55,7 @@ LOOK_S = 0.02
 
 
 class Reloaded(NamedTuple):
-    """
-    Result of a reload.
-
-    Attributes:
-        changed: Settings that are new and in use.
-        waiting: Settings that are new, and come into use at a restart.
-    """
+    """The new settings: those in use now, and those that wait for a restart."""
 
     changed: list[str]
     waiting: list[str]
@@ -85,9 +77,6 @@ class App:
         """
         Create the parts; needs a running event loop, opens no port yet.
 
-        Args:
-            settings: All settings of this process.
-
         Raises:
             OSError: `upstream_ca_file`, the environment's proxy or an OTEL_ variable is invalid;
                 the text names the cause.
@@ -101,13 +90,9 @@ class App:
         self.store = safe_store(settings, self.metrics, self.log, self._offloader)
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
         self._tracer = tracer(settings, self.log)
+        proxies = read_networks(settings.trusted_proxies)
         exchange_log = ExchangeLog(
-            self.metrics,
-            self.log,
-            time.monotonic,
-            self.recorder,
-            self._tracer,
-            read_networks(settings.trusted_proxies),
+            self.metrics, self.log, time.monotonic, self.recorder, self._tracer, proxies
         )
         self._upstream = upstream(settings)
         self.handler = ProxyHandler(
@@ -118,7 +103,8 @@ class App:
             exchange_log,
         )
         self._looking: asyncio.Task[None] | None = None
-        self._access = access(settings)
+        admin_host, _ = host_and_port(settings.admin_listen)
+        self._access = Access(settings.admin_token.get_secret_value(), admin_host)
         self._certificate: Certificate | None = None
         bounds = connection_limits(settings, self.log)
         self.server = server = Server(self.handler, self.handler.handle, bounds, self.log)
@@ -163,8 +149,14 @@ class App:
         await self._operators.open(settings.admin_listen)
         self.admin_url = self._operators.url
         self._has_started = True
-        announce(settings, self.log, self.url, self.admin_url)
+        self.announce()
         return self
+
+    def announce(self) -> None:
+        """Log the start, and settings that may be a mistake."""
+        self.log.info("started", **_facts(self.settings, self.url), admin=self.admin_url)
+        for hint in doubts(self.settings):
+            self.log.warning("doubtful_setting", hint=hint)
 
     def _of_clients(self) -> dict[str, object]:
         """Return the variables of the clients with the ends of their base URLs, and the agents."""
@@ -257,12 +249,6 @@ class App:
         self.log.close()
 
 
-def access(settings: Settings) -> Access:
-    """Return the access rule for stored conversations and the inspector."""
-    host, _ = host_and_port(settings.admin_listen)
-    return Access(settings.admin_token.get_secret_value(), host)
-
-
 def admin_runner(app: web.Application) -> web.AppRunner:
     """Return the runner of the admin port."""
     return web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=CUT_OFF_S)
@@ -287,13 +273,6 @@ def _facts(settings: Settings, url: str) -> dict[str, str]:
         "store": redacted(settings.store_url),
         "mode": settings.mode,
     }
-
-
-def announce(settings: Settings, log: Log, url: str, admin_url: str) -> None:
-    """Log the start, and settings that may be a mistake."""
-    log.info("started", **_facts(settings, url), admin=admin_url)
-    for hint in doubts(settings):
-        log.warning("doubtful_setting", hint=hint)
 
 
 @contextlib.asynccontextmanager

@@ -13,8 +13,6 @@ from reasoning_replay.settings.urls import host_and_port
 from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import profile, profiles
 
-__all__ = ["doubts"]
-
 THINKING_S: Final = 60  # a model may reason for longer without sending a byte
 OF_ALL: Final = frozenset({"tid", "iss", "aud", "ver"})  # claims shared by a whole directory
 

@@ -17,31 +17,6 @@ from reasoning_replay.adapters.upstream.client import UpstreamError, cause_of, r
 from reasoning_replay.core.dialects.registry import MESSAGES
 from reasoning_replay.core.dialects.states import ErrorCause
 
-__all__ = [
-    "ADMIN_PORT",
-    "BAD_TARGET",
-    "BODY_TIMEOUT",
-    "BODY_TOO_LARGE",
-    "BUG",
-    "DRAINING",
-    "FOREIGN_KEY",
-    "HEAD_TOO_LARGE",
-    "MALFORMED",
-    "MARK",
-    "REQUEST_ID",
-    "TENANT_BUSY",
-    "TOO_MANY_CONNECTIONS",
-    "TOO_MANY_EXCHANGES",
-    "TOTAL_TIMEOUT",
-    "ErrorResponse",
-    "ProxyError",
-    "amount",
-    "as_bytes",
-    "as_response",
-    "shaped",
-    "upstream_error",
-]
-
 # On replayed routes this header reports the result; on errors, it marks the proxy's own responses.
 MARK = "x-reasoning-replay"
 # Every response carries the id of its exchange in the log under this name.

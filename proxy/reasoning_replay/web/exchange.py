@@ -18,16 +18,6 @@ from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease
 from reasoning_replay.web.unsaved_records import UnsavedRecords
 
-__all__ = [
-    "DETAIL_MAX",
-    "Exchange",
-    "Limits",
-    "RequestReport",
-    "ResponseReport",
-    "TenantOf",
-    "Times",
-]
-
 # Returns the tenant of a request by its headers; None if they do not identify one.
 TenantOf = Callable[[Mapping[str, str]], bytes | None]
 
@@ -234,8 +224,6 @@ class Exchange:
     One request and its response. Each phase fills in its part.
 
     Attributes:
-        route: See Route.
-        times: See Times.
         method: HTTP method of the request; "" if it has none.
         tenant: Scope of the request's tenant, for people; None if it is unknown.
         scope: Key space of the tenant in the request's dialect; None if nothing may be stored or
@@ -244,7 +232,6 @@ class Exchange:
         conversation: Conversation that the request continues, then the one that the response
             belongs to; b"" if unknown.
         store_budget: How long it may still wait for the store; NO_TIME until its scope is known.
-        request, response: Reports on both.
         status: Status of the response to the client; 0: no head was sent.
         outcome: An ExchangeOutcome, or the code of an error of the proxy.
         error, error_detail: Why the upstream failed: an ErrorCause, and the place with the reason;

@@ -15,8 +15,6 @@ from reasoning_replay.core.dialects.registry import HANDLED_ROUTES
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import DETAIL_MAX, Exchange
 
-__all__ = ["FACTS", "Fact", "Reader", "facts_of", "flat_facts_of"]
-
 # Shown characters of the hash of a turn, enough to tell two apart.
 HASH_CHARS = 12
 

@@ -8,18 +8,16 @@ from aiohttp import web
 from msgspec.structs import astuple
 
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import TOKENS, Metrics, status_label
+from reasoning_replay.adapters.telemetry.metrics import PHASES, TOKENS, Metrics, status_label
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, REPLAYED_ROUTES
-from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.dialects.states import RequestState, Route
 from reasoning_replay.core.wire.forwarded import FORWARDED_FOR, Networks, client_address
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 from reasoning_replay.web.tracing.tracer import Tracer
-
-__all__ = ["ExchangeLog", "summary_header"]
 
 _ERRORS = frozenset({"upstream_error", "cut_off", BUG.code})
 _FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
@@ -59,32 +57,29 @@ class ExchangeLog:
     def begin(self, exchange: Exchange) -> None:
         """Show an exchange in the inspector before its request is sent; `settle` must follow."""
         if self.inspector is not None:
-            try:
-                self.inspector.begin(exchange)
-            except Exception as error:  # noqa: BLE001 (fail open: the inspector may miss one)
-                self.warn("inspector_failed", exchange, error)
+            self._or_warn(self.inspector.begin, exchange, "inspector_failed")
 
     def settle(self, exchange: Exchange) -> None:
         """Trace, count and log a finished exchange. Never raises."""
         times = exchange.times
         times.total_ms = (self.clock() - times.started_s) * 1000
         self.tracer.end(exchange)
-        try:
-            self.count(exchange)
-        except Exception as error:  # noqa: BLE001 (fail open: a response matters more than a metric)
-            self.warn("metrics_failed", exchange, error)
+        self._or_warn(self.count, exchange, "metrics_failed")
         if self.inspector is not None:
-            try:
-                self.inspector.end(exchange)
-            except Exception as error:  # noqa: BLE001 (as above)
-                self.warn("inspector_failed", exchange, error)
-        try:
-            level = _level(exchange)
-            if self.log.takes(level):
-                self.log.write(level, "exchange", flat_facts_of(exchange, Reader.LOG))
-        except Exception as error:  # noqa: BLE001 (as above)
-            self.warn("log_failed", exchange, error)
+            self._or_warn(self.inspector.end, exchange, "inspector_failed")
+        self._or_warn(self._write, exchange, "log_failed")
         exchange.end()
+
+    def _write(self, exchange: Exchange) -> None:
+        level = _level(exchange)
+        if self.log.takes(level):
+            self.log.write(level, "exchange", flat_facts_of(exchange, Reader.LOG))
+
+    def _or_warn(self, tell: Callable[[Exchange], None], exchange: Exchange, event: str) -> None:
+        try:
+            tell(exchange)
+        except Exception as error:  # noqa: BLE001 (fail open: a response matters more than a metric)
+            self.warn(event, exchange, error)
 
     def failed(self, exchange: Exchange, error: Exception) -> None:
         """Log a bug of the proxy that ended an exchange."""
@@ -97,25 +92,25 @@ class ExchangeLog:
 
     def count(self, exchange: Exchange) -> None:
         """Count a finished exchange."""
-        metrics = self.metrics
+        metrics, times, answer = self.metrics, exchange.times, exchange.response
         status = status_label(exchange.status)
         metrics.inc(metrics.exchanges, exchange.route, status, exchange.outcome)
-        metrics.observe(
-            metrics.exchange_seconds, (exchange.times.total_ms or 0.0) / 1000, exchange.route
-        )
-        if exchange.times.first_byte_ms:
-            metrics.observe(metrics.first_byte_seconds, exchange.times.first_byte_ms / 1000)
+        metrics.observe(metrics.exchange_seconds, (times.total_ms or 0.0) / 1000, exchange.route)
+        if times.first_byte_ms:
+            metrics.observe(metrics.first_byte_seconds, times.first_byte_ms / 1000)
         if exchange.route in REPLAYED_ROUTES:
             self._count_request(exchange)
-            self._time_overhead(exchange)
-        if exchange.response.state:
-            dialect, answer = exchange.dialect, exchange.response
-            metrics.inc(metrics.captures, dialect, answer.state)
+            added = times.before_ms, times.between_ms, times.after_ms
+            for phase, added_ms in zip(PHASES, added, strict=True):
+                if added_ms:  # the exchange has reached this phase
+                    metrics.observe(metrics.overhead_seconds, added_ms / 1000, phase)
+        if answer.state:
+            metrics.inc(metrics.captures, exchange.dialect, answer.state)
             if answer.reasoning_items:
-                metrics.inc(metrics.captured_items, dialect, by=answer.reasoning_items)
-                metrics.inc(metrics.captured_bytes, dialect, by=answer.reasoning_bytes)
-        if exchange.response.capture is not None:
-            self._count_response(exchange, exchange.response.capture)
+                metrics.inc(metrics.captured_items, exchange.dialect, by=answer.reasoning_items)
+                metrics.inc(metrics.captured_bytes, exchange.dialect, by=answer.reasoning_bytes)
+        if answer.capture is not None:
+            self._count_response(exchange, answer.capture)
 
     def _count_request(self, exchange: Exchange) -> None:
         metrics, dialect, request = self.metrics, exchange.dialect, exchange.request
@@ -130,16 +125,6 @@ class ExchangeLog:
             metrics.inc(metrics.repairs, dialect, repair, by=count)
         if request.injected_bytes:
             metrics.inc(metrics.injected_bytes, dialect, by=request.injected_bytes)
-
-    def _time_overhead(self, exchange: Exchange) -> None:
-        """Observe each phase that the exchange has reached."""
-        metrics, overhead = self.metrics, self.metrics.overhead_seconds
-        if exchange.times.before_ms:
-            metrics.observe(overhead, exchange.times.before_ms / 1000, "before")
-        if exchange.times.between_ms:
-            metrics.observe(overhead, exchange.times.between_ms / 1000, "between")
-        if exchange.times.after_ms:
-            metrics.observe(overhead, exchange.times.after_ms / 1000, "after")
 
     def _count_response(self, exchange: Exchange, capture: Capture) -> None:
         """Count the facts that the upstream reports about its response."""
@@ -159,17 +144,16 @@ class ExchangeLog:
 
 def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:
     """Return the value of `x-reasoning-replay`: a dictionary of counts (RFC 9651)."""
-    members = [
-        f"{name}={count}" for name, count in {"injected": 0, **exchange.request.counts}.items()
-    ]
+    request = exchange.request
+    members = [f"{name}={count}" for name, count in {"injected": 0, **request.counts}.items()]
     if is_shadow:
         members.append("shadow")
-    if exchange.request.repairs:
-        members.append(f"repaired={exchange.request.repaired}")
-    if exchange.request.healed:
-        members.append(f"healed={exchange.request.healed}")
-    if exchange.request.state not in ("", "planned"):
-        members.append(f"asked={exchange.request.state}")
+    if request.repairs:
+        members.append(f"repaired={request.repaired}")
+    if request.healed:
+        members.append(f"healed={request.healed}")
+    if request.state not in ("", RequestState.PLANNED):
+        members.append(f"asked={request.state}")
     if exchange.wrong_path:
         members.append(f"wrong_path={exchange.wrong_path}")
     return ", ".join(members)

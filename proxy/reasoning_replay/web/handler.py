@@ -30,7 +30,6 @@ from reasoning_replay.web.http.client_connection import ClientConnection
 from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.client_request import ClientRequest, client_request
-from reasoning_replay.web.pipeline.healing_retry import healers_of
 from reasoning_replay.web.pipeline.path_advice import PathAdvice
 from reasoning_replay.web.pipeline.replay import Replays
 from reasoning_replay.web.pipeline.request_phase import RequestPhase
@@ -38,8 +37,6 @@ from reasoning_replay.web.pipeline.response_phase import ResponsePhase
 from reasoning_replay.web.pipeline.upstream_phase import UpstreamPhase
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress
 from reasoning_replay.web.websocket.handler import WebSocketHandler
-
-__all__ = ["ProxyHandler"]
 
 
 class _Phases(NamedTuple):
@@ -69,48 +66,40 @@ class ProxyHandler:
         exchange_log: ExchangeLog,
     ) -> None:
         """
-        Keep the parts that all exchanges share.
+        Admit no exchange yet; `use` takes another mode later.
 
         Args:
             upstream_url: URL that `/v1` maps to, without a trailing slash.
             upstream: Client for that URL.
             replays: Capture and inject, by route; empty if the mode is off.
-            limits: See Limits.
+            limits: Limits on exchanges.
             exchange_log: Records every exchange.
         """
+        self._upstream_url = upstream_url
         self._address = UpstreamAddress(upstream_url)
         self._upstream = upstream
+        self._exchange_log = exchange_log
         self.admission = AdmissionControl(limits, exchange_log)
         self._budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
         exchange_log.metrics.memory_budget_max.set(budget.units)
         exchange_log.metrics.memory_budget_used.set_function(lambda: budget.used)
-        self._upstream_url = upstream_url
-        self._limits = limits
-        self._exchange_log = exchange_log
-        self._phases = self._phases_of(replays, limits)
         self.is_leaving = False
         self._draining = asyncio.Event()
+        self.use(replays, limits)
 
     def use(self, replays: Replays, limits: Limits) -> None:
-        """Use another mode for the exchanges that begin from now on."""
+        """Use this mode for the exchanges that begin from now on."""
         self._limits = limits
-        self._phases = self._phases_of(replays, limits)
-
-    def _phases_of(self, replays: Replays, limits: Limits) -> _Phases:
-        exchange_log, origin = self._exchange_log, self._address.origin
-        most_bytes, healers = limits.inspect_max_bytes, healers_of(replays, exchange_log)
+        log, address, most_bytes = self._exchange_log, self._address, limits.inspect_max_bytes
         guard = ForeignKeys(self._upstream_url) if limits.refuses_foreign_keys else None
-        advice = PathAdvice(
-            self._upstream_url, exchange_log.log, exchange_log.clock, is_on=bool(replays)
-        )
-        responses = ResponsePhase(replays, healers, most_bytes, exchange_log, advice)
-        return _Phases(
-            RequestPhase(self._address, replays, most_bytes, exchange_log, guard),
-            UpstreamPhase(self._upstream, origin, healers, exchange_log),
+        advice = PathAdvice(self._upstream_url, log, is_on=bool(replays))
+        responses = ResponsePhase(replays, most_bytes, log, advice)
+        sockets = replays.get(Route.CREATE), limits, log, responses
+        self._phases = _Phases(
+            RequestPhase(address, replays, most_bytes, log, guard),
+            UpstreamPhase(self._upstream, address.origin, replays, log),
             responses,
-            WebSocketHandler(
-                self._upstream, origin, replays.get(Route.CREATE), limits, exchange_log, responses
-            ),
+            WebSocketHandler(self._upstream, address.origin, *sockets),
         )
 
     def leave(self) -> None:

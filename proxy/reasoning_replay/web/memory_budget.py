@@ -8,8 +8,6 @@ import sys
 
 from reasoning_replay.adapters.runtime.fair_semaphore import FairSemaphore
 
-__all__ = ["UNCOUNTED", "MemoryBudget", "MemoryLease"]
-
 # This part of the budget is kept for short bodies, so that they never wait for long ones.
 SPARE_PART = 16
 # Longest wait for room. An upstream may hold all of it for minutes, so the wait must not be long.
@@ -25,14 +23,7 @@ class MemoryBudget(FairSemaphore):
 
 
 class MemoryLease:
-    """
-    The bytes that one exchange has reserved from a budget.
-
-    Attributes:
-        budget: The budget.
-        held: Number of reserved bytes.
-        tenant: Whose share is used; it is set before anything is reserved.
-    """
+    """The bytes that one exchange holds; its `tenant` is set before anything is reserved."""
 
     __slots__ = ("budget", "held", "tenant")
 

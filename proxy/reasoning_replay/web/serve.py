@@ -15,8 +15,6 @@ from reasoning_replay.settings.loader import SettingsError
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App
 
-__all__ = ["StopSignals", "run"]
-
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 # A shell reports a program that was ended by a signal as this number plus the signal's.
 _SIGNALLED: Final = 128

@@ -7,8 +7,6 @@ from typing import Final
 
 from reasoning_replay.settings.store_url import read_store_url
 
-__all__ = ["folder_fault", "store_advice"]
-
 # (pattern of an error message, the way out); the first match counts.
 WAYS_OUT: Final = (
     (

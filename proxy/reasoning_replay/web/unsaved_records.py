@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["UnsavedRecords"]
-
 # Records of failed saves that are always passed on with the next save. More of them wait until
 # there is an eighth as many new ones, or for the last save.
 RETRIED = 256

@@ -41,24 +41,9 @@ from reasoning_replay.settings.store_url import read_store_url
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.client_connection import ConnectionLimits
 from reasoning_replay.web.http.tls import Certificate
-from reasoning_replay.web.pipeline.replay import Replay, Replays, ReplaySettings
+from reasoning_replay.web.pipeline.replay import Replay, Replays
 from reasoning_replay.web.store_advice import store_advice
 from reasoning_replay.web.tracing.tracer import Tracer
-
-__all__ = [
-    "bare_store",
-    "certificate",
-    "codec",
-    "connection_limits",
-    "limits",
-    "profile",
-    "profiles",
-    "replays",
-    "safe_store",
-    "scoping",
-    "tracer",
-    "upstream",
-]
 
 REDIS_MAX_CONNECTIONS = 64
 # Timeout of a store operation, connecting included. An exchange waits for it within its own budget;
@@ -169,12 +154,6 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
     is_shadow = settings.mode == "shadow"
     repairs = settings.repairs.split(",")
     known = profiles(settings)
-    plain = ReplaySettings(
-        scoping=scoping(settings),
-        is_shadow=is_shadow,
-        heals=settings.heal == "on",
-        store_budget_s=settings.store_budget_ms / 1000,
-    )
     dialects = (
         ResponsesDialect(
             known.responses
@@ -203,7 +182,16 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
             adds_cache_keys=settings.prompt_cache_key == "conversation"
             and dialect.name in profile(settings, dialect.name).cache_keys,
         )
-        return Replay(plain, engine, store, lambda: time.time_ns() // 1_000_000, offloader)
+        return Replay(
+            engine,
+            scoping(settings),
+            store,
+            offloader,
+            lambda: time.time_ns() // 1_000_000,
+            is_shadow=is_shadow,
+            heals=settings.heal == "on" and not is_shadow,
+            store_budget_s=settings.store_budget_ms / 1000,
+        )
 
     of_dialect = {dialect.name: replay_of(dialect) for dialect in dialects}
     return {route: of_dialect[entry.name] for entry in DIALECTS for route in entry.routes}
@@ -220,10 +208,10 @@ def tracer(settings: Settings, log: Log) -> Tracer:
         return Tracer()
     try:
         from reasoning_replay.adapters.telemetry.tracing import Tracing  # noqa: PLC0415 (imports OpenTelemetry)
-        from reasoning_replay.web.tracing.otel_tracer import otel_tracer  # noqa: PLC0415 (as above)
+        from reasoning_replay.web.tracing.otel_tracer import OtelTracer  # noqa: PLC0415 (as above)
     except ValueError as error:  # some variables are read on import
         raise OSError(f"tracing cannot start: {error}; check the OTEL_ variables") from error
-    return otel_tracer(Tracing(log), settings.upstream_url, profile(settings))
+    return OtelTracer(Tracing(log), settings.upstream_url, profile(settings))
 
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloader) -> SafeStore:

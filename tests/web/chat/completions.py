@@ -10,27 +10,6 @@ from tests.web.world import World
 
 Json = dict[str, Any]
 
-__all__ = [
-    "ASK",
-    "CALL",
-    "CHAT",
-    "LOST",
-    "MODEL",
-    "PASSED_BACK",
-    "RESULT",
-    "SAID",
-    "THOUGHT",
-    "UNSUPPORTED",
-    "WHOLE",
-    "Json",
-    "answer",
-    "chat",
-    "messages",
-    "refusal",
-    "said",
-    "streamed",
-]
-
 CHAT = "/v1/chat/completions"
 MODEL = "vendor-large"
 ASK: Json = {"role": "user", "content": "What is the weather in Oslo?"}

@@ -9,27 +9,6 @@ from tests.web.world import World
 
 Json = dict[str, Any]
 
-__all__ = [
-    "ASK",
-    "BARE",
-    "CALL",
-    "CLOUD",
-    "KEY",
-    "LOST",
-    "MODEL",
-    "PATH",
-    "RESULT",
-    "SIGNED",
-    "TEXT",
-    "WHOLE",
-    "answer",
-    "contents",
-    "listed",
-    "refusal",
-    "send",
-    "streamed",
-]
-
 MODEL = "gemini-3-flash-preview"
 PATH = f"/v1beta/models/{MODEL}:generateContent"
 CLOUD = f"/v1/projects/p/locations/global/publishers/google/models/{MODEL}:generateContent"

@@ -10,30 +10,6 @@ from tests.web.world import World
 
 Json = dict[str, Any]
 
-__all__ = [
-    "ASK",
-    "BOUND",
-    "CALL",
-    "COUNT",
-    "EXPECTED",
-    "INVALID",
-    "LOST",
-    "MODEL",
-    "PATH",
-    "REDACTED",
-    "RESULT",
-    "TEXT",
-    "THOUGHT",
-    "VERTEX",
-    "WHOLE",
-    "Json",
-    "answer",
-    "messages",
-    "refusal",
-    "send",
-    "streamed",
-]
-
 PATH = "/v1/messages"
 COUNT = "/v1/messages/count_tokens"
 MODEL = "claude-sonnet-4-6"

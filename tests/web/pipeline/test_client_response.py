@@ -2,16 +2,10 @@
 
 import asyncio
 import re
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
-from reasoning_replay.adapters.upstream.response import UpstreamResponse
-from reasoning_replay.core.dialects.states import Route
-from reasoning_replay.web.exchange import Exchange, Times
-from reasoning_replay.web.pipeline.client_response import ClientResponse, relay
 
-from tests.adapters.upstream.test_response_parser import Nowhere
 from tests.patience import SOON_S
 from tests.web.scripted import Script, close, send
 from tests.web.wire import END, chunk, head, whole
@@ -137,60 +131,3 @@ async def test_what_is_no_answer_is_a_502(answer: bytes) -> None:
         w.upstream.answers(answer)
         got = await w.get("/v1/models")
         assert (got.status, b"abc" in got.body) == (502, False)
-
-
-class Saving:
-    """A tee whose save never ends."""
-
-    def __init__(self) -> None:
-        self.began = asyncio.Event()
-
-    def take(self, _: bytes) -> bool:
-        """Hold each chunk."""
-        return False
-
-    async def settle(self) -> None:
-        """Wait for the save."""
-        self.began.set()
-        await asyncio.Event().wait()
-
-
-async def test_a_held_head_is_not_written_after_a_cancellation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The timer that would write it ends with its exchange."""
-    loop = asyncio.get_running_loop()
-    request = make_mocked_request("GET", "/v1/models")
-    response = UpstreamResponse(Nowhere(), loop.create_future())
-    response.status = 200
-    downstream = ClientResponse(request, response, [], is_last=False)
-    exchange, tee = Exchange(Route.CREATE, Times(0.0)), Saving()
-    timers: list[asyncio.TimerHandle] = []
-    begin = loop.call_later
-
-    def call_later(*given: Any, **more: Any) -> asyncio.TimerHandle:
-        timers.append(begin(*given, **more))
-        return timers[-1]
-
-    monkeypatch.setattr(loop, "call_later", call_later)
-    relayed = relay(exchange, response, downstream, cast("Any", tee), b"data", loop.time)
-    task = asyncio.ensure_future(relayed)
-    await tee.began.wait()
-    assert [timer.cancelled() for timer in timers] == [False]
-    task.cancel()
-    await asyncio.wait([task])
-    assert [timer.cancelled() for timer in timers] == [True]
-
-
-async def test_it_is_a_response_for_whatever_looks_at_it() -> None:
-    """The properties of an aiohttp response work, as for an access log or a debugger."""
-    request = make_mocked_request("GET", "/v1/models")
-    loop = asyncio.get_running_loop()
-    response = UpstreamResponse(Nowhere(), loop.create_future())
-    response.status, response.reason = 418, b"I'm a teapot"
-    headers = [(b"Content-Type", b"text/event-stream; charset=utf-8"), (b"X-A", b"\xe9")]
-    made = ClientResponse(request, response, headers, is_last=False)
-    assert (made.status, made.reason, made.headers["x-a"]) == (418, "I'm a teapot", "\xe9")
-    assert (made.content_type, made.charset) == ("text/event-stream", "utf-8")
-    assert (made.prepared, made.keep_alive) == (False, True)
-    assert "I'm a teapot" in repr(made)

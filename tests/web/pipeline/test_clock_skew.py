@@ -4,6 +4,7 @@ import functools
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,6 +76,4 @@ async def test_the_newest_turns_stay(
 
 def _replay_of(skew_s: int, *args: Any, **more: Any) -> Replay:
     """Return a replay whose clock is that much ahead."""
-    made = Replay(*args, **more)
-    made._epoch_ms = lambda: int((time.time() + skew_s) * 1000)
-    return made
+    return replace(Replay(*args, **more), epoch_ms=lambda: int((time.time() + skew_s) * 1000))

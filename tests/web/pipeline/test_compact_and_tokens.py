@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.web.line import request
-from tests.web.wire import ASK, CALL, MESSAGE, PAIRING, RESULT, RS, as_json, error, response, whole
+from tests.web.wire import ASK, CALL, MESSAGE, RESULT, RS, as_json, response, whole
 from tests.web.world import MODEL, World, world
 
 KEY = "Authorization: Bearer sk-a"
@@ -46,16 +46,6 @@ async def test_nothing_is_asked_for_and_nothing_is_captured(path: str) -> None:
         assert w.upstream.received[-1].body == body
         assert w.counted("captured_items_total") == 0
         assert w.counted("exchanges_total", route=path.rpartition("/")[2], outcome="ok") == 1
-
-
-@sisters
-async def test_a_refusal_is_cured(path: str) -> None:
-    """A refused request is healed once, as on `/responses`."""
-    async with world() as w:
-        w.upstream.answers(error(PAIRING), whole(b"{}"))
-        body = as_json({"model": MODEL, "input": [ASK, CALL, RESULT]})
-        got = await w.ask(request("POST", path, KEY, body=body))
-        assert (got.status, got.mark) == (200, "injected=0, missed=1, healed=lacks_reasoning")
 
 
 async def test_what_upstream_says_of_the_reasoning_it_got_is_counted() -> None:

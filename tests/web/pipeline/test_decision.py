@@ -9,7 +9,6 @@ import pytest
 from reasoning_replay.adapters.runtime.offload import ON_LOOP_BYTES
 from reasoning_replay.core.dialects import continuation, request_body
 from reasoning_replay.core.dialects.responses import dialect
-from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 
 from tests.patience import SOON_S
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
@@ -23,15 +22,6 @@ async def taught(w: World, **more: object) -> None:
     w.upstream.answers(whole(as_json(response(RS, CALL) | more)))
     w.upstream.otherwise = whole(b"{}")
     await w.turn(ASK, LONG)
-
-
-async def test_reasoning_is_injected_into_a_long_history() -> None:
-    """Reasoning is injected into a long history as into a short one."""
-    async with world() as w:
-        await taught(w)
-        await w.turn(ASK, LONG, CALL, RESULT)
-        assert w.sent()["input"] == [ASK, LONG, RS, CALL, RESULT]
-        assert w.counted("items_total", outcome="injected") == 1
 
 
 async def test_a_long_request_that_cannot_be_read_goes_out_as_it_came() -> None:
@@ -69,16 +59,3 @@ async def test_the_loop_goes_on_while_a_long_request_is_worked_on(
         asyncio.get_running_loop().call_later(0.05, goes_on.set)
         await w.turn(ASK, LONG, CALL, RESULT, temperature=1)  # the long way
         assert w.sent()["input"] == [ASK, LONG, RS, CALL, RESULT]
-
-
-async def test_the_loop_goes_on_while_a_long_answer_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The event loop is not blocked while megabytes of JSON are captured."""
-    goes_on = threading.Event()
-    catch_up = waiting(ResponsesCapture.catch_up, goes_on)
-    monkeypatch.setattr(ResponsesCapture, "catch_up", catch_up)
-    async with world() as w:
-        asyncio.get_running_loop().call_later(0.05, goes_on.set)
-        await taught(w, instructions="x" * 2 * ON_LOOP_BYTES)
-        assert w.counted("captures_total", result="saved") == 1

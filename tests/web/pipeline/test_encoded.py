@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import zstandard
-from reasoning_replay.web.pipeline import body_decoder
+from reasoning_replay.web.pipeline import request_body
 
 from tests.web.line import request
 from tests.web.scripted import Received
@@ -191,7 +191,7 @@ async def test_a_request_without_a_credential_is_not_decoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A body is not decoded if its request has no credential."""
-    monkeypatch.delattr(body_decoder, "decode")
+    monkeypatch.delattr(request_body, "decode")
     async with world() as w:
         w.upstream.otherwise = OK
         got = await w.post(GZIPPED, "Content-Encoding: gzip")
@@ -204,7 +204,7 @@ async def test_a_bug_in_decoding_is_not_noticed(monkeypatch: pytest.MonkeyPatch)
     def fails(*_: object) -> bytes:
         raise RuntimeError
 
-    monkeypatch.setattr(body_decoder, "decode", fails)
+    monkeypatch.setattr(request_body, "decode", fails)
     for body in (GZIPPED, gzip.compress(NOISE.encode())):
         async with world() as w:
             w.upstream.otherwise = OK

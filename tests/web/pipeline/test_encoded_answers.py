@@ -82,20 +82,6 @@ async def test_a_proxy_that_changes_no_request_leaves_it(mode: str) -> None:
         assert await accepted(w, data) == ["gzip, deflate, br, zstd"]
 
 
-@pytest.mark.parametrize("refusal", ["gzip, identity;q=0", "gzip;q=1.0, *;q=0"])
-async def test_a_client_that_refuses_identity_is_not_overruled(refusal: str) -> None:
-    """Accept-Encoding stays as it is if the client refuses identity."""
-    async with world() as w:
-        data = request("POST", "/v1/responses", KEY, f"Accept-Encoding: {refusal}", body=BODY)
-        assert await accepted(w, data) == [refusal]
-
-
-async def test_a_client_that_accepts_anything_is_not_made_to_choose() -> None:
-    """A request without Accept-Encoding does not get one."""
-    async with world() as w:
-        assert await accepted(w, request("POST", "/v1/responses", KEY, body=BODY)) == []
-
-
 @ENCODED
 @pytest.mark.parametrize("is_stream", [False, True], ids=["json", "streamed"])
 async def test_an_encoded_response_is_captured(

@@ -1,7 +1,5 @@
 """Promise 2: whatever fails in the proxy, the exchange goes on as if it were not there."""
 
-import json
-
 import pytest
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects import continuation, engine, request_body
@@ -9,7 +7,7 @@ from reasoning_replay.core.dialects.responses import dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal import diagnosis
 from reasoning_replay.web import exchange_log
-from reasoning_replay.web.pipeline import capture_tee, healing_retry, replay, response_phase
+from reasoning_replay.web.pipeline import capture_tee, healing_retry, replay
 
 from tests.web.line import Answer, request
 from tests.web.wire import (
@@ -26,7 +24,7 @@ from tests.web.wire import (
     stream,
     whole,
 )
-from tests.web.world import MODEL, Hooked, World, world
+from tests.web.world import MODEL, Hooked, Logged, World, logged, world
 
 BODY = as_json({"model": MODEL, "input": [ASK, CALL, RESULT], "store": False})
 PLAIN = as_json(response(RS, CALL))
@@ -117,7 +115,7 @@ async def test_a_bug_in_the_capture_is_not_noticed(
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(replay, "keys_of_turn"), (capture_tee, "decoder_for"), (response_phase, "capture_tee_for")],
+    [(replay, "keys_of_turn"), (capture_tee, "decoder_for"), (capture_tee, "CaptureTee")],
 )
 async def test_a_bug_next_to_the_response_is_not_noticed(
     module: object, name: str, monkeypatch: pytest.MonkeyPatch
@@ -156,7 +154,7 @@ async def test_a_bug_in_metrics_or_log_is_not_noticed(
     name: str,
     said: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Logged,
 ) -> None:
     """A bug in metrics or the log changes no response, nor the proxy's own errors."""
     async with world() as w:
@@ -165,7 +163,7 @@ async def test_a_bug_in_metrics_or_log_is_not_noticed(
             assert_nothing_happened(w, await three_exchanges(w))
             got = await w.ask(request("GET", "*"))
             assert (got.status, b"proxy_error" in got.body) == (400, True)
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lines = logged(capsys)
     assert [line["reason"] for line in lines if line["event"] == said] == ["Bug"] * 4
     told = [line["event"] for line in lines].count("exchange")
     assert told == (0 if said == "log_failed" else 4)

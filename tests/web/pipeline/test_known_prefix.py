@@ -3,15 +3,9 @@
 import asyncio
 from typing import Any
 
-import pytest
-from reasoning_replay.core.dialects.engine import Engine
-from reasoning_replay.core.dialects.known_prefix import LongWay
-from reasoning_replay.core.dialects.states import Way
-
 from tests.core.world import call, drawn, output, reasoning, user
-from tests.web.test_exchange_line import Logged, exchanges
 from tests.web.wire import as_json, response, whole
-from tests.web.world import World, world
+from tests.web.world import Logged, World, logged, world
 
 ASK = user("Which file sets the timeout? " + "x" * 4096)
 
@@ -34,20 +28,7 @@ async def test_a_growing_conversation_is_decided_by_what_is_new(capsys: Logged) 
         await talk(w, 6)
         assert w.counted("decisions_total", dialect="responses", way="short") == 5
         assert w.counted("items_total", outcome="injected") == 15
-    assert [line["way"] for line in exchanges(capsys)] == ["new", *["short"] * 5]
-
-
-async def test_both_ways_send_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the short way, upstream receives the same."""
-    async with world() as w:
-        short = await talk(w, 8)
-
-    def refuse(*_: Any) -> Any:
-        raise LongWay(Way.NEW)
-
-    monkeypatch.setattr(Engine, "ask_after", refuse)
-    async with world() as w:
-        assert await talk(w, 8) == short
+    assert [line["way"] for line in logged(capsys, "exchange")] == ["new", *["short"] * 5]
 
 
 async def test_one_history_asked_at_once_is_the_same_for_all() -> None:

@@ -2,30 +2,24 @@
 
 import io
 import json
-from typing import Any
 
 import pytest
 from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects.registry import REPLAYED_PATHS, route_of
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange, Times
+from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.path_advice import WARNING_EVERY_S, PathAdvice
 
 from tests.web.line import request
 from tests.web.sockets import UPGRADE
 from tests.web.wire import whole
-from tests.web.world import world
+from tests.web.world import Logged, logged, world
 
-Logged = pytest.CaptureFixture[str]
 KEY = "Authorization: Bearer sk-a"
 CHAT = b'{"model":"gpt-5.6","messages":[{"role":"user","content":"Hello"}]}'
 NOT_FOUND = b'{"error":{"message":"Invalid URL (POST /responses)"}}'
-
-
-def logged(capsys: Logged, event: str) -> list[dict[str, Any]]:
-    """Return the lines of one event that were logged since the last call."""
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    return [line for line in lines if line["event"] == event]
 
 
 @pytest.mark.parametrize(
@@ -46,8 +40,7 @@ async def test_a_wrong_base_url_is_explained(
         got = await w.ask(request("POST", target, KEY, body=b'{"input":"x"}'))
         assert (got.status, got.body) == (404, NOT_FOUND)
         assert got.mark == f"injected=0, wrong_path={word}"
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    warning, exchange = [one for one in lines if one["event"] in ("wrong_path", "exchange")]
+    warning, exchange = logged(capsys, "wrong_path", "exchange")
     assert (warning["level"], warning["reason"], warning["status"]) == ("warning", word, 404)
     assert "/v1" in warning["hint"]
     assert exchange["wrong_path"] == word
@@ -59,31 +52,20 @@ TOOLS = (
     b"/v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to "
     b'\'none\'.","type":"invalid_request_error","param":"reasoning_effort","code":null}}'
 )
-NO_CHAT = (
-    b'{"error":{"message":"This model is only supported in v1/responses and not in '
-    b'v1/chat/completions.","type":"invalid_request_error","param":"model","code":null}}'
-)
 
 
-@pytest.mark.parametrize(
-    ("refusal", "status"), [(TOOLS, "400 Bad Request"), (NO_CHAT, "404 Not Found")]
-)
-async def test_a_model_that_needs_the_other_api_is_explained(
-    refusal: bytes, status: str, capsys: Logged
-) -> None:
+async def test_a_model_that_needs_the_other_api_is_explained(capsys: Logged) -> None:
     """The refusal goes to the client once; header, log line and one warning name the way out."""
     async with world() as w:
-        w.upstream.otherwise = whole(refusal, status=status)
+        w.upstream.otherwise = whole(TOOLS, status="400 Bad Request")
         for _ in range(2):
             got = await w.ask(request("POST", "/v1/chat/completions", KEY, body=CHAT))
-            assert (str(got.status), got.body) == (status[:3], refusal)
+            assert (got.status, got.body) == (400, TOOLS)
             assert got.mark == "injected=0, wrong_path=needs_responses"
         assert len(w.upstream.received) == 2
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    (warning,) = [line for line in lines if line["event"] == "wrong_path"]
-    assert (warning["reason"], warning["status"]) == ("needs_responses", got.status)
+    warning, *exchanges = logged(capsys, "wrong_path", "exchange")
+    assert (warning["reason"], warning["status"]) == ("needs_responses", 400)
     assert "Responses API" in warning["hint"]
-    exchanges = [line for line in lines if line["event"] == "exchange"]
     assert [line["wrong_path"] for line in exchanges] == ["needs_responses"] * 2
 
 
@@ -150,8 +132,8 @@ async def test_a_proxy_that_injects_nothing_names_no_api(capsys: Logged) -> None
 def advice_on(upstream_url: str) -> tuple[PathAdvice, io.StringIO, list[float]]:
     """Return the advice for an upstream, its log, and the time by its clock."""
     stream, now = io.StringIO(), [100.0]
-    log = Log("info", "json", stream)
-    return PathAdvice(upstream_url, log, lambda: now[0], is_on=True), stream, now
+    exchange_log = ExchangeLog(Metrics(), Log("info", "json", stream), lambda: now[0])
+    return PathAdvice(upstream_url, exchange_log, is_on=True), stream, now
 
 
 @pytest.mark.parametrize(

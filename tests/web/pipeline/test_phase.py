@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.web.wire import ASK, MESSAGE, NEXT, RS, as_json, error, response, whole
+from tests.web.wire import ASK, MESSAGE, NEXT, RS, as_json, response, whole
 from tests.web.world import World, world
 
 PHASED = MESSAGE | {"phase": "final_answer"}
@@ -28,18 +28,6 @@ async def test_a_dropped_phase_is_added_and_counted() -> None:
         await w.turn(ASK, MESSAGE, NEXT, MESSAGE | {"id": "msg_2"}, NEXT)
         assert w.sent()["input"][:4] == first
         assert w.counted("items_total", outcome="phase") == 2
-
-
-async def test_a_refused_phase_is_taken_out_and_not_added_again() -> None:
-    """The reasoning stays, and the next request needs no second attempt."""
-    async with world() as w:
-        await taught(w)
-        w.upstream.answers(error(REFUSED, "input[2].phase"), OK, OK)
-        got = await w.turn(ASK, MESSAGE, NEXT)
-        assert (got.status, got.mark) == (200, "injected=1, healed=field")
-        assert w.sent()["input"] == [ASK, RS, MESSAGE, NEXT]
-        assert (await w.turn(ASK, MESSAGE, NEXT)).mark == "injected=1"
-        assert w.sent()["input"] == [ASK, RS, MESSAGE, NEXT]
 
 
 @pytest.mark.parametrize("more", [{"phase": "off"}, {"mode": "shadow"}])

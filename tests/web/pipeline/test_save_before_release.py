@@ -73,6 +73,12 @@ async def asked(w: World, line: Line, script: Script) -> None:
     assert (await line.head()).status == 200
 
 
+async def asked_whole(w: World, line: Line, script: Script) -> bytes:
+    """Send a request and read its whole response."""
+    await asked(w, line, script)
+    return await line.rest()
+
+
 async def test_the_chunk_that_completes_an_item_waits_for_its_save() -> None:
     """The chunk that completes an item is held until its save is done; earlier ones are not."""
     script = Script([send(stream_head() + chunk(UNTIL_THE_CALL)), wait(), send(chunk(CALL_DONE))])
@@ -120,8 +126,7 @@ async def test_a_plain_answer_is_not_whole_before_it_is_saved(answer: bytes) -> 
     """The end of a JSON response is held until its save is done."""
     async with world() as w, line_to(w.app.url) as line:
         gate = Gate(w)
-        await asked(w, line, Script([send(answer)]))
-        reading = asyncio.ensure_future(line.rest())
+        reading = asyncio.ensure_future(asked_whole(w, line, Script([send(answer)])))
         await eventually(lambda: gate.saving == 1)
         await asyncio.wait([reading], timeout=HELD_S)
         assert not reading.done()

@@ -14,8 +14,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status as SpanStatus
 
 from tests.web.world import eventually
 
-__all__ = ["CLIENT", "SERVER", "Collector", "Seen", "collector"]
-
 CLIENT, SERVER = Span.SPAN_KIND_CLIENT, Span.SPAN_KIND_SERVER
 
 

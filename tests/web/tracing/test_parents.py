@@ -51,12 +51,8 @@ async def test_only_traceparent_is_changed(
         ),
         pytest.param(["tracestate: a=1"], False, id="only-a-state"),
         pytest.param([f"traceparent: {PARENT}"] * 2, False, id="two"),
-        pytest.param([f"traceparent: {PARENT}-x"], False, id="longer-than-its-version"),
         pytest.param([f"traceparent: 01{PARENT[2:]}-{'x' * 999}"], False, id="too-long"),
-        pytest.param([f"traceparent: ff{PARENT[2:]}"], False, id="no-version"),
-        pytest.param([f"traceparent: {PARENT.upper()}"], False, id="upper-case"),
         pytest.param([f"traceparent: 00-{'0' * 32}-{SPAN}-01"], False, id="no-trace"),
-        pytest.param([f"traceparent: 00-{TRACE}-{'0' * 16}-01"], False, id="no-span"),
         pytest.param(["traceparent:"], False, id="empty"),
     ],
 )

@@ -8,7 +8,7 @@ from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
-from reasoning_replay.web.tracing.span_attributes import attributes_of, error_of, known_method
+from reasoning_replay.web.tracing.otel_tracer import attributes_of, error_of, known_method
 
 
 @pytest.mark.parametrize(

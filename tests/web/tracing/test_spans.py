@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.web.messages import exchanges
 from tests.web.scripted import Script, cut, send
 from tests.web.sockets import tunnelled
 from tests.web.test_dialects import APIS, Api
@@ -20,9 +19,7 @@ from tests.web.wire import (
     RS,
     chunk,
     error,
-    events,
     response,
-    stream,
     stream_head,
     whole,
 )
@@ -93,17 +90,6 @@ async def test_an_exchange_and_its_attempt_are_spans(
         assert line["trace_id"] == TRACE
 
 
-async def test_a_stream_is_a_span(spans: Collector) -> None:
-    """The span of a stream ends with its last byte."""
-    async with traced() as w:
-        w.upstream.plays(Script([send(stream(events(RS, CALL)))]))
-        await w.turn(ASK, stream=True)
-        ours, attempt = await spans.came(2)
-        assert ours.known["gen_ai.request.stream"] is True
-        assert ours.known["gen_ai.response.id"] == "resp_0c1d2e3f4a5b6071"
-        assert attempt.end_ns <= ours.end_ns
-
-
 @pytest.mark.parametrize("api", APIS, ids=[api.name for api in APIS])
 async def test_each_dialect_has_spans(api: Api, spans: Collector) -> None:
     """The operation has its path, its tokens, the result of replay, and says if it is a stream."""
@@ -122,15 +108,6 @@ async def test_each_dialect_has_spans(api: Api, spans: Collector) -> None:
     assert first.known["gen_ai.usage.output_tokens"] == api.tokens["output"]
     assert second.known["reasoning_replay.injected"] == 1
     assert second.known["gen_ai.request.stream"] is True
-
-
-async def test_a_count_of_tokens_is_no_operation(spans: Collector) -> None:
-    """Its span has the method and the path."""
-    async with traced() as w:
-        w.upstream.answers(whole(b'{"input_tokens":31}'))
-        await exchanges.send(w, *exchanges.LOST, path=exchanges.COUNT)
-        ours, _ = await spans.came(2)
-        assert ours.name == "POST /messages/count_tokens"
 
 
 async def test_a_heal_is_an_event_between_two_attempts(spans: Collector) -> None:

@@ -9,19 +9,6 @@ from tests.web.wire import ASK, CALL, MESSAGE, RS, response, whole
 from tests.web.wire import as_json as spelled
 from tests.web.world import World, world
 
-__all__ = [
-    "ANSWER",
-    "DONE",
-    "GIVEN",
-    "LAST",
-    "PARENT",
-    "SPAN",
-    "TRACE",
-    "answers",
-    "logged",
-    "traced",
-]
-
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"
 KEY = "Authorization: Bearer sk-a"

@@ -10,17 +10,9 @@ from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.client_request import identifying_headers
 
-__all__ = ["AdmissionControl"]
-
 
 class AdmissionControl:
-    """
-    Counter of the exchanges in flight, with limits.
-
-    Attributes:
-        count: Number of exchanges in flight.
-        idle: Event, set while no exchange is in flight.
-    """
+    """Counter of the exchanges in flight, with limits; `idle` is set while there is none."""
 
     def __init__(self, limits: Limits, exchange_log: ExchangeLog) -> None:
         """Start with no exchange in flight."""

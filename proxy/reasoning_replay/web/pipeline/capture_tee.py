@@ -1,12 +1,20 @@
-"""Capture tee: captures a response while it is relayed, and saves each completed item."""
+"""
+Capture tee: captures a response while it is relayed, and saves each completed item.
 
+Of an error, the error tee reads the code and the type.
+"""
+
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
+
+from typing_extensions import override
 
 from reasoning_replay.adapters.runtime.offload import Busy
-from reasoning_replay.adapters.upstream.client import UpstreamResponse
 from reasoning_replay.core.dialects.captures import Capture
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.states import CaptureState
 from reasoning_replay.core.wire.content_coding import (
     Decoder,
@@ -18,15 +26,17 @@ from reasoning_replay.core.wire.content_coding import (
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.memory_budget import MemoryLease
+from reasoning_replay.web.pipeline.healing_retry import CheckedResponse
 from reasoning_replay.web.pipeline.replay import Replay
-
-__all__ = ["CaptureTee", "capture_tee_for"]
 
 # A larger encoded chunk is decoded in a thread: its decoded size may be a thousand times as large.
 ON_LOOP_ENCODED_BYTES = 4096
 # The memory of a streamed capture is counted again after this much of the stream.
 COUNTED_BYTES = 64 * 1024
+# A longer error body, encoded or decoded, is not read.
+ERROR_MAX_BYTES = 16 * 1024
 _SUCCESS = range(200, 300)
+_CODING = b"content-encoding"
 # Why a response is not captured after these errors; all others are bugs.
 _STATE_AFTER: dict[type[Exception], CaptureState] = {
     TooLarge: CaptureState.TOO_LARGE,
@@ -35,8 +45,27 @@ _STATE_AFTER: dict[type[Exception], CaptureState] = {
 }
 
 
+class Tee:
+    """Reader of a response while it is relayed; this base class reads nothing."""
+
+    __slots__ = ()
+
+    def take(self, chunk: bytes) -> bool:  # noqa: ARG002 (of those that read)
+        """Read the next chunk; False: `settle` must finish before it is written. Never raises."""
+        return True
+
+    async def settle(self) -> None:
+        """Save the items that the last chunk completed. Never raises."""
+
+    async def close(self) -> None:
+        """Process the end of the response. Never raises."""
+
+    def release(self) -> None:
+        """Release the memory that it holds, also if the response was not relayed to its end."""
+
+
 @dataclass(slots=True)
-class CaptureTee:
+class CaptureTee(Tee):
     """
     Capture of one response; it delays a chunk only to save its turn or to decode it in a thread.
 
@@ -44,9 +73,9 @@ class CaptureTee:
         decoder: Decoder of the captured copy; it returns at most `max_bytes`.
         max_bytes: Largest response that is captured, unless it is an unencoded stream.
         left: Bytes of the body still to come; None if its length is unknown.
-        lease: Memory that it holds; the caller releases what is left at the end.
-        on_complete: Called before the client gets the chunk that completes the response: after it,
-            the client may send its next request, or close the connection.
+        lease: Memory that it holds.
+        learn: Called before the client gets the chunk that completes the response: after it, the
+            client may send its next request, or close the connection.
     """
 
     replay: Replay
@@ -59,15 +88,15 @@ class CaptureTee:
     is_encoded: bool
     exchange_log: ExchangeLog
     lease: MemoryLease
-    on_complete: Callable[[], Awaitable[None]] | None = None
+    learn: Callable[[Exchange], Awaitable[None]]
     _kept: list[bytes] = field(default_factory=list)
     _undecoded: bytes = b""
     _size: int = 0
     _counted: int = 0  # size of the stream when the memory of the capture was counted
     _is_done: bool = False
 
+    @override
     def take(self, chunk: bytes) -> bool:
-        """Read the next chunk; False: `settle` must finish before it is written. Never raises."""
         if self._is_done:
             return True
         try:
@@ -76,8 +105,8 @@ class CaptureTee:
             self._failed(error)
         return True
 
+    @override
     async def settle(self) -> None:
-        """Save the items that the last chunk completed. Never raises."""
         if self._is_done:
             return
         try:
@@ -85,14 +114,18 @@ class CaptureTee:
         except Exception as error:  # noqa: BLE001 (as above)
             self._failed(error)
 
+    @override
     async def close(self) -> None:
-        """Process the end of the response. Never raises."""
         if self._is_done:
             return
         try:
             await self._end()
         except Exception as error:  # noqa: BLE001 (as above)
             self._failed(error)
+
+    @override
+    def release(self) -> None:
+        self.lease.resize(0)
 
     def _take(self, chunk: bytes) -> bool:
         if self.left is not None:
@@ -111,20 +144,16 @@ class CaptureTee:
         if self.is_stream:
             self.capture.feed(decoded)
             if self.capture.gave_up:
-                self._give_up(CaptureState.TOO_LARGE)
-                return True
+                raise TooLarge
             if self._size >= self._counted + COUNTED_BYTES:
                 self._counted = self._size
                 if not self.lease.resize(self.capture.held_bytes):
-                    self._give_up(CaptureState.BUSY)
-                    return True
+                    raise Busy
             return not self.capture.dirty
         if self._size > self.max_bytes:
-            self._give_up(CaptureState.TOO_LARGE)
-            return True
+            raise TooLarge
         if self._size > self.lease.held and not self.lease.resize(self._size):
-            self._give_up(CaptureState.BUSY)
-            return True
+            raise Busy
         self._kept.append(decoded)
         return self.left != 0  # the last chunk waits: after it, the client may continue
 
@@ -138,11 +167,9 @@ class CaptureTee:
         if not self.is_stream and self.left == 0:
             await self._end()
         elif self.capture.dirty:
-            await self.replay.save(self.exchange)
-            if self.capture.gave_up:
-                self._give_up(CaptureState.TOO_LARGE)
-        if self.on_complete is not None and self.capture.is_complete:
-            await self.on_complete()
+            await self._save()
+        if self.capture.is_complete:
+            await self.learn(self.exchange)
 
     async def _end(self) -> None:
         self._is_done = True
@@ -153,60 +180,109 @@ class CaptureTee:
             self._kept.clear()
             self.capture.read(answer)
             del answer
-        await self.replay.save(self.exchange, is_last=True)
-        if self.capture.gave_up:
-            self._give_up(CaptureState.TOO_LARGE)
-        self.lease.resize(0)
+        await self._save(is_last=True)
+        self.release()
         self.exchange.response.state = self.exchange.response.state or CaptureState.NOTHING
 
-    def _failed(self, error: Exception) -> None:
-        state = _STATE_AFTER.get(type(error), CaptureState.FAILED)
-        if state is CaptureState.FAILED:
-            self.exchange_log.warn("capture_failed", self.exchange, error)
-        self._give_up(state)
+    async def _save(self, *, is_last: bool = False) -> None:
+        await self.replay.save(self.exchange, is_last=is_last)
+        if self.capture.gave_up:
+            raise TooLarge
 
-    def _give_up(self, why: str) -> None:
-        self.exchange.response.state = why
+    def _failed(self, error: Exception) -> None:
+        self.exchange.response.state = _state_after(error, self.exchange, self.exchange_log)
         self._is_done = True
         self._kept.clear()
-        self.lease.resize(0)
+        self.release()
 
 
-def capture_tee_for(
-    response: UpstreamResponse,
+@dataclass(slots=True)
+class ErrorTee(Tee):
+    """Reader of one error response, in content coding `coding`; it never delays the client."""
+
+    exchange: Exchange
+    coding: str
+    _read: bytes = b""
+
+    @override
+    def take(self, chunk: bytes) -> bool:
+        if len(self._read) <= ERROR_MAX_BYTES:
+            self._read += chunk
+        return True
+
+    @override
+    async def close(self) -> None:
+        if len(self._read) <= ERROR_MAX_BYTES:
+            with contextlib.suppress(Exception):  # fail open: the client has the error
+                plain = decoder_for(self.coding, ERROR_MAX_BYTES).feed(self._read)
+                self.exchange.response.refusal = error_names(plain)
+
+
+def tee_for(
+    checked: CheckedResponse,
     replay: Replay,
     exchange: Exchange,
     max_bytes: int,
     exchange_log: ExchangeLog,
-) -> CaptureTee | None:
-    """Return the capture tee of a response; None if there is nothing to capture."""
-    if exchange.response.capture is None:
-        return None
+) -> Tee:
+    """Return the tee of a response. Never raises."""
+    response, report = checked.response, exchange.response
     if response.status not in _SUCCESS:
-        exchange.response.state = CaptureState.REFUSED
-        return None
+        if report.capture is not None:
+            report.state = CaptureState.REFUSED
+        is_error = response.status >= HTTPStatus.BAD_REQUEST
+        return ErrorTee(exchange, response.value(_CODING)) if is_error else Tee()
+    if report.capture is None:
+        return Tee()
     try:
-        coding = response.value(b"content-encoding")
-        decoder = decoder_for(coding, max_bytes)
-    except Undecodable:
-        exchange.response.state = CaptureState.UNREADABLE
-        return None
+        return _capture_tee(checked, report.capture, replay, exchange, max_bytes, exchange_log)
+    except Exception as error:  # noqa: BLE001 (fail open: the client gets the response)
+        report.state = _state_after(error, exchange, exchange_log)
+        return Tee()
+
+
+def _capture_tee(  # noqa: PLR0913, PLR0917 (all parts of one capture)
+    checked: CheckedResponse,
+    capture: Capture,
+    replay: Replay,
+    exchange: Exchange,
+    max_bytes: int,
+    exchange_log: ExchangeLog,
+) -> CaptureTee:
+    """
+    Return the tee of a response that is captured.
+
+    Raises:
+        Undecodable: Its content coding is not known.
+        Busy: There is no memory for it.
+    """
+    response = checked.response
+    coding = response.value(_CODING)
+    decoder = decoder_for(coding, max_bytes)
     is_stream = response.content_type == "text/event-stream"
     lease = MemoryLease(exchange.lease.budget)
     lease.tenant = exchange.lease.tenant
     # All at once, so that responses do not take the room from each other before one is complete.
     if not is_stream and not lease.reserve(min(response.length or 0, max_bytes)):
-        exchange.response.state = CaptureState.BUSY
-        return None
+        raise Busy
     return CaptureTee(
-        replay=replay,
-        exchange=exchange,
-        capture=exchange.response.capture,
-        decoder=decoder,
-        max_bytes=max_bytes,
-        left=response.length,
-        is_stream=is_stream,
-        is_encoded=is_encoded(coding),
-        exchange_log=exchange_log,
-        lease=lease,
+        replay,
+        exchange,
+        capture,
+        decoder,
+        max_bytes,
+        response.length,
+        is_stream,
+        is_encoded(coding),
+        exchange_log,
+        lease,
+        checked.learn,
     )
+
+
+def _state_after(error: Exception, exchange: Exchange, exchange_log: ExchangeLog) -> CaptureState:
+    """Return why a response is not captured after an error; a bug is logged."""
+    state = _STATE_AFTER.get(type(error), CaptureState.FAILED)
+    if state is CaptureState.FAILED:
+        exchange_log.warn("capture_failed", exchange, error)
+    return state

@@ -15,8 +15,6 @@ from reasoning_replay.web.http.upgrade import is_websocket
 from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.request_body import RequestBody
 
-__all__ = ["ClientRequest", "client_request", "identifying_headers"]
-
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 

@@ -1,7 +1,5 @@
 """Client response: the upstream's head and bytes, written to the client as they arrive."""
 
-import asyncio
-import contextlib
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -15,15 +13,10 @@ from reasoning_replay.adapters.upstream.client import (
 )
 from reasoning_replay.core.wire.headers import Headers, without
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.pipeline.capture_tee import CaptureTee
-from reasoning_replay.web.pipeline.error_tee import ErrorTee
-
-__all__ = ["ClientResponse", "relay"]
+from reasoning_replay.web.pipeline.capture_tee import Tee
 
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LENGTH = b"content-length"
-# How long a head waits for a first chunk that is held until it is saved.
-HEAD_HELD_S = 0.01
 
 
 class ClientResponse(web.StreamResponse):
@@ -32,6 +25,8 @@ class ClientResponse(web.StreamResponse):
 
     aiohttp's own response would create more objects than the rest of a small exchange, and would
     rewrite the headers. aiohttp's server uses only `prepare`, `write_eof` and `keep_alive` of this.
+
+    Whatever writes raises ConnectionResetError if the client has left.
     """
 
     def __init__(
@@ -48,7 +43,7 @@ class ClientResponse(web.StreamResponse):
         Args:
             request: The client's request.
             response: The upstream's response.
-            headers: The end-to-end headers to write.
+            headers: The end-to-end headers to write, in place of the upstream's.
             is_last: Whether the connection is closed after it.
         """
         status, version = response.status, request.version
@@ -63,8 +58,6 @@ class ClientResponse(web.StreamResponse):
         elif has_body and response.length is None:
             self._in_chunks = version >= HttpVersion11
             self._may_stay = self._may_stay and self._in_chunks
-        # For readers such as an access log; the client gets the bytes below.
-        self.headers.extend([(k.decode("latin-1"), v.decode("latin-1")) for k, v in headers])
         lines = [b"%b: %b\r\n" % field for field in headers]
         if self._in_chunks:
             lines.append(b"Transfer-Encoding: chunked\r\n")
@@ -92,52 +85,27 @@ class ClientResponse(web.StreamResponse):
         """Do nothing: the head is written with the first chunk, or by `write_head`."""
 
     def write_head(self) -> None:
-        """
-        Write the head, unless it is already written.
-
-        Raises:
-            ConnectionResetError: The client has left.
-        """
+        """Write the head, unless it is already written."""
         if self._head:
             self._write(b"")
 
     def write_chunk(self, data: bytes) -> None:
-        """
-        Write a chunk of the body without waiting.
-
-        Raises:
-            ConnectionResetError: The client has left.
-        """
+        """Write a chunk of the body without waiting."""
         self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._in_chunks else data)
 
     async def drain(self) -> None:
-        """
-        Wait while the write buffer is full; the server cuts off a client that reads nothing.
-
-        Raises:
-            ConnectionResetError: The client has left.
-        """
+        """Wait while the write buffer is full; the server cuts off a client that reads nothing."""
         if self._request.protocol.writing_paused:
             await self._request.writer.drain()
 
     def write_end(self) -> None:
-        """
-        Write the end of the body without waiting; must be called only once.
-
-        Raises:
-            ConnectionResetError: The client has left.
-        """
+        """Write the end of the body without waiting; must be called only once."""
         self._has_ended = True
         if self._head or self._in_chunks:
             self._write(b"0\r\n\r\n" if self._in_chunks else b"")
 
     async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 (aiohttp's)
-        """
-        Write the end, unless it is already written, and wait while the write buffer is full.
-
-        Raises:
-            ConnectionResetError: The client has left.
-        """
+        """Write the end, unless it is already written, and wait while the write buffer is full."""
         if not self._has_ended:
             self.write_end()
             await self.drain()
@@ -157,7 +125,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     exchange: Exchange,
     response: UpstreamResponse,
     downstream: ClientResponse,
-    tee: CaptureTee | ErrorTee | None,
+    tee: Tee,
     read: bytes,
     clock: Callable[[], float],
 ) -> bool:
@@ -171,7 +139,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
         exchange: Counts the bytes, and the time for which they are held.
         response: The upstream's response.
         downstream: The response to the client.
-        tee: Captures the response, or reads its error; None if there is nothing to read.
+        tee: Captures the response, or reads its error.
         read: The part of the body that is already read.
         clock: Monotonic clock, in seconds.
 
@@ -183,7 +151,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     def write_at_once(chunk: bytes) -> bool:
         nonlocal arrived_s
         arrived_s = clock()
-        if (tee is not None and not tee.take(chunk)) or downstream.is_blocked:
+        if not tee.take(chunk) or downstream.is_blocked:
             return False
         downstream.write_chunk(chunk)
         exchange.sent_bytes += len(chunk)
@@ -193,7 +161,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
     async def write_later(chunk: bytes) -> None:
         """Write a chunk after its save, then wait for the client."""
         try:
-            await _settle(tee, downstream)
+            await tee.settle()
             downstream.write_chunk(chunk)
         finally:  # also if the client has left in the meantime
             exchange.times.between_ms += (clock() - arrived_s) * 1000
@@ -216,22 +184,5 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
         downstream.write_head()
         return False
     exchange.times.answered_s = clock()
-    if tee is not None:
-        await tee.close()
+    await tee.close()
     return True
-
-
-async def _settle(tee: CaptureTee | ErrorTee | None, downstream: ClientResponse) -> None:
-    """Wait until the tee has saved its items; an unsent head is written after HEAD_HELD_S."""
-    if tee is None:
-        return
-    soon = asyncio.get_running_loop().call_later(HEAD_HELD_S, _write_head, downstream)
-    try:
-        await tee.settle()
-    finally:  # also if the client has left in the meantime
-        soon.cancel()
-
-
-def _write_head(downstream: ClientResponse) -> None:
-    with contextlib.suppress(ConnectionResetError):
-        downstream.write_head()

@@ -13,8 +13,9 @@ That may take longer, REFUSAL_MAX_S in all, because no client can use an error b
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
 from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
@@ -26,9 +27,7 @@ from reasoning_replay.core.wire.sse import Events
 from reasoning_replay.web.errors import ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
-from reasoning_replay.web.pipeline.replay import Replay, Replays
-
-__all__ = ["CheckedResponse", "Healer", "Healers", "healers_of"]
+from reasoning_replay.web.pipeline.replay import Replay
 
 # At most this much of an error body is read for its diagnosis, in at most this time.
 REFUSAL_MAX_BYTES = 256 * 1024
@@ -51,14 +50,14 @@ class CheckedResponse:
         read: The part of its body that is already read.
         refusal: Its refusal, diagnosed; None if it is not a refusal.
         has_failed: Whether it begins with an error, whatever its status.
-        cured: The earlier refusal and the cure that this response accepts; None without a retry.
+        learns: Learns from the cure that this response accepts; None without a retry.
     """
 
     response: UpstreamResponse
     read: bytes = b""
     refusal: Refusal | None = None
     has_failed: bool = False
-    cured: tuple[Refusal, Cure] | None = None
+    learns: Callable[[], Awaitable[None]] | None = None
 
     @property
     def is_success(self) -> bool:
@@ -69,6 +68,13 @@ class CheckedResponse:
         """Return the part already read, and free it here: a stream may take long."""
         read, self.read = self.read, b""
         return read
+
+    async def learn(self, exchange: Exchange) -> None:
+        """Learn from the cure, if any, once this response is complete and has not failed."""
+        capture = exchange.response.capture
+        if self.learns is not None and not (capture is not None and capture.has_failed):
+            learns, self.learns = self.learns, None
+            await learns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,7 @@ class Healer:
         if again is not None and again.is_success:
             first.response.close()
             self.note_cured(exchange, refusal, cure)
-            again.cured = (refusal, cure)
+            again.learns = partial(self.learn_from, exchange, refusal, cure)
             return again
         self.note_refused(exchange, refusal)
         if again is None or not bodies.is_edited:
@@ -135,13 +141,6 @@ class Healer:
         if cure.is_clients_own:
             exchange.request.note_cure("", cure)
         return again
-
-    async def learn(self, exchange: Exchange, answer: CheckedResponse) -> None:
-        """Learn from a cure, once its response is complete and has not failed."""
-        capture = exchange.response.capture
-        if answer.cured is not None and not (capture is not None and capture.has_failed):
-            cured, answer.cured = answer.cured, None
-            await self.learn_from(exchange, *cured)
 
     async def learn_from(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Learn from an accepted cure. Never raises."""
@@ -243,16 +242,6 @@ class Healer:
     def _understood(self, status: int, plain: bytes) -> Refusal:
         refusal: Refusal = self.replay.engine.readers.diagnose(status, plain)
         return refusal
-
-
-# The healer of each route whose requests may be sent once more.
-Healers = Mapping[str, Healer]
-
-
-def healers_of(replays: Replays, exchange_log: ExchangeLog) -> Healers:
-    """Return the healers; the routes of one dialect share one."""
-    of_replay = {id(one): Healer(one, exchange_log) for one in replays.values() if one.heals}
-    return {route: of_replay[id(one)] for route, one in replays.items() if one.heals}
 
 
 async def _first_event(response: UpstreamResponse) -> tuple[bytes, bytes]:

@@ -4,11 +4,9 @@ Path advice: what the log says of requests that miss the proxy, the upstream or 
 The response stays the upstream's own, so the log and the `x-reasoning-replay` header explain it.
 """
 
-from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.core.dialects.path_faults import PathFault, lacking_apis, path_fault
 from reasoning_replay.core.dialects.registry import (
     REPLAYED_PATHS,
@@ -18,8 +16,7 @@ from reasoning_replay.core.dialects.registry import (
 )
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange
-
-__all__ = ["PathAdvice"]
+from reasoning_replay.web.exchange_log import ExchangeLog
 
 # At most one warning of each mistake in this time: a client may try again and again.
 WARNING_EVERY_S = 60.0
@@ -54,34 +51,16 @@ _HINTS = {
 class PathAdvice:
     """Advice on the paths of the requests to one upstream."""
 
-    def __init__(
-        self, upstream_url: str, log: Log, clock: Callable[[], float], *, is_on: bool
-    ) -> None:
-        """
-        Keep the parts that all exchanges share.
-
-        Args:
-            upstream_url: URL that `/v1` maps to, without a trailing slash.
-            log: Logs the advice.
-            clock: Monotonic clock, in seconds.
-            is_on: Whether reasoning is injected at all.
-        """
+    def __init__(self, upstream_url: str, exchange_log: ExchangeLog, *, is_on: bool) -> None:
+        """Start with nothing told; `is_on`: whether reasoning is injected at all."""
         self._upstream_path = urlsplit(upstream_url).path
         self._lacking = lacking_apis(upstream_url)
-        self._log = log
-        self._clock = clock
+        self._log, self._clock = exchange_log.log, exchange_log.clock
         self._untold = _OTHER_APIS - REPLAYED_ROUTES if is_on else set()
         self._warned_s: dict[str, float] = {}  # by mistake
 
     def note(self, exchange: Exchange, path: str, status: int) -> None:
-        """
-        Note a mistake in `exchange`, and log it.
-
-        Args:
-            exchange: Has the mistake already if the upstream's refusal named it.
-            path: Path of the client's request.
-            status: Status of the upstream's response.
-        """
+        """Note and log the mistake in a path, if its refusal or its status shows that it is one."""
         if exchange.route in self._untold:
             self._untold.remove(exchange.route)
             self._log.info(

@@ -9,7 +9,7 @@ If a step fails, the failure is counted, and the request is forwarded unchanged.
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
@@ -40,78 +40,46 @@ from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["Replay", "ReplaySettings", "Replays"]
-
 # Items that are saved at once; each takes about 50 microseconds on the event loop.
 SAVED_AT_ONCE = 64
 _NOTHING_FOUND = LookupResult()
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaySettings:
-    """
-    The settings of replay, as plain values.
-
-    Attributes:
-        scoping: Rule for the scope of a request.
-        is_shadow: Whether requests are forwarded unchanged and decisions are only recorded.
-        heals: Whether a refused request is healed.
-        store_budget_s: Total time that one exchange may wait for the store.
-    """
-
-    scoping: Scoping
-    is_shadow: bool
-    heals: bool
-    store_budget_s: float
-
-
 class Replay:
     """
     Preparation of requests and capture of responses, for one upstream and one dialect.
 
     Attributes:
         engine: The engine of the dialect.
-        is_shadow: Whether requests are forwarded unchanged.
-        heals: Whether a refused request may be sent once more.
+        scoping: Rule for the scope of a request.
+        store: Store that never raises for an exchange.
         offloader: Threads for long work.
+        epoch_ms: Clock in milliseconds since the epoch; it orders turns.
+        is_shadow: Whether requests are forwarded unchanged and decisions are only recorded.
+        heals: Whether a refused request may be sent once more.
+        store_budget_s: Total time that one exchange may wait for the store.
     """
 
-    def __init__(
-        self,
-        settings: ReplaySettings,
-        engine: Engine,
-        store: SafeStore,
-        epoch_ms: Callable[[], int],
-        offloader: Offloader,
-    ) -> None:
-        """
-        Keep the parts that all exchanges share.
-
-        Args:
-            settings: See ReplaySettings.
-            engine: The engine of the dialect.
-            store: Store that never raises for an exchange.
-            epoch_ms: Clock in milliseconds since the epoch; it orders turns.
-            offloader: Threads for long work.
-        """
-        self.engine = engine
-        self.is_shadow = settings.is_shadow
-        self.heals = settings.heals and not settings.is_shadow
-        self._settings = settings
-        self._store = store
-        self._epoch_ms = epoch_ms
-        self.offloader = offloader
+    engine: Engine
+    scoping: Scoping
+    store: SafeStore
+    offloader: Offloader
+    epoch_ms: Callable[[], int]
+    is_shadow: bool
+    heals: bool
+    store_budget_s: float
 
     def identify(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         """Set the tenant, the scope, the account and the store budget of an exchange."""
-        exchange.tenant = tenant = self._settings.scoping.of(headers)
+        exchange.tenant = tenant = self.scoping.of(headers)
         exchange.scope = None if tenant is None else scope_in(self.engine.name, tenant)
         exchange.account = account_of(headers)
-        exchange.store_budget = Budget(self._settings.store_budget_s)
+        exchange.store_budget = Budget(self.store_budget_s)
 
     def may_tell(self, status: int) -> bool:
         """Return whether a response with this status may carry the header with the result."""
-        return self._settings.scoping.tells(status)
+        return self.scoping.tells(status)
 
     # --- requests ---
 
@@ -141,12 +109,13 @@ class Replay:
             try:
                 after = partial(self.engine.ask_after, body, headers, scope, path, is_long)
                 decision = await self._decision_after(exchange, scope, after)
+                self._note_decision(exchange, decision)
             except LongWay as reason:
                 async with self._document(exchange, len(body), is_slow=is_slow):
                     ask = partial(self.engine.ask, body, headers, scope, path)
                     decision = await self._decision(exchange, scope, body, ask, is_slow=is_slow)
-                decision = replace(decision, way=reason.way)
-            self._note_decision(exchange, decision)
+                self._note_decision(exchange, decision)
+                exchange.request.way = reason.way
         except TooMany:
             exchange.request.state = RequestState.TOO_LARGE
             return unread
@@ -190,14 +159,13 @@ class Replay:
         if question.continued is not None and not self._is_unchanged(scope, question.continued):
             raise LongWay(Way.OTHER_TURNS)  # its lookup would be in vain
         found = await self._look_up(exchange, scope, question)
-        is_created = exchange.route in CAPTURED_ROUTES
-        caller = Caller(scope, exchange.account, exchange.is_watched)
+        caller, is_created = _caller(exchange, scope), exchange.route in CAPTURED_ROUTES
         return self.engine.decide_after(caller, question, found, is_created=is_created)
 
     def _is_unchanged(self, scope: bytes, continued: Continued) -> bool:
         """Return whether the local copy has only grown since what is known was decided."""
         newest, line = continued.known.newest, continued.known.line
-        return newest is None or self._store.line(scope, newest.conversation) is line
+        return newest is None or self.store.line(scope, newest.conversation) is line
 
     async def _decision(
         self,
@@ -211,8 +179,7 @@ class Replay:
         """Return the decision about a whole request."""
         question = await self._question(ask, scope, is_slow=is_slow)
         found = await self._look_up(exchange, scope, question)
-        is_created = exchange.route in CAPTURED_ROUTES
-        caller = Caller(scope, exchange.account, exchange.is_watched)
+        caller, is_created = _caller(exchange, scope), exchange.route in CAPTURED_ROUTES
         decide = partial(self.engine.decide, caller, body, question, found, is_created=is_created)
         return await self.offloader.run(decide, scope, is_long=is_slow)
 
@@ -221,7 +188,7 @@ class Replay:
     ) -> LookupResult | None:
         if not question.lookups:
             return _NOTHING_FOUND
-        return await self._store.look_up(scope, question.lookups, exchange.store_budget)
+        return await self.store.look_up(scope, question.lookups, exchange.store_budget)
 
     def _note_decision(self, exchange: Exchange, decision: Decision) -> None:
         """Record a decision, and begin the capture of the response."""
@@ -238,7 +205,7 @@ class Replay:
         if exchange.scope is None or retrieval is None or not response_id:
             return
         lookups = [Lookup(RESPONSE, [key_of_response(response_id)])]
-        found = await self._store.look_up(exchange.scope, lookups, exchange.store_budget)
+        found = await self.store.look_up(exchange.scope, lookups, exchange.store_budget)
         origin = retrieval.origin_of(response_id, found or _NOTHING_FOUND)
         if origin is not None:
             exchange.response.capture = self.engine.capture(origin)
@@ -269,7 +236,7 @@ class Replay:
             question = await self._question(ask, scope, is_slow=is_slow)
             found: LookupResult | None = None
             if scope is not None:
-                found = await self._store.look_up(scope, question.lookups, exchange.store_budget)
+                found = await self.store.look_up(scope, question.lookups, exchange.store_budget)
             cure = partial(
                 self.engine.cure, scope, bodies, question, refusal, found or _NOTHING_FOUND
             )
@@ -282,7 +249,7 @@ class Replay:
         self.engine.learn(exchange.scope, refusal, cure, exchange.request.model)
         for turn in cure.withheld:
             records = withheld_records(turn, cure.lost.__contains__)
-            await self._store.save(
+            await self.store.save(
                 exchange.scope, turn.conversation, records, [], exchange.store_budget
             )
 
@@ -313,7 +280,7 @@ class Replay:
         if exchange.scope is None:
             return
         while capture.dirty or (is_last and report.unsaved):
-            part = capture.snapshot(self._epoch_ms(), SAVED_AT_ONCE).part
+            part = capture.snapshot(self.epoch_ms(), SAVED_AT_ONCE).part
             if part is not None:
                 turn = part.turn
                 exchange.conversation, report.turn = turn.conversation, turn.id
@@ -334,7 +301,7 @@ class Replay:
             unsaved.add(records_of(one), keys_of_turn(one))
         report.joined = joined._replace(turns=())
         lot = records, keys = unsaved.take(is_last=is_last)
-        saved = await self._store.save(
+        saved = await self.store.save(
             scope, exchange.conversation, records, [*keys], exchange.store_budget
         )
         # Conversations are left only once their turns are certainly saved here.
@@ -346,7 +313,7 @@ class Replay:
         report.state = CaptureState.LATE
         if saved is Saved.DONE:
             for conversation in joined.left:
-                self._store.forget_soon(scope, conversation)
+                self.store.forget_soon(scope, conversation)
             report.joined = NOT_JOINED
             report.state = CaptureState.SAVED
             if report.capture is not None:
@@ -356,6 +323,10 @@ class Replay:
 
 # The replay of each route that belongs to a dialect; empty if the mode is off.
 Replays = Mapping[str, Replay]
+
+
+def _caller(exchange: Exchange, scope: bytes) -> Caller:
+    return Caller(scope, exchange.account, exchange.is_watched)
 
 
 def _with_keys(ask: Callable[[], Question]) -> Question:

@@ -1,15 +1,19 @@
 """
-Request body: read with limits on its size, on memory and on pauses of the client.
+Request body: read and decoded, with limits on its size, on memory and on pauses of the client.
 
 A body that is inspected is held whole. Any other body is streamed in chunks.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 
 from aiohttp import web
 
+from reasoning_replay.adapters.runtime.offload import Busy, Offloader
 from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, is_encoded
 from reasoning_replay.web.errors import (
     BODY_TIMEOUT,
     BODY_TOO_LARGE,
@@ -20,8 +24,6 @@ from reasoning_replay.web.errors import (
 from reasoning_replay.web.http.client_connection import Unreadable
 from reasoning_replay.web.memory_budget import MemoryLease
 
-__all__ = ["RequestBody"]
-
 # A longer body waits for room; others take it at once, or pass unread.
 SHORT_BYTES = 256 * 1024
 # While other requests wait for room, a body that holds some gives the rest of it back after this
@@ -31,6 +33,13 @@ COMPLETE_S = 8.0
 # Received pieces are joined to blocks of this size. Of their own mapping in memory, they leave no
 # holes between other objects when they are freed.
 BLOCK_BYTES = 1024 * 1024
+# Bodies up to these sizes are decoded on the event loop, in 1 to 2 ms; larger ones in a thread.
+ON_LOOP_ENCODED_BYTES = 64 * 1024
+ON_LOOP_DECODED_BYTES = 1024 * 1024
+# Repetitive text may shrink a hundred times; a decompression bomb, a thousand times. A body may
+# grow by this ratio, or to this size.
+DECODED_RATIO = 100
+DECODED_FREE_BYTES = 8 * 1024 * 1024
 
 
 class RequestBody:
@@ -49,15 +58,7 @@ class RequestBody:
     def __init__(
         self, request: web.BaseRequest, max_bytes: int, timeout_s: float, lease: MemoryLease
     ) -> None:
-        """
-        Read nothing yet.
-
-        Args:
-            request: The client's request.
-            max_bytes: Largest allowed size; 0 for no limit.
-            timeout_s: Longest pause of the client within the body.
-            lease: Lease of the exchange.
-        """
+        """Read nothing yet; no limit on the size if `max_bytes` is 0."""
         self._request = request
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
@@ -198,3 +199,67 @@ class RequestBody:
         if self.on_fault is not None:
             self.on_fault()
         return ProxyError(fault)
+
+
+class NotDecoded(Exception):
+    """A body is forwarded unread; `state` tells why."""
+
+    def __init__(self, state: RequestState) -> None:
+        """Keep the reason."""
+        super().__init__(state)
+        self.state = state
+
+
+async def decode_body(
+    body: bytes, coding: str, max_bytes: int, lease: MemoryLease, offloader: Offloader
+) -> bytes:
+    """
+    Return a body without its content coding; the same object if it has none.
+
+    Args:
+        body: Complete body.
+        coding: Value of Content-Encoding.
+        max_bytes: Limit on the decoded size.
+        lease: It is extended by the decoded size.
+        offloader: Decodes large bodies.
+
+    Raises:
+        NotDecoded: The body is damaged, too large or in an unknown coding, or the memory budget
+            or the threads are used up.
+    """
+    if not is_encoded(coding):
+        return body
+    limit = min(max_bytes, max(DECODED_FREE_BYTES, DECODED_RATIO * len(body)))
+    try:
+        if len(body) <= ON_LOOP_ENCODED_BYTES:
+            with contextlib.suppress(TooLarge):
+                plain = decode(body, coding, min(limit, ON_LOOP_DECODED_BYTES))
+                if lease.reserve(len(plain)):
+                    return plain
+                raise NotDecoded(RequestState.BUSY)
+        return await _decode_in_thread(body, coding, limit, lease, offloader)
+    except TooLarge:
+        raise NotDecoded(RequestState.TOO_LARGE) from None
+    except Undecodable:
+        raise NotDecoded(RequestState.ENCODED) from None
+    except Busy:
+        raise NotDecoded(RequestState.BUSY) from None
+
+
+async def _decode_in_thread(
+    body: bytes, coding: str, limit: int, lease: MemoryLease, offloader: Offloader
+) -> bytes:
+    """Decode in a thread; the limit stays reserved until the decoded size is known."""
+    before = lease.held
+    if not await lease.reserve_in_turn(limit):
+        raise Busy
+    allowed = lease.held - before
+    try:
+        plain = await offloader.run(partial(decode, body, coding, allowed), lease.tenant)
+    except BaseException as error:
+        lease.shrink(before)
+        if isinstance(error, TooLarge) and allowed < limit:
+            raise Busy from None
+        raise
+    lease.shrink(before + len(plain))
+    return plain

@@ -10,12 +10,10 @@ from reasoning_replay.core.dialects.states import RequestState, Route
 from reasoning_replay.web.errors import FOREIGN_KEY, ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
-from reasoning_replay.web.pipeline.body_decoder import NotDecoded, decode_body
 from reasoning_replay.web.pipeline.client_request import ClientRequest, identifying_headers
 from reasoning_replay.web.pipeline.replay import Replay, Replays
+from reasoning_replay.web.pipeline.request_body import NotDecoded, decode_body
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress, UpstreamRequest
-
-__all__ = ["RequestPhase"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from reasoning_replay.web.errors import ProxyError, upstream_error
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.client_request import ClientRequest
-from reasoning_replay.web.pipeline.healing_retry import CheckedResponse, Healers
+from reasoning_replay.web.pipeline.healing_retry import CheckedResponse, Healer
+from reasoning_replay.web.pipeline.replay import Replays
 from reasoning_replay.web.pipeline.upstream_request import UpstreamRequest
-
-__all__ = ["UpstreamPhase"]
 
 _REQUEST_ID = b"x-request-id"
 
@@ -28,13 +27,13 @@ class UpstreamPhase:
     Attributes:
         upstream: Client for the upstream.
         origin: Scheme and authority of the upstream, for error messages.
-        healers: Heal refused requests, by route.
+        replays: Their refused requests may be healed, by route; empty if the mode is off.
         exchange_log: Provides the clock and the tracer.
     """
 
     upstream: UpstreamClient
     origin: str
-    healers: Healers
+    replays: Replays
     exchange_log: ExchangeLog
 
     async def send(
@@ -49,12 +48,12 @@ class UpstreamPhase:
         sent_s = self.exchange_log.clock()
         response = await self._send(exchange, client, request)
         exchange.times.first_byte_ms = (self.exchange_log.clock() - sent_s) * 1000
-        healer = self.healers.get(exchange.route)
-        if healer is None or request.bodies is None:
+        replay = self.replays.get(exchange.route)
+        if replay is None or not replay.heals or request.bodies is None:
             checked = CheckedResponse(response)
         else:
             try:
-                checked = await healer.heal(
+                checked = await Healer(replay, self.exchange_log).heal(
                     exchange,
                     response,
                     request.bodies,

@@ -17,8 +17,6 @@ from reasoning_replay.core.wire.headers import (
 from reasoning_replay.web.http.upgrade import for_handshake
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 
-__all__ = ["UpstreamAddress", "UpstreamRequest"]
-
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRequest:
@@ -37,7 +35,8 @@ class UpstreamRequest:
 
     def with_body(self, body: bytes | list[bytes | memoryview]) -> "UpstreamRequest":
         """Return a copy with another body and without Content-Encoding."""
-        return replace(self, headers=without(self.headers, b"content-encoding"), body=body)
+        headers = without(self.headers, b"content-encoding")
+        return UpstreamRequest(self.method, self.url, headers, body, self.bodies)
 
     def with_cure(self, cure: Cure) -> "UpstreamRequest":
         """Return a copy with the body of a cure, and its header."""

@@ -3,8 +3,11 @@ OpenTelemetry tracer: a SERVER span for each exchange, a CLIENT span for each at
 
     client's span -> exchange -> an attempt, and a second one if the request is healed
                   -> WebSocket -> its handshake, and each `response.create`
+
+Their attributes are fixed words and numbers, and no text by a client or a model.
 """
 
+import re
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -12,6 +15,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from msgspec.structs import astuple
 from opentelemetry.context import Context
 from opentelemetry.trace import (
     Span,
@@ -23,26 +27,35 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from typing_extensions import override
 
 from reasoning_replay.adapters.telemetry.tracing import Tracing
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, HANDLED
-from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.dialects.states import CaptureState, RequestState, Route
 from reasoning_replay.core.dialects.upstreams import Upstream
 from reasoning_replay.core.wire.headers import TRACEPARENT, Headers, with_parent
 from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.tracing.span_attributes import (
-    OPERATIONS,
-    OURS,
-    Attributes,
-    attributes_of,
-    error_of,
-    events_of,
-    known_method,
-)
+from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 from reasoning_replay.web.tracing.tracer import Tracer
 
-__all__ = ["otel_tracer"]
+# Prefix of the names that no convention defines.
+OURS = "reasoning_replay."
+# Operations that the conventions for generative AI define.
+OPERATIONS: dict[str, str] = {
+    **dict.fromkeys(CAPTURED_ROUTES, "chat"),
+    Route.RETRIEVE: "fetch_response",
+}
+# Names of the fields of `Usage` in the same conventions.
+_TOKENS = ("input_tokens", "cache_read.input_tokens", "output_tokens", "reasoning.output_tokens")
+_METHODS = frozenset(
+    {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"}
+)
+# Clients and upstreams choose model names and response ids: values of another form are left out.
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,255}")
+
+Attributes = dict[str, str | int | float | bool]
 
 # Paths as the API documents them; the requested path is not exported.
 _TEMPLATES: dict[str, str] = {one.route: one.path for one in HANDLED}
@@ -75,13 +88,11 @@ class _Trace:
 _current: ContextVar[_Trace | None] = ContextVar("trace", default=None)
 
 
-def otel_tracer(tracing: Tracing, upstream_url: str, profile: Upstream) -> Tracer:
-    """Return the tracer of exchanges with one upstream."""
-    return _OtelTracer(tracing, upstream_url, profile)
+class OtelTracer(Tracer):
+    """Tracer of the exchanges with one upstream."""
 
-
-class _OtelTracer(Tracer):
     def __init__(self, tracing: Tracing, upstream_url: str, profile: Upstream) -> None:
+        """Start without spans."""
         self._tracing = tracing
         self._guard, self._tracer = tracing.guard, tracing.tracer
         parts = urlsplit(upstream_url)
@@ -91,6 +102,7 @@ class _OtelTracer(Tracer):
         }
         self._provider = profile.provider or profile.name
 
+    @override
     def begin(self, request: web.BaseRequest, route: str) -> None:
         _current.set(None)
         with self._guard():
@@ -110,6 +122,7 @@ class _OtelTracer(Tracer):
     def _operation(self, route: str) -> Attributes:
         return {"gen_ai.operation.name": OPERATIONS[route], "gen_ai.provider.name": self._provider}
 
+    @override
     def attempt(self, method: str, headers: Headers) -> Headers:
         trace = _current.get()
         if trace is None:
@@ -132,6 +145,7 @@ class _OtelTracer(Tracer):
                 return with_parent(headers, parent.encode(), goes_on=trace.goes_on)
         return headers
 
+    @override
     def answered(self, status: int, content_type: str) -> None:
         trace = _current.get()
         if trace is None or trace.attempt is None:
@@ -147,12 +161,14 @@ class _OtelTracer(Tracer):
                 trace.attempt = None  # the messages that follow have their own spans
                 attempt.end()
 
+    @override
     def failed(self, error: str) -> None:
         trace = _current.get()
         if trace is not None and trace.attempt is not None:
             with self._guard():
                 _fail(trace.attempt, error)
 
+    @override
     def end(self, exchange: Exchange) -> None:
         trace = _current.get()
         if trace is None:
@@ -164,6 +180,7 @@ class _OtelTracer(Tracer):
                 _current.set(None)  # the next request on this connection runs in the same task
             _end(trace, exchange)
 
+    @override
     async def close(self, within_s: float) -> None:
         await self._tracing.close(within_s)
 
@@ -207,9 +224,72 @@ def _end(trace: _Trace, exchange: Exchange) -> None:
             span.set_attributes(attributes)
             if model := attributes.get("gen_ai.request.model"):
                 span.update_name(f"{OPERATIONS[exchange.route]} {model}")
-            for name, facts, at_ns in events_of(exchange, trace.sent_ns or time.time_ns()):
-                span.add_event(name, facts, at_ns)
+            _add_events(span, exchange, trace.sent_ns or time.time_ns())
             if error := error_of(exchange, is_client=exchange.route == Route.CREATE):
                 _fail(span, error)
     finally:
         span.end()
+
+
+def known_method(method: str) -> str:
+    """Return a request's method; `_OTHER` for a method that HTTP does not define."""
+    return method if method in _METHODS else "_OTHER"
+
+
+def error_of(exchange: Exchange, *, is_client: bool) -> str:
+    """
+    Return the error type of a finished exchange; "" if it has not failed.
+
+    By the conventions for HTTP, a 4xx is an error in a CLIENT span alone, as of `response.create`.
+    """
+    status, outcome = exchange.status, exchange.outcome
+    if outcome in {"refused", "upstream_error"}:
+        is_error = is_client or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        return str(status or outcome) if is_error else ""
+    if outcome in {"ok", "client_gone", "client_stalled"}:
+        has_failed = exchange.response.capture is not None and exchange.response.capture.has_failed
+        return "response_failed" if has_failed and exchange.route in CAPTURED_ROUTES else ""
+    is_clients_fault = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+    return "" if is_clients_fault else outcome
+
+
+def attributes_of(exchange: Exchange) -> Attributes:
+    """Return the attributes of a finished exchange."""
+    attributes: Attributes = {
+        OURS + name: value
+        for name, value in flat_facts_of(exchange, Reader.SPAN).items()
+        if value is not None
+    }
+    if exchange.status:
+        attributes["http.response.status_code"] = exchange.status
+    if exchange.route in OPERATIONS:
+        attributes |= _of_model(exchange)
+    return attributes
+
+
+def _of_model(exchange: Exchange) -> Attributes:
+    """Return the attributes of the conventions for generative AI."""
+    attributes: Attributes = {}
+    if _MODEL.fullmatch(exchange.request.model):
+        attributes["gen_ai.request.model"] = exchange.request.model
+    capture = exchange.response.capture
+    if capture is None:
+        return attributes
+    if _ID.fullmatch(capture.response_id):
+        attributes["gen_ai.response.id"] = capture.response_id
+    if _MODEL.fullmatch(capture.model):
+        attributes["gen_ai.response.model"] = capture.model
+    if capture.usage is not None and exchange.route in CAPTURED_ROUTES:  # a GET would repeat it
+        used = zip(_TOKENS, astuple(capture.usage), strict=True)
+        attributes |= {"gen_ai.usage." + name: count for name, count in used if count is not None}
+    return attributes
+
+
+def _add_events(span: Span, exchange: Exchange, sent_ns: int) -> None:
+    """Add what happened in a finished exchange; `sent_ns` is when its last attempt was sent."""
+    if exchange.request.healed:
+        span.add_event(OURS + "heal", {OURS + "diagnosis": exchange.request.healed}, sent_ns)
+    if exchange.request.state == RequestState.STORE_FAILED:
+        span.add_event(OURS + "store_failure", {OURS + "operation": "recall"}, sent_ns)
+    if exchange.response.state == CaptureState.STORE_FAILED:
+        span.add_event(OURS + "store_failure", {OURS + "operation": "save"})

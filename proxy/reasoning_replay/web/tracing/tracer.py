@@ -5,8 +5,6 @@ from aiohttp import web
 from reasoning_replay.core.wire.headers import Headers
 from reasoning_replay.web.exchange import Exchange
 
-__all__ = ["Tracer"]
-
 
 class Tracer:
     """
