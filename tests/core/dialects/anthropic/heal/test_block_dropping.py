@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.anthropic.heal.block_dropping import BETA
+from reasoning_replay.core.dialects.anthropic.heal.cure import BETA
 
 from tests.core.dialects.anthropic.heal.test_completed import damaged, partial
 from tests.core.dialects.anthropic.heal.test_cure import ELSEWHERE, history, signatures

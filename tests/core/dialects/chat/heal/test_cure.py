@@ -6,12 +6,14 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.dialects.chat.heal.cure import RefusedChat, cure
+from reasoning_replay.core.dialects.chat.heal.cure import RefusedChat
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.chat.members import reasoning_of
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
+from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.sent_items import DIGEST_BYTES
 from reasoning_replay.core.history.turns import Emitted, Turn
+from reasoning_replay.core.wire.json_spans import Edit
 
 from tests.adapters.stores.turns import turn as any_turn
 from tests.core.dialects.chat.heal.requests import (
@@ -58,8 +60,8 @@ def cured(
     """Return the cure of a refused request."""
     theirs = read(*given)
     ours = theirs if sent is given else read(*sent)
-    plan = body(*(planned or given))
-    return cure(RefusedChat(ours, theirs, diagnosis, plan, turns, fills))
+    plan = Plan((Edit(0, len(theirs.body), body(*planned)),)) if planned else Plan()
+    return RefusedChat(ours, theirs, diagnosis, plan=plan, turns=turns, fills=fills).cure()
 
 
 def messages(found: Cure | None) -> list[Json]:
@@ -252,11 +254,11 @@ def test_a_message_that_cannot_be_edited_stays() -> None:
 
     sent = request(b'{"reasoning_content":"a","role":"assistant","content":"b"}')
     given = request(b'{"role":"assistant","content":"b"}')
-    found = cure(RefusedChat(sent, given, NO_TEXT, given.body))
+    found = RefusedChat(sent, given, NO_TEXT, plan=Plan(), turns=()).cure()
     assert found is not None
     assert found.body == given.body
     # A message that the client sent in that form was never edited.
-    swapped = cure(RefusedChat(given, request(odd), NO_TEXT, given.body))
+    swapped = RefusedChat(given, request(odd), NO_TEXT, plan=Plan(), turns=()).cure()
     assert swapped is None
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 from reasoning_replay.core.dialects.base import Cure
+from reasoning_replay.core.dialects.chat.heal.cure import Learnt, learnt_of, lessons
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.chat.heal.memory import Learnt, learnt_of, lessons
 from reasoning_replay.core.dialects.refusal_memory import REMEMBERED_S, RefusalMemory
 
 MINE, THEIRS = b"mine", b"theirs"

@@ -52,7 +52,7 @@ class Diagnosis(ClassifiedRefusal):
     quoted: frozenset[str] = frozenset()
 
 
-_NAMES = frozenset({*MESSAGE_MEMBERS, *CALL_MEMBERS})
+NAMES = frozenset({*MESSAGE_MEMBERS, *CALL_MEMBERS})
 # A dotted or bracketed path to a member: messages.2.assistant.x, messages[2].tool_calls[0].x
 _PATH = r"(?:[\w\[\]]+\.)*"
 
@@ -99,7 +99,7 @@ _FIELDS = (
 _OURS = re.compile(
     "|".join(
         (
-            *sorted(_NAMES),
+            *sorted(NAMES),
             r"thought[ _]?signature",
             # Anthropic, through a gateway: a block at the wrong place, changed, or empty.
             r"thinking`? blocks in the latest assistant message cannot be modified",
@@ -177,7 +177,7 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     if "prompt_cache_key" in params or "prompt_cache_key" in message:
         return Diagnosis(RefusalKind.CACHE_KEY)
     named = {name for field in _FIELDS for name in field.findall(message)}
-    if refused := frozenset(named & _NAMES):
+    if refused := frozenset(named & NAMES):
         return Diagnosis(RefusalKind.FIELD, refused=refused)
     is_ours = not named and _OURS.search(message) is not None
     return Diagnosis(RefusalKind.INPUT if is_ours else RefusalKind.OTHER)
