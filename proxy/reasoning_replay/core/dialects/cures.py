@@ -87,13 +87,13 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
     def reasoning_in(self, request: RequestT) -> Mapping[Hashable, SentReasoning]:
         """Return the reasoning in a request, by what tells each piece from the others."""
 
-    @abstractmethod
     def is_concerned(self) -> bool:
         """Return whether the refusal is about one of the messages that can be completed."""
+        return False
 
-    @abstractmethod
     def edited(self) -> bytes:
-        """Return the body without what is refused."""
+        """Return the body without what is refused; by default, that is what the proxy added."""
+        return self.given.body
 
     def blamed(self, lost: frozenset[bytes]) -> frozenset[bytes]:
         """Return which of the blobs that a cure leaves out may be why upstream refused it."""

@@ -92,13 +92,13 @@ def test_injected_reasoning_is_removed_first() -> None:
 
 
 def test_a_cure_reports_the_refused_blob() -> None:
-    """The digest of a named blob is reported, and its turn is stored again without it."""
+    """The digest of a named blob is reported, and the turn that holds it."""
     world = world_of([R1, C1], [R2, C2])
     found = cure_of(world, [ASK, *PAIRS], refused(R1))
     assert found is not None
 
     assert found.lost == {digest_of(R1)}  # nothing is proven about the other blob
-    assert [[item.withheld for item in turn.items] for turn in found.withheld] == [[True]]
+    assert [turn.items[0].id for turn in found.withheld] == [C1["id"]]
 
 
 def test_a_damaged_copy_does_not_evict_the_original() -> None:

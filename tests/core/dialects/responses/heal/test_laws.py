@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from hypothesis import example, given
+from reasoning_replay.core.dialects.responses.heal.calls import in_order
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.responses.heal.reorder import in_order
 from reasoning_replay.core.wire import json_spans
 
 from tests.core.dialects.responses.heal.histories import (

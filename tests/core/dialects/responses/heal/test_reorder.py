@@ -1,8 +1,8 @@
 """Reordering: restores the order in which a history happened, as far as it is known."""
 
 import pytest
+from reasoning_replay.core.dialects.responses.heal.calls import in_order
 from reasoning_replay.core.dialects.responses.heal.draft import Draft
-from reasoning_replay.core.dialects.responses.heal.reorder import in_order
 
 from tests.core.dialects.responses.heal.played import ASK, MORE, case_of, reference, world_of
 from tests.core.world import (

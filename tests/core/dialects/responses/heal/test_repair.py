@@ -1,13 +1,14 @@
 """Repairs: the edits before the first attempt, made only where the request is certainly wrong."""
 
-from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from msgspec import structs
-from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs
+from reasoning_replay.core.dialects.refusal_memory import BLOB, DAMAGED
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, PROFILES, Ids
+from reasoning_replay.core.history.model_names import family
 
 from tests.core.dialects.responses.heal.notation import history, request_of, rows
 from tests.core.dialects.responses.heal.played import (
@@ -21,6 +22,7 @@ from tests.core.dialects.responses.heal.played import (
 )
 from tests.core.dialects.responses.heal.test_blobs import digest_of
 from tests.core.world import (
+    MODEL,
     Item,
     World,
     body,
@@ -38,6 +40,7 @@ C1, C2 = call("1"), call("2")
 O1, O2 = output(C1, "one"), output(C2, "two")
 SAID, WS = message("1", "Sunny."), search("1")
 F = Repair.FOREIGN
+NO_REASONING = (RefusalKind.NO_REASONING_MODEL, family(MODEL))
 
 
 COLUMNS = ("captured", "request_", "sent", "want", "counts")
@@ -64,22 +67,27 @@ def test_each_repair_may_be_switched_off(
     """A repair that is switched off edits nothing; the other repairs still work."""
     world = world_of(*map(history, captured.split(" / "))) if captured else World()
     for switched_off in Repair:
-        repairs = Repairs(frozenset(Repair) - {switched_off}, lambda _: False)
-        done = repaired(world, [ASK, *history(sent)], repairs, **request_of(request_))
+        allowed = frozenset(Repair) - {switched_off}
+        done = repaired(world, [ASK, *history(sent)], allowed=allowed, **request_of(request_))
 
         assert switched_off not in done.counts
         if switched_off not in counts:
             assert input_of(done.body) == [ASK, *history(want)]
 
 
-def every(refused: Collection[bytes] = (), **more: Any) -> Repairs:
-    """Return all repairs; these blobs are known to be refused."""
-    return Repairs(frozenset(Repair), refused.__contains__, **more)
+def blob(item: Item) -> tuple[str, bytes]:
+    """Return the refusal of an item's blob."""
+    return BLOB, digest_of(item)
+
+
+def damaging(world: World) -> list[tuple[str, bytes]]:
+    """Return that the client damages the reasoning of all conversations."""
+    return [(DAMAGED, turn.conversation) for turn in world.turns.values()]
 
 
 def test_a_refused_blob_is_not_sent_again() -> None:
     """A refused blob is removed, and it is not inserted where the client sent only its id."""
-    refused = every([digest_of(R1)])
+    refused = [blob(R1)]
     sent = [ASK, R1, C1, O1, R2, C2, O2]
 
     assert input_of(repaired(World(), sent, refused).body) == [ASK, nameless(C1), O1, R2, C2, O2]
@@ -91,7 +99,7 @@ def test_a_model_that_rejects_reasoning_gets_none() -> None:
     """Reasoning is removed in every form: whole, hollow and as a reference."""
     sent = [ASK, R1, C1, O1, hollow(R2), SAID, reference(R1), C2, O2]
 
-    assert input_of(repaired(World(), sent, every(takes_reasoning=False)).body) == [
+    assert input_of(repaired(World(), sent, [NO_REASONING]).body) == [
         ASK,
         nameless(C1),
         O1,
@@ -119,7 +127,7 @@ def test_without_repairs_the_same_object_is_returned() -> None:
 def test_a_damaged_copy_is_replaced_by_the_captured_original() -> None:
     """The repair does the same as the cure that followed the first refusal."""
     damaged = R1 | {"encrypted_content": "gAAAAx"}
-    done = repaired(world_of([R1, C1]), [ASK, damaged, C1, O1], every([digest_of(damaged)]))
+    done = repaired(world_of([R1, C1]), [ASK, damaged, C1, O1], [blob(damaged)])
 
     assert input_of(done.body) == [ASK, R1, C1, O1]
     assert done.counts == {F: 1}
@@ -131,17 +139,17 @@ def test_blobs_of_a_client_that_damages_them_are_replaced(blob: str) -> None:
     world = world_of([R1, C1], [R2, C2])
     damaged = R1 | {"encrypted_content": blob}
     sent = [ASK, damaged, C1, O1, R2, C2, O2]
-    done = repaired(world, sent, every(completes=lambda _: True))
+    done = repaired(world, sent, damaging(world))
 
     assert input_of(done.body) == [ASK, R1, C1, O1, R2, C2, O2]
     assert done.counts == {F: 1}
-    other = repaired(world, sent, every(completes=lambda _: True), model="grok-4")
+    other = repaired(world, sent, damaging(world), model="grok-4")
     assert R1 not in input_of(other.body)
 
 
 def test_a_refused_blob_before_a_hosted_item_takes_that_item_with_it() -> None:
     """The API requires the id of a hosted item, and the reasoning before it."""
-    refused = every([digest_of(R1)])
+    refused = [blob(R1)]
 
     assert input_of(repaired(World(), [ASK, R1, WS, MORE], refused).body) == [ASK, MORE]
 
@@ -149,7 +157,7 @@ def test_a_refused_blob_before_a_hosted_item_takes_that_item_with_it() -> None:
 @pytest.mark.parametrize("sent", [[ASK, R1, R1, C1, O1], [ASK, R1]], ids=["copies", "dangling"])
 def test_pairs_are_not_repaired_for_an_upstream_that_does_not_check_them(sent: list[Item]) -> None:
     """Ollama accepts any ids, and it continues from reasoning at the end of the input."""
-    assert repaired(World(), sent, every(profile=PROFILES["ollama"])).counts == {}
+    assert repaired(World(), sent, profile=PROFILES["ollama"]).counts == {}
 
 
 def test_a_request_of_reasoning_alone_stays() -> None:
@@ -160,7 +168,7 @@ def test_a_request_of_reasoning_alone_stays() -> None:
 def test_the_original_is_not_inserted_for_another_vendors_model() -> None:
     """Another vendor's model cannot decrypt it, so the damaged copy is removed."""
     damaged = R1 | {"encrypted_content": "gAAAAx"}
-    refused = every([digest_of(damaged)])
+    refused = [blob(damaged)]
     done = repaired(world_of([R1, C1]), [ASK, damaged, C1, O1], refused, model="grok-4")
 
     assert input_of(done.body) == [ASK, nameless(C1), O1]
@@ -190,13 +198,14 @@ def test_the_repaired_form_is_accepted_by_the_profile(
     ids: Ids, turn: list[Item], sent: list[Item], want: list[Item]
 ) -> None:
     """If the profile accepts neither form, nothing is changed."""
-    repairs = Repairs([Repair.UNPAIRED], lambda _: False, profile=replace(GENERIC, ids=ids))
+    allowed, profile = [Repair.UNPAIRED], replace(GENERIC, ids=ids)
+    done = repaired(world_of(turn), [ASK, *sent], allowed=allowed, profile=profile)
 
-    assert input_of(repaired(world_of(turn), [ASK, *sent], repairs).body) == [ASK, *want]
+    assert input_of(done.body) == [ASK, *want]
 
 
 def test_an_upstream_that_stores_nothing_accepts_an_unpaired_id() -> None:
     """The profile decides this, independent of `store` in the request."""
-    repairs = Repairs([*Repair], lambda _: False, profile=PROFILES["codex"])
+    done = repaired(world_of([R1, C1]), [ASK, R1, nameless(C1), O1], profile=PROFILES["codex"])
 
-    assert repaired(world_of([R1, C1]), [ASK, R1, nameless(C1), O1], repairs).counts == {}
+    assert done.counts == {}

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from reasoning_replay.core.dialects.responses.heal.draft import Draft
-from reasoning_replay.core.dialects.responses.heal.runs import remove_reasoning, runs_of
+from reasoning_replay.core.dialects.responses.heal.draft import Draft, runs_of
 from reasoning_replay.core.dialects.responses.request import read_request
 
 from tests.core.dialects.responses.heal.played import ASK, MORE, hollow, reference
@@ -77,6 +76,6 @@ def test_reasoning_is_dropped_with_the_ids_that_demand_it(
 ) -> None:
     """Ids of the group and hosted items are dropped with it, but never half of a unit."""
     draft = draft_of(items)
-    remove_reasoning(draft, {draft.items[n] for n in refused})
+    draft.remove_reasoning({draft.items[n] for n in refused})
 
     assert [json.loads(draft.text(item)) for item in draft.items] == want
