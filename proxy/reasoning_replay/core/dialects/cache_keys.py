@@ -14,8 +14,6 @@ from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["CACHE_KEY", "cache_key_of", "edit_for", "with_added", "without_added"]
-
 _NAME = "prompt_cache_key"
 # The kind of a refusal that names the member, in every dialect that has it.
 CACHE_KEY = "cache_key"

@@ -17,8 +17,6 @@ from reasoning_replay.core.history.matching.matches import (
 )
 from reasoning_replay.core.history.turns import Turn, turn_id
 
-__all__ = ["NOTHING_FOUND", "Continuation", "continuation_of"]
-
 NOTHING_FOUND = LookupResult()
 
 

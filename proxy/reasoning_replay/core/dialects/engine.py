@@ -59,8 +59,6 @@ from reasoning_replay.core.history.turns import Reasoning
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["Engine"]
-
 # Enough for the parsed histories of about twenty long conversations in flight.
 PREFIXES_MAX_BYTES = 24 << 20
 _NO_PLAN = Plan()

@@ -34,8 +34,6 @@ from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.wire.digest import DIGEST_BYTES
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["Continued", "KnownPrefix", "LongWay", "known_prefix", "lookups_after", "match_after"]
-
 _NOTE_BYTES = 200  # memory of an edit and its note, without what is injected
 
 

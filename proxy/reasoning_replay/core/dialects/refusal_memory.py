@@ -10,8 +10,6 @@ from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT, Account
 
-__all__ = ["BLOB", "DAMAGED", "KnownRefusals", "RefusalMemory"]
-
 # The kind under which refused blobs are recorded, in every dialect.
 BLOB = "blob"
 # The kind under which conversations are recorded in which the client damages its reasoning.

@@ -37,8 +37,6 @@ from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["plan_injection"]
-
 _BEFORE_TEXT = b',{"type":"text","text":'
 _AFTER_TEXT = b"}]"
 

@@ -25,8 +25,6 @@ from reasoning_replay.core.dialects.anthropic.request import MessagesRequest
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["BoundEdits", "PrefixWalk", "walk"]
-
 _UNKNOWN = b""  # no block has this digest
 
 

@@ -45,8 +45,6 @@ from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
 
-__all__ = ["plan_injection"]
-
 _NO_PLAN = Plan()
 _REPLAYED = (Sent.WHOLE, Sent.OWN)
 _ENCRYPTED = b'"reasoning.encrypted"'

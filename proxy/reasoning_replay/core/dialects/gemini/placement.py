@@ -42,8 +42,6 @@ from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
 
-__all__ = ["plan_injection"]
-
 _NO_PLAN = Plan()
 
 

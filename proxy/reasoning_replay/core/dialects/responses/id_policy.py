@@ -18,15 +18,6 @@ from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
 
-__all__ = [
-    "FollowingItems",
-    "InjectionForm",
-    "choose_form",
-    "id_removals",
-    "in_form",
-    "takes_plainly",
-]
-
 _NOTHING = b'[]" \t\r\n'  # characters of an empty value; `null` is compared separately
 
 

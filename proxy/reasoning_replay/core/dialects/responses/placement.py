@@ -37,8 +37,6 @@ from reasoning_replay.core.history.model_names import family, is_known_not_to_re
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes_of
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["plan_injection"]
-
 _NO_PLAN = Plan()
 _MODEL, _REASONING = Role.MODEL, Role.REASONING
 _INJECTED = Outcome.INJECTED

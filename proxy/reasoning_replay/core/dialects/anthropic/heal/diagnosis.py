@@ -14,15 +14,6 @@ from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in
 from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
 from reasoning_replay.core.dialects.lenient import decoded
 
-__all__ = [
-    "Diagnosis",
-    "RefusalKind",
-    "diagnose",
-    "is_failing_event",
-    "is_refusal",
-    "is_refusing_event",
-]
-
 
 class RefusalKind(StrEnum):
     """The reason for a refusal, as far as it may concern the proxy."""

@@ -13,16 +13,6 @@ from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in
 from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
 from reasoning_replay.core.dialects.lenient import value_of
 
-__all__ = [
-    "Diagnosis",
-    "RefusalKind",
-    "diagnose",
-    "is_failing",
-    "is_refusal",
-    "is_refusing",
-    "maybe_failing",
-]
-
 
 class RefusalKind(StrEnum):
     """The reason for a refusal, as far as it may concern the proxy."""

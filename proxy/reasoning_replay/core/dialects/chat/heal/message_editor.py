@@ -9,8 +9,6 @@ from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
 
-__all__ = ["AssistantMessage", "Part", "edited", "filled", "messages_of", "without"]
-
 _NULL = b"null"
 
 

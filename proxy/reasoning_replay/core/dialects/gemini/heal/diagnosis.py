@@ -14,15 +14,6 @@ from reasoning_replay.core.dialects.gemini.events import Chunk, read_chunk
 from reasoning_replay.core.dialects.lenient import elements_of, members_of, number_of
 from reasoning_replay.core.wire.json_spans import NONE
 
-__all__ = [
-    "Diagnosis",
-    "RefusalKind",
-    "diagnose",
-    "is_failing",
-    "is_refusing",
-    "maybe_failing",
-]
-
 
 class RefusalKind(StrEnum):
     """The reason for a refusal, as far as it may concern the proxy."""
