@@ -23,10 +23,7 @@ def cache_key_of(scope: bytes, request: ParsedRequest[HistoryItem], parent: Turn
     """
     Return the key of the conversation that a request continues, or begins; b"": it is not known.
 
-    Args:
-        scope: Key space of the tenant, which is a keyed hash: another tenant gets another key.
-        request: The request.
-        parent: The turn that it continues; None if unknown.
+    The scope is a keyed hash, so another tenant gets another key.
     """
     if parent is not None and parent.cache_key:
         return parent.cache_key

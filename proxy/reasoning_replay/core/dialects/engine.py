@@ -89,10 +89,9 @@ class Engine:
         Create the state that all exchanges share.
 
         Args:
-            dialect: The wire format.
             clock: Monotonic clock, in seconds.
             lock: Lock of the prefix cache, which several threads use.
-            capture_max_bytes: Largest event, and most that is kept of one response, in bytes.
+            capture_max_bytes: Largest event, and most that is kept of one response.
             is_shadow: Whether requests are decided on but sent unchanged.
             adds_cache_keys: Whether a request without a cache key gets that of its conversation.
         """
@@ -119,14 +118,9 @@ class Engine:
         is_long: Callable[[bytes], bool] = lambda _: False,
     ) -> Question:
         """
-        Parse what a request has after a known prefix; return the store lookups that it needs.
+        Parse what a request has after a known prefix, as `ask`, which parses all of it.
 
-        Args:
-            body: As for `ask`.
-            headers: As for `ask`.
-            scope: As for `ask`.
-            path: As for `ask`.
-            is_long: Whether a document must not be parsed here.
+        `is_long` says whether a document must not be parsed here.
 
         Raises:
             LongWay: It has no known prefix, or must be decided on as a whole.
@@ -152,13 +146,7 @@ class Engine:
         self, caller: Caller, question: Question, found: LookupResult | None, *, is_created: bool
     ) -> Decision:
         """
-        Repeat what is known, and decide about what is new.
-
-        Args:
-            caller: Scope and account of the request.
-            question: Result of `ask_after`.
-            found: Result of its lookups; None if the store did not respond.
-            is_created: Whether the request creates a response that will be captured.
+        Repeat what is known, and decide about what is new, as `decide`, which decides about all.
 
         Raises:
             LongWay: It must be decided on as a whole.
@@ -208,11 +196,8 @@ class Engine:
         """
         Parse a request and return the store lookups that it needs.
 
-        Args:
-            body: Body, without content coding.
-            headers: Headers of the request.
-            scope: Its scope.
-            path: Its path, without the query: it names the model in some dialects.
+        The body is without content coding, and the path without the query: it names the model in
+        some dialects.
 
         Raises:
             TooMany: The request has too many items or values to process.
@@ -236,10 +221,8 @@ class Engine:
         Decide which reasoning a request lacks, and inject it.
 
         Args:
-            caller: Scope and account of the request.
             body: Body as the client sent it, after content decoding.
-            question: Result of `ask`.
-            found: Result of the lookups; None if the store did not respond.
+            found: Result of the question's lookups; None if the store did not respond.
             is_created: Whether the request creates a response that will be captured.
         """
         dialect, given = self._dialect, question.request

@@ -50,20 +50,15 @@ def plan_injection(
     demands: bool = False,
 ) -> Plan:
     """
-    Decide the edits of one request.
+    Return a plan with edits that do not overlap.
+
+    They insert blocks, and the syntax that turns a text into a list of blocks; and they remove the
+    client's reasoning where it is completed. The binding is b"" if the model binds nothing.
 
     Args:
-        request: Parsed request.
-        matched: Origin of each matched item.
-        profile: Profile of the upstream.
         completes: Whether a turn's reasoning replaces what the client makes of it.
         demands: Whether the model has refused messages without their reasoning. Then a dated name
             of a model and its alias are one model: without it, the request is refused anyway.
-
-    Returns:
-        A plan with edits that do not overlap. They insert blocks, and the syntax that turns a text
-        into a list of blocks; and they remove the client's reasoning where it is completed. Its
-        binding is b"" if the model binds nothing.
     """
     return _Planner(request, matched, profile, completes, demands=demands).run()
 

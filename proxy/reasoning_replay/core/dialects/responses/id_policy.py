@@ -51,11 +51,7 @@ def choose_form(
     """
     Choose the form in which missing reasoning is injected; None if no form is allowed.
 
-    Args:
-        request: Request to inject into.
-        profile: Profile of the upstream.
-        following: Items that the run led to.
-        missing: Missing reasoning items of the run, in order; not empty.
+    `following` are the items that the run led to, `missing` its items that the request lacks.
     """
     run = [_without_members(part, profile.omits) for part in missing] if profile.omits else missing
     if profile.needs and not all(_holds(part, profile.needs) for part in run):

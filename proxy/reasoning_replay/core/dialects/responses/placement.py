@@ -44,16 +44,10 @@ _INJECTED = Outcome.INJECTED
 
 def plan_injection(request: Request, matched: Matches, profile: Profile) -> Plan:
     """
-    Decide the edits of one request.
+    Return a plan with edits that do not overlap.
 
-    Args:
-        request: Parsed request. If it is stateful, the items that upstream holds are not matched.
-        matched: Origin of each matched item.
-        profile: Profile of the upstream.
-
-    Returns:
-        A plan with edits that do not overlap. They only insert whole reasoning items, insert ids
-        and phases that upstream emitted, or remove ids.
+    They only insert whole reasoning items, insert ids and phases that upstream emitted, or remove
+    ids. If the request is stateful, the items that upstream holds are not matched.
     """
     if not (matched.matches or matched.ambiguous) and (request.is_stateful or not request.run):
         return _NO_PLAN  # it holds no model items, as far as is known
