@@ -88,12 +88,10 @@ class Engine:
         """
         Create the state that all exchanges share.
 
-        Args:
-            clock: Monotonic clock, in seconds.
-            lock: Lock of the prefix cache, which several threads use.
-            capture_max_bytes: Largest event, and most that is kept of one response.
-            is_shadow: Whether requests are decided on but sent unchanged.
-            adds_cache_keys: Whether a request without a cache key gets that of its conversation.
+        The clock is monotonic, in seconds; the lock is that of the prefix cache, which several
+        threads use. No event may be larger than `capture_max_bytes`, and no more is kept of one
+        response. In shadow mode, requests are decided on but sent unchanged. With
+        `adds_cache_keys`, a request without a cache key gets that of its conversation.
         """
         self.name = dialect.name
         self.readers = dialect.readers
@@ -220,10 +218,8 @@ class Engine:
         """
         Decide which reasoning a request lacks, and inject it.
 
-        Args:
-            body: Body as the client sent it, after content decoding.
-            found: Result of the question's lookups; None if the store did not respond.
-            is_created: Whether the request creates a response that will be captured.
+        The body is as the client sent it, after content decoding. `found` is None if the store did
+        not respond. `is_created` says whether the request creates a response that is captured.
         """
         dialect, given = self._dialect, question.request
         refused = self._refusals.known_to(caller.scope, caller.account)

@@ -145,10 +145,8 @@ def known_prefix(
     """
     Return what is known once a whole request was decided on; None if it must be decided again.
 
-    Args:
-        key: Key of its history.
-        plans: The plan of what is injected, and the finished one.
-        continued: Origin of each matched item, and of the response.
+    `key` is that of its history; `plans` are what is injected, and the finished one; `continued`
+    has the origin of each matched item, and of the response.
     """
     (planned, finished), (matched, origin) = plans, continued
     if request.history is None or request.is_stateful or request.has_reasoning:

@@ -53,12 +53,11 @@ def plan_injection(
     Return a plan with edits that do not overlap.
 
     They insert blocks, and the syntax that turns a text into a list of blocks; and they remove the
-    client's reasoning where it is completed. The binding is b"" if the model binds nothing.
+    client's reasoning where it is completed: that of a turn for which `completes` says so. The
+    binding is b"" if the model binds nothing.
 
-    Args:
-        completes: Whether a turn's reasoning replaces what the client makes of it.
-        demands: Whether the model has refused messages without their reasoning. Then a dated name
-            of a model and its alias are one model: without it, the request is refused anyway.
+    `demands` says whether the model has refused messages without their reasoning. Then a dated name
+    of a model and its alias are one model: without it, the request is refused anyway.
     """
     return _Planner(request, matched, profile, completes, demands=demands).run()
 

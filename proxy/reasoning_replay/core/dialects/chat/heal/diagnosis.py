@@ -149,14 +149,7 @@ def _error_in(data: bytes) -> dict[str, object] | None:
 
 
 def diagnose(status: int, body: bytes) -> Diagnosis:
-    """
-    Classify a refusal.
-
-    Args:
-        status: HTTP status of the response; 400 for an error that `is_refusing` accepts.
-        body: Whole response body after content decoding: JSON in any of the known forms, or plain
-            text; or the data of an event.
-    """
+    """Classify a refusal; an event that is one counts as status 400."""
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
     message, params, _ = read_error(body)
