@@ -9,12 +9,8 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.responses import Response
 
-from tests.demand.notation import written
-from tests.demand.scenario import Scenario
-from tests.demand.table import TABLE, cases, client_of, history, one_of_each, set_up
-from tests.e2e.proxies import proxied
-
-PASSING = [scenario for scenario in TABLE if scenario.want is None and scenario.row in (15, 57)]
+from tests.demand.rows import Scenario
+from tests.demand.table import cases, one_of_each, set_up
 
 
 @pytest.fixture
@@ -50,25 +46,3 @@ async def test_the_sdk_gets_a_response_through_the_proxy(
         found = await ask(sdk, stage.proxy, stage.body)
 
         assert found in stage.standin.ledger._turns
-
-
-@pytest.mark.parametrize(("scenario", "stream"), cases(PASSING))
-async def test_the_sdk_raises_the_same_error_if_there_is_no_cure(
-    sdk: AsyncOpenAI, scenario: Scenario, *, stream: bool
-) -> None:
-    """The exceptions have the same class, status and body."""
-    async with (
-        client_of(scenario, stream=stream) as (standin, client),
-        proxied(standin) as proxy,
-    ):
-        past = await history(scenario, client, standin.base_url)
-        body = client.last(written(scenario.sent, past, scenario.more), past)
-        raised = []
-        for base_url in (standin.base_url, proxy):
-            with pytest.raises(openai.APIStatusError) as caught:
-                await ask(sdk, base_url, body)
-            raised.append(caught.value)
-
-    straight, through = raised
-    assert type(straight) is type(through)
-    assert straight.response.content == through.response.content

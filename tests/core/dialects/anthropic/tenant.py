@@ -153,10 +153,16 @@ class Tenant:
             self.store.keep(turn)
         return turn
 
-    def cure(self, given: bytes, sent: bytes, message: str, status: int = 400) -> Cure | None:
+    def cure(self, given: bytes, sent: bytes, message: str) -> Cure:
         """Return the cure of a refused request, and learn from it as if it was accepted."""
+        cured = self.maybe_cure(given, sent, message)
+        assert cured is not None
+        return cured
+
+    def maybe_cure(self, given: bytes, sent: bytes, message: str) -> Cure | None:
+        """Return the same; None if the refusal is passed on."""
         error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
-        refusal = self.engine.readers.diagnose(status, json.dumps(error).encode())
+        refusal = self.engine.readers.diagnose(400, json.dumps(error).encode())
         bodies = RefusedBodies(given, sent)
         question = self.engine.ask_for_cure(bodies, refusal)
         found = self.store.recall(question.request)

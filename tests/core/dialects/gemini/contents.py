@@ -144,15 +144,21 @@ class Client:
         self.store.keep(turn)
         return turn
 
-    def cure(
-        self, contents: list[Content], message: str, status: int = 400, *, sent: bytes | None = None
-    ) -> Cure | None:
+    def cure(self, contents: list[Content], message: str, sent: bytes | None = None) -> Cure:
         """Return the cure of a request that was refused with this message, as it was sent."""
+        cure = self.maybe_cure(contents, message, sent)
+        assert cure is not None
+        return cure
+
+    def maybe_cure(
+        self, contents: list[Content], message: str, sent: bytes | None = None
+    ) -> Cure | None:
+        """Return the same; None if the refusal is passed on."""
         given = body_of(contents)
         bodies = RefusedBodies(given, self.decide(given).body if sent is None else sent)
         bodies.path = self.path()
-        error = {"error": {"code": status, "message": message, "status": "INVALID_ARGUMENT"}}
-        refusal = diagnose(status, json.dumps(error).encode())
+        error = {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+        refusal = diagnose(400, json.dumps(error).encode())
         question = self.engine.ask_for_cure(bodies, refusal)
         found = self.store.recall(question.request)
         cure = self.engine.cure(SCOPE, bodies, question, refusal, found)

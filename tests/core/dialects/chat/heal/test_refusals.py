@@ -61,8 +61,17 @@ def decided(one: Engine, found: LookupResult, *history: Json, **more: object) ->
     return one.decide(CALLER, given, one.ask(given, {}, SCOPE), found, is_created=True)
 
 
-def healed(one: Engine, found: LookupResult, refusal: Diagnosis, *history: Json) -> Cure | None:
+def healed(one: Engine, found: LookupResult, refusal: Diagnosis, *history: Json) -> Cure:
     """Return the cure of a request that was decided and refused, after it was accepted."""
+    cure = maybe_healed(one, found, refusal, *history)
+    assert cure is not None
+    return cure
+
+
+def maybe_healed(
+    one: Engine, found: LookupResult, refusal: Diagnosis, *history: Json
+) -> Cure | None:
+    """Return the same; None if the refusal is passed on."""
     bodies = RefusedBodies(body(*history), decided(one, found, *history).body)
     question = one.ask_for_cure(bodies, refusal)
     assert question.lookups
@@ -83,7 +92,7 @@ def test_reasoning_that_a_setting_leaves_out_is_injected_if_it_is_demanded(
     history = [ASK, message(content="7 degrees."), ASK]
     before = decided(one, found, *history)
     assert before.outcomes == ({Outcome.SKIPPED: 2} if limit else {Outcome.INJECTED: 2})
-    cure = healed(one, found, LACKS, *history)
+    cure = maybe_healed(one, found, LACKS, *history)
     after = decided(one, found, *history)
     assert after.outcomes == {Outcome.INJECTED: 2}
     if limit:
@@ -99,7 +108,6 @@ def test_an_emitted_empty_text_is_injected_if_it_is_demanded() -> None:
     found = captured(one, message(CALL, reasoning_content=""))
     assert decided(one, found, *LOST).outcomes == {}
     cure = healed(one, found, LACKS, *LOST)
-    assert cure is not None
     assert (cure.injected, cure.degraded) == (1, 0)
     assert decided(one, found, *LOST).outcomes == {Outcome.INJECTED: 1}
 
@@ -113,7 +121,6 @@ def test_what_the_client_sends_in_another_form_is_completed_if_it_is_demanded() 
         before = decided(one, found, ASK, sent, ASK)
         assert (before.body, before.outcomes) == (body(ASK, sent, ASK), {Outcome.PRESENT: 1})
         cure = healed(one, found, LACKS, ASK, sent, ASK)
-        assert cure is not None
         assert json.loads(cure.body)["messages"][1] == THOUGHT | sent
         assert decided(one, found, ASK, sent, ASK).body == cure.body
 
@@ -125,12 +132,11 @@ def test_a_refused_member_is_never_injected_again() -> None:
     assert decided(one, found, *LOST).outcomes == {Outcome.INJECTED: 3}
     for refusal, left in ((NO_TEXT, 2), (NO_CALL, 1)):
         cure = healed(one, found, refusal, *LOST)
-        assert cure is not None
         assert cure.injected == left
         after = decided(one, found, *LOST)
         assert (after.body, after.outcomes) == (cure.body, {Outcome.INJECTED: left})
     # What a cure injects leaves it out, too.
-    assert healed(one, found, LACKS, *LOST) is None
+    assert maybe_healed(one, found, LACKS, *LOST) is None
 
 
 def test_a_refused_signature_is_withheld() -> None:
@@ -139,7 +145,6 @@ def test_a_refused_signature_is_withheld() -> None:
     found = captured(one, message(CALL | {"extra_content": SIGNED}))
     quotes = Diagnosis(RefusalKind.BLOB, quoted=frozenset({"Es4DCss"}))
     cure = healed(one, found, quotes, *LOST)
-    assert cure is not None
     assert (cure.is_clients_own, cure.withheld) == (True, tuple(found.turns))
     assert decided(one, found, *LOST).outcomes == {Outcome.GUARDED_UNFINISHED: 1}
 
@@ -148,7 +153,6 @@ def test_a_filler_is_used_again_once_it_was_accepted() -> None:
     """Only in a request that the proxy may edit, and counted as degraded."""
     one = engine(fills=True)
     cure = healed(one, LookupResult(), LACKS, *LOST)
-    assert cure is not None
     assert cure.degraded == 1
     after = decided(one, LookupResult(), *LOST)
     assert after.body == cure.body
@@ -229,7 +233,6 @@ def test_damaged_signatures_are_completed(refusal: Diagnosis) -> None:
     given = decided(one, found, *damaged())
     assert given.body == body(*damaged())
     cured = healed(one, found, refusal, *damaged())
-    assert cured is not None
     assert json.loads(cured.body)["messages"] == [ASK, json.loads(json.dumps(WHOLE)), OUTPUT]
     assert (cured.injected, cured.lost, cured.withheld) == (3, frozenset(), ())
     again = decided(one, found, *damaged())
@@ -241,7 +244,7 @@ def test_another_conversation_is_not_completed() -> None:
     """Its client was not refused."""
     one = engine()
     found = captured(one, WHOLE)
-    assert healed(one, found, CORRUPTED, *damaged()) is not None
+    healed(one, found, CORRUPTED, *damaged())
     (turn,) = found.turns
     other = found._replace(turns=[structs.replace(turn, conversation=b"other")])
     assert decided(one, other, *damaged()).body == body(*damaged())
@@ -255,7 +258,6 @@ def test_a_refusal_that_quotes_another_signature() -> None:
     history = [*damaged(), ASK, message(odd), RESULT | {"tool_call_id": odd["id"]}]
     alien = Diagnosis(RefusalKind.BLOB, quoted=frozenset({"QWxpZW4"}))
     cured = healed(one, found, alien, *history)
-    assert cured is not None
     received = json.loads(cured.body)["messages"]
     assert received[1] == json.loads(json.dumps(history[1]))
     assert "extra_content" not in received[4]["tool_calls"][0]
@@ -265,9 +267,8 @@ def test_a_completion_that_is_refused_is_taken_back() -> None:
     """The client's own message is sent."""
     one = engine()
     found = captured(one, WHOLE)
-    assert healed(one, found, CORRUPTED, *damaged()) is not None
+    healed(one, found, CORRUPTED, *damaged())
     cured = healed(one, found, CORRUPTED, *damaged())
-    assert cured is not None
     received = json.loads(cured.body)["messages"][1]
     assert received["tool_calls"][0]["extra_content"] == TWICE
     assert received["reasoning_details"] == damaged()[1]["reasoning_details"]
@@ -278,7 +279,7 @@ def test_a_text_alone_is_not_replaced_for_a_signature() -> None:
     one = engine()
     found = captured(one, message(CALL, reasoning="I look."))
     given = [ASK, message(CALL, reasoning="My own words."), OUTPUT]
-    assert healed(one, found, CORRUPTED, *given) is None
+    assert maybe_healed(one, found, CORRUPTED, *given) is None
 
 
 def test_a_member_that_the_model_refused_is_not_completed() -> None:
@@ -286,5 +287,5 @@ def test_a_member_that_the_model_refused_is_not_completed() -> None:
     one = engine()
     found = captured(one, message(CALL | {"extra_content": SIGNED}))
     given = [ASK, message(CALL | {"extra_content": TWICE}), OUTPUT]
-    assert healed(one, found, NO_CALL, *given) is not None
-    assert healed(one, found, CORRUPTED, *given) is None
+    healed(one, found, NO_CALL, *given)
+    assert maybe_healed(one, found, CORRUPTED, *given) is None

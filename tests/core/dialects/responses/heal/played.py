@@ -58,7 +58,14 @@ def case_of(
     return RefusedItems(sent, sent, refusal, recalled_for(world, sent, refusal), DEFAULT)
 
 
-def cure_of(
+def cure_of(world: World, items: Sequence[Item], diagnosis: Diagnosis, **more: Any) -> Cure:
+    """Return the cure of a request with these items; `given` are the items that the client sent."""
+    found = maybe_cure_of(world, items, diagnosis, **more)
+    assert found is not None
+    return found
+
+
+def maybe_cure_of(
     world: World,
     items: Sequence[Item],
     diagnosis: Diagnosis,
@@ -67,7 +74,7 @@ def cure_of(
     profile: Profile = DEFAULT,
     **more: Any,
 ) -> Cure | None:
-    """Return the cure of a request with these items; `given` are the items that the client sent."""
+    """Return the same; None if the refusal is passed on."""
     came = None if given is None else body(given, **more)
     return cure_of_body(world, body(items, **more), diagnosis, given=came, profile=profile)
 
@@ -90,7 +97,7 @@ def cured(
     world: World, items: Sequence[Item], diagnosis: Diagnosis, **more: Any
 ) -> list[Item] | None:
     """Return the input of the healed request; None where the refusal is passed on."""
-    found = cure_of(world, items, diagnosis, **more)
+    found = maybe_cure_of(world, items, diagnosis, **more)
     return input_of(found.body) if found is not None else None
 
 
