@@ -10,7 +10,6 @@ from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, PROFILES, Ids
 from reasoning_replay.core.history.model_names import family
 
-from tests.core.dialects.responses.heal.notation import history, request_of, rows
 from tests.core.dialects.responses.heal.played import (
     ASK,
     MORE,
@@ -21,6 +20,7 @@ from tests.core.dialects.responses.heal.played import (
     world_of,
 )
 from tests.core.dialects.responses.heal.test_blobs import digest_of
+from tests.core.dialects.responses.notation import history, request_of, rows
 from tests.core.world import (
     MODEL,
     Item,
@@ -44,7 +44,7 @@ NO_REASONING = (RefusalKind.NO_REASONING_MODEL, family(MODEL))
 
 
 COLUMNS = ("captured", "request_", "sent", "want", "counts")
-REPAIRED = rows("repairs.md")
+REPAIRED = rows("heal/repairs.md")
 
 
 @pytest.mark.parametrize(COLUMNS, REPAIRED)
