@@ -89,7 +89,7 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
 
     def is_concerned(self) -> bool:
         """Return whether the refusal is about one of the messages that can be completed."""
-        return False
+        return bool(self.completed)
 
     def edited(self) -> bytes:
         """Return the body without what is refused; by default, that is what the proxy added."""
@@ -152,9 +152,9 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         )
 
     def _may_complete(self) -> bool:
-        if self.diagnosis.kind not in self.completable or not self.completed:
+        if self.diagnosis.kind not in self.completable or not self.is_concerned():
             return False
-        return self.planned != self.sent.body and self.is_concerned()
+        return self.planned != self.sent.body
 
 
 def blobs_of_turns(turns: Sequence[Turn], model: str) -> frozenset[bytes]:

@@ -169,13 +169,6 @@ class _Planner:
 
     def _following(self, group: ReasoningRun) -> FollowingItems:
         places = self._request.places
-        if len(group.places) == 1:
-            index = group.places[0]
-            match = self._matched.matches[index]
-            head = match.k == group.head
-            return FollowingItems(
-                (places[index].item,), (match.emitted,), head, group.turn.is_stored
-            )
         matches = [self._matched.matches[index] for index in group.places]
         return FollowingItems(
             items=tuple([places[index].item for index in group.places]),

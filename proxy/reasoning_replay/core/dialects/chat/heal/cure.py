@@ -80,7 +80,8 @@ class RefusedChat(RefusedRequest[ChatRequest, Diagnosis]):
             for index, parts in self._ours.items()
             if any(map(self._is_quoted, parts))
         }
-        return not quoted or not quoted.isdisjoint(self.completed)
+        is_about = not quoted or not quoted.isdisjoint(self.completed)
+        return super().is_concerned() and is_about
 
     @override
     def fulfilled(self) -> bytes:
@@ -91,7 +92,7 @@ class RefusedChat(RefusedRequest[ChatRequest, Diagnosis]):
         if self.diagnosis.kind is RefusalKind.FIELD:
             return self._without(lambda _, part: part.name in self.diagnosis.refused)
         if self.diagnosis.kind is not RefusalKind.BLOB:
-            return self.given.body
+            return super().edited()
         if any(self._is_quoted(part) for parts in self._ours.values() for part in parts):
             body = self._without(lambda _, part: self._is_quoted(part))
         else:

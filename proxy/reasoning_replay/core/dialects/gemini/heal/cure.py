@@ -48,16 +48,16 @@ class RefusedGemini(RefusedRequest[GeminiRequest, Diagnosis]):
     def is_concerned(self) -> bool:
         starts = [start for start, _ in self.given.contents]
         named = self._named
-        return not named or any(starts[one.content] in self.completed for one in named)
+        is_about = not named or any(starts[one.content] in self.completed for one in named)
+        return super().is_concerned() and is_about
 
     @override
     def edited(self) -> bytes:
-        if self.diagnosis.kind is not RefusalKind.BLOB:
-            return self.given.body
-        if self._named:
+        is_about_blobs = self.diagnosis.kind is RefusalKind.BLOB
+        if is_about_blobs and self._named:
             return without(self.sent, self._named)
-        if self.sent is not self.given:
-            return self.given.body
+        if not is_about_blobs or self.sent is not self.given:
+            return super().edited()
         known = blobs_of_turns(self.turns, family(self.sent.model))
         return without(
             self.sent, [one for one in signatures_in(self.sent) if one.blob not in known]

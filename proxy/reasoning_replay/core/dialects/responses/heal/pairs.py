@@ -25,6 +25,7 @@ from reasoning_replay.core.dialects.responses.heal.draft import (
 )
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
+from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import Emitted
 
@@ -93,13 +94,12 @@ def with_reasoning(case: RefusedItems) -> bytes | None:
             return body
     else:
         pair_ids(draft, case.index, case.profile, is_kept=case.is_kept)
-        fetched = case.of(case.inject_again(draft.body()))
-        names = {item.id for item in fetched.items}
-        draft = Draft(fetched.sent)
+        # Unknown items may lack reasoning as well, and there is no second retry.
+        draft.remove_lone_ids(spares=lambda item: case.match(item) is not None)
+        body = case.inject_again(draft.body())
+        names = {place.item.id for place in read_request(body, {}).places}
         if case.diagnosis.wanted in names or case.diagnosis.subject not in names:
-            # Unknown items may lack reasoning as well, and there is no second retry.
-            draft.remove_lone_ids(spares=lambda item: fetched.match(item) is not None)
-            return draft.body()
+            return body
         draft = Draft(case.sent)
     for run in runs_of(case.items):
         if subject in run.group:  # upstream does not accept this reasoning as the item's own
