@@ -20,6 +20,7 @@ from tests.core.dialects.gemini.contents import (
     chunk,
     model,
     output,
+    path_of,
     said,
     stream,
     user,
@@ -279,7 +280,7 @@ def test_a_text_of_the_client_gets_nothing() -> None:
     )
     sent = [said("Let me see."), call("Rome", call_id="k3f9x2ab")]
     body = body_of([ASK, model(*sent), output(call_id="k3f9x2ab")])
-    request = read_request(body, {}, path=client.path())
+    request = read_request(body, {}, path=path_of())
     (turn,) = client.store.turns.values()
     plan = plan_injection(request, Matches({1: Match(turn, 0), 2: Match(turn, 1)}))
     assert plan.outcomes == {"injected": 1, "guarded_form": 1}

@@ -4,14 +4,13 @@ import json
 
 import pytest
 from reasoning_replay.core.dialects.anthropic.profiles import GENERIC
-from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.history.sent_items import DIGEST_BYTES
 
 from tests.core.dialects.anthropic.heal.test_diagnosis import INVALID
 from tests.core.dialects.anthropic.streams import MODEL, THOUGHT, call, text, thought
 from tests.core.dialects.anthropic.tenant import (
     BOUND,
-    CALLER,
     Message,
     Tenant,
     assistant,
@@ -319,29 +318,3 @@ def test_a_block_that_is_named_beside_others() -> None:
     given = body_of([user("Hi"), odd, user("Go on")])
     cured = tenant.cure(given, given, ELSEWHERE.format(1, 1))
     assert json.loads(cured.body)["messages"][1] == assistant(text("Hello"))
-
-
-def test_a_body_with_a_lone_surrogate_is_not_edited_again() -> None:
-    """The client's own request is sent, if the proxy had edited it."""
-    tenant = Tenant()
-    told = [*dropped(history(tenant)), user("half \ud83d")]
-    cured, sent = healed(tenant, told, f"messages.1.content.0: {INVALID}")
-    assert signatures(sent) == ALL
-    assert cured == Cure(body_of(told), is_clients_own=True)
-    given = body_of([user("half \ud83d")])
-    assert tenant.maybe_cure(given, given, OTHER) is None
-
-
-def test_without_a_scope_nothing_is_remembered() -> None:
-    """A cure is still possible."""
-    tenant = Tenant()
-    given = body_of(dropped(history(tenant)))
-    sent = tenant.decide(given).body
-    refusal = tenant.engine.readers.diagnose(400, f"messages.1.content.0: {INVALID}".encode())
-    bodies = RefusedBodies(given, sent)
-    question = tenant.engine.ask_for_cure(bodies, refusal)
-    found = tenant.store.recall(question.request)
-    cured = tenant.engine.cure(None, bodies, question, refusal, found)
-    assert cured is not None
-    assert signatures(cured.body) == ["S1", "I1", "S2"]
-    assert CALLER.scope
