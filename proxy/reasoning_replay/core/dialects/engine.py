@@ -272,7 +272,7 @@ class Engine:
         """Return the edit that adds the cache key, if the request shall get it."""
         if not (is_created and origin.cache_key):
             return ()
-        if self._refusals.is_refused(_EVERYONE, CACHE_KEY, self.name):
+        if self._refusals.known_to(_EVERYONE).has(CACHE_KEY, self.name):
             return ()
         edit = edit_for(request, origin.cache_key)
         return () if edit is None else (edit,)
