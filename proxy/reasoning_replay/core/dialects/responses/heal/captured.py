@@ -18,7 +18,6 @@ from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.reasoning_runs import head_of_group
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.fingerprints import is_distinctive
-from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import match_items
@@ -119,6 +118,8 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
 
     Attributes:
         items: Items of `sent`.
+        by_id: The first item with each id.
+        matches: Item -> the captured item, other than reasoning, that it is, or refers to.
     """
 
     read = read_request
@@ -138,8 +139,8 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         self.items = [place.item for place in sent.places]
         self.index = ReasoningIndex(looked_up.turns)
         matches = match_items(sent, looked_up).matches
-        self._by_id = {item.id: item for item in reversed(self.items)}
-        self._matches = {self.items[n]: match for n, match in matches.items()}
+        self.by_id = {item.id: item for item in reversed(self.items)}
+        self.matches = {self.items[n]: match for n, match in matches.items()}
 
     @override
     def reasoning_in(self, request: Request) -> Mapping[Hashable, SentReasoning]:
@@ -159,21 +160,13 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         """Whether upstream looks up items by their ids."""
         return self.sent.stores and self.profile.keeps_items
 
-    def with_id(self, item_id: str) -> ResponsesItem | None:
-        """Return the first item with an id; None if there is none."""
-        return self._by_id.get(item_id)
-
     def known(self, item: ResponsesItem) -> KnownReasoning | None:
         """Return the captured reasoning that an item is, or refers to."""
         return self.index.find(item)
 
-    def match(self, item: ResponsesItem) -> Match | None:
-        """Return the captured item, other than reasoning, that an item is, or refers to."""
-        return self._matches.get(item)
-
     def had_none(self, item: ResponsesItem) -> bool:
         """Return whether an item is known to have been emitted without reasoning before it."""
-        match = self.match(item)
+        match = self.matches.get(item)
         return match is not None and head_of_group(match) is None
 
     def positions(self) -> dict[ResponsesItem, Position]:
@@ -184,7 +177,7 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
                 continue
             if (known := self.known(item)) is not None:
                 found[item] = known.turn.id, (known.k, known.n - len(known.follower.run))
-            elif (match := self.match(item)) is not None:
+            elif (match := self.matches.get(item)) is not None:
                 found[item] = match.turn.id, (match.k, 0)
         return found
 
@@ -196,12 +189,12 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         """
         if (known := self.known(item)) is not None:
             return known.whole(self.sent.model, self.profile)
-        match = self.match(item)
+        match = self.matches.get(item)
         return match.emitted.raw if match is not None else b""
 
     def emitted_id(self, item: ResponsesItem) -> str:
         """Return the id that upstream gave an item; "" if unknown."""
-        known, match = self.known(item), self.match(item)
+        known, match = self.known(item), self.matches.get(item)
         if known is not None:
             return known.part.id
         return match.emitted.id if match is not None else ""

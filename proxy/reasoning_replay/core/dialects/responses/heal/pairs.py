@@ -86,7 +86,7 @@ def _name_reasoning(draft: Draft, run: Run, known: KnownReasoning, profile: Prof
 
 def with_reasoning(case: RefusedItems) -> bytes | None:
     """Move reasoning before its follower; else inject it; else remove the ids that require it."""
-    wanted, subject = case.with_id(case.diagnosis.wanted), case.with_id(case.diagnosis.subject)
+    wanted, subject = case.by_id.get(case.diagnosis.wanted), case.by_id.get(case.diagnosis.subject)
     draft = Draft(case.sent)
     if wanted is not None:
         body = reordered(case) if case.known(wanted) else _beside(draft, wanted, subject)
@@ -95,7 +95,7 @@ def with_reasoning(case: RefusedItems) -> bytes | None:
     else:
         pair_ids(draft, case.index, case.profile, is_kept=case.is_kept)
         # Unknown items may lack reasoning as well, and there is no second retry.
-        draft.remove_lone_ids(spares=lambda item: case.match(item) is not None)
+        draft.remove_lone_ids(spares=lambda item: case.matches.get(item) is not None)
         body = case.inject_again(draft.body())
         names = {place.item.id for place in read_request(body, {}).places}
         if case.diagnosis.wanted in names or case.diagnosis.subject not in names:
@@ -202,7 +202,7 @@ def _may_return(case: RefusedItems, run: Run, follower: Emitted, lacking: Collec
         return False
     if is_answered(follower.type, follower.call_id):
         return follower.call_id in lacking
-    return case.with_id(follower.id) is None
+    return case.by_id.get(follower.id) is None
 
 
 def _is_paired(case: RefusedItems, draft: Draft, run: Run, known: KnownReasoning | None) -> bool:
