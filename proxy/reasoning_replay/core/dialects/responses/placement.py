@@ -168,12 +168,10 @@ class _Planner:
         return anchor
 
     def _following(self, group: ReasoningRun) -> FollowingItems:
-        places = self._request.places
-        matches = [self._matched.matches[index] for index in group.places]
+        places, matches = self._request.places, self._matched.matches
         return FollowingItems(
-            items=tuple([places[index].item for index in group.places]),
-            emitted=tuple([match.emitted for match in matches]),
-            has_head=matches[0].k == group.head,
+            pairs=[(places[index].item, matches[index].emitted) for index in group.places],
+            has_head=matches[group.places[0]].k == group.head,
             is_stored=group.turn.is_stored,
         )
 
@@ -185,11 +183,8 @@ class _Planner:
             return  # the client replays a part of the run; its intent is unknown
         if not self._profile.checks_pairs:
             return  # this upstream requires no reasoning by id
-        following = self._following(group)
-        for index, item, emitted in zip(
-            group.places, following.items, following.emitted, strict=True
-        ):
-            removals = id_removals(self._request.body, [(item, emitted)])
+        for index, pair in zip(group.places, self._following(group).pairs, strict=True):
+            removals = id_removals(self._request.body, [pair])
             if removals:
                 self._edits += removals
                 self._notes.append(PlanNote(index, Outcome.DEGRADED))
