@@ -161,35 +161,6 @@ def test_an_unknown_run_is_counted_as_missed(
     assert World().ask(body([ASK, *sent], model=model))[2].outcomes == want
 
 
-def test_reasoning_in_another_place_is_not_an_anchor() -> None:
-    """Missing reasoning is injected at its anchor, not next to a sibling that the client moved."""
-    sent = [R2, user("earlier"), ASK, C1]
-
-    assert world_of(R1, R2, C1).seen(body(sent)) == [R2, user("earlier"), ASK, R1, C1]
-
-
-def test_a_rewritten_message_before_a_matched_call_is_matched() -> None:
-    """If a call is certainly matched, the other items in its response's order are matched too."""
-    unknown = {**SAID, "id": "msg_made_up", "content": "Something else."}
-    nameless_thought = {"type": "reasoning", "summary": []}
-    sent = body([ASK, unknown, nameless_thought, nameless(C1)])
-
-    _, _, decided = world_of(R1, R2, SAID, C1).ask(sent)
-
-    assert decided.outcomes == {Outcome.PRESENT: 1, Outcome.INJECTED: 1}
-
-
-def test_a_run_after_an_unknown_item_of_its_group_is_not_injected() -> None:
-    """The run may belong before the unknown item, so its place is not known."""
-    unknown = [{**SAID, "id": f"msg_made_up_{n}", "content": "Something else."} for n in "ab"]
-    sent = body([ASK, *unknown, reasoning("9"), nameless(C1)])
-
-    _, _, decided = world_of(R1, R2, SAID, C1).ask(sent)
-
-    assert decided.outcomes == {Outcome.PRESENT: 1, Outcome.GUARDED_FORM: 1, Outcome.MISSED: 1}
-    assert decided.edits == ()
-
-
 def test_many_reasoning_items_without_ids_cost_linear_time() -> None:
     """Twenty thousand items are scanned once, not once for each item."""
     sent = body([{"type": "reasoning"}] * 20_000)
