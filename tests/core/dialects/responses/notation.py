@@ -70,8 +70,6 @@ _REQUESTS: Mapping[str, dict[str, Any]] = {
     "unstored": {"store": False},
     "stateful": STATEFUL,
     "o4-mini": {"model": "o4-mini"},
-    "model=": {"model": ""},
-    "model=gpt-5.4": {"model": "gpt-5.4"},
 }
 
 
@@ -91,7 +89,8 @@ def request_of(text: str) -> dict[str, Any]:
     """Return the other members of a request."""
     found: dict[str, Any] = {}
     for word in filter(None, text.split("; ")):
-        found |= _REQUESTS[word]
+        key, is_value, value = word.partition("=")
+        found |= {key: value} if is_value else _REQUESTS[word]
     return found
 
 
