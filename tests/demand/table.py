@@ -10,7 +10,7 @@ import pytest
 
 from tests.demand.client import Answer, Client, standin_for
 from tests.demand.notation import Item, Past, written
-from tests.demand.rows import TABLE, Scenario
+from tests.demand.rows import Scenario
 from tests.e2e.proxies import proxied
 from tests.standin import Received, StandIn
 
@@ -93,12 +93,3 @@ def turn(scenario: Scenario, standin: StandIn) -> None:
     standin.behaviour.continuity = scenario.continuity
     if scenario.expires:
         standin.ledger.expire()
-
-
-def one_of_each() -> list[Scenario]:
-    """Return the first scenario of each diagnosis, and the first that needs only an injection."""
-    first: dict[str, Scenario] = {}
-    for scenario in TABLE:
-        if scenario.want is not None and not scenario.repaired:
-            first.setdefault(scenario.healed, scenario)
-    return list(first.values())

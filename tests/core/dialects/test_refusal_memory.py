@@ -45,7 +45,7 @@ def test_the_least_active_tenant_is_evicted_first() -> None:
     one = RefusalMemory(lambda: 0.0)
     for tenant in range(50):
         taught(one, b"tenant %d" % tenant, 4)
-    assert len(one._until) == 20
+    assert one._until._count == 20
     assert [len(known(one, b"tenant %d" % n, 4)) for n in range(50)] == [0] * 45 + [4] * 5
     assert len(one._until._owners) == 5
 
@@ -89,7 +89,7 @@ def test_issuers_are_remembered_up_to_a_limit_for_each_account() -> None:
     assert one.known_to(b"", (THEIRS,)).is_foreign(blob_of(0))
     assert one.known_to(b"", (MINE,)).is_foreign(blob_of(99))
     assert not one.known_to(b"", (MINE,)).is_foreign(blob_of(50))  # evicted: belongs to no account
-    assert len(one._issued_for) == len(one._issued) == 9
+    assert len(one._issued_for) == one._issued._count == 9
 
 
 def test_the_accounts_of_one_blob_are_bounded() -> None:

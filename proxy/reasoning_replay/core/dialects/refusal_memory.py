@@ -127,10 +127,6 @@ class _Shares(Generic[_O, _K, _V]):
         self._owners: OrderedDict[_O, OrderedDict[_K, _V]] = OrderedDict()
         self._count = 0
 
-    def __len__(self) -> int:
-        """Count the entries of all owners."""
-        return self._count
-
     def __contains__(self, owner: _O) -> bool:
         """Return whether an owner has any entry."""
         return owner in self._owners
