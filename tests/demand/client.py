@@ -7,10 +7,8 @@ import aiohttp
 import msgspec
 
 from tests.demand.notation import Item, Past
-from tests.demand.scenario import Scenario
+from tests.demand.rows import Scenario
 from tests.standin import StandIn
-
-__all__ = ["Answer", "Client", "standin_for"]
 
 QUESTIONS = ("Where does it rain today?", "And tomorrow?", "And on Sunday?")
 MARK = "x-reasoning-replay"
@@ -87,11 +85,13 @@ class Client:
             more["previous_response_id"] = past.responses[-1]
         return self.request(items, **more)
 
-    async def send(self, base_url: str, body: bytes, path: str = "/responses") -> Answer:
+    async def send(self, base_url: str, body: bytes) -> Answer:
         """Send a request and read the whole response."""
         key = "sk-demand" if self._scenario.key == "api-key" else "Bearer sk-demand"
         headers = {self._scenario.key: key, "Content-Type": "application/json"}
-        async with self._session.post(base_url + path, data=body, headers=headers) as response:
+        async with self._session.post(
+            f"{base_url}/responses", data=body, headers=headers
+        ) as response:
             raw = await response.read()
             said = _said(raw) if response.status == 200 else _fault(raw)
             words = [one.partition("=") for one in response.headers.get(MARK, "").split(", ")]

@@ -26,8 +26,6 @@ from tests.web.wire import (
 )
 from tests.web.world import MODEL
 
-__all__ = ["FAULTS", "OK", "OPENED", "WORSE", "Fault", "curable", "in_stream"]
-
 HOLLOW = {name: value for name, value in RS.items() if name != "encrypted_content"}
 REWORDED = MESSAGE | {"content": [{"type": "output_text", "text": "Rain.", "annotations": []}]}
 INCLUDE = ["reasoning.encrypted_content"]

@@ -11,8 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-__all__ = ["Item", "Past", "written"]
-
 Item = dict[str, Any]
 
 _LETTERS = {

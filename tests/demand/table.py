@@ -10,12 +10,9 @@ import pytest
 
 from tests.demand.client import Answer, Client, standin_for
 from tests.demand.notation import Item, Past, written
-from tests.demand.rows import TABLE
-from tests.demand.scenario import Scenario
+from tests.demand.rows import Scenario
 from tests.e2e.proxies import proxied
 from tests.standin import Received, StandIn
-
-__all__ = ["TABLE", "Stage", "cases", "client_of", "history", "one_of_each", "set_up", "turn"]
 
 
 def cases(scenarios: Iterable[Scenario]) -> list[Any]:
@@ -55,10 +52,10 @@ class Stage:
     sent: list[Item]
     body: bytes
 
-    async def send(self, path: str = "/responses") -> tuple[Answer, list[Received]]:
+    async def send(self) -> tuple[Answer, list[Received]]:
         """Send the request through the proxy; return the response, and the requests at upstream."""
         before = len(self.standin.received)
-        answer = await self.client.send(self.proxy, self.body, path)
+        answer = await self.client.send(self.proxy, self.body)
         return answer, self.standin.received[before:]
 
     async def send_straight(self) -> Answer:
@@ -96,12 +93,3 @@ def turn(scenario: Scenario, standin: StandIn) -> None:
     standin.behaviour.continuity = scenario.continuity
     if scenario.expires:
         standin.ledger.expire()
-
-
-def one_of_each() -> list[Scenario]:
-    """Return the first scenario of each diagnosis, and the first that needs only an injection."""
-    first: dict[str, Scenario] = {}
-    for scenario in TABLE:
-        if scenario.want is not None and not scenario.repaired:
-            first.setdefault(scenario.healed, scenario)
-    return list(first.values())

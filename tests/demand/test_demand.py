@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from tests.demand.notation import Item, Past, written
-from tests.demand.scenario import Refused, Scenario
-from tests.demand.table import TABLE, cases, client_of, history, one_of_each, set_up, turn
+from tests.demand.rows import TABLE, Refused, Scenario
+from tests.demand.table import cases, client_of, history, set_up, turn
 
 ROWS = set(range(1, 59))
 
@@ -43,20 +43,6 @@ async def test_without_the_proxy_it_is_refused(scenario: Scenario, *, stream: bo
 
 
 @pytest.mark.parametrize(("scenario", "stream"), cases(s for s in TABLE if s.want is not None))
-async def test_upstream_accepts_the_request_that_the_table_expects(
-    scenario: Scenario, *, stream: bool
-) -> None:
-    """The cure in the table is accepted by upstream if the client itself sends it."""
-    async with client_of(scenario, stream=stream) as (standin, client):
-        past = await history(scenario, client, standin.base_url)
-        turn(scenario, standin)
-        cure = written(scenario.want or "", past, scenario.more)
-        answer = await client.send(standin.base_url, client.last(cure, past))
-
-    assert (answer.status, answer.said) == (200, "")
-
-
-@pytest.mark.parametrize(("scenario", "stream"), cases(s for s in TABLE if s.want is not None))
 async def test_with_the_proxy_it_is_accepted(scenario: Scenario, *, stream: bool) -> None:
     """Upstream receives the expected items, in the expected number of attempts."""
     async with set_up(scenario, stream=stream) as stage:
@@ -83,20 +69,6 @@ async def test_with_the_proxy_the_refusal_is_the_same(scenario: Scenario, *, str
         assert answer.raw == straight.raw
     assert [one.body for one in tries] == [stage.body]
     assert "healed" not in answer.mark
-
-
-@pytest.mark.parametrize(("scenario", "stream"), cases(one_of_each()))
-async def test_input_tokens_are_counted_for_the_healed_request(
-    scenario: Scenario, *, stream: bool
-) -> None:
-    """`input_tokens` has the same rules, and therefore the same cures."""
-    path = "/responses/input_tokens"
-    async with set_up(scenario, stream=stream) as stage:
-        answer, tries = await stage.send(path)
-
-    received = msgspec.convert(tries[-1].json, dict[str, Any])["input"]
-    assert (answer.status, answer.said, tries[-1].path) == (200, "", "/v1" + path)
-    assert received == written(scenario.want or "", stage.past, scenario.more)
 
 
 def test_every_row_of_the_survey_has_a_scenario() -> None:

@@ -2,16 +2,15 @@
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.demand.client import Answer
-from tests.demand.distort import distorted
 from tests.demand.notation import Item, Past, written
-from tests.demand.scenario import Made, Scenario
+from tests.demand.rows import Made, Scenario
 from tests.demand.table import client_of
 from tests.e2e.proxies import proxied
 from tests.standin.exchange import Received
@@ -33,6 +32,34 @@ loops = pytest.mark.parametrize(
     ("loop", "turns", "asks"), [pytest.param(*loop, id=loop[0]) for loop in LOOPS]
 )
 stores = pytest.mark.parametrize("store", [True, False], ids=["stored", "not-stored"])
+
+
+_CHANGES = {
+    "r": ("noid", "hollow", "null", "ref", "bare", "status", "text", "emptyid", "dotted"),
+    "c": ("noid", "ref", "emptyid", "callid", "dotted"),
+    "m": ("noid", "ref", "bare", "emptyid", "dotted", "easy", "reworded"),
+    "w": ("noid", "ref", "emptyid", "dotted"),
+}
+
+
+def distorted(names: Sequence[str]) -> Iterator[list[str]]:
+    """
+    Yield each history that differs from an honest one in one place.
+
+    Args:
+        names: Items of the honest history, in order and in the notation.
+    """
+    given = list(names)
+    for at, name in enumerate(given):
+        before, after = given[:at], given[at + 1 :]
+        if at:
+            yield before + after
+        if after:
+            yield [*before, after[0], name, *after[1:]]
+        yield [*before, name, name, *after]
+        yield [*given, name]
+        for change in _CHANGES.get(name[0], ()):
+            yield [*before, f"{name}:{change}", *after]
 
 
 def honest(loop: Variant, turns: int, asks: str, made: Made, *, store: bool) -> Scenario:

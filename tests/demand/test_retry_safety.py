@@ -11,21 +11,13 @@ from tests.patience import SOON_S
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, cut, send, wait
 from tests.web.wire import (
-    ASK,
     CALL,
     END,
     MESSAGE,
-    NEXT,
-    RESULT,
-    RS,
-    RS_2,
-    as_json,
     chunk,
     events,
     head,
-    response,
     stream_head,
-    whole,
 )
 from tests.web.world import World, eventually, post, world
 
@@ -94,22 +86,6 @@ async def test_a_second_stream_that_is_no_better_is_dropped(worse: Callable[[], 
         assert got.status == 200
         assert chunk(got.body) in first
         await assert_no_more(w, 2)
-
-
-@every_fault
-@pytest.mark.parametrize(
-    "status",
-    ["401 No", "403 No", "408 Late", "409 No", "429 Slow", "500 Oops", "503 Busy", "529 Busy"],
-)
-async def test_other_statuses_are_never_retried(fault: Fault, status: str) -> None:
-    """The message of the error does not matter: these retries are left to the client."""
-    refusal = Fault(fault.diagnosis, fault.items, fault.message, fault.param, status).refusal
-    async with world() as w:
-        w.upstream.answers(refusal)
-        got = await w.post(fault.body)
-        assert got.status == int(status[:3])
-        assert refusal.endswith(b"\r\n\r\n" + got.body)
-        await assert_no_more(w, 1)
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])
@@ -221,15 +197,6 @@ async def test_a_client_that_leaves_during_the_second_attempt_ends_it() -> None:
         await assert_no_more(w, 2)
 
 
-async def test_with_heal_off_nothing_is_retried() -> None:
-    """With `heal: off` every refusal is passed on to the client."""
-    async with world(heal="off") as w:
-        w.upstream.answers(FAULT.refusal)
-        got = await w.post(FAULT.body)
-        assert FAULT.refusal.endswith(got.body)
-        await assert_no_more(w, 1)
-
-
 @pytest.mark.parametrize("mode", ["shadow", "off"])
 async def test_a_mode_without_changes_does_not_retry(mode: str) -> None:
     """A second attempt would be a change."""
@@ -237,29 +204,6 @@ async def test_a_mode_without_changes_does_not_retry(mode: str) -> None:
         w.upstream.answers(FAULT.refusal)
         assert (await w.post(FAULT.body)).status == 400
         await assert_no_more(w, 1)
-
-
-async def test_two_equal_items_are_two_items() -> None:
-    """Ids may follow from the content: an equal response in a later turn is sent as it came."""
-    async with world() as w:
-        w.upstream.answers(OK)
-        await w.turn(ASK, MESSAGE, NEXT, MESSAGE, MESSAGE, NEXT, CALL, RESULT, CALL, RESULT)
-        sent = [ASK, MESSAGE, NEXT, MESSAGE, MESSAGE, NEXT, CALL, RESULT, CALL, RESULT]
-        assert w.sent()["input"] == sent
-        await assert_no_more(w, 1)
-
-
-async def test_a_cure_keeps_injected_reasoning() -> None:
-    """The second attempt keeps injected reasoning, because it would be refused without it."""
-    odd = RS_2 | {"status": "completed"}
-    fault = Fault("field", (), "Unknown parameter: 'input[4].status'.", "input[4].status")
-    async with world() as w:
-        w.upstream.answers(whole(as_json(response(RS, CALL))), fault.refusal, OK)
-        await w.turn(ASK)
-        got = await w.turn(ASK, CALL, RESULT, odd, MESSAGE, NEXT)
-        assert got.status == 200
-        assert w.sent()["input"] == [ASK, RS, CALL, RESULT, RS_2, MESSAGE, NEXT]
-        await assert_no_more(w, 3)
 
 
 async def test_a_second_response_that_breaks_off_is_passed_on() -> None:
@@ -272,18 +216,3 @@ async def test_a_second_response_that_breaks_off_is_passed_on() -> None:
         assert (await line.head()).status == 200
         assert await line.until_it_ends() == (begun, False)
         await assert_no_more(w, 2)
-
-
-@pytest.mark.parametrize("diagnosis", ["blob", "no_reasoning_model"])
-async def test_a_refused_item_is_left_out_before_the_first_attempt(diagnosis: str) -> None:
-    """The next request of the conversation is accepted at once."""
-    fault = next(fault for fault in FAULTS if fault.diagnosis == diagnosis)
-    async with world() as w:
-        w.upstream.answers(fault.refusal, OK, OK)
-        await w.post(fault.body)
-        cured = w.sent()
-        got = await w.post(fault.body)
-        assert got.status == 200
-        assert "repaired=" in (got.mark or "")
-        assert w.sent() == cured
-        await assert_no_more(w, 3)

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from tests.demand.notation import written
-from tests.demand.scenario import Scenario
-from tests.demand.table import TABLE, cases, set_up
+from tests.demand.rows import TABLE, Scenario
+from tests.demand.table import cases, set_up
 
 REPAIRED = [scenario for scenario in TABLE if scenario.repaired]
 

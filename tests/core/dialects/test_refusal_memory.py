@@ -22,7 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def known(one: RefusalMemory, scope: bytes, count: int) -> list[int]:
     """Return the numbers of the blobs, out of `count`, that are known to be refused."""
-    return [n for n in range(count) if one.is_refused(scope, RefusalKind.BLOB, b"%d" % n)]
+    return [n for n in range(count) if one.known_to(scope).has(RefusalKind.BLOB, b"%d" % n)]
 
 
 def taught(one: RefusalMemory, scope: bytes, count: int) -> None:
@@ -45,7 +45,7 @@ def test_the_least_active_tenant_is_evicted_first() -> None:
     one = RefusalMemory(lambda: 0.0)
     for tenant in range(50):
         taught(one, b"tenant %d" % tenant, 4)
-    assert len(one._until) == 20
+    assert one._until._count == 20
     assert [len(known(one, b"tenant %d" % n, 4)) for n in range(50)] == [0] * 45 + [4] * 5
     assert len(one._until._owners) == 5
 
@@ -80,16 +80,16 @@ def test_issuers_are_remembered_up_to_a_limit_for_each_account() -> None:
     shared = issued(0)
     for _ in range(2):  # each save of a turn notes it again
         one.issue((MINE,), shared)
-    assert one.is_of_another_account((THEIRS,), blob_of(0))
+    assert one.known_to(b"", (THEIRS,)).is_foreign(blob_of(0))
     one.issue((THEIRS,), shared)
-    assert not one.is_of_another_account((THEIRS,), blob_of(0))
+    assert not one.known_to(b"", (THEIRS,)).is_foreign(blob_of(0))
     for n in range(1, 100):
         one.issue((THEIRS,), issued(n))
-    assert not one.is_of_another_account((MINE,), blob_of(0))
-    assert one.is_of_another_account((THEIRS,), blob_of(0))
-    assert one.is_of_another_account((MINE,), blob_of(99))
-    assert not one.is_of_another_account((MINE,), blob_of(50))  # evicted: belongs to no account
-    assert len(one._issued_for) == len(one._issued) == 9
+    assert not one.known_to(b"", (MINE,)).is_foreign(blob_of(0))
+    assert one.known_to(b"", (THEIRS,)).is_foreign(blob_of(0))
+    assert one.known_to(b"", (MINE,)).is_foreign(blob_of(99))
+    assert not one.known_to(b"", (MINE,)).is_foreign(blob_of(50))  # evicted: belongs to no account
+    assert len(one._issued_for) == one._issued._count == 9
 
 
 def test_the_accounts_of_one_blob_are_bounded() -> None:
@@ -104,7 +104,7 @@ def test_without_an_account_no_issuer_is_remembered() -> None:
     """A request without an account name never makes a blob foreign."""
     one = RefusalMemory(lambda: 0.0)
     one.issue((b"",), issued(0))
-    assert not one.is_of_another_account((MINE,), blob_of(0))
+    assert not one.known_to(b"", (MINE,)).is_foreign(blob_of(0))
 
 
 def test_a_lookup_without_refused_blobs_returns_the_same_object() -> None:

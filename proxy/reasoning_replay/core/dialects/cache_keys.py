@@ -14,8 +14,6 @@ from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["CACHE_KEY", "cache_key_of", "edit_for", "with_added", "without_added"]
-
 _NAME = "prompt_cache_key"
 # The kind of a refusal that names the member, in every dialect that has it.
 CACHE_KEY = "cache_key"
@@ -25,10 +23,7 @@ def cache_key_of(scope: bytes, request: ParsedRequest[HistoryItem], parent: Turn
     """
     Return the key of the conversation that a request continues, or begins; b"": it is not known.
 
-    Args:
-        scope: Key space of the tenant, which is a keyed hash: another tenant gets another key.
-        request: The request.
-        parent: The turn that it continues; None if unknown.
+    The scope is a keyed hash, so another tenant gets another key.
     """
     if parent is not None and parent.cache_key:
         return parent.cache_key

@@ -19,8 +19,6 @@ from reasoning_replay.core.history.matching.matches import (
 )
 from reasoning_replay.core.history.turns import Turn, turn_id
 
-__all__ = ["NOTHING_FOUND", "Continuation", "continuation_of"]
-
 NOTHING_FOUND = LookupResult()
 
 
@@ -55,10 +53,8 @@ def continuation_of(
     """
     Match a request and find the conversation that it continues.
 
-    Args:
-        request: The parsed request.
-        found: Result of the lookups; None if the store did not respond.
-        held: The same, without the reasoning that upstream refused; empty if there is none.
+    `found` is None if the store did not respond; `held` is the same without the reasoning that
+    upstream refused, and empty if there is none.
     """
     matched = match_items(request, held)
     parent = parent_of(request, matched, held)

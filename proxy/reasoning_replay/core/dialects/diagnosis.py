@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-__all__ = ["ClassifiedRefusal", "Table", "first_in", "table_of"]
-
 ValueT = TypeVar("ValueT")
 Table = tuple[tuple[re.Pattern[str], ValueT], ...]
 

@@ -59,8 +59,6 @@ from reasoning_replay.core.history.turns import Reasoning
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["Engine"]
-
 # Enough for the parsed histories of about twenty long conversations in flight.
 PREFIXES_MAX_BYTES = 24 << 20
 _NO_PLAN = Plan()
@@ -90,13 +88,10 @@ class Engine:
         """
         Create the state that all exchanges share.
 
-        Args:
-            dialect: The wire format.
-            clock: Monotonic clock, in seconds.
-            lock: Lock of the prefix cache, which several threads use.
-            capture_max_bytes: Largest event, and most that is kept of one response, in bytes.
-            is_shadow: Whether requests are decided on but sent unchanged.
-            adds_cache_keys: Whether a request without a cache key gets that of its conversation.
+        The clock is monotonic, in seconds; the lock is that of the prefix cache, which several
+        threads use. No event may be larger than `capture_max_bytes`, and no more is kept of one
+        response. In shadow mode, requests are decided on but sent unchanged. With
+        `adds_cache_keys`, a request without a cache key gets that of its conversation.
         """
         self.name = dialect.name
         self.readers = dialect.readers
@@ -121,14 +116,9 @@ class Engine:
         is_long: Callable[[bytes], bool] = lambda _: False,
     ) -> Question:
         """
-        Parse what a request has after a known prefix; return the store lookups that it needs.
+        Parse what a request has after a known prefix, as `ask`, which parses all of it.
 
-        Args:
-            body: As for `ask`.
-            headers: As for `ask`.
-            scope: As for `ask`.
-            path: As for `ask`.
-            is_long: Whether a document must not be parsed here.
+        `is_long` says whether a document must not be parsed here.
 
         Raises:
             LongWay: It has no known prefix, or must be decided on as a whole.
@@ -154,13 +144,7 @@ class Engine:
         self, caller: Caller, question: Question, found: LookupResult | None, *, is_created: bool
     ) -> Decision:
         """
-        Repeat what is known, and decide about what is new.
-
-        Args:
-            caller: Scope and account of the request.
-            question: Result of `ask_after`.
-            found: Result of its lookups; None if the store did not respond.
-            is_created: Whether the request creates a response that will be captured.
+        Repeat what is known, and decide about what is new, as `decide`, which decides about all.
 
         Raises:
             LongWay: It must be decided on as a whole.
@@ -210,11 +194,8 @@ class Engine:
         """
         Parse a request and return the store lookups that it needs.
 
-        Args:
-            body: Body, without content coding.
-            headers: Headers of the request.
-            scope: Its scope.
-            path: Its path, without the query: it names the model in some dialects.
+        The body is without content coding, and the path without the query: it names the model in
+        some dialects.
 
         Raises:
             TooMany: The request has too many items or values to process.
@@ -237,12 +218,8 @@ class Engine:
         """
         Decide which reasoning a request lacks, and inject it.
 
-        Args:
-            caller: Scope and account of the request.
-            body: Body as the client sent it, after content decoding.
-            question: Result of `ask`.
-            found: Result of the lookups; None if the store did not respond.
-            is_created: Whether the request creates a response that will be captured.
+        The body is as the client sent it, after content decoding. `found` is None if the store did
+        not respond. `is_created` says whether the request creates a response that is captured.
         """
         dialect, given = self._dialect, question.request
         refused = self._refusals.known_to(caller.scope, caller.account)
@@ -295,7 +272,7 @@ class Engine:
         """Return the edit that adds the cache key, if the request shall get it."""
         if not (is_created and origin.cache_key):
             return ()
-        if self._refusals.is_refused(_EVERYONE, CACHE_KEY, self.name):
+        if self._refusals.known_to(_EVERYONE).has(CACHE_KEY, self.name):
             return ()
         edit = edit_for(request, origin.cache_key)
         return () if edit is None else (edit,)

@@ -34,8 +34,6 @@ from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.wire.digest import DIGEST_BYTES
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["Continued", "KnownPrefix", "LongWay", "known_prefix", "lookups_after", "match_after"]
-
 _NOTE_BYTES = 200  # memory of an edit and its note, without what is injected
 
 
@@ -147,12 +145,8 @@ def known_prefix(
     """
     Return what is known once a whole request was decided on; None if it must be decided again.
 
-    Args:
-        request: The request.
-        key: Key of its history.
-        plans: The plan of what is injected, and the finished one.
-        continued: Origin of each matched item, and of the response.
-        found: Result of the lookups.
+    `key` is that of its history; `plans` are what is injected, and the finished one; `continued`
+    has the origin of each matched item, and of the response.
     """
     (planned, finished), (matched, origin) = plans, continued
     if request.history is None or request.is_stateful or request.has_reasoning:
@@ -207,10 +201,6 @@ def match_after(continued: Continued, found: LookupResult) -> tuple[Matches, int
     """
     Match what is new with the one turn that follows what is known.
 
-    Args:
-        continued: The request.
-        found: Result of the lookups.
-
     Returns:
         The matches in the view, and the time of the newest turn of the conversation.
 
@@ -259,11 +249,7 @@ def _are_items_of(
     """
     Return whether the response is a turn: the same items, one by one, in order.
 
-    Args:
-        turn: The turn.
-        continued: The request.
-        candidates: All turns of its conversation.
-        by_name: Whether their ids must prove it.
+    The candidates are all turns of its conversation. If `by_name`, ids must prove it.
     """
     answer = continued.answer
     if len(answer) != len(turn.items):

@@ -1,16 +1,14 @@
 """Refusal memory: what upstream refused within the last hour, by tenant, bounded."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from operator import is_ as is_same
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT, Account
-
-__all__ = ["BLOB", "DAMAGED", "KnownRefusals", "RefusalMemory"]
 
 # The kind under which refused blobs are recorded, in every dialect.
 BLOB = "blob"
@@ -48,18 +46,9 @@ class RefusalMemory:
         """Record that upstream refused something to a tenant: a blob, a model, a member."""
         self._until.put(scope, (kind, what), self._clock() + REMEMBERED_S)
 
-    def is_refused(self, scope: bytes, kind: str, what: str | bytes) -> bool:
-        """Return whether upstream refused it within the last hour."""
-        until = self._until.get(scope, (kind, what))
-        return until is not None and until > self._clock()
-
-    def knows_tenant(self, scope: bytes) -> bool:
-        """Return whether anything is recorded for a tenant."""
-        return scope in self._until
-
     def known_to(self, scope: bytes, account: Account = NO_ACCOUNT) -> "KnownRefusals":
         """Return what concerns the requests of one caller."""
-        return KnownRefusals(self, scope, account)
+        return KnownRefusals(self._clock, self._until, self._issued_for, scope, account)
 
     def issue(self, account: Account, reasoning: Iterable[Reasoning]) -> None:
         """Record the account to which upstream issued the blobs of a response."""
@@ -74,16 +63,6 @@ class RefusalMemory:
             for owner, forgotten in self._issued.put(account, blob, None):
                 self._forget(owner, forgotten)
 
-    @property
-    def has_issued(self) -> bool:
-        """Whether the account of any blob is recorded."""
-        return bool(self._issued_for)
-
-    def is_of_another_account(self, account: Account, blob: bytes) -> bool:
-        """Return whether a blob is known to be issued only to accounts other than this one."""
-        issued = self._issued_for.get(blob, ())
-        return bool(issued) and all(_differ(account, other) for other in issued)
-
     def _forget(self, owner: Account, blob: bytes) -> None:
         left = tuple(one for one in self._issued_for[blob] if one != owner)
         if left:
@@ -92,34 +71,35 @@ class RefusalMemory:
             del self._issued_for[blob]
 
 
-class KnownRefusals:
+class KnownRefusals(NamedTuple):
     """What upstream refused within the last hour, as far as it concerns one caller; only read."""
 
-    __slots__ = ("_account", "_memory", "_scope")
-
-    def __init__(self, memory: RefusalMemory, scope: bytes, account: Account) -> None:
-        """Keep the memory, and the tenant and account that ask it."""
-        self._memory = memory
-        self._scope = scope
-        self._account = account
+    clock: Callable[[], float]
+    until: "_Shares[bytes, tuple[str, str | bytes], float]"
+    issued_for: Mapping[bytes, tuple[Account, ...]]
+    scope: bytes
+    account: Account
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is recorded for the tenant."""
-        return not self._memory.knows_tenant(self._scope)
+        return self.scope not in self.until
 
     @property
     def may_concern_blobs(self) -> bool:
         """Whether any entry may concern the reasoning in a request."""
-        return not self.is_empty or (any(self._account) and self._memory.has_issued)
+        return not self.is_empty or (any(self.account) and bool(self.issued_for))
 
     def has(self, kind: str, what: str | bytes) -> bool:
         """Return whether upstream refused something to the tenant: a blob, a model, a member."""
-        return self._memory.is_refused(self._scope, kind, what)
+        until = self.until.get(self.scope, (kind, what))
+        return until is not None and until > self.clock()
 
     def is_foreign(self, blob: bytes) -> bool:
         """Return whether upstream refused a blob, or issued it only to other accounts."""
-        return self.has(BLOB, blob) or self._memory.is_of_another_account(self._account, blob)
+        issued = self.issued_for.get(blob, ())
+        is_of_others = bool(issued) and all(_differ(self.account, other) for other in issued)
+        return is_of_others or self.has(BLOB, blob)
 
     def completes(self, turn: Turn) -> bool:
         """Return whether captured reasoning must replace what the client makes of a turn's."""
@@ -146,10 +126,6 @@ class _Shares(Generic[_O, _K, _V]):
     def __init__(self) -> None:
         self._owners: OrderedDict[_O, OrderedDict[_K, _V]] = OrderedDict()
         self._count = 0
-
-    def __len__(self) -> int:
-        """Count the entries of all owners."""
-        return self._count
 
     def __contains__(self, owner: _O) -> bool:
         """Return whether an owner has any entry."""

@@ -7,8 +7,6 @@ from msgspec import Raw
 
 from reasoning_replay.core.dialects.lenient import value_of
 
-__all__ = ["REMOVALS", "read_removals"]
-
 # Words of OpenAI's API (Python SDK 3.52, `response.py`). Anthropic's API has two of them in a
 # longer form (`prefix_binding_mismatch`). Any other word counts as "other".
 REMOVALS = (

@@ -8,7 +8,6 @@ from reasoning_replay.core.history.sent_items import DIGEST_BYTES, common_items
 from tests.core.dialects.anthropic.streams import MODEL, THOUGHT, text
 from tests.core.dialects.anthropic.tenant import (
     BOUND,
-    CALLER,
     Message,
     Tenant,
     assistant,
@@ -96,9 +95,7 @@ def test_the_path_names_the_model_in_the_clouds() -> None:
     body = body_of(dropped(LATER)).replace(b'"model"', b'"other"')
     path = f"/v1/projects/p/locations/l/publishers/anthropic/models/{MODEL}:rawPredict"
     for given, count in ((path, 1), ("", 0)):
-        question = tenant.engine.ask(body, {}, b"t", given)
-        found = tenant.store.recall(question.request)
-        decided = tenant.engine.decide(CALLER, body, question, found, is_created=False)
+        decided = tenant.decide(body, given)
         assert (decided.body != body) is bool(count)
         assert decided.outcomes.get("injected", 0) == count  # type: ignore[call-overload]
 

@@ -20,6 +20,7 @@ from tests.core.dialects.gemini.contents import (
     chunk,
     model,
     output,
+    path_of,
     said,
     stream,
     user,
@@ -39,20 +40,19 @@ def learned(*parts: Part) -> Client:
     return client
 
 
+CALL, SIGNED = call(), call(thoughtSignature=SIG)
+TEXT, SIGNED_TEXT = said(SUNNY), said(SUNNY, thoughtSignature=SIG)
+HM = said("Hm", thought=True)
+
 # (what was emitted, what the client sends of it, what upstream must receive)
 CASES = [
-    pytest.param([call(thoughtSignature=SIG)], [call()], [call(thoughtSignature=SIG)], id="call"),
+    pytest.param([SIGNED], [CALL], [SIGNED], id="call"),
     pytest.param(
-        [call(thought_signature=SIG)], [call()], [call(thought_signature=SIG)], id="spelling"
+        [call(thought_signature=SIG)], [CALL], [call(thought_signature=SIG)], id="spelling"
     ),
+    pytest.param([SIGNED], [call(thoughtSignature=None)], [SIGNED], id="null"),
     pytest.param(
-        [call(thoughtSignature=SIG)],
-        [call(thoughtSignature=None)],
-        [call(thoughtSignature=SIG)],
-        id="null",
-    ),
-    pytest.param(
-        [call(thoughtSignature=SIG)],
+        [SIGNED],
         [call(thought_signature="")],
         [call(thought_signature=SIG)],
         id="empty-in-the-other-spelling",
@@ -63,46 +63,29 @@ CASES = [
         [call("Paris", thoughtSignature=SIG), call("Rome")],
         id="parallel",
     ),
+    pytest.param([SIGNED_TEXT], [TEXT], [SIGNED_TEXT], id="text"),
+    pytest.param([HM, SIGNED], [HM, CALL], [HM, SIGNED], id="thoughts-of-the-client-stay"),
+    pytest.param([TEXT, BARE], [TEXT], [TEXT, BARE], id="bare"),
+    pytest.param([CALL, BARE], [CALL], [CALL, BARE], id="bare-after-a-call"),
+    pytest.param([TEXT, BARE], [TEXT, said("")], [TEXT, BARE], id="bare-kept-empty"),
     pytest.param(
-        [said(SUNNY, thoughtSignature=SIG)],
-        [said(SUNNY)],
-        [said(SUNNY, thoughtSignature=SIG)],
-        id="text",
-    ),
-    pytest.param(
-        [said("Hm", thought=True), call(thoughtSignature=SIG)],
-        [said("Hm", thought=True), call()],
-        [said("Hm", thought=True), call(thoughtSignature=SIG)],
-        id="thoughts-of-the-client-stay",
-    ),
-    pytest.param([said(SUNNY), BARE], [said(SUNNY)], [said(SUNNY), BARE], id="bare"),
-    pytest.param([call(), BARE], [call()], [call(), BARE], id="bare-after-a-call"),
-    pytest.param(
-        [said(SUNNY), BARE], [said(SUNNY), said("")], [said(SUNNY), BARE], id="bare-kept-empty"
-    ),
-    pytest.param(
-        [said(SUNNY), {"thoughtSignature": SIG}],
-        [said(SUNNY), said("")],
-        [said(SUNNY), {"thoughtSignature": SIG}, said("")],
+        [TEXT, {"thoughtSignature": SIG}],
+        [TEXT, said("")],
+        [TEXT, {"thoughtSignature": SIG}, said("")],
         id="bare-of-another-form",
     ),
-    pytest.param([BARE, call()], [call()], [BARE, call()], id="bare-ahead"),
-    pytest.param([THOUGHT, call()], [call()], [THOUGHT, call()], id="signed-thought"),
+    pytest.param([BARE, CALL], [CALL], [BARE, CALL], id="bare-ahead"),
+    pytest.param([THOUGHT, CALL], [CALL], [THOUGHT, CALL], id="signed-thought"),
+    pytest.param([THOUGHT, CALL], [HM, CALL], [THOUGHT, CALL], id="signed-thought-kept-bare"),
     pytest.param(
-        [THOUGHT, call()],
-        [said("Hm", thought=True), call()],
-        [THOUGHT, call()],
-        id="signed-thought-kept-bare",
-    ),
-    pytest.param(
-        [call(), THOUGHT, {"thoughtSignature": OTHER}],
-        [call()],
-        [call(), THOUGHT, {"thoughtSignature": OTHER}],
+        [CALL, THOUGHT, {"thoughtSignature": OTHER}],
+        [CALL],
+        [CALL, THOUGHT, {"thoughtSignature": OTHER}],
         id="two-bare-ones-in-order",
     ),
     pytest.param(
         [said(SUNNY, thoughtSignature=OTHER), BARE],
-        [said(SUNNY)],
+        [TEXT],
         [said(SUNNY, thoughtSignature=OTHER), BARE],
         id="on-the-part-and-after-it",
     ),
@@ -114,8 +97,8 @@ CASES = [
     ),
     pytest.param(
         [said("It is sunny "), said("in Paris, and warm.", thoughtSignature=SIG)],
-        [said(SUNNY)],
-        [said(SUNNY, thoughtSignature=SIG)],
+        [TEXT],
+        [SIGNED_TEXT],
         id="joined",
     ),
     pytest.param(
@@ -126,14 +109,14 @@ CASES = [
     ),
     pytest.param(
         [said("It is sunny "), said("in Paris, and warm."), BARE],
-        [said(SUNNY)],
-        [said(SUNNY), BARE],
+        [TEXT],
+        [TEXT, BARE],
         id="bare-after-the-joined-text",
     ),
     pytest.param(
         [BARE, said("It is sunny "), said("in Paris, and warm.")],
-        [said(SUNNY)],
-        [BARE, said(SUNNY)],
+        [TEXT],
+        [BARE, TEXT],
         id="bare-before-the-joined-text",
     ),
 ]
@@ -279,7 +262,7 @@ def test_a_text_of_the_client_gets_nothing() -> None:
     )
     sent = [said("Let me see."), call("Rome", call_id="k3f9x2ab")]
     body = body_of([ASK, model(*sent), output(call_id="k3f9x2ab")])
-    request = read_request(body, {}, path=client.path())
+    request = read_request(body, {}, path=path_of())
     (turn,) = client.store.turns.values()
     plan = plan_injection(request, Matches({1: Match(turn, 0), 2: Match(turn, 1)}))
     assert plan.outcomes == {"injected": 1, "guarded_form": 1}

@@ -24,20 +24,6 @@ from reasoning_replay.core.dialects.anthropic.request import MessagesRequest
 from reasoning_replay.core.dialects.lenient import UNREADABLE
 from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
 
-__all__ = [
-    "NO_BLOCK",
-    "Binding",
-    "after",
-    "binding_of",
-    "blocks_of",
-    "last_of",
-    "normal",
-    "own_of",
-    "prefix_of",
-    "read_binding",
-    "start_of",
-]
-
 _MARK = "cache_control"
 # Only this member has text or blocks inside; those of others are data, which must not be changed.
 _NESTED = "content"

@@ -8,9 +8,12 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.anthropic.binding import prefix_of
 from reasoning_replay.core.dialects.anthropic.capture import MessagesCapture
-from reasoning_replay.core.dialects.anthropic.heal.block_dropping import BETA, asking_to_drop
-from reasoning_replay.core.dialects.anthropic.heal.block_editor import without_blocks
-from reasoning_replay.core.dialects.anthropic.heal.cure import Planned, RefusedMessages, cure
+from reasoning_replay.core.dialects.anthropic.heal.cure import (
+    BETA,
+    RefusedMessages,
+    asking_to_drop,
+    without_blocks,
+)
 from reasoning_replay.core.dialects.anthropic.heal.diagnosis import (
     Diagnosis,
     RefusalKind,
@@ -110,16 +113,11 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         is_about_binding = refusal.kind is RefusalKind.BINDING
         if is_about_binding:
             profile = replace(profile, binds=True)
-
-        def planned() -> Planned:
-            asked, _ = self.repaired(given, held, refused)
-            matched = match_items(asked, held, anew=True)
-            plan = plan_injection(asked, matched, profile, lambda _: True, demands=True)
-            starts = {start: index for index, (start, _) in enumerate(asked.messages)}
-            completed = {starts[start]: of for start, of in plan.completed.items()}
-            return Planned(plan.apply(asked.body), completed)
-
-        cured = cure(RefusedMessages(sent, given, refusal, planned, held.turns))
+        asked, _ = self.repaired(given, held, refused)
+        matched = match_items(asked, held, anew=True)
+        plan = plan_injection(asked, matched, profile, lambda _: True, demands=True)
+        case = RefusedMessages(sent, given, refusal, plan=plan, turns=held.turns, asked=asked)
+        cured = case.cure()
         asking = asking_to_drop(sent) if self.drops and is_about_binding else None
         if cured is None:
             return Cure(asking, header=BETA) if asking is not None else None

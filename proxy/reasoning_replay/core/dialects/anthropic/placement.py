@@ -37,8 +37,6 @@ from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["plan_injection"]
-
 _BEFORE_TEXT = b',{"type":"text","text":'
 _AFTER_TEXT = b"}]"
 
@@ -52,20 +50,14 @@ def plan_injection(
     demands: bool = False,
 ) -> Plan:
     """
-    Decide the edits of one request.
+    Return a plan with edits that do not overlap.
 
-    Args:
-        request: Parsed request.
-        matched: Origin of each matched item.
-        profile: Profile of the upstream.
-        completes: Whether a turn's reasoning replaces what the client makes of it.
-        demands: Whether the model has refused messages without their reasoning. Then a dated name
-            of a model and its alias are one model: without it, the request is refused anyway.
+    They insert blocks, and the syntax that turns a text into a list of blocks; and they remove the
+    client's reasoning where it is completed: that of a turn for which `completes` says so. The
+    binding is b"" if the model binds nothing.
 
-    Returns:
-        A plan with edits that do not overlap. They insert blocks, and the syntax that turns a text
-        into a list of blocks; and they remove the client's reasoning where it is completed. Its
-        binding is b"" if the model binds nothing.
+    `demands` says whether the model has refused messages without their reasoning. Then a dated name
+    of a model and its alias are one model: without it, the request is refused anyway.
     """
     return _Planner(request, matched, profile, completes, demands=demands).run()
 

@@ -25,8 +25,6 @@ from reasoning_replay.core.dialects.anthropic.request import MessagesRequest
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["BoundEdits", "PrefixWalk", "walk"]
-
 _UNKNOWN = b""  # no block has this digest
 
 
@@ -69,11 +67,7 @@ def walk(
     """
     Decide which of the planned edits are due.
 
-    Args:
-        request: Parsed request.
-        groups: Its groups of assistant messages.
-        planned: Offset of a group -> the edits for it.
-        began: What precedes the messages of a view.
+    They are by the offset of their group; `began` precedes the messages of a view.
 
     Cost: each message is decoded, encoded and hashed once.
     """

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
-from reasoning_replay.core.dialects.chat.heal.cure import RefusedChat, cure
+from reasoning_replay.core.dialects.chat.heal.cure import RefusedChat, learnt_of, lessons
 from reasoning_replay.core.dialects.chat.heal.diagnosis import (
     Diagnosis,
     RefusalKind,
@@ -18,7 +18,6 @@ from reasoning_replay.core.dialects.chat.heal.diagnosis import (
     maybe_failing,
 )
 from reasoning_replay.core.dialects.chat.heal.fillers import with_fillers_for
-from reasoning_replay.core.dialects.chat.heal.memory import learnt_of, lessons
 from reasoning_replay.core.dialects.chat.placement import plan_injection
 from reasoning_replay.core.dialects.chat.profiles import Policy, Profile, Rounds
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
@@ -93,9 +92,9 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
             policy = replace(policy, demands=True)
         matched = match_items(given, held, anew=True)
         plan = plan_injection(given, matched, policy, lambda _: True)
-        planned = plan.apply(given.body)
-        case = RefusedChat(sent, given, refusal, planned, held.turns, self.fills, plan.completed)
-        return cure(case)
+        turns = held.turns
+        case = RefusedChat(sent, given, refusal, plan=plan, turns=turns, fills=self.fills)
+        return case.cure()
 
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:

@@ -45,8 +45,6 @@ from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
 
-__all__ = ["plan_injection"]
-
 _NO_PLAN = Plan()
 _REPLAYED = (Sent.WHOLE, Sent.OWN)
 _ENCRYPTED = b'"reasoning.encrypted"'
@@ -59,16 +57,10 @@ def plan_injection(
     completes: Callable[[Turn], bool] = lambda _: False,
 ) -> Plan:
     """
-    Decide the edits of one request.
+    Return a plan with edits that do not overlap.
 
-    Args:
-        request: Parsed request.
-        matched: Origin of each matched item.
-        policy: See Policy.
-        completes: Whether a turn's reasoning replaces what the client makes of it.
-
-    Returns:
-        A plan with edits that do not overlap. They insert members, or replace values that say less.
+    They insert members, or replace values that say less, or that are completed: those of a turn for
+    which `completes` says so.
     """
     return _Planner(request, matched, policy, completes).run() if request.run else _NO_PLAN
 
@@ -290,9 +282,7 @@ class _Planner:
         """
         Return the members whose text the client sends in another form.
 
-        Args:
-            message: The client's message.
-            has_details: Whether it has details that upstream emitted: these hold the text, too.
+        `has_details` says whether it has details that upstream emitted: these hold the text, too.
         """
         if self._policy.demands_all:
             return ()

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
 from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
-from reasoning_replay.core.dialects.gemini.heal.cure import RefusedGemini, cure
+from reasoning_replay.core.dialects.gemini.heal.cure import RefusedGemini, signatures_in, without
 from reasoning_replay.core.dialects.gemini.heal.diagnosis import (
     Diagnosis,
     RefusalKind,
@@ -17,7 +17,6 @@ from reasoning_replay.core.dialects.gemini.heal.diagnosis import (
     is_refusing,
     maybe_failing,
 )
-from reasoning_replay.core.dialects.gemini.heal.signature_editor import signatures_in, without
 from reasoning_replay.core.dialects.gemini.placement import plan_injection
 from reasoning_replay.core.dialects.gemini.request import GeminiRequest, read_request
 from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
@@ -81,9 +80,7 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
     ) -> Cure | None:
         is_damage = refusal.kind is RefusalKind.BLOB
         plan = plan_injection(given, match_items(given, held, anew=True), lambda _: is_damage)
-        planned = plan.apply(given.body)
-        case = RefusedGemini(sent, given, refusal, planned, plan.completed, held.turns)
-        return cure(case)
+        return RefusedGemini(sent, given, refusal, plan=plan, turns=held.turns).cure()
 
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:

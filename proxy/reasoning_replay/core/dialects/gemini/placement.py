@@ -42,8 +42,6 @@ from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
 
-__all__ = ["plan_injection"]
-
 _NO_PLAN = Plan()
 
 
@@ -51,16 +49,10 @@ def plan_injection(
     request: GeminiRequest, matched: Matches, completes: Callable[[Turn], bool] = lambda _: False
 ) -> Plan:
     """
-    Decide the edits of one request.
+    Return a plan with edits that do not overlap.
 
-    Args:
-        request: Parsed request.
-        matched: Origin of each matched item.
-        completes: Whether a turn's signatures replace what the client makes of them.
-
-    Returns:
-        A plan with edits that do not overlap. They insert members and parts, or replace signatures
-        that are empty or completed.
+    They insert members and parts, or replace signatures that are empty, or that are completed:
+    those of a turn for which `completes` says so.
     """
     return _Planner(request, matched, completes).run() if request.run else _NO_PLAN
 

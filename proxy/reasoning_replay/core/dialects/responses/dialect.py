@@ -18,7 +18,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     is_failing_event,
     is_refusing_event,
 )
-from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repairs, is_sound, repair
+from reasoning_replay.core.dialects.responses.heal.repair import Repair, is_sound, repair
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Profile
@@ -90,20 +90,12 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         is_unknown = not (held.turns or refused.may_concern_blobs)
         if is_unknown and is_sound(request):
             return request, {}  # the usual case
-        takes_reasoning = not refused.has(RefusalKind.NO_REASONING_MODEL, family(request.model))
-        repairs = Repairs(
-            allowed=self.repairs,
-            is_refused=refused.is_foreign,
-            completes=refused.completes,
-            takes_reasoning=takes_reasoning,
-            profile=self.profile,
-        )
-        repaired = repair(request, held.turns, repairs)
-        if repaired.body is request.body:
-            return request, repaired.counts
-        again = read_request(repaired.body, {})
+        body, counts = repair(request, held.turns, refused, self.profile, self.repairs)
+        if body is request.body:
+            return request, counts
+        again = read_request(body, {})
         again.hint = request.hint
-        return again, repaired.counts
+        return again, counts
 
     @override
     def plan(self, request: Request, matched: Matches, refused: KnownRefusals) -> Plan:

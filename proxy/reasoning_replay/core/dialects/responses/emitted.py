@@ -8,8 +8,6 @@ from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import Unspliceable, members, without
 
-__all__ = ["PHASE", "blob_digest", "emitted_of", "has_phase", "is_open", "phase_of", "reasoning_of"]
-
 # Largest item that is stored with its JSON, in bytes; larger ones (a generated image, a long file)
 # are stored as digests.
 RAW_MAX_BYTES = 32 * 1024

@@ -4,8 +4,7 @@ Id policy: whether reasoning is injected with ids or without, and the edits that
 The profile states which forms an upstream accepts (`Ids`); this module turns each into edits.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import structs
@@ -17,15 +16,6 @@ from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
-
-__all__ = [
-    "FollowingItems",
-    "InjectionForm",
-    "choose_form",
-    "id_removals",
-    "in_form",
-    "takes_plainly",
-]
 
 _NOTHING = b'[]" \t\r\n'  # characters of an empty value; `null` is compared separately
 
@@ -42,14 +32,12 @@ class FollowingItems(msgspec.Struct, frozen=True, gc=False):
     The items that a run of reasoning led to and that the request holds; never empty.
 
     Attributes:
-        items: The items in the request, in its order.
-        emitted: The same items as upstream emitted them.
+        pairs: Each item in the request, in its order, and as upstream emitted it.
         has_head: Whether the first one is the item that stood directly after the run.
         is_stored: Whether upstream reported that it stores them.
     """
 
-    items: tuple[ResponsesItem, ...]
-    emitted: tuple[Emitted, ...]
+    pairs: Sequence[tuple[ResponsesItem, Emitted]]
     has_head: bool
     is_stored: bool
 
@@ -60,11 +48,7 @@ def choose_form(
     """
     Choose the form in which missing reasoning is injected; None if no form is allowed.
 
-    Args:
-        request: Request to inject into.
-        profile: Profile of the upstream.
-        following: Items that the run led to.
-        missing: Missing reasoning items of the run, in order; not empty.
+    `following` are the items that the run led to, `missing` its items that the request lacks.
     """
     run = [_without_members(part, profile.omits) for part in missing] if profile.omits else missing
     if profile.needs and not all(_holds(part, profile.needs) for part in run):
@@ -73,7 +57,7 @@ def choose_form(
         # Plain text is injected exactly as it was captured.
         return InjectionForm(tuple([part.raw for part in run]))
     is_stored = request.stores and following.is_stored and profile.keeps_items
-    return _FORMS[profile.ids](_Case(request.body, following, run, is_stored))
+    return _Case(request.body, following, run, is_stored).form(profile.ids)
 
 
 def takes_plainly(profile: Profile) -> bool:
@@ -141,23 +125,60 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
     @property
     def keeps_id(self) -> bool:
         """Whether the item directly after the run is present under its original id."""
-        following = self.following
-        return following.has_head and following.items[0].id == following.emitted[0].id != ""
+        item, emitted = self.following.pairs[0]
+        return self.following.has_head and item.id == emitted.id != ""
 
-    @property
-    def keeps_ids(self) -> bool:
-        pairs = zip(self.following.items, self.following.emitted, strict=True)
-        return any(item.id == emitted.id != "" for item, emitted in pairs)
+    def form(self, ids: Ids) -> InjectionForm | None:
+        """Return the form for an upstream that takes ids in this way; None if there is none."""
+        match ids:
+            case Ids.KEPT:
+                return self._named() if self.has_blobs or self.can_name else None
+            case Ids.DROPPED:
+                # If the API requires one id, that id stays, and so do the others of its group.
+                return self._nameless() or self._together()
+            case Ids.REQUIRED:
+                return self._required()
+            case _:
+                return self._together()
 
-    def as_named(self, *edits: Edit) -> InjectionForm:
+    def _together(self) -> InjectionForm | None:
+        if self.can_name:
+            if self.keeps_id:
+                return self._named()
+            keeps_ids = any(item.id == emitted.id != "" for item, emitted in self.following.pairs)
+            added = self._add_id() if keeps_ids or self.is_stored else None
+            if added is not None:
+                return self._named(added)
+        return self._nameless()
+
+    def _required(self) -> InjectionForm | None:
+        if not self.can_name:
+            return None
+        if self.keeps_id:
+            return self._named()
+        if self.is_stored:  # upstream looks up the item after the run by its id
+            added = self._add_id()
+            return self._named(added) if added is not None else None
+        # Upstream recorded no follower for items that it does not store. The original follower is
+        # accepted without its id, but no other item is.
+        return self._named() if self.following.has_head else None
+
+    def _named(self, *edits: Edit) -> InjectionForm:
         return InjectionForm(tuple([part.raw for part in self.run]), edits)
 
-    def add_id(self) -> Edit | None:
-        """Return the edit that adds its original id to the item after the run; None if none can."""
-        item, item_id = self.following.items[0], self.following.emitted[0].id
-        if not self.following.has_head or not item_id or item.id or not item.takes_id:
+    def _nameless(self) -> InjectionForm | None:
+        """Return the form without ids: nothing may be paired, so the whole group loses its ids."""
+        removals = id_removals(self.body, self.following.pairs)
+        if not self.has_blobs or removals is None:
             return None
-        value = msgspec.json.encode(item_id)
+        return InjectionForm(tuple(without_id(part) for part in self.run), removals)
+
+    def _add_id(self) -> Edit | None:
+        """Return the edit that adds its original id to the item after the run; None if none can."""
+        item, emitted = self.following.pairs[0]
+        if not self.following.has_head or not emitted.id or item.id or not item.takes_id:
+            return None
+        value = msgspec.json.encode(emitted.id)
         found = _members(self.body, item)
         if found is None:
             return None
@@ -165,56 +186,6 @@ class _Case(msgspec.Struct, frozen=True, gc=False):
             return Edit(found["id"].start, found["id"].end, value)
         at = item.start + 1
         return Edit(at, at, b'"id":' + value + b",")
-
-    def removals(self) -> tuple[Edit, ...] | None:
-        return id_removals(
-            self.body, zip(self.following.items, self.following.emitted, strict=True)
-        )
-
-
-def _together(case: _Case) -> InjectionForm | None:
-    if case.can_name:
-        if case.keeps_id:
-            return case.as_named()
-        added = case.add_id() if case.keeps_ids or case.is_stored else None
-        if added is not None:
-            return case.as_named(added)
-    return _nameless(case)
-
-
-def _dropped(case: _Case) -> InjectionForm | None:
-    # If the API requires one id, that id stays, and so do the other ids of its group.
-    return _nameless(case) or _together(case)
-
-
-def _nameless(case: _Case) -> InjectionForm | None:
-    """Return the form without ids: nothing may be paired then, so the whole group loses its ids."""
-    removals = case.removals()
-    if not case.has_blobs or removals is None:
-        return None
-    return InjectionForm(tuple(without_id(part) for part in case.run), removals)
-
-
-def _kept(case: _Case) -> InjectionForm | None:
-    return case.as_named() if case.has_blobs or case.can_name else None
-
-
-def _required(case: _Case) -> InjectionForm | None:
-    if not case.can_name:
-        return None
-    if case.keeps_id:
-        return case.as_named()
-    if case.is_stored:  # upstream looks up the item after the run by its id
-        added = case.add_id()
-        return case.as_named(added) if added is not None else None
-    # Upstream recorded no follower for items that it does not store. The original follower is
-    # accepted without its id, but no other item is.
-    return case.as_named() if case.following.has_head else None
-
-
-_FORMS: Mapping[Ids, Callable[[_Case], InjectionForm | None]] = MappingProxyType(
-    {Ids.TOGETHER: _together, Ids.KEPT: _kept, Ids.DROPPED: _dropped, Ids.REQUIRED: _required}
-)
 
 
 def _members(body: bytes, item: ResponsesItem) -> dict[str, Member] | None:

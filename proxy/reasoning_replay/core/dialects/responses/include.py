@@ -4,8 +4,6 @@ from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
 
-__all__ = ["INCLUDE", "exclude_edit", "include_edit"]
-
 INCLUDE = "reasoning.encrypted_content"
 _VALUE = b'"' + INCLUDE.encode() + b'"'
 _VALUE_ALONE = b"[" + _VALUE + b"]"

@@ -37,8 +37,6 @@ from reasoning_replay.core.history.model_names import family, is_known_not_to_re
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes_of
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["plan_injection"]
-
 _NO_PLAN = Plan()
 _MODEL, _REASONING = Role.MODEL, Role.REASONING
 _INJECTED = Outcome.INJECTED
@@ -46,16 +44,10 @@ _INJECTED = Outcome.INJECTED
 
 def plan_injection(request: Request, matched: Matches, profile: Profile) -> Plan:
     """
-    Decide the edits of one request.
+    Return a plan with edits that do not overlap.
 
-    Args:
-        request: Parsed request. If it is stateful, the items that upstream holds are not matched.
-        matched: Origin of each matched item.
-        profile: Profile of the upstream.
-
-    Returns:
-        A plan with edits that do not overlap. They only insert whole reasoning items, insert ids
-        and phases that upstream emitted, or remove ids.
+    They only insert whole reasoning items, insert ids and phases that upstream emitted, or remove
+    ids. If the request is stateful, the items that upstream holds are not matched.
     """
     if not (matched.matches or matched.ambiguous) and (request.is_stateful or not request.run):
         return _NO_PLAN  # it holds no model items, as far as is known
@@ -176,19 +168,10 @@ class _Planner:
         return anchor
 
     def _following(self, group: ReasoningRun) -> FollowingItems:
-        places = self._request.places
-        if len(group.places) == 1:
-            index = group.places[0]
-            match = self._matched.matches[index]
-            head = match.k == group.head
-            return FollowingItems(
-                (places[index].item,), (match.emitted,), head, group.turn.is_stored
-            )
-        matches = [self._matched.matches[index] for index in group.places]
+        places, matches = self._request.places, self._matched.matches
         return FollowingItems(
-            items=tuple([places[index].item for index in group.places]),
-            emitted=tuple([match.emitted for match in matches]),
-            has_head=matches[0].k == group.head,
+            pairs=[(places[index].item, matches[index].emitted) for index in group.places],
+            has_head=matches[group.places[0]].k == group.head,
             is_stored=group.turn.is_stored,
         )
 
@@ -200,11 +183,8 @@ class _Planner:
             return  # the client replays a part of the run; its intent is unknown
         if not self._profile.checks_pairs:
             return  # this upstream requires no reasoning by id
-        following = self._following(group)
-        for index, item, emitted in zip(
-            group.places, following.items, following.emitted, strict=True
-        ):
-            removals = id_removals(self._request.body, [(item, emitted)])
+        for index, pair in zip(group.places, self._following(group).pairs, strict=True):
+            removals = id_removals(self._request.body, [pair])
             if removals:
                 self._edits += removals
                 self._notes.append(PlanNote(index, Outcome.DEGRADED))

@@ -17,8 +17,6 @@ from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.request_history import Place
 from reasoning_replay.core.history.turns import Reasoning, Turn
 
-__all__ = ["ReasoningRun", "RunPosition", "groups_of", "head_of_group", "replayed_reasoning"]
-
 _REPLAYED = (Role.REASONING, Role.REFERENCE)
 
 RunPosition = tuple[bytes, int, int]  # turn, index of the run's item in it, position in the run

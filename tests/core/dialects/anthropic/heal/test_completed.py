@@ -88,7 +88,6 @@ def test_the_captured_reasoning_is_sent_instead(damage: Damage, refusal: str) ->
         given = body_of(damaged(told, damage)[:5])
         told = told[:5]
     cured = tenant.cure(given, given, refusal)
-    assert cured is not None
     assert json.loads(cured.body)["messages"] == told
     assert (cured.injected, cured.is_clients_own, cured.lost) == (2, False, frozenset())
     decided = tenant.decide(given)
@@ -101,7 +100,7 @@ def test_it_is_remembered_for_the_conversation() -> None:
     tenant = Tenant()
     told = history(tenant)
     given = body_of(damaged(told, emptied))
-    assert tenant.cure(given, given, NAMED.format(INVALID)) is not None
+    tenant.cure(given, given, NAMED.format(INVALID))
     later = [thought("", "L"), text("This is the last answer of them all.")]
     told += [tenant.learn(damaged(told, emptied), *later), user("Go on.")]
     sent = damaged(damaged(told, emptied), emptied, 7)
@@ -117,7 +116,6 @@ def test_the_summary_is_that_of_the_completed_request() -> None:
     tenant = Tenant()
     given = body_of(damaged(history(tenant), partial))
     cured = tenant.cure(given, given, MISSING)
-    assert cured is not None
     summary = tenant.decide(given).summary
     assert summary is not None
     again = read_request(cured.body, {})
@@ -131,7 +129,7 @@ def test_reasoning_as_it_was_emitted_is_not_completed(refusal: str) -> None:
     tenant = Tenant()
     told = damaged(history(tenant), respelled)
     given = body_of(told)
-    cured = tenant.cure(given, given, refusal)
+    cured = tenant.maybe_cure(given, given, refusal)
     assert (cured is None) is ("modified" in refusal)
     assert cured is None or signatures(cured.body) == ["S0", "S2"]
     assert cured is None or cured.completed == frozenset()
@@ -144,7 +142,6 @@ def test_a_message_of_an_unknown_turn_loses_what_is_refused() -> None:
     odd = [assistant(thought("", "own"), text("I am of another proxy.")), user("Go on.")]
     given = body_of([*told, *odd])
     cured = tenant.cure(given, given, f"messages.7.content.0: {INVALID}")
-    assert cured is not None
     assert signatures(cured.body) == ["S0", "I1", "S2"]
 
 
@@ -153,7 +150,7 @@ def test_a_refusal_of_all_reasoning_completes_nothing(refusal: str) -> None:
     """More of it would be refused as well."""
     tenant = Tenant()
     given = body_of(damaged(history(tenant), partial))
-    assert tenant.cure(given, given, refusal) is None
+    assert tenant.maybe_cure(given, given, refusal) is None
 
 
 def test_what_was_refused_before_is_not_sent_again() -> None:
@@ -162,11 +159,10 @@ def test_what_was_refused_before_is_not_sent_again() -> None:
     told = history(tenant)
     odd = [assistant(thought("", "own"), text("I am of another proxy.")), user("Go on.")]
     given = body_of([*damaged(told, partial), *odd])
-    assert tenant.cure(given, given, f"messages.7.content.0: {INVALID}") is not None
+    tenant.cure(given, given, f"messages.7.content.0: {INVALID}")
     sent = tenant.decide(given).body
     assert signatures(sent) == ["S0", "I1", "S2"]
     cured = tenant.cure(given, sent, NAMED.format(INVALID))
-    assert cured is not None
     assert signatures(cured.body) == ALL
 
 
@@ -174,10 +170,9 @@ def test_a_completion_that_is_refused() -> None:
     """The client's own message is sent, and the captured reasoning never again."""
     tenant = Tenant()
     given = body_of(damaged(history(tenant), emptied))
-    assert tenant.cure(given, given, NAMED.format(INVALID)) is not None
+    tenant.cure(given, given, NAMED.format(INVALID))
     sent = tenant.decide(given).body
     cured = tenant.cure(given, sent, NAMED.format(INVALID))
-    assert cured is not None
     assert (cured.body, cured.is_clients_own) == (given, True)
     assert tenant.decide(given).body == given
 
@@ -188,10 +183,9 @@ def test_reasoning_that_is_withheld_is_not_sent_instead() -> None:
     told = history(tenant)
     bare = body_of(dropped(told))
     sent = tenant.decide(bare).body
-    assert tenant.cure(bare, sent, NAMED.format(INVALID)) is not None
+    tenant.cure(bare, sent, NAMED.format(INVALID))
     given = body_of(damaged(told, emptied))
     cured = tenant.cure(given, given, NAMED.format(INVALID))
-    assert cured is not None
     assert signatures(cured.body) == ["S0", "S2"]
 
 
@@ -209,7 +203,7 @@ def test_reasoning_in_a_message_of_its_own(parts: str) -> None:
         "behind": [assistant(*said[2:]), assistant(*bad)],
     }[parts]
     given = body_of([ask, *apart, result(more["id"])])
-    cured = tenant.cure(given, given, f"messages.1.content.0: {INVALID}")
+    cured = tenant.maybe_cure(given, given, f"messages.1.content.0: {INVALID}")
     if parts == "behind":
         assert cured is None
         return
@@ -224,12 +218,10 @@ def test_a_bound_turn_is_completed_after_its_own_history_alone() -> None:
     told = history(tenant, BOUND)
     given = body_of(damaged(told, partial), BOUND)
     cured = tenant.cure(given, given, ELSEWHERE.format(5, 0))
-    assert cured is not None
     assert json.loads(cured.body)["messages"] == told
     edited = [user("I said something else."), *damaged(told, partial)[1:]]
     given = body_of(edited, BOUND)
     cured = tenant.cure(given, given, ELSEWHERE.format(3, 0))
-    assert cured is not None
     assert signatures(cured.body) == ["S0"]
 
 
@@ -240,7 +232,6 @@ def test_a_response_is_bound_to_the_completed_request() -> None:
     given = body_of(damaged(told, partial), BOUND)
     decided = tenant.decide(given)
     cured = tenant.cure(given, decided.body, NAMED.format(MODIFIED))
-    assert cured is not None
     made = [thought("", "N"), text("This is said after the cure.")]
     response = json.dumps({"content": made, "model": BOUND, "id": "msg_1"}).encode()
     tenant.keep(decided, response, cured=cured)
@@ -254,7 +245,6 @@ def test_a_refusal_teaches_that_a_model_binds() -> None:
     told = history(tenant, turns=1)
     sent = tenant.decide(body_of(dropped(told)))
     cured = tenant.cure(body_of(dropped(told)), sent.body, ELSEWHERE.format(1, 0))
-    assert cured is not None
     made = [thought("", "N"), text("This is said after the cure.")]
     response = json.dumps({"content": made, "model": MODEL, "id": "msg_1"}).encode()
     tenant.keep(sent, response, cured=cured)

@@ -1,26 +1,16 @@
-"""Lessons: what a cure teaches holds for its tenant and model, for an hour."""
-
-from collections.abc import Sequence
+"""Lessons: what a cure teaches holds for its tenant and model."""
 
 import pytest
 from reasoning_replay.core.dialects.base import Cure
+from reasoning_replay.core.dialects.chat.heal.cure import Learnt, learnt_of, lessons
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.chat.heal.memory import Learnt, learnt_of, lessons
-from reasoning_replay.core.dialects.refusal_memory import REMEMBERED_S, RefusalMemory
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 
 MINE, THEIRS = b"mine", b"theirs"
 MODEL, OTHER = "vendor-large-1", "other-small-2"
 FIELD = Diagnosis(RefusalKind.FIELD, refused=frozenset({"reasoning", "extra_content"}))
 LACKS = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_content")
 BLOB = Diagnosis(RefusalKind.BLOB)
-
-
-def taught(refusal: Diagnosis, cure: Cure, now: Sequence[float] = (0.0,)) -> RefusalMemory:
-    """Return a memory with what one accepted cure teaches."""
-    one = RefusalMemory(lambda: now[0])
-    for kind, what in lessons(refusal, cure, MODEL):
-        one.refuse(MINE, kind, what)
-    return one
 
 
 @pytest.mark.parametrize(
@@ -41,15 +31,9 @@ def taught(refusal: Diagnosis, cure: Cure, now: Sequence[float] = (0.0,)) -> Ref
 )
 def test_what_a_cure_teaches(refusal: Diagnosis, cure: Cure, learnt: Learnt) -> None:
     """It holds for its tenant and model only: the next request is sent right from the start."""
-    one = taught(refusal, cure)
+    one = RefusalMemory(lambda: 0.0)
+    for kind, what in lessons(refusal, cure, MODEL):
+        one.refuse(MINE, kind, what)
     assert learnt_of(one.known_to(MINE), MODEL) == learnt
     assert learnt_of(one.known_to(MINE), OTHER) == Learnt()
     assert learnt_of(one.known_to(THEIRS), MODEL) == Learnt()
-
-
-def test_it_expires_after_an_hour() -> None:
-    """Upstreams change, so they are tried again."""
-    now = [0.0]
-    one = taught(FIELD, Cure(b""), now)
-    now[0] = REMEMBERED_S + 1
-    assert learnt_of(one.known_to(MINE), MODEL) == Learnt()

@@ -39,9 +39,8 @@ def learned() -> Client:
     return client
 
 
-def contents_in(cure: Cure | None) -> list[Content]:
+def contents_in(cure: Cure) -> list[Content]:
     """Return the contents of a cure."""
-    assert cure is not None
     contents: list[Content] = json.loads(cure.body)["contents"]
     return contents
 
@@ -53,7 +52,6 @@ def test_a_missing_signature_is_injected_although_it_was_missed_before() -> None
     cure = client.cure(contents, MISSING, sent=body_of(contents))
 
     assert contents_in(cure) == [ASK, model(call(thoughtSignature=SIG)), output()]
-    assert cure is not None
     assert (cure.injected, cure.injected_bytes, cure.is_clients_own) == (1, len(SIG) + 2, False)
     assert cure.changes
     assert (cure.lost, cure.completed, cure.withheld) == (frozenset(), frozenset(), ())
@@ -61,7 +59,7 @@ def test_a_missing_signature_is_injected_although_it_was_missed_before() -> None
 
 def test_nothing_is_made_up_for_a_signature_that_is_not_known() -> None:
     """No documented value goes in its place: the refusal is forwarded."""
-    assert Client().cure([ASK, model(call()), output()], MISSING) is None
+    assert Client().maybe_cure([ASK, model(call()), output()], MISSING) is None
 
 
 def test_a_damaged_signature_of_a_known_call_is_completed_from_then_on() -> None:
@@ -71,7 +69,6 @@ def test_a_damaged_signature_of_a_known_call_is_completed_from_then_on() -> None
     cure = client.cure(contents, CORRUPTED)
 
     assert contents_in(cure) == [ASK, model(call(thoughtSignature=SIG)), output()]
-    assert cure is not None
     assert (len(cure.completed), cure.lost) == (1, frozenset())
     assert client.send(*contents) == [ASK, model(call(thoughtSignature=SIG)), output()]
 
@@ -79,8 +76,8 @@ def test_a_damaged_signature_of_a_known_call_is_completed_from_then_on() -> None
 def test_a_value_that_asks_not_to_check_is_never_replaced() -> None:
     """Neither is it taken out."""
     contents = [ASK, model(call(thoughtSignature=SKIP)), output()]
-    assert learned().cure(contents, CORRUPTED) is None
-    assert Client().cure(contents, invalid(1, 0, SKIP)) is None
+    assert learned().maybe_cure(contents, CORRUPTED) is None
+    assert Client().maybe_cure(contents, invalid(1, 0, SKIP)) is None
 
 
 def test_what_the_proxy_injected_is_taken_back() -> None:
@@ -90,7 +87,6 @@ def test_what_the_proxy_injected_is_taken_back() -> None:
     cure = client.cure(contents, CORRUPTED)
 
     assert contents_in(cure) == contents
-    assert cure is not None
     assert (cure.is_clients_own, len(cure.lost), cure.withheld) == (True, 1, ())
     assert client.send(*contents) == contents  # it would be refused again
 
@@ -109,7 +105,6 @@ def test_a_signature_that_the_refusal_names_is_taken_out_for_good(message: str) 
         model(said(SUNNY, thoughtSignature=OTHER)),
         GO,
     ]
-    assert cure is not None
     assert (len(cure.lost), len(cure.withheld)) == (1, 1)
 
 
@@ -118,7 +113,7 @@ def test_a_bare_part_that_the_refusal_names_goes_as_a_whole() -> None:
     bare = {"text": "", "thoughtSignature": OTHER}
     cure = Client().cure([ASK, model(said(SUNNY), bare), GO], invalid(1, 1))
     assert contents_in(cure) == [ASK, model(said(SUNNY)), GO]
-    assert Client().cure([ASK, model(said(SUNNY)), model(bare), GO], invalid(2, 0)) is None
+    assert Client().maybe_cure([ASK, model(said(SUNNY)), model(bare), GO], invalid(2, 0)) is None
     thought = said("Hm", thought=True, thoughtSignature=OTHER)
     cure = Client().cure([ASK, model(thought, said(SUNNY)), GO], invalid(1, 0))
     assert contents_in(cure) == [ASK, model(said("Hm", thought=True), said(SUNNY)), GO]
@@ -142,7 +137,6 @@ def test_foreign_signatures_of_the_client_are_taken_out() -> None:
 
     bare = model(call("Rome"), call("Oslo", thoughtSignature=SKIP))
     assert contents_in(cure) == [ASK, model(call(thoughtSignature=SIG)), output(), bare, output()]
-    assert cure is not None
     assert (cure.injected, len(cure.lost)) == (0, 1)
     again = client.decide(body_of(contents))  # without a retry
     assert (again.repairs, json.loads(again.body)["contents"]) == (
@@ -172,4 +166,4 @@ def test_any_other_error_about_signatures_takes_back_what_was_injected() -> None
     contents = [ASK, model(call()), output()]
     assert contents_in(client.cure(contents, "Bad thought signature.")) == contents
     assert client.send(*contents) != contents
-    assert client.cure(contents, "Bad thought signature.", sent=body_of(contents)) is None
+    assert client.maybe_cure(contents, "Bad thought signature.", sent=body_of(contents)) is None

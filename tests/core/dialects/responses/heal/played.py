@@ -1,13 +1,14 @@
 """Refusals played through the core: the request that upstream refuses, and its cure."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedRequest
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.responses.heal.repair import Repair, Repaired, Repairs, repair
+from reasoning_replay.core.dialects.responses.heal.repair import Repair, repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, choose
@@ -50,14 +51,21 @@ def recalled_for(world: World, sent: Request, diagnosis: Diagnosis) -> LookupRes
 
 def case_of(
     world: World, items: Sequence[Item], diagnosis: Diagnosis | None = None, **more: Any
-) -> RefusedRequest:
+) -> RefusedItems:
     """Return the refused request with these items, together with what the store finds for it."""
     sent = read_request(body(items, **more), {})
     refusal = diagnosis or Diagnosis(RefusalKind.OTHER)
-    return RefusedRequest(sent, sent, refusal, recalled_for(world, sent, refusal), DEFAULT)
+    return RefusedItems(sent, sent, refusal, recalled_for(world, sent, refusal), DEFAULT)
 
 
-def cure_of(
+def cure_of(world: World, items: Sequence[Item], diagnosis: Diagnosis, **more: Any) -> Cure:
+    """Return the cure of a request with these items; `given` are the items that the client sent."""
+    found = maybe_cure_of(world, items, diagnosis, **more)
+    assert found is not None
+    return found
+
+
+def maybe_cure_of(
     world: World,
     items: Sequence[Item],
     diagnosis: Diagnosis,
@@ -66,7 +74,7 @@ def cure_of(
     profile: Profile = DEFAULT,
     **more: Any,
 ) -> Cure | None:
-    """Return the cure of a request with these items; `given` are the items that the client sent."""
+    """Return the same; None if the refusal is passed on."""
     came = None if given is None else body(given, **more)
     return cure_of_body(world, body(items, **more), diagnosis, given=came, profile=profile)
 
@@ -89,22 +97,44 @@ def cured(
     world: World, items: Sequence[Item], diagnosis: Diagnosis, **more: Any
 ) -> list[Item] | None:
     """Return the input of the healed request; None where the refusal is passed on."""
-    found = cure_of(world, items, diagnosis, **more)
+    found = maybe_cure_of(world, items, diagnosis, **more)
     return input_of(found.body) if found is not None else None
 
 
+class Repaired(NamedTuple):
+    """A repaired body, and the number of items per repair."""
+
+    body: bytes
+    counts: dict[Repair, int]
+
+
 def repaired(
-    world: World, items: Sequence[Item], repairs: Repairs | None = None, **more: Any
+    world: World,
+    items: Sequence[Item],
+    refused: Sequence[tuple[str, str | bytes]] = (),
+    *,
+    allowed: Collection[Repair] = frozenset(Repair),
+    profile: Profile = DEFAULT,
+    **more: Any,
 ) -> Repaired:
-    """Return a request after the repairs before the first attempt; by default all are enabled."""
-    return repaired_body(world, body(items, **more), repairs)
+    """Return a request after the repairs; `refused` is what upstream has refused before."""
+    sent = body(items, **more)
+    return repaired_body(world, sent, refused, allowed=allowed, profile=profile)
 
 
 def repaired_body(
-    world: World, sent: bytes, repairs: Repairs | None = None, turns_of: bytes = b""
+    world: World,
+    sent: bytes,
+    refused: Sequence[tuple[str, str | bytes]] = (),
+    *,
+    turns_of: bytes = b"",
+    allowed: Collection[Repair] = frozenset(Repair),
+    profile: Profile = DEFAULT,
 ) -> Repaired:
-    """Return a body after the repairs before the first attempt."""
-    request = read_request(sent, {})
-    every = Repairs(frozenset(Repair), lambda _: False)
+    """Return a body after the repairs, with the turns that are known for it or another one."""
+    memory = RefusalMemory(lambda: 0.0)
+    for kind, what in refused:
+        memory.refuse(b"", kind, what)
     turns = world.recall(read_request(turns_of or sent, {})).turns
-    return repair(request, turns, repairs or every)
+    done = repair(read_request(sent, {}), turns, memory.known_to(b""), profile, allowed)
+    return Repaired(done[0], dict(done[1]))

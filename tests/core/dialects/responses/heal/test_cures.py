@@ -3,8 +3,8 @@
 import pytest
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 
-from tests.core.dialects.responses.heal.notation import NAMED, history, request_of, rows
 from tests.core.dialects.responses.heal.played import ASK, cured, world_of
+from tests.core.dialects.responses.notation import NAMED, history, request_of, rows
 
 
 def diagnosis_of(text: str) -> Diagnosis:
@@ -29,7 +29,7 @@ def diagnosis_of(text: str) -> Diagnosis:
     )
 
 
-@pytest.mark.parametrize(("captured", "request_", "sent", "refusal", "want"), rows("cures.md"))
+@pytest.mark.parametrize(("captured", "request_", "sent", "refusal", "want"), rows("heal/cures.md"))
 def test_a_refused_request_is_cured(
     captured: str, request_: str, sent: str, refusal: str, want: str
 ) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reasoning_replay.core.dialects.error_texts import is_refusal
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     Diagnosis,
     RefusalKind,
     diagnose,
-    is_refusal,
     is_refusing_event,
 )
 

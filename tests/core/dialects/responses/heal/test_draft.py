@@ -1,16 +1,10 @@
 """Draft: drops, moves, edits and inserts items of an input; other bytes stay the same."""
 
-import json
-
 import pytest
-from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_answered
+from reasoning_replay.core.dialects.responses.heal.draft import Draft
 from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.request import read_request
 
-from tests.core.world import Item, call, drawn, message, search
-
-C1, SAID, WS = call("1"), message("1", "Sunny."), search("1")
-SCREEN: Item = {"type": "computer_call", "id": f"cu_{drawn(1)}", "call_id": f"call_{drawn(1)}"}
 SPACED = b'{"n": 1.0e0, "input" :[ {"id":"a"} ,\n{"id":"b"}\t, {"id":"c"} ], "model":"m"}'
 
 # (order of the items, where p is an inserted one; the written input)
@@ -43,50 +37,3 @@ def test_untouched_items_keep_their_bytes(order: str, want: bytes) -> None:
 def test_without_edits_the_body_is_the_same_object(sent: bytes) -> None:
     """If nothing changes, the body is not copied."""
     assert Draft(read_request(sent, {})).body() is sent
-
-
-# (item, its new id, the result)
-NAMED = [
-    (b'{"type":"m"}', "a", b'{"id":"a","type":"m"}'),
-    (b'{"id":null, "type":"m"}', "a", b'{"id":"a","type":"m"}'),
-    (b'{ "type":"m", "id":"b" }', "a", b'{"id":"a", "type":"m" }'),
-    (b"{ }", "a", b'{"id":"a" }'),
-    (b"{}", 'q"', b'{"id":"q\\""}'),
-    (b'{"id":"a","id":"b"}', "c", b'{"id":"a","id":"b"}'),
-    (b'{"id":"a","id":"b"}', None, b'{"id":"a","id":"b"}'),
-    (b'{"id":"a","type":"m"}', None, b'{"type":"m"}'),
-]
-
-
-@pytest.mark.parametrize(("raw", "name", "want"), NAMED)
-def test_an_id_is_replaced_or_removed(raw: bytes, name: str | None, want: bytes) -> None:
-    """An item with two ids is left unchanged: readers disagree on which one counts."""
-    draft, item = Draft(read_request(b"{}", {})), read_item(raw)
-    if name is None:
-        draft.leave_out("id", item)
-    else:
-        draft.set_id(item, name)
-
-    assert draft.text(item) == want
-
-
-@pytest.mark.parametrize(
-    ("item", "want"),
-    [
-        (C1, True),
-        ({"type": "function_call"}, True),
-        (SCREEN, True),
-        ({"type": "mcp_approval_request"}, True),
-        ({"type": "program"}, True),
-        ({"type": "call_of_the_future_call", "call_id": "call_1"}, True),
-        ({"type": "tool_search_call", "call_id": None}, True),
-        (SAID, False),
-        (WS, False),
-        ({"type": "mcp_call"}, False),
-    ],
-)
-def test_some_items_need_an_output(item: Item, want: bool) -> None:
-    """A call of any type with a `call_id` needs an output, and so do a few other known types."""
-    read = read_item(json.dumps(item).encode())
-
-    assert is_answered(read.type, read.call_id) is want

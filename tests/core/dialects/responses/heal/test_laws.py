@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from hypothesis import example, given
+from reasoning_replay.core.dialects.responses.heal.calls import in_order
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.responses.heal.reorder import in_order
 from reasoning_replay.core.wire import json_spans
 
 from tests.core.dialects.responses.heal.histories import (
@@ -20,8 +20,8 @@ from tests.core.dialects.responses.heal.histories import (
 )
 from tests.core.dialects.responses.heal.played import (
     case_of,
-    cure_of,
     cure_of_body,
+    maybe_cure_of,
     repaired,
     repaired_body,
 )
@@ -95,7 +95,7 @@ def is_made_of(item: Item, sources: list[Item], ids: set[object]) -> bool:
 def test_a_cure_keeps_the_history_and_invents_nothing(refused: Refused) -> None:
     """User messages, outputs and their calls stay; each item comes from the client or upstream."""
     history, sent, more, diagnosis = refused
-    found = cure_of(history.world, sent, diagnosis, **more)
+    found = maybe_cure_of(history.world, sent, diagnosis, **more)
     if found is None:
         return
     before, got = body(sent, **more), input_of(found.body)

@@ -1,5 +1,1 @@
-"""
-Healing: cures for refused requests to the Messages API. All of it is pure.
-
-`diagnosis` classifies a refusal. `cure` builds the request of the one retry.
-"""
+"""Healing: what a refusal of the Messages API means, and its cure."""

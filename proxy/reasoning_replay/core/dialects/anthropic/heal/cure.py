@@ -1,15 +1,10 @@
 """
-Cure: the smallest edit that makes a refused request acceptable, without inventing anything.
+Cure of a refused request to the Messages API; see `cures`.
 
-`cure` is pure.
-
-- Reasoning is missing: all that is known is injected, also what an earlier request lacked.
-- The refusal concerns a message of a known turn, in which the client sends other reasoning than
-  upstream emitted: the captured reasoning goes in its place, and so in all such messages.
 - A block is not accepted: all reasoning of its message is left out. If the client sends it, so are
   the blocks that are not known to be of this model: upstream names the first one only.
 - A block is bound to another history: it is left out, and so is all reasoning after it, which is
-  bound to a history with that block.
+  bound to a history with that block. Or the API is asked to do so.
 - The latest message was modified, or reasoning is switched off, or not accepted at all: what the
   proxy injected is taken back.
 
@@ -17,211 +12,186 @@ Adjacent assistant messages count as one. If upstream names a message without re
 one that has any is meant: it may count the messages as joined, or name the first of those.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 
-from reasoning_replay.core.dialects.anthropic.heal.block_editor import (
-    reasoning_in,
-    without_blocks,
-)
+import msgspec
+from typing_extensions import override
+
 from reasoning_replay.core.dialects.anthropic.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.anthropic.items import MessagesItem
 from reasoning_replay.core.dialects.anthropic.message_groups import rows_of
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest, read_request
-from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.history.item_changes import item_changes
-from reasoning_replay.core.history.sent_items import digests_of, sent_items
+from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning, blobs_of_turns
+from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["Planned", "RefusedMessages", "cure"]
-
-# Refusals that the client's own blocks may cause.
-_OF_BLOCKS = frozenset(
-    {RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED, RefusalKind.INPUT}
-)
-_Blocks = dict[int, list[MessagesItem]]
-
-
-class Planned(NamedTuple):
-    """
-    The client's request with all reasoning that is known for it.
-
-    Attributes:
-        completed: Index of each message in which it replaces the client's -> the conversation.
-    """
-
-    body: bytes
-    completed: Mapping[int, bytes]
+# Header of a request that asks the API to leave out what is bound to another history, and its
+# value (platform.claude.com, prefix checks on thinking blocks).
+BETA = (b"anthropic-beta", b"thinking-binding-controls-2026-08-01")
+_MEMBER = b',"block_binding":{"prefix_mismatch_behavior":"drop_block"}'
+# Whether a reasoning block must be left out, with all of its row, by the index of its message.
+_IsGone = Callable[[int, MessagesItem], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedMessages:
-    """
-    All data that a cure can use.
+class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
+    """A refused request; `completed` is by the index of the message."""
 
-    Attributes:
-        sent: Request as it was refused.
-        given: Request as the client sent it; the same object if nothing was edited.
-        planned: Returns the request with all reasoning that is known for it.
-        turns: Stored turns of its conversation.
-    """
+    read = read_request
+    about_blobs = frozenset({RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED})
+    completable = about_blobs | {RefusalKind.INPUT}
 
-    sent: MessagesRequest
-    given: MessagesRequest
-    diagnosis: Diagnosis
-    planned: Callable[[], Planned]
-    turns: Sequence[Turn] = ()
+    def __init__(  # noqa: PLR0913 (as its base)
+        self,
+        sent: MessagesRequest,
+        given: MessagesRequest,
+        diagnosis: Diagnosis,
+        *,
+        plan: Plan,
+        turns: Sequence[Turn],
+        asked: MessagesRequest,
+    ) -> None:
+        """Find the message that is meant."""
+        super().__init__(sent, given, diagnosis, plan=plan, turns=turns, asked=asked)
+        starts = {start: index for index, (start, _) in enumerate(asked.messages)}
+        self.completed = {starts[start]: of for start, of in plan.completed.items()}
+        theirs = {index: {item.raw for item in items} for index, items in _blocks_in(given).items()}
+        self._held = _blocks_in(sent)
+        self._ours = {  # the messages with reasoning that the client did not send
+            index
+            for index, items in self._held.items()
+            if any(item.raw not in theirs.get(index, ()) for item in items)
+        }
+        message = diagnosis.message
+        if diagnosis.kind is RefusalKind.MODIFIED:
+            message = max(self._held, default=-1)
+        elif message >= 0:
+            message = min((n for n in self._held if n >= message), default=message)
+        self.diagnosis = replace(diagnosis, message=message)
+        index_of = _index_of(sent)
+        rows = (frozenset(index_of[said.start] for _, said in row) for row in rows_of(sent))
+        # The messages that the API joins with that one, itself included
+        self._row = next((row for row in rows if message in row), frozenset[int]())
 
+    @override
+    def reasoning_in(self, request: MessagesRequest) -> Mapping[Hashable, SentReasoning]:
+        return {
+            (index, item.raw): SentReasoning((item.blob,), item.end - item.start, hash(item.raw))
+            for index, items in _blocks_in(request).items()
+            for item in items
+        }
 
-def cure(case: RefusedMessages) -> Cure | None:
-    """Return the request to send instead of a refused one; None if nothing can be done."""
-    if case.diagnosis.kind is RefusalKind.LACKS_REASONING:
-        planned = case.planned()
-        if planned.body == case.sent.body:
-            return None
-        return _cure(case, planned.body, frozenset(), planned.completed)
-    case, ours = replace(case, diagnosis=_placed(case)), _added(case, case.sent)
-    completed: Mapping[int, bytes] = {}
-    body = case.sent.body
-    if case.diagnosis.kind in _OF_BLOCKS:
-        body, completed = case.planned()
-    if body == case.sent.body or not _is_concerned(case, completed):
-        body, completed = _without(case, _gone(case, ours), ours), {}
-    if body == case.sent.body:
-        return None
-    now = read_request(body, {})
-    lost = _blobs(reasoning_in(case.sent)) - _blobs(reasoning_in(now))
-    return _cure(case, body, _proven(case, ours, lost, completed), completed)
+    @override
+    def is_concerned(self) -> bool:
+        kind, message = self.diagnosis.kind, self.diagnosis.message
+        if message < 0 or kind is RefusalKind.BINDING:  # bound to what an older message lacks
+            return any(message < 0 or index <= message for index in self.completed)
+        return not self._row.isdisjoint(self.completed)
 
+    @override
+    def edited(self) -> bytes:
+        gone = self._gone()
+        restored = sorted(n for n in self._ours if gone(n, self._held[n][0]))
+        body, _ = without_blocks(
+            self.sent, lambda index, item: index not in restored and gone(index, item)
+        )
+        if not restored:
+            return body
+        # A message that loses ours is the client's own.
+        places, own = read_request(body, {}).messages, self.given.messages
+        edits = [Edit(*places[n], self.given.body[own[n][0] : own[n][1]]) for n in restored]
+        return json_spans.apply(body, edits)
 
-_Gone = Callable[[int, MessagesItem], bool]
+    @override
+    def blamed(self, lost: frozenset[bytes]) -> frozenset[bytes]:
+        kind, message, block = self.diagnosis.kind, self.diagnosis.message, self.diagnosis.block
+        if kind is RefusalKind.BLOB and block >= 0 and message not in self._ours:
+            items = self._held.get(message, [])
+            return lost.intersection(item.blob for item in items if item.number == block)
+        return lost
 
-
-def _placed(case: RefusedMessages) -> Diagnosis:
-    """Return the diagnosis with the message that is meant; -1 stays."""
-    said, held = case.diagnosis, reasoning_in(case.sent)
-    if said.kind is RefusalKind.MODIFIED:
-        return replace(said, message=max(held, default=-1))
-    if said.message < 0:
-        return said
-    return replace(said, message=min((n for n in held if n >= said.message), default=said.message))
-
-
-def _gone(case: RefusedMessages, ours: _Blocks) -> _Gone:
-    """Return which reasoning blocks of the refused request must be left out."""
-    kind, message, block = case.diagnosis.kind, case.diagnosis.message, case.diagnosis.block
-    row = _row_of(case.sent, message)
-    if kind is RefusalKind.BLOB and message >= 0 and block >= 0:
-        if message in ours:
+    def _gone(self) -> _IsGone:
+        """Return which reasoning blocks of the refused request must be left out."""
+        kind, message, block = self.diagnosis.kind, self.diagnosis.message, self.diagnosis.block
+        row, ours, is_named = self._row, self._ours, message >= 0 and block >= 0
+        if kind is RefusalKind.BLOB and is_named and message not in ours:
+            known = blobs_of_turns(self.turns, self.sent.model)
+            return lambda index, item: (
+                index not in ours
+                and (item.blob not in known or (index, item.number) == (message, block))
+            )
+        if kind is RefusalKind.BINDING and is_named:
+            return lambda index, item: (
+                index > message
+                or (index in row and index in ours)
+                or (index == message and item.number >= block)
+            )
+        if kind is RefusalKind.MODIFIED or (kind is RefusalKind.BLOB and is_named):
             return lambda index, _: index in row and index in ours
-        known = _blobs_of_model(case)
-        return lambda index, item: (
-            index not in ours
-            and (item.blob not in known or (index, item.number) == (message, block))
-        )
-    if kind is RefusalKind.BINDING and message >= 0 and block >= 0:
-        return lambda index, item: (
-            index > message
-            or (index in row and index in ours)
-            or (index == message and item.number >= block)
-        )
-    if kind is RefusalKind.MODIFIED:
-        return lambda index, _: index in row and index in ours
-    return lambda index, _: index in ours
+        return lambda index, _: index in ours
 
 
-def _is_concerned(case: RefusedMessages, completed: Collection[int]) -> bool:
-    """Return whether a refusal is about one of the messages that can be completed."""
-    kind, message = case.diagnosis.kind, case.diagnosis.message
-    if message < 0 or kind is RefusalKind.BINDING:  # bound to what an older message lacks
-        return any(message < 0 or index <= message for index in completed)
-    return not _row_of(case.sent, message).isdisjoint(completed)
+def without_blocks(request: MessagesRequest, is_gone: _IsGone) -> tuple[bytes, int]:
+    """
+    Return the body of a request without some reasoning blocks, and their number.
+
+    Adjacent assistant messages lose all their blocks or none: the API accepts no part of a turn. A
+    message of which nothing would be left stays as it is: the API accepts no empty message.
+    """
+    held, index_of = _blocks_in(request), _index_of(request)
+    edits: list[Edit] = []
+    count = 0
+    for row in rows_of(request):
+        indexes = {index_of[message.start] for _, message in row}
+        theirs = {index: held[index] for index in indexes if index in held}
+        if not any(is_gone(index, item) for index, items in theirs.items() for item in items):
+            continue
+        for items in theirs.values():
+            message = items[0].message
+            if message is not None and len(items) < len(message.blocks):
+                edits += json_spans.removals(message.blocks, {item.number for item in items})
+                count += len(items)
+    return json_spans.apply(request.body, edits), count
 
 
-def _row_of(request: MessagesRequest, message: int) -> frozenset[int]:
-    """Return the indices of the messages that the API joins with one of them, itself included."""
-    index_of = {start: index for index, (start, _) in enumerate(request.messages)}
-    rows = (frozenset(index_of[said.start] for _, said in row) for row in rows_of(request))
-    return next((row for row in rows if message in row), frozenset())
+class _Thinking(msgspec.Struct):
+    """The members of `thinking` that matter."""
+
+    type: str
+    block_binding: msgspec.Raw | None = None
 
 
-def _proven(
-    case: RefusedMessages, ours: _Blocks, lost: frozenset[bytes], completed: Collection[int]
-) -> frozenset[bytes]:
-    """Return which of the lost blobs upstream is known to refuse."""
-    kind, message, block = case.diagnosis.kind, case.diagnosis.message, case.diagnosis.block
-    if kind not in (RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED):
-        return frozenset()
-    if completed:  # they may be good: others lacked
-        return frozenset()
-    if kind is RefusalKind.BLOB and block >= 0 and message not in ours:
-        items = reasoning_in(case.sent).get(message, [])
-        return lost & {item.blob for item in items if item.number == block}
-    return lost
+def asking_to_drop(request: MessagesRequest) -> bytes | None:
+    """
+    Return the body that asks the API to leave out the reasoning that it would refuse.
+
+    None if thinking is not on, or the request says how. The clouds, whose bodies name an
+    `anthropic_version`, have no such header.
+    """
+    try:
+        thinking = msgspec.json.decode(request.raw("thinking"), type=_Thinking)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+    is_off = thinking.type == "disabled" or thinking.block_binding is not None
+    if is_off or request.raw("anthropic_version"):
+        return None
+    at = json_spans.place_of(request.values, request.body, "thinking").end - 1
+    return json_spans.apply(request.body, [Edit(at, at, _MEMBER)])
 
 
-def _blobs_of_model(case: RefusedMessages) -> frozenset[bytes]:
-    """Return the blobs that are known to be of the model that the request names."""
-    turns = (turn for turn in case.turns if case.sent.model in turn.models)
-    return frozenset(
-        blob for turn in turns for item in turn.items for part in item.run for blob in part.blobs
-    )
+def _index_of(request: MessagesRequest) -> dict[int, int]:
+    return {start: index for index, (start, _) in enumerate(request.messages)}
 
 
-def _without(case: RefusedMessages, gone: _Gone, ours: _Blocks) -> bytes:
-    """Return the refused request without blocks; a message that loses ours is the client's own."""
-    given, sent = case.given, case.sent
-    restored = {index for index, items in ours.items() if gone(index, items[0])}
-    body, _ = without_blocks(sent, lambda index, item: index not in restored and gone(index, item))
-    if not restored:
-        return body
-    places = read_request(body, {}).messages
-    own = given.messages
-    edits = [
-        Edit(*places[index], given.body[own[index][0] : own[index][1]])
-        for index in sorted(restored)
-    ]
-    return json_spans.apply(body, edits)
-
-
-def _added(case: RefusedMessages, request: MessagesRequest) -> _Blocks:
-    """Return the reasoning that the client did not send, by the index of its message."""
-    theirs = {
-        index: {item.raw for item in items} for index, items in reasoning_in(case.given).items()
-    }
-    added = {
-        index: [item for item in items if item.raw not in theirs.get(index, ())]
-        for index, items in reasoning_in(request).items()
-    }
-    return {index: items for index, items in added.items() if items}
-
-
-def _cure(
-    case: RefusedMessages, body: bytes, lost: frozenset[bytes], completed: Mapping[int, bytes]
-) -> Cure:
-    cured = read_request(body, {})
-    added = [item for items in _added(case, cured).values() for item in items]
-    return Cure(
-        body,
-        injected=len(added),
-        injected_bytes=sum(item.end - item.start for item in added),
-        is_clients_own=body == case.given.body,
-        lost=lost,
-        completed=frozenset(completed.values()),
-        withheld=tuple(
-            turn for turn in case.turns if turn.without_reasoning(lost.__contains__) is not turn
-        ),
-        sent=sent_items(cured.head, cured.places)._replace(injected=digests_of(added)),
-        changes=item_changes(_items(case.sent), _items(cured)),
-    )
-
-
-def _items(request: MessagesRequest) -> list[MessagesItem]:
-    return [place.item for place in request.places]
-
-
-def _blobs(blocks: _Blocks) -> frozenset[bytes]:
-    return frozenset(item.blob for items in blocks.values() for item in items) - {b""}
+def _blocks_in(request: MessagesRequest) -> dict[int, list[MessagesItem]]:
+    """Return the reasoning blocks of a request, by the index of their message."""
+    index_of = _index_of(request)
+    found: dict[int, list[MessagesItem]] = {}
+    for place in request.places:
+        item = place.item
+        if item.role is Role.REASONING and item.message is not None:
+            found.setdefault(index_of[item.message.start], []).append(item)
+    return found

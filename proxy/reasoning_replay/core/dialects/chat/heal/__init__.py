@@ -1,5 +1,1 @@
-"""
-Healing: cures for refused requests to the Chat Completions API. All of it is pure.
-
-`diagnosis` classifies a refusal. `cure` builds the request of the one retry.
-"""
+"""Healing: what a refusal of the Chat Completions API means, and its cure."""

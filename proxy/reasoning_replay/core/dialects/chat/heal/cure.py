@@ -1,25 +1,23 @@
 """
-Cure: the smallest edit that makes a refused request acceptable, without inventing anything.
+Cure of a refused request to the Chat Completions API; see `cures`.
 
-`cure` is pure. It applies the same edit to every affected message, because upstream names only the
-first one:
+It applies the same edit to every affected message, because upstream names only the first one:
 
-- Reasoning is missing: all that is known is injected, also what the profile leaves out.
 - A member is not accepted: it is taken out of every message.
-- A signature is not accepted: if the client's differ from those of a known turn, that gets all that
-  was captured. Otherwise those that the refusal quotes are taken out, else all that the proxy
+- A signature is not accepted: those that the refusal quotes are taken out, else all that the proxy
   injected.
-- Anything else about messages: the client's own request is sent.
 
 If the operator allows it, places that still lack reasoning get a filler (`fillers`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
+
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.chat.heal.diagnosis import NAMES, Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.chat.heal.fillers import FILLERS, Filler, with_fillers
 from reasoning_replay.core.dialects.chat.heal.message_editor import (
     Part,
@@ -30,101 +28,118 @@ from reasoning_replay.core.dialects.chat.heal.message_editor import (
 from reasoning_replay.core.dialects.chat.members import reasoning_of
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
 from reasoning_replay.core.dialects.chat.sent_messages import sent_messages
+from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning
+from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.history.item_changes import ItemChange, listed
-from reasoning_replay.core.history.sent_items import packed
+from reasoning_replay.core.history.model_names import family
+from reasoning_replay.core.history.plan import Plan
+from reasoning_replay.core.history.sent_items import SentItems
 from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["RefusedChat", "cure"]
-
 _Parts = Mapping[int, Sequence[Part]]
+_FILLER = "filler"  # the kind under which a filler that was accepted is recorded
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedChat:
-    """
-    All data that a cure can use.
+class RefusedChat(RefusedRequest[ChatRequest, Diagnosis]):
+    """A refused request; `fills` says whether the operator allows fillers."""
 
-    Attributes:
-        sent: Request as it was refused.
-        given: Request as the client sent it; the same object if nothing was edited.
-        planned: Body of `given` with the reasoning that is known for it.
-        completed: Offset of each message of `given` in which that replaces the client's -> the
-            conversation.
-        turns: Stored turns of its conversation.
-        fills: Whether the operator allows fillers.
-    """
+    read = read_request
 
-    sent: ChatRequest
-    given: ChatRequest
-    diagnosis: Diagnosis
-    planned: bytes
-    turns: Sequence[Turn] = ()
-    fills: bool = False
-    completed: Mapping[int, bytes] = field(default_factory=dict)
+    def __init__(  # noqa: PLR0913 (as its base)
+        self,
+        sent: ChatRequest,
+        given: ChatRequest,
+        diagnosis: Diagnosis,
+        *,
+        plan: Plan,
+        turns: Sequence[Turn],
+        fills: bool = False,
+    ) -> None:
+        """Find the reasoning of both forms."""
+        super().__init__(sent, given, diagnosis, plan=plan, turns=turns)
+        self._fills = fills
+        self._filler: Filler | None = None
+        self._theirs, self._ours = _parts_of(given), _parts_of(sent)
 
+    @override
+    def reasoning_in(self, request: ChatRequest) -> Mapping[Hashable, SentReasoning]:
+        return {
+            (index, part): SentReasoning(
+                _blobs(part), len(part.name) + len(part.value) + 3, hash(part)
+            )
+            for index, parts in _parts_of(request).items()
+            for part in parts
+            if self._filler is None or part.value != self._filler.value
+        }
 
-def cure(case: RefusedChat) -> Cure | None:
-    """Return the request to send instead of a refused one; None if nothing can be done."""
-    diagnosis, given = case.diagnosis, case.given
-    theirs, ours = _parts_of(given), _parts_of(case.sent)
-    completed: Mapping[int, bytes] = {}
-    match diagnosis.kind:
-        case RefusalKind.LACKS_REASONING:
-            body, filler, completed = case.planned, FILLERS.get(diagnosis.wanted), case.completed
-        case RefusalKind.BLOB if _is_concerned(case, ours):
-            body, filler, completed = case.planned, None, case.completed
-        case RefusalKind.FIELD:
-            body, filler = _without(case, lambda _, part: part.name in diagnosis.refused), None
-        case RefusalKind.BLOB:
-            body = _without_blobs(case, theirs, ours)
-            filler = _filler_of(_left_out(ours, _parts_of(read_request(body, {}))))
-        case _:
-            body, filler = given.body, None
-    degraded = 0
-    if filler is not None and case.fills:
+    @override
+    def is_concerned(self) -> bool:
+        starts = {index: message.start for index, message in messages_of(self.given).items()}
+        quoted = {
+            starts.get(index)
+            for index, parts in self._ours.items()
+            if any(map(self._is_quoted, parts))
+        }
+        is_about = not quoted or not quoted.isdisjoint(self.completed)
+        return super().is_concerned() and is_about
+
+    @override
+    def fulfilled(self) -> bytes:
+        return self._filled(self.planned, FILLERS.get(self.diagnosis.wanted))
+
+    @override
+    def edited(self) -> bytes:
+        if self.diagnosis.kind is RefusalKind.FIELD:
+            return self._without(lambda _, part: part.name in self.diagnosis.refused)
+        if self.diagnosis.kind is not RefusalKind.BLOB:
+            return super().edited()
+        if any(self._is_quoted(part) for parts in self._ours.values() for part in parts):
+            body = self._without(lambda _, part: self._is_quoted(part))
+        else:
+            body = self._without(
+                lambda index, part: part not in self._theirs.get(index, ()) and bool(_blobs(part))
+            )
+        left_out = _left_out(self._ours, _parts_of(read_request(body, {})))
+        names = (part.name for part in left_out if part.name in FILLERS)
+        return self._filled(body, FILLERS.get(next(names, "")))
+
+    @override
+    def proven(self, lost: frozenset[bytes]) -> Collection[bytes]:
+        parts = (part for parts in self._ours.values() for part in parts if self._is_quoted(part))
+        return lost.intersection(blob for part in parts for blob in _blobs(part))
+
+    @override
+    def digests(self, cured: ChatRequest) -> SentItems:
+        return sent_messages(cured)
+
+    @override
+    def changes(self, cured: ChatRequest) -> tuple[ItemChange, ...]:
+        now = _parts_of(cured)
+        changes = [("removed", part) for part in _left_out(self._ours, now)]
+        changes += [("added", part) for part in _left_out(now, self._ours)]
+        return listed([ItemChange(how, part.name, number=len(part.value)) for how, part in changes])
+
+    def _filled(self, body: bytes, filler: Filler | None) -> bytes:
+        if filler is None or not self._fills:
+            return body
         body, filled_in = with_fillers(read_request(body, {}), filler)
-        degraded = len(filled_in)
-    if body == case.sent.body:
-        return None
-    cured = read_request(body, {})
-    now = _parts_of(cured)
-    changes = [("removed", part) for part in _left_out(ours, now)]
-    changes += [("added", part) for part in _left_out(now, ours)]
-    added = _left_out(now, theirs)
-    if degraded and filler is not None:
-        added = [part for part in added if part.value != filler.value]
-    is_about_blobs = diagnosis.kind is RefusalKind.BLOB and not completed
-    left = _left_out(ours, now) if is_about_blobs else []
-    quoted = {blob for part in left if _is_quoted(part, diagnosis) for blob in _blobs(part)}
-    return Cure(
-        body,
-        injected=len(added),
-        injected_bytes=sum(len(part.name) + len(part.value) + 3 for part in added),
-        degraded=degraded,
-        is_clients_own=body == given.body,
-        lost=frozenset(blob for part in left for blob in _blobs(part)),
-        completed=frozenset(completed.values()),
-        withheld=tuple(
-            turn for turn in case.turns if turn.without_reasoning(quoted.__contains__) is not turn
-        ),
-        sent=sent_messages(cured)._replace(injected=packed(map(hash, added))),
-        changes=listed(
-            [ItemChange(how, part.name, number=len(part.value)) for how, part in changes]
-        ),
-    )
+        self.degraded = len(filled_in)
+        self._filler = filler if filled_in else None
+        return body
 
+    def _without(self, is_refused: Callable[[int, Part], bool]) -> bytes:
+        """Return the refused request without the parts that are refused."""
+        given = messages_of(self.given)
+        new = {
+            index: without(message, given[index], partial(is_refused, index))
+            for index, message in messages_of(self.sent).items()
+            if index in given
+        }
+        return edited(self.sent, new)
 
-def _is_concerned(case: RefusedChat, ours: _Parts) -> bool:
-    """Return whether a refusal of signatures is about messages that can be completed."""
-    if case.planned == case.sent.body:
-        return False
-    starts = {index: message.start for index, message in messages_of(case.given).items()}
-    quoted = {
-        starts.get(index)
-        for index, parts in ours.items()
-        if any(_is_quoted(part, case.diagnosis) for part in parts)
-    }
-    return bool(case.completed) and (not quoted or not quoted.isdisjoint(case.completed))
+    def _is_quoted(self, part: Part) -> bool:
+        """Return whether the refusal quotes the beginning of a signature in this part."""
+        return any(b'"' + quoted.encode() in part.value for quoted in self.diagnosis.quoted)
 
 
 def _parts_of(request: ChatRequest) -> _Parts:
@@ -141,37 +156,51 @@ def _left_out(before: _Parts, after: _Parts) -> list[Part]:
     ]
 
 
-def _without(case: RefusedChat, is_refused: Callable[[int, Part], bool]) -> bytes:
-    """Return the refused request without the parts that are refused."""
-    given = messages_of(case.given)
-    new = {
-        index: without(message, given[index], partial(is_refused, index))
-        for index, message in messages_of(case.sent).items()
-        if index in given
-    }
-    return edited(case.sent, new)
-
-
-def _without_blobs(case: RefusedChat, theirs: _Parts, ours: _Parts) -> bytes:
-    """Return the refused request without the signatures that are quoted, else without ours."""
-    diagnosis = case.diagnosis
-    if any(_is_quoted(part, diagnosis) for parts in ours.values() for part in parts):
-        return _without(case, lambda _, part: _is_quoted(part, diagnosis))
-    return _without(
-        case, lambda index, part: part not in theirs.get(index, ()) and bool(_blobs(part))
-    )
-
-
 def _blobs(part: Part) -> tuple[bytes, ...]:
     reasoning = reasoning_of(part.name, part.value, is_of_call=part.call is not None)
     return reasoning.blobs if reasoning is not None else ()
 
 
-def _is_quoted(part: Part, diagnosis: Diagnosis) -> bool:
-    """Return whether the refusal quotes the beginning of a signature in this part."""
-    return any(b'"' + quoted.encode() in part.value for quoted in diagnosis.quoted)
+# Lessons: what upstream would refuse again from the same tenant and model
 
 
-def _filler_of(parts: Sequence[Part]) -> Filler | None:
-    """Return the filler for what is taken out; None if there is none for it."""
-    return next((FILLERS[part.name] for part in parts if part.name in FILLERS), None)
+class Learnt(NamedTuple):
+    """
+    What is known of a model from its refusals within the last hour.
+
+    Attributes:
+        refused: Members that it does not accept.
+        demands: Whether it refuses messages without their reasoning.
+        fillers: Members whose fillers it accepted in place of reasoning.
+    """
+
+    refused: frozenset[str] = frozenset()
+    demands: bool = False
+    fillers: tuple[str, ...] = ()
+
+
+_NOTHING = Learnt()
+
+
+def lessons(refusal: Diagnosis, cure: Cure, model: str) -> Iterator[tuple[str, str]]:
+    """Yield what an accepted cure teaches about a model; see `Dialect.lessons`."""
+    of = family(model)
+    for name in refusal.refused:
+        yield RefusalKind.FIELD, f"{name} {of}"
+    if refusal.kind is RefusalKind.LACKS_REASONING:
+        yield RefusalKind.LACKS_REASONING, of
+    if cure.degraded:
+        name = refusal.wanted or "extra_content"  # the only filler in place of a signature
+        yield _FILLER, f"{name} {of}"
+
+
+def learnt_of(refused: KnownRefusals, model: str) -> Learnt:
+    """Return what is known of a model; nothing, at the cost of one look, in the usual case."""
+    if refused.is_empty:
+        return _NOTHING
+    of, has = family(model), refused.has
+    return Learnt(
+        frozenset(name for name in NAMES if has(RefusalKind.FIELD, f"{name} {of}")),
+        has(RefusalKind.LACKS_REASONING, of),
+        tuple(name for name in FILLERS if has(_FILLER, f"{name} {of}")),
+    )

@@ -13,16 +13,6 @@ from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in
 from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
 from reasoning_replay.core.dialects.lenient import value_of
 
-__all__ = [
-    "Diagnosis",
-    "RefusalKind",
-    "diagnose",
-    "is_failing",
-    "is_refusal",
-    "is_refusing",
-    "maybe_failing",
-]
-
 
 class RefusalKind(StrEnum):
     """The reason for a refusal, as far as it may concern the proxy."""
@@ -52,7 +42,7 @@ class Diagnosis(ClassifiedRefusal):
     quoted: frozenset[str] = frozenset()
 
 
-_NAMES = frozenset({*MESSAGE_MEMBERS, *CALL_MEMBERS})
+NAMES = frozenset({*MESSAGE_MEMBERS, *CALL_MEMBERS})
 # A dotted or bracketed path to a member: messages.2.assistant.x, messages[2].tool_calls[0].x
 _PATH = r"(?:[\w\[\]]+\.)*"
 
@@ -99,7 +89,7 @@ _FIELDS = (
 _OURS = re.compile(
     "|".join(
         (
-            *sorted(_NAMES),
+            *sorted(NAMES),
             r"thought[ _]?signature",
             # Anthropic, through a gateway: a block at the wrong place, changed, or empty.
             r"thinking`? blocks in the latest assistant message cannot be modified",
@@ -159,14 +149,7 @@ def _error_in(data: bytes) -> dict[str, object] | None:
 
 
 def diagnose(status: int, body: bytes) -> Diagnosis:
-    """
-    Classify a refusal.
-
-    Args:
-        status: HTTP status of the response; 400 for an error that `is_refusing` accepts.
-        body: Whole response body after content decoding: JSON in any of the known forms, or plain
-            text; or the data of an event.
-    """
+    """Classify a refusal; an event that is one counts as status 400."""
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
     message, params, _ = read_error(body)
@@ -177,7 +160,7 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     if "prompt_cache_key" in params or "prompt_cache_key" in message:
         return Diagnosis(RefusalKind.CACHE_KEY)
     named = {name for field in _FIELDS for name in field.findall(message)}
-    if refused := frozenset(named & _NAMES):
+    if refused := frozenset(named & NAMES):
         return Diagnosis(RefusalKind.FIELD, refused=refused)
     is_ours = not named and _OURS.search(message) is not None
     return Diagnosis(RefusalKind.INPUT if is_ours else RefusalKind.OTHER)

@@ -22,8 +22,6 @@ from reasoning_replay.core.dialects.chat.request import ChatRequest, read_reques
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["FILLERS", "Filler", "with_fillers", "with_fillers_for"]
-
 
 class Filler(NamedTuple):
     """

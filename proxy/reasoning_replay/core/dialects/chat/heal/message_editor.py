@@ -9,8 +9,6 @@ from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
 
-__all__ = ["AssistantMessage", "Part", "edited", "filled", "messages_of", "without"]
-
 _NULL = b"null"
 
 
@@ -133,13 +131,9 @@ def _maybe_message(raw: bytes, start: int, end: int) -> AssistantMessage | None:
 def _parts(raw: bytes, names: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     members = json_spans.members(raw)
     for name in names:
-        if name in members and (value := _value(raw, name)) != _NULL:
+        member = members.get(name)
+        if member is not None and (value := raw[member.start : member.end]) != _NULL:
             yield name, value
-
-
-def _value(raw: bytes, name: str) -> bytes:
-    member = json_spans.members(raw)[name]
-    return raw[member.start : member.end]
 
 
 def _restored(

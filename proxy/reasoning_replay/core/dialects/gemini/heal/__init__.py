@@ -1,6 +1,1 @@
-"""
-Healing: cures for refused requests to the Gemini API. All of it is pure.
-
-`diagnosis` classifies a refusal. `cure` builds the request of the one retry. `signature_editor`
-takes signatures out of a request.
-"""
+"""Healing: what a refusal of the Gemini API means, and its cure."""

@@ -14,15 +14,6 @@ from reasoning_replay.core.dialects.gemini.events import Chunk, read_chunk
 from reasoning_replay.core.dialects.lenient import elements_of, members_of, number_of
 from reasoning_replay.core.wire.json_spans import NONE
 
-__all__ = [
-    "Diagnosis",
-    "RefusalKind",
-    "diagnose",
-    "is_failing",
-    "is_refusing",
-    "maybe_failing",
-]
-
 
 class RefusalKind(StrEnum):
     """The reason for a refusal, as far as it may concern the proxy."""
@@ -71,13 +62,7 @@ _MISSING_MIN_BYTES = 128  # it says so before
 
 
 def diagnose(status: int, body: bytes) -> Diagnosis:
-    """
-    Classify a refusal.
-
-    Args:
-        status: HTTP status of the response; 400 for an event that `is_refusing` accepts.
-        body: Whole response body after content decoding, or the data of an event.
-    """
+    """Classify a refusal; an event that is one counts as status 400."""
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
     if _is_missing(read_chunk(_first(body))):

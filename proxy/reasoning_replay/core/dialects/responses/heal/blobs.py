@@ -3,33 +3,18 @@
 from collections.abc import Iterable
 
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedRequest
-from reasoning_replay.core.dialects.responses.heal.draft import Draft
-from reasoning_replay.core.dialects.responses.heal.runs import (
-    remove_reasoning,
-    runs_of,
-    send_by_value,
-)
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.draft import Draft, runs_of
 from reasoning_replay.core.dialects.responses.include import exclude_edit
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
-from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
-
-__all__ = [
-    "lost_blobs",
-    "named_blobs",
-    "without_blobs",
-    "without_include",
-    "without_member",
-    "without_reasoning",
-]
 
 # Members that hold the content of reasoning.
 _CONTENT = ("encrypted_content", "content", "summary")
 
 
-def without_blobs(case: RefusedRequest) -> bytes | None:
+def without_blobs(case: RefusedItems) -> bytes | None:
     """
     Remove refused blobs: injected ones first, then the client's.
 
@@ -41,7 +26,7 @@ def without_blobs(case: RefusedRequest) -> bytes | None:
     draft, diagnosis = Draft(case.sent), case.diagnosis
     if diagnosis.is_bound:
         for run in runs_of(case.items):
-            send_by_value(draft, run, case.profile)
+            draft.send_by_value(run, case.profile)
         return draft.body()
     encrypted = _encrypted(case)
     named = _named(case)
@@ -51,8 +36,7 @@ def without_blobs(case: RefusedRequest) -> bytes | None:
     suspects = named if says_which or diagnosis.is_foreign else encrypted
     damaged = [item for item in suspects if _is_damaged(case, item)]
     if damaged:
-        for item in damaged:
-            draft.set_text(item, case.captured(item))
+        draft.texts |= {item: case.captured(item) for item in damaged}
         return draft.body()
     injected = case.injected.intersection(encrypted)
     if injected and (not named or injected.intersection(named)):
@@ -63,11 +47,11 @@ def without_blobs(case: RefusedRequest) -> bytes | None:
         is_all = any(case.known(item) is not None for item in named)
         doubtful = {item for item in encrypted if is_all or not _is_trusted(case, item)}
         refused = doubtful.union(named) if named else foreign or doubtful or set(encrypted)
-    remove_reasoning(draft, refused)
+    draft.remove_reasoning(refused)
     return draft.body()
 
 
-def named_blobs(case: RefusedRequest) -> set[bytes]:
+def named_blobs(case: RefusedItems) -> set[bytes]:
     """Return the digests, in all known forms, of the one blob that upstream names."""
     named = _named(case)
     # The few characters that upstream quotes from each end may match several blobs.
@@ -76,17 +60,17 @@ def named_blobs(case: RefusedRequest) -> set[bytes]:
     return _digests(case, named)
 
 
-def lost_blobs(case: RefusedRequest, cured: Request) -> set[bytes]:
+def blamed_blobs(case: RefusedItems, lost: frozenset[bytes]) -> frozenset[bytes]:
     """
-    Return the digests of the blobs that a cured request leaves out, in all known forms.
+    Return the digests, in all known forms, of the lost blobs that may be why upstream refused.
 
     If upstream named a blob, others that were removed with it do not count: they may be good.
     """
-    left = {place.item.blob for place in cured.places}
-    return _digests(case, [i for i in _named(case) or _encrypted(case) if i.blob not in left])
+    items = _named(case) or _encrypted(case)
+    return frozenset(_digests(case, [item for item in items if blob_digest(item) in lost]))
 
 
-def without_member(case: RefusedRequest) -> bytes | None:
+def without_member(case: RefusedItems) -> bytes | None:
     """
     Remove a member from all reasoning, and remove reasoning that becomes empty.
 
@@ -100,24 +84,24 @@ def without_member(case: RefusedRequest) -> bytes | None:
     draft.leave_out(member, *items)
     if role is Role.REASONING:
         empty = {one for one in items if _is_empty(draft.text(one)) and not _is_empty(one.raw)}
-        remove_reasoning(draft, empty)
+        draft.remove_reasoning(empty)
     return draft.body()
 
 
-def without_reasoning(case: RefusedRequest) -> bytes | None:
+def without_reasoning(case: RefusedItems) -> bytes | None:
     """Remove all reasoning, references to it, and the ids that require it."""
     draft = Draft(case.sent)
-    remove_reasoning(draft, {item for item in case.items if item.is_reasoning})
+    draft.remove_reasoning([item for item in case.items if item.is_reasoning])
     return draft.body()
 
 
-def without_include(case: RefusedRequest) -> bytes | None:
+def without_include(case: RefusedItems) -> bytes | None:
     """Stop asking for encrypted reasoning."""
     edit = exclude_edit(case.sent)
     return json_spans.apply(case.sent.body, [edit]) if edit is not None else None
 
 
-def _digests(case: RefusedRequest, items: Iterable[ResponsesItem]) -> set[bytes]:
+def _digests(case: RefusedItems, items: Iterable[ResponsesItem]) -> set[bytes]:
     found = set()
     for item in items:
         digest, known = blob_digest(item), case.known(item)
@@ -127,12 +111,12 @@ def _digests(case: RefusedRequest, items: Iterable[ResponsesItem]) -> set[bytes]
     return found
 
 
-def _encrypted(case: RefusedRequest) -> list[ResponsesItem]:
+def _encrypted(case: RefusedItems) -> list[ResponsesItem]:
     """Return the reasoning that has a blob."""
     return [item for item in case.items if item.role is Role.REASONING and item.blob]
 
 
-def _named(case: RefusedRequest) -> list[ResponsesItem]:
+def _named(case: RefusedItems) -> list[ResponsesItem]:
     """Return the reasoning that upstream's message names; [] if it names none."""
     if case.diagnosis.subject:
         return [item for item in _encrypted(case) if case.is_named(item)]
@@ -143,14 +127,14 @@ def _named(case: RefusedRequest) -> list[ResponsesItem]:
     return [item for item in items if item.blob.startswith(head) and item.blob.endswith(tail)]
 
 
-def _is_damaged(case: RefusedRequest, item: ResponsesItem) -> bool:
+def _is_damaged(case: RefusedItems, item: ResponsesItem) -> bool:
     """Return whether upstream never issued this blob for the item, and a good one is stored."""
     known = case.known(item)
     is_other = known is not None and blob_digest(item) not in known.part.blobs
     return is_other and bool(case.captured(item))
 
 
-def _is_trusted(case: RefusedRequest, item: ResponsesItem) -> bool:
+def _is_trusted(case: RefusedItems, item: ResponsesItem) -> bool:
     """Return whether a blob is known to fit this account and model; never for a foreign blob."""
     known = case.known(item)
     return known is not None and not case.diagnosis.is_foreign and case.is_own(known.turn)

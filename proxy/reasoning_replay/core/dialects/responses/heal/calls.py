@@ -1,30 +1,31 @@
-"""Calls and outputs: the cures of a half without the other, and of reasoning without its text."""
+"""
+Calls and outputs: the cures of a half without the other, and of a history out of order.
 
+A unit holds the items that one response emitted (reasoning directly before the item it led to),
+followed by the outputs of its calls. A unit stands where its first item other than reasoning
+stands. User messages between a call and its output move after the unit. Captured turns determine
+the units; items that were not captured are grouped with their neighbours.
+"""
+
+from bisect import bisect
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from reasoning_replay.core.dialects.responses.heal.captured import Position, RefusedRequest
+from reasoning_replay.core.dialects.responses.emitted import is_open
+from reasoning_replay.core.dialects.responses.heal.captured import Position, RefusedItems
 from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_output
-from reasoning_replay.core.dialects.responses.heal.reorder import in_order
 from reasoning_replay.core.dialects.responses.id_policy import in_form
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
-
-__all__ = [
-    "add_calls",
-    "outputs_without_call",
-    "reordered",
-    "with_calls",
-    "with_outputs",
-    "with_text",
-]
+from reasoning_replay.core.history.turns import Reasoning, Turn
 
 _TEXT = b'"reasoning_text"'
+_Unit = list[ResponsesItem]
 
 
-def with_outputs(case: RefusedRequest) -> bytes | None:
+def with_outputs(case: RefusedItems) -> bytes | None:
     """Move outputs after their calls. A missing output is never made up."""
     call_id = case.diagnosis.subject
     if not any(is_output(item) and item.call_id == call_id for item in case.items):
@@ -32,7 +33,7 @@ def with_outputs(case: RefusedRequest) -> bytes | None:
     return reordered(case)
 
 
-def with_calls(case: RefusedRequest) -> bytes | None:
+def with_calls(case: RefusedItems) -> bytes | None:
     """Move a call before its output, or add the captured call there."""
     if any(item.is_tool and item.call_id == case.diagnosis.subject for item in case.items):
         return reordered(case)
@@ -42,22 +43,25 @@ def with_calls(case: RefusedRequest) -> bytes | None:
     return draft.body()
 
 
-def with_text(case: RefusedRequest) -> bytes | None:
+def with_text(case: RefusedItems) -> bytes | None:
     """Add captured plain text to reasoning, or inject it; else move outputs after their group."""
     draft = Draft(case.sent)
     for item in case.items:
         whole = case.captured(item) if item.role is Role.REASONING else b""
         if _TEXT in whole and _TEXT not in item.raw:
-            draft.set_text(item, whole)
+            draft.texts[item] = whole
     body = case.inject_again(draft.body())
     return body if body != case.sent.body else reordered(case)
 
 
-def reordered(case: RefusedRequest) -> bytes | None:
-    """Return the request in order; None if it is in order already."""
+def reordered(case: RefusedItems) -> bytes:
+    """Return the request in order."""
     draft = Draft(case.sent)
     draft.items = in_order(case.items, case.positions())
-    return draft.body() if draft.items != case.items else None
+    return draft.body()
+
+
+# Captured calls
 
 
 def outputs_without_call(items: Sequence[ResponsesItem]) -> list[ResponsesItem]:
@@ -66,7 +70,7 @@ def outputs_without_call(items: Sequence[ResponsesItem]) -> list[ResponsesItem]:
     return [item for item in items if is_output(item) and item.call_id not in calls]
 
 
-def add_calls(case: RefusedRequest, draft: Draft) -> dict[ResponsesItem, Position]:
+def add_calls(case: RefusedItems, draft: Draft) -> dict[ResponsesItem, Position]:
     """
     Insert captured calls, with their reasoning, before the outputs that lack them.
 
@@ -77,7 +81,7 @@ def add_calls(case: RefusedRequest, draft: Draft) -> dict[ResponsesItem, Positio
     calls = _captured_calls(case) if lacking else {}
     present = {item.id for item in draft.items if item.role is not Role.REFERENCE} - {""}
     added: dict[ResponsesItem, Position] = {}
-    items: list[ResponsesItem] = []
+    items: _Unit = []
     for item in draft.items:
         call = calls.pop(item.call_id, None) if item in lacking else None
         if call is not None:
@@ -92,13 +96,13 @@ def add_calls(case: RefusedRequest, draft: Draft) -> dict[ResponsesItem, Positio
 
 
 def _unit(
-    case: RefusedRequest, draft: Draft, call: Match, present: set[str]
+    case: RefusedItems, draft: Draft, call: Match, present: set[str]
 ) -> dict[ResponsesItem, Position]:
     """Return a captured call after its reasoning; by value if that cannot be injected."""
     run = call.emitted.run
     item = read_item(call.emitted.raw)
     unit: dict[ResponsesItem, Position] = {}
-    if call.emitted.withheld or not all(case.accepts(call.turn, part) for part in run):
+    if call.emitted.withheld or not all(_accepts(case, call.turn, part) for part in run):
         if item.id_is_optional:
             draft.leave_out("id", item)
     else:
@@ -109,11 +113,84 @@ def _unit(
     return unit | {item: (call.turn.id, (call.k, 0))}
 
 
-def _captured_calls(case: RefusedRequest) -> dict[str, Match]:
+def _accepts(case: RefusedItems, turn: Turn, part: Reasoning) -> bool:
+    """Return whether captured reasoning is usable by the requested model."""
+    if is_open(part):
+        return True
+    is_usable = part.has_blob or (bool(part.id) and case.sent.stores and turn.is_stored)
+    return is_usable and case.is_own(turn)
+
+
+def _captured_calls(case: RefusedItems) -> dict[str, Match]:
     """Return the captured calls with a random `call_id` that occurs only once."""
     found: dict[str, list[Match]] = defaultdict(list)
-    for turn in case.looked_up.turns:
+    for turn in case.turns:
         for k, item in enumerate(turn.items):
             if item.raw and item.type != "message" and is_distinctive(item.call_id, item.name):
                 found[item.call_id].append(Match(turn, k))
     return {call_id: calls[0] for call_id, calls in found.items() if len(calls) == 1}
+
+
+# Order
+
+
+def in_order(
+    items: Sequence[ResponsesItem], positions: Mapping[ResponsesItem, Position]
+) -> list[ResponsesItem]:
+    """Return the items in order, by the positions of those that were captured."""
+    captured: dict[bytes, _Unit] = defaultdict(list)
+    for item in items:
+        if item in positions:
+            captured[positions[item][0]].append(item)
+    units = {_anchor(unit): sorted(unit, key=positions.__getitem__) for unit in captured.values()}
+    standing = [item for item in items if item in units or item not in positions]
+    units |= {_anchor(unit): unit for unit in _unknown(standing, units.keys())}
+    outputs = _outputs(items, units)
+    placed = {item for unit in (*units.values(), *outputs.values()) for item in unit}
+    ordered: list[ResponsesItem] = []
+    for item in items:
+        if item in units:
+            ordered += units[item] + outputs[item]
+        elif item not in placed:
+            ordered.append(item)
+    return ordered
+
+
+def _unknown(standing: Sequence[ResponsesItem], anchors: Collection[ResponsesItem]) -> list[_Unit]:
+    """Group uncaptured items by the items between them; an anchor stands for a captured unit."""
+    units: list[_Unit] = []
+    is_begun = False
+    for item in standing:
+        is_own = item not in anchors and item.role not in (Role.CLIENT, Role.FRAME)
+        if is_own and is_begun:
+            units[-1].append(item)
+        elif is_own:
+            units.append([item])
+        is_begun = is_own
+    return units
+
+
+def _anchor(unit: _Unit) -> ResponsesItem:
+    """Return the item that determines where a unit stands: the first that is not reasoning."""
+    return next((item for item in unit if not item.is_reasoning), unit[0])
+
+
+def _outputs(
+    items: Sequence[ResponsesItem], units: Mapping[ResponsesItem, _Unit]
+) -> dict[ResponsesItem, _Unit]:
+    """Return for each unit, in order, the first free output after each call, else one before it."""
+    at = {item: n for n, item in enumerate(items)}
+    waiting: dict[str, list[int]] = defaultdict(list)
+    for item, n in at.items():
+        if is_output(item) and item.call_id:
+            waiting[item.call_id].append(n)
+    found: dict[ResponsesItem, _Unit] = {}
+    for anchor in sorted(units, key=at.__getitem__):
+        taken: list[int] = []
+        for call in units[anchor]:
+            free = waiting.get(call.call_id, []) if call.is_tool else []
+            if free:
+                after = bisect(free, at[call])
+                taken.append(free.pop(after if after < len(free) else 0))
+        found[anchor] = [items[n] for n in sorted(taken)]
+    return found

@@ -1,11 +1,14 @@
-"""Captured data: what the turns that were looked up tell about the items of a request."""
+"""Captured data: what the turns that were looked up tell about the items of a refused request."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
 
+from typing_extensions import override
+
+from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning
 from reasoning_replay.core.dialects.responses.emitted import blob_digest, is_open
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis
 from reasoning_replay.core.dialects.responses.id_policy import in_form
@@ -15,21 +18,12 @@ from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.reasoning_runs import head_of_group
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.fingerprints import is_distinctive
-from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.model_names import family
+from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
-
-__all__ = [
-    "KnownReasoning",
-    "Position",
-    "ReasoningIndex",
-    "RefusedRequest",
-    "added_reasoning",
-    "is_follower",
-]
 
 # Position of a captured item: its turn, and its sort key in it; reasoning sorts before its item.
 Position = tuple[bytes, tuple[int, int]]
@@ -118,15 +112,17 @@ def is_follower(item: ResponsesItem, emitted: Emitted) -> bool:
     return is_like and item.id in ("", emitted.id)
 
 
-class RefusedRequest:
+class RefusedItems(RefusedRequest[Request, Diagnosis]):
     """
-    All data that a cure can use. Nothing of it changes: a cure edits a draft.
+    A refused request, and what is known of its items. None of it changes: a cure edits a draft.
 
     Attributes:
-        sent: Request as it was refused.
-        given: Request as the client sent it; the same object if nothing was edited.
         items: Items of `sent`.
+        by_id: The first item with each id.
+        matches: Item -> the captured item, other than reasoning, that it is, or refers to.
     """
+
+    read = read_request
 
     def __init__(
         self,
@@ -137,55 +133,40 @@ class RefusedRequest:
         profile: Profile,
     ) -> None:
         """Match the items with captured turns."""
-        self.sent = sent
-        self.given = given
-        self.diagnosis = diagnosis
+        super().__init__(sent, given, diagnosis, plan=Plan(), turns=looked_up.turns)
         self.looked_up = looked_up
         self.profile = profile
         self.items = [place.item for place in sent.places]
-        self.reasoning = ReasoningIndex(looked_up.turns)
+        self.index = ReasoningIndex(looked_up.turns)
         matches = match_items(sent, looked_up).matches
-        self._by_id = {item.id: item for item in reversed(self.items)}
-        self._matches = {self.items[n]: match for n, match in matches.items()}
+        self.by_id = {item.id: item for item in reversed(self.items)}
+        self.matches = {self.items[n]: match for n, match in matches.items()}
 
-    def of(self, body: bytes) -> "RefusedRequest":
-        """Return the case of the same refusal for another sent body."""
-        sent = read_request(body, {})
-        return RefusedRequest(sent, self.given, self.diagnosis, self.looked_up, self.profile)
+    @override
+    def reasoning_in(self, request: Request) -> Mapping[Hashable, SentReasoning]:
+        return {
+            name: SentReasoning((blob_digest(item),), item.end - item.start, hash(item.raw))
+            for name, item in _reasoning_of(request).items()
+        }
 
-    def inject_again(self, body: bytes) -> bytes:
-        """Inject what is now known to be missing, into the sent body or an edited one."""
-        request = read_request(body, {})
-        if request.is_stateful:
-            return body
-        matched = match_items(request, self.looked_up, anew=True)
-        return plan_injection(request, matched, self.profile).apply(body)
+    @cached_property
+    def injected(self) -> set[ResponsesItem]:
+        """The reasoning that the client did not send."""
+        theirs = _reasoning_of(self.given)
+        return {item for name, item in _reasoning_of(self.sent).items() if name not in theirs}
 
     @property
     def is_kept(self) -> bool:
         """Whether upstream looks up items by their ids."""
         return self.sent.stores and self.profile.keeps_items
 
-    @cached_property
-    def injected(self) -> set[ResponsesItem]:
-        """The reasoning that the client did not send."""
-        return set(added_reasoning(self.sent, self.given))
-
-    def with_id(self, item_id: str) -> ResponsesItem | None:
-        """Return the first item with an id; None if there is none."""
-        return self._by_id.get(item_id)
-
     def known(self, item: ResponsesItem) -> KnownReasoning | None:
         """Return the captured reasoning that an item is, or refers to."""
-        return self.reasoning.find(item)
-
-    def match(self, item: ResponsesItem) -> Match | None:
-        """Return the captured item, other than reasoning, that an item is, or refers to."""
-        return self._matches.get(item)
+        return self.index.find(item)
 
     def had_none(self, item: ResponsesItem) -> bool:
         """Return whether an item is known to have been emitted without reasoning before it."""
-        match = self.match(item)
+        match = self.matches.get(item)
         return match is not None and head_of_group(match) is None
 
     def positions(self) -> dict[ResponsesItem, Position]:
@@ -195,9 +176,8 @@ class RefusedRequest:
             if item.role in (Role.CLIENT, Role.FRAME):
                 continue
             if (known := self.known(item)) is not None:
-                key = known.k, known.n - len(known.follower.run)
-                found[item] = known.turn.id, key
-            elif (match := self.match(item)) is not None:
+                found[item] = known.turn.id, (known.k, known.n - len(known.follower.run))
+            elif (match := self.matches.get(item)) is not None:
                 found[item] = match.turn.id, (match.k, 0)
         return found
 
@@ -209,38 +189,41 @@ class RefusedRequest:
         """
         if (known := self.known(item)) is not None:
             return known.whole(self.sent.model, self.profile)
-        match = self.match(item)
+        match = self.matches.get(item)
         return match.emitted.raw if match is not None else b""
 
-    def is_own(self, turn: Turn) -> bool:
-        """Return whether the requested model can read the reasoning of that turn."""
-        return family(self.sent.model) in turn.models
+    def emitted_id(self, item: ResponsesItem) -> str:
+        """Return the id that upstream gave an item; "" if unknown."""
+        known, match = self.known(item), self.matches.get(item)
+        if known is not None:
+            return known.part.id
+        return match.emitted.id if match is not None else ""
 
-    def accepts(self, turn: Turn, part: Reasoning) -> bool:
-        """Return whether captured reasoning is usable by the requested model."""
-        if is_open(part):
-            return True
-        is_usable = part.has_blob or (bool(part.id) and self.sent.stores and turn.is_stored)
-        return is_usable and self.is_own(turn)
+    def is_own(self, turn: Turn) -> bool:
+        """Return whether the requested model can read the reasoning of a turn."""
+        return family(self.sent.model) in turn.models
 
     def is_named(self, item: ResponsesItem) -> bool:
         """Return whether upstream names this reasoning, which it may know by its blob alone."""
-        known = self.known(item) if not item.id else None
-        known_id = known.part.id if known is not None else item.id
-        return bool(known_id) and known_id == self.diagnosis.subject
+        item_id = item.id or self.emitted_id(item)
+        return bool(item_id) and item_id == self.diagnosis.subject
+
+    def inject_again(self, body: bytes) -> bytes:
+        """Inject what is now known to be missing, into the sent body or an edited one."""
+        request = read_request(body, {})
+        if request.is_stateful:
+            return body
+        matched = match_items(request, self.looked_up, anew=True)
+        return plan_injection(request, matched, self.profile).apply(body)
 
 
-def added_reasoning(request: Request, given: Request) -> list[ResponsesItem]:
-    """Return the reasoning of a request that the client did not send."""
-    reasoning = [place.item for place in given.places if place.item.role is Role.REASONING]
-    left = Counter(item.blob or item.id for item in reasoning)
-    added: list[ResponsesItem] = []
-    for place in request.places:
-        name = place.item.blob or place.item.id
-        if place.item.role is not Role.REASONING:
-            continue
-        if left[name]:
-            left[name] -= 1
-        else:
-            added.append(place.item)
-    return added
+def _reasoning_of(request: Request) -> dict[tuple[str, int], ResponsesItem]:
+    """Return the reasoning of a request, by its blob or id, and how often that came before."""
+    found: dict[tuple[str, int], ResponsesItem] = {}
+    count: Counter[str] = Counter()
+    for item in (place.item for place in request.places):
+        if item.role is Role.REASONING:
+            name = item.blob or item.id
+            found[name, count[name]] = item
+            count[name] += 1
+    return found

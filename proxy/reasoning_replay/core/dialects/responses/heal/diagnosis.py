@@ -15,15 +15,6 @@ from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal
 from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
 from reasoning_replay.core.dialects.lenient import decoded
 
-__all__ = [
-    "Diagnosis",
-    "RefusalKind",
-    "diagnose",
-    "is_failing_event",
-    "is_refusal",
-    "is_refusing_event",
-]
-
 
 class RefusalKind(StrEnum):
     """The reason for a refusal, as far as it may concern the proxy."""
@@ -152,14 +143,7 @@ def is_refusing_event(data: bytes) -> bool:
 
 
 def diagnose(status: int, body: bytes) -> Diagnosis:
-    """
-    Classify a refusal.
-
-    Args:
-        status: HTTP status of the response; 400 for an event that `is_refusing_event` accepts.
-        body: Whole response body after content decoding: JSON in any of the known forms, or plain
-            text; or the data of an event.
-    """
+    """Classify a refusal; an event that is one counts as status 400."""
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
     message, params, codes = read_error(body)

@@ -5,19 +5,20 @@ Items are never changed. A draft records new texts, removals, moves and insertio
 into one edit of the body. Untouched bytes stay, also the white space between two neighbours.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
+from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
 
-__all__ = ["Draft", "is_answered", "is_output"]
-
+EMITTED = (Role.MODEL, Role.REFERENCE)
 # Types of model items that need an output from the client; all others are complete.
 _ANSWERED = frozenset(
     {
@@ -44,38 +45,61 @@ def is_answered(kind: str, call_id: str) -> bool:
     return bool(call_id) or kind in _ANSWERED
 
 
+class Run(NamedTuple):
+    """
+    Consecutive reasoning and the model items after it, up to the next reasoning or client message.
+
+    Attributes:
+        later: Model items that come after an output: they may be of the same group.
+    """
+
+    reasoning: list[ResponsesItem]
+    group: list[ResponsesItem]
+    later: list[ResponsesItem]
+
+
+def runs_of(items: Sequence[ResponsesItem]) -> Iterator[Run]:
+    """Yield every run of reasoning with the items after it, which may be none."""
+    run, has_output = Run([], [], []), False
+    for item in items:
+        is_next = item.is_reasoning and (run.group or has_output)
+        if is_next or not (item.is_reasoning or is_output(item) or item.role in EMITTED):
+            if run.reasoning:
+                yield run
+            run, has_output = Run([], [], []), False
+        if item.is_reasoning:
+            run.reasoning.append(item)
+        elif run.reasoning and is_output(item):
+            has_output = True
+        elif run.reasoning and item.role in EMITTED:
+            (run.later if has_output else run.group).append(item)
+    if run.reasoning:
+        yield run
+
+
 class Draft:
     """
     The edits of one request's input.
 
     Attributes:
         items: Items in the order in which they will be sent. Those that were added have no range.
+        texts: The items that get another text; edits still treat each as the item that it was.
     """
 
     def __init__(self, request: Request) -> None:
         """Start without edits."""
         self.items = [place.item for place in request.places]
+        self.texts: dict[ResponsesItem, bytes] = {}
         self._request = request
-        self._texts: dict[ResponsesItem, bytes] = {}
-
-    @property
-    def edited(self) -> Collection[ResponsesItem]:
-        """The items that get another text."""
-        return self._texts.keys()
 
     def text(self, item: ResponsesItem) -> bytes:
         """Return the JSON with which an item will be sent."""
-        return self._texts.get(item, item.raw)
-
-    def set_text(self, item: ResponsesItem, raw: bytes) -> None:
-        """Send other JSON for an item; edits still treat it as the item that it was."""
-        if raw != self.text(item):
-            self._texts[item] = raw
+        return self.texts.get(item, item.raw)
 
     def complete(self, wholes: Mapping[ResponsesItem, bytes]) -> None:
         """Send whole items in place of bare ids; edits treat each as that item from now on."""
         self.items = [
-            read_item(wholes[item], item.start, item.end) if item in wholes else item
+            read_item(wholes[item], item.start, item.end) if wholes.get(item) else item
             for item in self.items
         ]
 
@@ -83,9 +107,11 @@ class Draft:
         """Remove a member of items; those whose bytes cannot be cut safely stay as they are."""
         for item in items:
             try:
-                self.set_text(item, json_spans.without(self.text(item), (member,)))
+                raw = json_spans.without(self.text(item), (member,))
             except Unspliceable:
                 continue
+            if raw != self.text(item):
+                self.texts[item] = raw
 
     def set_id(self, item: ResponsesItem, item_id: str) -> None:
         """Set the id of an item, in place of any present one."""
@@ -94,11 +120,69 @@ class Draft:
         except Unspliceable:
             return
         comma = b"" if raw[1:].lstrip(b" \t\r\n")[:1] == b"}" else b","
-        self.set_text(item, b'{"id":' + msgspec.json.encode(item_id) + comma + raw[1:])
+        self.texts[item] = b'{"id":' + msgspec.json.encode(item_id) + comma + raw[1:]
 
     def remove(self, items: Collection[ResponsesItem]) -> None:
         """Remove items."""
         self.items = [item for item in self.items if item not in items]
+
+    def remove_reasoning(self, refused: Collection[ResponsesItem]) -> None:
+        """
+        Remove reasoning, and with it everything that would require it.
+
+        That is the ids of its group, and each hosted item with a required id: it cannot stay
+        without its other half. If only a part of a run is removed, the rest loses its ids too.
+        """
+        gone = set(refused)
+        for run in runs_of(self.items) if gone else ():
+            if gone.isdisjoint(run.reasoning):
+                continue
+            gone.update(item for item in run.reasoning if not item.blob)
+            self.leave_out("id", *[item for item in run.reasoning if item not in gone])
+            after = (item for item in (*run.group, *run.later) if item.role is Role.MODEL)
+            self.leave_out("id", *[item for item in after if item.id_is_optional])
+            if gone.issuperset(run.reasoning):
+                gone.update(filter(_is_hosted, run.group))
+        self.remove(gone)
+
+    def remove_lone_ids(
+        self, spares: Callable[[ResponsesItem], bool] = lambda _: False, hosted: str = ""
+    ) -> None:
+        """
+        Remove the ids of items without reasoning before them, where the API accepts that.
+
+        Args:
+            spares: Predicate for items that keep their id.
+            hosted: Type of hosted items that are removed, as their id is required; "" for none.
+        """
+        covered = {item for run in runs_of(self.items) for item in run.group}
+        lone = [item for item in self.items if item.role is Role.MODEL and item not in covered]
+        lone = [item for item in lone if not spares(item)]
+        self.leave_out("id", *[item for item in lone if item.id_is_optional])
+        self.remove({item for item in lone if item.type == hosted and _is_hosted(item)})
+
+    def send_by_value(self, run: Run, profile: Profile, own: Collection[str] | None = None) -> bool:
+        """
+        Remove the ids of a run and of its group, so that nothing is paired by id.
+
+        Args:
+            run: Reasoning and the items after it.
+            profile: Profile of the upstream.
+            own: Ids of the group, if it was captured; None means the items directly after the run.
+
+        Returns:
+            False if one of them cannot be sent without its id; then nothing is changed.
+        """
+        if profile.ids is Ids.REQUIRED or not all(item.blob for item in run.reasoning):
+            return False
+        if own is None:
+            named = [item for item in run.group if item.id and item.role is Role.MODEL]
+        else:
+            named = [item for item in (*run.group, *run.later) if item.id and item.id in own]
+        if not all(item.role is Role.MODEL and item.id_is_optional for item in named):
+            return False
+        self.leave_out("id", *run.reasoning, *named)
+        return True
 
     def body(self) -> bytes:
         """Return the edited body; the same object if nothing changed."""
@@ -114,3 +198,9 @@ class Draft:
             written.append(self.text(item))
         whole = Edit(places[0].item.start, places[-1].item.end, b"".join(written))
         return json_spans.apply(body, [whole])
+
+
+def _is_hosted(item: ResponsesItem) -> bool:
+    """Return whether the item needs no output and has an id that the API requires."""
+    is_own = item.role is Role.MODEL and not item.id_is_optional
+    return is_own and bool(item.id) and not is_answered(item.type, item.call_id)

@@ -5,19 +5,17 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from reasoning_replay.core.dialects.responses.heal.calls import outputs_without_call
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedRequest
-from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_answered, is_output
-from reasoning_replay.core.dialects.responses.heal.runs import (
-    remove_reasoning,
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.draft import (
+    Draft,
+    is_answered,
+    is_output,
     runs_of,
-    send_by_value,
 )
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Unspliceable
-
-__all__ = ["completed", "deduplicated", "with_good_ids"]
 
 # Prefixes of the ids that clients rebuild; ids of other types are not checked.
 _PREFIXES: Mapping[str, str] = {
@@ -29,7 +27,7 @@ _PREFIXES: Mapping[str, str] = {
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def deduplicated(case: RefusedRequest) -> bytes | None:
+def deduplicated(case: RefusedItems) -> bytes | None:
     """
     Send every item once: remove copies with equal content; other items only lose the id.
 
@@ -69,7 +67,7 @@ def _is_copy(item: ResponsesItem, before: ResponsesItem) -> bool:
     return item.type != "message" and item.said == before.said
 
 
-def _less_than_upstream_holds(case: RefusedRequest) -> bytes:
+def _less_than_upstream_holds(case: RefusedItems) -> bytes:
     """Remove the items that are in the history that upstream holds."""
     known = {case.diagnosis.subject}
     for turn in case.looked_up.turns:
@@ -81,7 +79,7 @@ def _less_than_upstream_holds(case: RefusedRequest) -> bytes:
     return draft.body()
 
 
-def completed(case: RefusedRequest) -> bytes | None:
+def completed(case: RefusedItems) -> bytes | None:
     """
     Replace bare ids by whole items; remove those that cannot be completed.
 
@@ -90,12 +88,12 @@ def completed(case: RefusedRequest) -> bytes | None:
     draft = Draft(case.sent)
     whole = {item.id: item for item in case.items if not item.is_id_alone}
     bare = [item for item in case.items if item.is_id_alone and item.id not in whole]
-    captured = {item: case.captured(item) for item in bare}
+    wholes = {item: case.captured(item) for item in bare}
     # Items of the same age are probably gone as well, and only one retry is left.
-    lost = {item for item in bare if not captured[item]}
+    lost = {item for item, raw in wholes.items() if not raw}
     others = {item for item in lost if not item.is_reasoning}
     draft.remove({item for item in case.items if item.is_id_alone and item.id in whole})
-    draft.complete({item: raw for item, raw in captured.items() if raw})
+    draft.complete(wholes)
     if others and outputs_without_call(draft.items):
         return None
     if case.diagnosis.subject in whole:  # it is whole, but upstream looks up its id anyway
@@ -106,12 +104,12 @@ def completed(case: RefusedRequest) -> bytes | None:
     for run in runs_of(draft.items):
         if run.group and others.issuperset(run.group):
             lost.update(run.reasoning)  # all the items that it led to are gone
-    remove_reasoning(draft, lost - others)
+    draft.remove_reasoning(lost - others)
     draft.remove(others)
     return draft.body()
 
 
-def with_good_ids(case: RefusedRequest) -> bytes | None:
+def with_good_ids(case: RefusedItems) -> bytes | None:
     """
     Replace bad ids by the ids that upstream emitted where they are required; remove the others.
 
@@ -126,26 +124,18 @@ def with_good_ids(case: RefusedRequest) -> bytes | None:
         is_lacking = lacks_id and item.role is Role.REASONING and not item.id
         if not (item is subject or is_lacking or _has_bad_id(item)):
             continue
-        emitted_id, run = _emitted_id(case, item), runs.get(item)
+        emitted_id, run = case.emitted_id(item), runs.get(item)
         is_demanded = run is not None and all(one.id for one in run.reasoning)
         if emitted_id not in ("", item.id) and (is_demanded or not item.id_is_optional):
             draft.set_id(item, emitted_id)
-        elif is_demanded and run is not None and send_by_value(draft, run, case.profile):
+        elif is_demanded and run is not None and draft.send_by_value(run, case.profile):
             continue
         elif item.id_is_optional or item.blob or is_output(item):
             draft.leave_out("id", item)
         elif item.role is Role.REASONING:
             lost.add(item)
-    remove_reasoning(draft, lost)
+    draft.remove_reasoning(lost)
     return draft.body()
-
-
-def _emitted_id(case: RefusedRequest, item: ResponsesItem) -> str:
-    """Return the id that upstream gave an item; "" if unknown."""
-    if (known := case.known(item)) is not None:
-        return known.part.id
-    match = case.match(item)
-    return match.emitted.id if match is not None else ""
 
 
 def _has_bad_id(item: ResponsesItem) -> bool:

@@ -8,29 +8,26 @@ accepts both ids, and it accepts neither; no form loses anything.
 from collections.abc import Collection
 
 from reasoning_replay.core.dialects.responses.emitted import is_open
-from reasoning_replay.core.dialects.responses.heal.calls import add_calls, reordered
+from reasoning_replay.core.dialects.responses.heal.calls import add_calls, in_order, reordered
 from reasoning_replay.core.dialects.responses.heal.captured import (
     KnownReasoning,
     ReasoningIndex,
-    RefusedRequest,
+    RefusedItems,
     is_follower,
 )
-from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_answered, is_output
-from reasoning_replay.core.dialects.responses.heal.reorder import in_order
-from reasoning_replay.core.dialects.responses.heal.runs import (
+from reasoning_replay.core.dialects.responses.heal.draft import (
+    EMITTED,
+    Draft,
     Run,
-    remove_lone_ids,
-    remove_reasoning,
+    is_answered,
+    is_output,
     runs_of,
-    send_by_value,
 )
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
+from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import Emitted
-
-__all__ = ["pair_ids", "with_follower", "with_reasoning"]
-
 
 # Repair
 
@@ -52,7 +49,7 @@ def pair_ids(draft: Draft, index: ReasoningIndex, profile: Profile, *, is_kept: 
     # An item that stands elsewhere, or that can be added because its output is present, is left
     # for upstream to name.
     there = {item.call_id if is_output(item) else item.id for item in draft.items} - {""}
-    before = len(draft.edited)
+    before = len(draft.texts)
     for run in runs_of(draft.items):
         known = index.find(run.reasoning[-1]) if run.group else None
         if known is None or is_open(known.part) or not known.follower.id:
@@ -70,14 +67,14 @@ def pair_ids(draft: Draft, index: ReasoningIndex, profile: Profile, *, is_kept: 
             {follower.id, follower.call_id} & there
             or any(is_follower(item, follower) for item in (*run.group, *run.later))
         ):
-            send_by_value(draft, own, profile, known.ids)
-    return len(draft.edited) - before
+            draft.send_by_value(own, profile, known.ids)
+    return len(draft.texts) - before
 
 
 def _name_reasoning(draft: Draft, run: Run, known: KnownReasoning, profile: Profile) -> None:
     """Add the ids of reasoning before an item that has its id, or remove that id."""
     nameless = [item for item in run.reasoning if not item.id]
-    if nameless and profile.ids is Ids.DROPPED and send_by_value(draft, run, profile, known.ids):
+    if nameless and profile.ids is Ids.DROPPED and draft.send_by_value(run, profile, known.ids):
         return
     for item, captured in zip(run.reasoning, known.whole_run, strict=True):
         if captured.part.id and not item.id:
@@ -87,42 +84,36 @@ def _name_reasoning(draft: Draft, run: Run, known: KnownReasoning, profile: Prof
 # An item without its reasoning
 
 
-def with_reasoning(case: RefusedRequest) -> bytes | None:
+def with_reasoning(case: RefusedItems) -> bytes | None:
     """Move reasoning before its follower; else inject it; else remove the ids that require it."""
-    wanted, subject = case.with_id(case.diagnosis.wanted), case.with_id(case.diagnosis.subject)
+    wanted, subject = case.by_id.get(case.diagnosis.wanted), case.by_id.get(case.diagnosis.subject)
     draft = Draft(case.sent)
     if wanted is not None:
-        body = reordered(case) if case.known(wanted) else _beside(case, wanted, subject)
-        if body is not None:
+        body = reordered(case) if case.known(wanted) else _beside(draft, wanted, subject)
+        if body is not case.sent.body:
             return body
     else:
-        pair_ids(draft, case.reasoning, case.profile, is_kept=case.is_kept)
-        fetched = case.of(case.inject_again(draft.body()))
-        names = {item.id for item in fetched.items}
+        pair_ids(draft, case.index, case.profile, is_kept=case.is_kept)
+        # Unknown items may lack reasoning as well, and there is no second retry.
+        draft.remove_lone_ids(spares=lambda item: case.matches.get(item) is not None)
+        body = case.inject_again(draft.body())
+        names = {place.item.id for place in read_request(body, {}).places}
         if case.diagnosis.wanted in names or case.diagnosis.subject not in names:
-            # Unknown items may lack reasoning as well, and there is no second retry.
-            draft = Draft(fetched.sent)
-            remove_lone_ids(draft, spares=lambda item: fetched.match(item) is not None)
-            return draft.body()
+            return body
         draft = Draft(case.sent)
     for run in runs_of(case.items):
         if subject in run.group:  # upstream does not accept this reasoning as the item's own
-            send_by_value(draft, run, case.profile)
-    remove_lone_ids(draft, case.had_none, hosted=subject.type if subject is not None else "")
+            draft.send_by_value(run, case.profile)
+    draft.remove_lone_ids(case.had_none, hosted=subject.type if subject is not None else "")
     return draft.body()
 
 
-def _beside(
-    case: RefusedRequest, wanted: ResponsesItem, subject: ResponsesItem | None
-) -> bytes | None:
-    """Make the two items that upstream names adjacent; None if that is not possible or needed."""
-    draft, emitted = Draft(case.sent), (Role.MODEL, Role.REFERENCE)
+def _beside(draft: Draft, wanted: ResponsesItem, subject: ResponsesItem | None) -> bytes:
+    """Make the two items that upstream names adjacent, if that is possible."""
     items = draft.items
-    if subject is None or subject is wanted or subject.role not in emitted:
-        return None
+    if subject is None or subject is wanted or subject.role not in EMITTED:
+        return draft.body()
     here, there = items.index(wanted), items.index(subject)
-    if there == here + 1:
-        return None
     is_shared = here > 0 and items[here - 1].is_reasoning
     leads = here + 1 < len(items) and items[here + 1].role not in (Role.CLIENT, Role.FRAME)
     if here > there or is_shared or not leads:
@@ -137,12 +128,12 @@ def _beside(
 # Reasoning without the item that it led to
 
 
-def with_follower(case: RefusedRequest) -> bytes | None:
+def with_follower(case: RefusedItems) -> bytes | None:
     """Take out injected reasoning that lacks its follower; else repair the client's own pairs."""
     draft = Draft(case.sent)
     added = add_calls(case, draft)
     if apart := _injected_apart(case, draft):
-        remove_reasoning(draft, apart)
+        draft.remove_reasoning(apart)
         return draft.body()
     draft.items = in_order(draft.items, case.positions() | added)
     outputs = {item.call_id for item in draft.items if is_output(item)}
@@ -161,13 +152,13 @@ def with_follower(case: RefusedRequest) -> bytes | None:
                 (lost if own.reasoning is last else alone).update(own.reasoning)
     draft.items = [one for item in draft.items for one in (item, *returned.get(item, ()))]
     draft.remove(alone)
-    remove_reasoning(draft, lost)
+    draft.remove_reasoning(lost)
     if lost:  # its follower is unknown, so an item that lacks it now is sent by value
-        remove_lone_ids(draft)
+        draft.remove_lone_ids()
     return draft.body()
 
 
-def _injected_apart(case: RefusedRequest, draft: Draft) -> set[ResponsesItem]:
+def _injected_apart(case: RefusedItems, draft: Draft) -> set[ResponsesItem]:
     """Return the injected reasoning that has another item after it; none if upstream names none."""
     apart = set[ResponsesItem]()
     if not any(map(case.is_named, case.injected)):
@@ -182,7 +173,7 @@ def _injected_apart(case: RefusedRequest, draft: Draft) -> set[ResponsesItem]:
     return apart
 
 
-def _parts(case: RefusedRequest, reasoning: list[ResponsesItem]) -> list[list[ResponsesItem]]:
+def _parts(case: RefusedItems, reasoning: list[ResponsesItem]) -> list[list[ResponsesItem]]:
     """Split consecutive reasoning where captured turns show that an item stood in between."""
     parts: list[list[ResponsesItem]] = [[]]
     before: object = None
@@ -198,9 +189,7 @@ def _parts(case: RefusedRequest, reasoning: list[ResponsesItem]) -> list[list[Re
     return parts
 
 
-def _may_return(
-    case: RefusedRequest, run: Run, follower: Emitted, lacking: Collection[str]
-) -> bool:
+def _may_return(case: RefusedItems, run: Run, follower: Emitted, lacking: Collection[str]) -> bool:
     """
     Return whether the item that reasoning led to is missing and may be added again.
 
@@ -213,21 +202,21 @@ def _may_return(
         return False
     if is_answered(follower.type, follower.call_id):
         return follower.call_id in lacking
-    return case.with_id(follower.id) is None
+    return case.by_id.get(follower.id) is None
 
 
-def _is_paired(case: RefusedRequest, draft: Draft, run: Run, known: KnownReasoning | None) -> bool:
+def _is_paired(case: RefusedItems, draft: Draft, run: Run, known: KnownReasoning | None) -> bool:
     """Pair reasoning with the item after it, by both ids or none; False if it cannot stay."""
     if not run.group:
         return False
     behind = run.group[0]
     if known is None:
         is_blamed = any(item.id == case.diagnosis.subject for item in run.reasoning)
-        return (behind.id != "" and not is_blamed) or send_by_value(draft, run, case.profile)
+        return (behind.id != "" and not is_blamed) or draft.send_by_value(run, case.profile)
     if not is_follower(behind, known.follower):
-        return known.led_to(behind) and send_by_value(draft, run, case.profile, known.ids)
+        return known.led_to(behind) and draft.send_by_value(run, case.profile, known.ids)
     if not behind.id and not (case.is_kept and _set_id(draft, behind, known.follower)):
-        return send_by_value(draft, run, case.profile)
+        return draft.send_by_value(run, case.profile)
     return True
 
 

@@ -4,24 +4,22 @@ Repair: fixes errors in a request that are certain, before the first attempt.
 Errors that only upstream can judge are left to upstream: see `cure`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
+from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.captured import KnownReasoning, ReasoningIndex
-from reasoning_replay.core.dialects.responses.heal.draft import Draft
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.responses.heal.draft import EMITTED, Draft, runs_of
 from reasoning_replay.core.dialects.responses.heal.pairs import pair_ids
-from reasoning_replay.core.dialects.responses.heal.runs import remove_reasoning, runs_of
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
-from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
+from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
-from reasoning_replay.core.history.model_names import are_known_to_differ
+from reasoning_replay.core.history.model_names import are_known_to_differ, family
 from reasoning_replay.core.history.turns import Turn
-
-__all__ = ["Repair", "Repaired", "Repairs", "is_sound", "repair"]
 
 
 class Repair(StrEnum):
@@ -34,49 +32,31 @@ class Repair(StrEnum):
     DANGLING = "dangling"  # reasoning at the very end, without the item that it led to
 
 
-@dataclass(frozen=True, slots=True)
-class Repairs:
+def repair(
+    request: Request,
+    turns: Sequence[Turn],
+    refused: KnownRefusals,
+    profile: Profile,
+    allowed: Collection[Repair],
+) -> tuple[bytes, Mapping[Repair, int]]:
     """
-    The allowed repairs, and the facts that captured turns do not hold.
-
-    Attributes:
-        allowed: Repairs that the operator allows.
-        is_refused: Predicate for the digest of a blob that upstream will refuse.
-        completes: Whether captured reasoning must replace what the client makes of a turn's.
-        takes_reasoning: False if the model has refused all reasoning.
-        profile: Profile of the upstream; only errors that it checks for are repaired.
-    """
-
-    allowed: Collection[Repair]
-    is_refused: Callable[[bytes], bool]
-    completes: Callable[[Turn], bool] = lambda _: False
-    takes_reasoning: bool = True
-    profile: Profile = GENERIC
-
-
-@dataclass(frozen=True, slots=True)
-class Repaired:
-    """A repaired body (the same object if unchanged), and the number of items per repair."""
-
-    body: bytes
-    counts: Mapping[Repair, int] = field(default_factory=dict)
-
-
-def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaired:
-    """
-    Repair the errors that are certain.
+    Repair the errors that are certain; only those that the upstream checks for.
 
     Args:
         request: Request as received, not stateful.
         turns: Turns that were looked up for it.
-        repairs: See Repairs.
+        refused: What upstream refused.
+        profile: Profile of the upstream.
+        allowed: Repairs that the operator allows.
+
+    Returns:
+        The body (the same object if unchanged), and the number of items per repair.
 
     Cost: one check per item if there is nothing to repair.
     """
-    allowed, profile = repairs.allowed, repairs.profile
     if not request.has_reasoning:
-        return Repaired(request.body)
-    draft, index = Draft(request), ReasoningIndex(turns)
+        return request.body, {}
+    draft, index, model = Draft(request), ReasoningIndex(turns), request.model
     counts: dict[Repair, int] = {}
     keeps_items = request.stores and profile.keeps_items
     if Repair.DUPLICATES in allowed and profile.checks_pairs:
@@ -84,14 +64,15 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
         counts[Repair.DUPLICATES] = len(copies)
         draft.remove(copies)
     if Repair.HOLLOW in allowed and not keeps_items:
-        wholes = _wholes(draft, index, request.model, profile)
-        counts[Repair.HOLLOW] = len(wholes)
+        bare = ((item, index.find(item)) for item in draft.items if item.is_id_alone)
+        wholes = {item: known.whole(model, profile) for item, known in bare if known is not None}
+        counts[Repair.HOLLOW] = sum(map(bool, wholes.values()))
         draft.complete(wholes)
     if Repair.FOREIGN in allowed:
-        foreign = _foreign(draft, index, request.model, repairs)
+        foreign = _foreign(draft, index, model, profile, refused)
         counts[Repair.FOREIGN] = len(foreign)
-        draft.complete({item: raw for item, raw in foreign.items() if raw})
-        remove_reasoning(draft, {item for item, raw in foreign.items() if not raw})
+        draft.complete(foreign)
+        draft.remove_reasoning([item for item, raw in foreign.items() if not raw])
     if Repair.UNPAIRED in allowed and profile.checks_pairs:
         counts[Repair.UNPAIRED] = pair_ids(draft, index, profile, is_kept=keeps_items)
     if Repair.DANGLING in allowed and profile.checks_pairs:
@@ -100,8 +81,8 @@ def repair(request: Request, turns: Sequence[Turn], repairs: Repairs) -> Repaire
         draft.remove(dangling)
     body = draft.body()
     if body is request.body:
-        return Repaired(body)  # also if an item has a key twice, so that it could not be cut
-    return Repaired(body, {kind: count for kind, count in counts.items() if count})
+        return body, {}  # also if an item has a key twice, so that it could not be cut
+    return body, {kind: count for kind, count in counts.items() if count}
 
 
 def is_sound(request: Request) -> bool:
@@ -144,21 +125,12 @@ def _dangling(draft: Draft) -> set[ResponsesItem]:
     while end and items[end - 1].role is Role.REASONING and items[end - 1].id:
         end -= 1
     covered = {item for run in runs_of(items[:end]) for item in (*run.group, *run.later)}
-    emitted = {item for item in items[:end] if item.role in (Role.MODEL, Role.REFERENCE)}
+    emitted = {item for item in items[:end] if item.role in EMITTED}
     return set() if end == 0 or emitted - covered else set(items[end:])
 
 
-def _wholes(
-    draft: Draft, index: ReasoningIndex, model: str, profile: Profile
-) -> dict[ResponsesItem, bytes]:
-    """Return the bare ids of reasoning, each with the whole item."""
-    bare = ((item, index.find(item)) for item in draft.items if item.is_id_alone)
-    found = ((item, known.whole(model, profile)) for item, known in bare if known is not None)
-    return {item: raw for item, raw in found if raw}
-
-
 def _foreign(
-    draft: Draft, index: ReasoningIndex, model: str, repairs: Repairs
+    draft: Draft, index: ReasoningIndex, model: str, profile: Profile, refused: KnownRefusals
 ) -> dict[ResponsesItem, bytes]:
     """
     Return the reasoning that upstream will refuse, each with the captured item, or b"".
@@ -166,27 +138,28 @@ def _foreign(
     Removing reasoning before a hosted item would remove that item too, so such reasoning counts
     only after upstream has refused it.
     """
+    takes_none = refused.has(RefusalKind.NO_REASONING_MODEL, family(model))
+
+    def original(known: KnownReasoning | None, blob: bytes) -> bytes:
+        """Return the captured item if its blobs differ from the client's, and are accepted."""
+        if known is None or takes_none or blob in known.part.blobs:
+            return b""
+        is_refused = any(map(refused.is_foreign, known.part.blobs))
+        return b"" if is_refused else known.whole(model, profile)
+
     foreign: dict[ResponsesItem, bytes] = {}
     for run in runs_of(draft.items):
         is_hosting = any(item.id and not item.id_is_optional for item in run.group)
         for item in run.reasoning:
             blob, known = blob_digest(item), index.find(item)
-            original = _original(known, blob, model, repairs)
-            if not repairs.takes_reasoning or (blob and repairs.is_refused(blob)):
-                foreign[item] = original
+            whole = original(known, blob)
+            if takes_none or (blob and refused.is_foreign(blob)):
+                foreign[item] = whole
             elif known is None:
                 continue
-            elif repairs.completes(known.turn):
-                if original:
-                    foreign[item] = original
+            elif refused.completes(known.turn):
+                if whole:
+                    foreign[item] = whole
             elif blob and not is_hosting and are_known_to_differ(model, known.turn.models):
-                foreign[item] = original
+                foreign[item] = whole
     return foreign
-
-
-def _original(known: KnownReasoning | None, blob: bytes, model: str, repairs: Repairs) -> bytes:
-    """Return the captured item if its blobs differ from the client's, and upstream accepts it."""
-    if known is None or not repairs.takes_reasoning or blob in known.part.blobs:
-        return b""
-    is_refused = any(map(repairs.is_refused, known.part.blobs))
-    return b"" if is_refused else known.whole(model, repairs.profile)

@@ -1,8 +1,8 @@
 """
 Notation for histories: `r1 c1 o1` is reasoning, the call that it led to, and the call's output.
 
-`r1:hollow` is the item with a change, and `c1{"id":"x"}` the item with other members. The tables of
-this folder (cures.md, repairs.md) are written in it.
+`r1:hollow` is the item with a change, and `c1{"id":"x"}` the item with other members. The tables
+places.md, heal/cures.md and heal/repairs.md are written in it.
 """
 
 import json
@@ -23,8 +23,6 @@ from tests.core.dialects.responses.heal.played import (
 )
 from tests.core.world import Item, call, drawn, message, nameless, output, reasoning, search
 
-__all__ = ["NAMED", "history", "request_of", "rows"]
-
 _TEXT = {"content": [{"type": "reasoning_text", "text": "Hm."}]}
 NAMED: Mapping[str, Item] = {
     **{f"r{n}": reasoning(n) for n in "123"},
@@ -35,16 +33,21 @@ NAMED: Mapping[str, Item] = {
     },
     "m1": message("1", "Sunny."),
     "m2": message("2", "Rainy."),
+    "m3": message("3", "It is sunny in Paris today.", phase="final_answer"),
+    "m4": message("4", "I will look at the weather in Paris first.", phase="commentary"),
     "w1": search("1"),
     "s1": SCREEN,
     "so1": output(SCREEN, "iVBO"),
     "u1": ASK,
     "u2": MORE,
+    "p1": {"type": "program", "id": f"prog_{drawn(8)}", "code": "1 + 1"},
+    "r0": {"type": "reasoning", "summary": []},
+    "f1": {"role": "system", "content": "Be brief."},
     "n1": {"type": "message", "role": "user", "id": "msg_9", "content": "Hi"},
     "k1": {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAzip"},
     "t1": {"type": "reasoning", "id": f"rs_{drawn(7)}", "summary": []} | _TEXT,
 }
-"""Messages, reasoning, calls and outputs; w is a search, s a screenshot, n a message with an id."""
+"""Reasoning r, calls c, outputs o, messages m, a search, a screenshot, a program, a frame f."""
 
 _CHANGES: Mapping[str, Callable[[Item], Item]] = {
     "noid": nameless,
@@ -55,6 +58,9 @@ _CHANGES: Mapping[str, Callable[[Item], Item]] = {
     "easy": lambda item: {"role": "assistant", "content": item["content"][0]["text"]},
     "reworded": lambda item: item | {"content": [item["content"][0] | {"text": "Clouds."}]},
     "recalled": lambda item: item | {"call_id": f"call_{drawn(item['call_id'])}"},
+    "null": lambda item: item | {"encrypted_content": None},
+    "plain": lambda item: {key: item[key] for key in item if key != "phase"},
+    "half": lambda item: item | {"status": "incomplete"},
     "call_0": lambda item: item | {"call_id": "call_0"},
     "damaged": lambda item: item | {"encrypted_content": "gAAAAhalf"},
     "text": lambda item: item | _TEXT,
@@ -64,8 +70,6 @@ _REQUESTS: Mapping[str, dict[str, Any]] = {
     "unstored": {"store": False},
     "stateful": STATEFUL,
     "o4-mini": {"model": "o4-mini"},
-    "model=": {"model": ""},
-    "model=gpt-5.4": {"model": "gpt-5.4"},
 }
 
 
@@ -85,13 +89,14 @@ def request_of(text: str) -> dict[str, Any]:
     """Return the other members of a request."""
     found: dict[str, Any] = {}
     for word in filter(None, text.split("; ")):
-        found |= _REQUESTS[word]
+        key, is_value, value = word.partition("=")
+        found |= {key: value} if is_value else _REQUESTS[word]
     return found
 
 
 def rows(table: str) -> list[Any]:
-    """Return the rows of a table in this folder, as parameter sets."""
-    lines = Path(__file__).with_name(table).read_text().splitlines()
+    """Return the rows of a table below this folder, as parameter sets."""
+    lines = (Path(__file__).parent / table).read_text().splitlines()
     cells = [
         [cell.strip() for cell in line.split("|")[1:-1]]
         for line in lines

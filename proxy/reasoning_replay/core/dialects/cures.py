@@ -1,0 +1,167 @@
+"""
+Cures: the way of a cure in every dialect whose reasoning is a part of a message.
+
+A cure is the smallest edit that makes a refused request acceptable, without inventing anything:
+
+- Reasoning is missing: all that is known is injected, also what an earlier request lacked.
+- Reasoning is refused, and the client sends other reasoning than a known turn has where upstream
+  means: what was captured goes in its place, and so in all such messages (*completed*).
+- Anything else: what the dialect leaves out, in the last resort all that the proxy injected.
+
+All of it is pure.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from reasoning_replay.core.dialects.base import Cure
+from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal
+from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
+from reasoning_replay.core.history.item_changes import ItemChange, item_changes
+from reasoning_replay.core.history.plan import Plan
+from reasoning_replay.core.history.sent_items import SentItems, packed, sent_items
+from reasoning_replay.core.history.turns import Turn
+
+RequestT = TypeVar("RequestT", bound=ParsedRequest[Any])
+RefusalT = TypeVar("RefusalT", bound=ClassifiedRefusal)
+
+
+class SentReasoning(NamedTuple):
+    """
+    One piece of reasoning in a request.
+
+    Attributes:
+        blobs: Digests of what upstream can read in it, or refuse.
+        size_bytes: Its size.
+        hash: Its digest for `SentItems.injected`.
+    """
+
+    blobs: tuple[bytes, ...]
+    size_bytes: int
+    hash: int
+
+
+class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
+    """
+    A refused request, and how its dialect cures it.
+
+    Attributes:
+        sent: Request as it was refused.
+        given: Request as the client sent it; the same object if nothing was edited.
+        diagnosis: Why it was refused.
+        planned: Body of `given` with all reasoning that is known for it.
+        completed: Offset of each message of `given` in which that replaces the client's -> the
+            conversation.
+        turns: Stored turns of its conversation.
+        degraded: Number of places that get a value that says that there is no reasoning.
+        read: Reader of a request.
+        completable: Refusals that the client's own reasoning may cause.
+        about_blobs: Refusals that prove that upstream refuses what a cure leaves out.
+    """
+
+    read: ClassVar[RequestReader[Any, Any]]
+    completable: ClassVar[frozenset[str]] = frozenset({"blob"})
+    about_blobs: ClassVar[frozenset[str]] = frozenset({"blob"})
+
+    def __init__(  # noqa: PLR0913 (all that a cure can use)
+        self,
+        sent: RequestT,
+        given: RequestT,
+        diagnosis: RefusalT,
+        *,
+        plan: Plan,
+        turns: Sequence[Turn],
+        asked: RequestT | None = None,
+    ) -> None:
+        """Plan the retry; `asked` is what is planned for, if that is not `given`."""
+        self.sent = sent
+        self.given = given
+        self.diagnosis = diagnosis
+        self.planned = plan.apply((asked or given).body)
+        self.completed: Mapping[int, bytes] = plan.completed
+        self.turns = turns
+        self.degraded = 0
+
+    @abstractmethod
+    def reasoning_in(self, request: RequestT) -> Mapping[Hashable, SentReasoning]:
+        """Return the reasoning in a request, by what tells each piece from the others."""
+
+    def is_concerned(self) -> bool:
+        """Return whether the refusal is about one of the messages that can be completed."""
+        return bool(self.completed)
+
+    def edited(self) -> bytes:
+        """Return the body without what is refused; by default, that is what the proxy added."""
+        return self.given.body
+
+    def blamed(self, lost: frozenset[bytes]) -> frozenset[bytes]:
+        """Return which of the blobs that a cure leaves out may be why upstream refused it."""
+        return lost
+
+    def proven(self, lost: frozenset[bytes]) -> Collection[bytes]:
+        """Return which of those upstream is known to refuse, so that none is injected again."""
+        return lost
+
+    def fulfilled(self) -> bytes:
+        """Return the body with the reasoning that upstream demands."""
+        return self.planned
+
+    def digests(self, cured: RequestT) -> SentItems:
+        """Return the digests of the request of the retry."""
+        return sent_items(cured.head, cured.places)
+
+    def changes(self, cured: RequestT) -> tuple[ItemChange, ...]:
+        """Return how the request of the retry differs from the refused one."""
+        before, after = ([place.item for place in one.places] for one in (self.sent, cured))
+        return item_changes(before, after)
+
+    def cure(self) -> Cure | None:
+        """Return the request to send instead of the refused one; None if nothing can be done."""
+        kind, completed = self.diagnosis.kind, self.completed
+        if kind == "lacks_reasoning":
+            body = self.fulfilled()
+        elif self._may_complete():
+            body = self.planned
+        else:
+            body, completed = self.edited(), {}
+        if body == self.sent.body:
+            return None
+        cured = self.read(body, {})
+        theirs, now = self.reasoning_in(self.given), self.reasoning_in(cured)
+        added = [piece for key, piece in now.items() if key not in theirs]
+        lost: frozenset[bytes] = frozenset()
+        if kind in self.about_blobs and not completed:
+            lost = self.blamed(_blobs(self.reasoning_in(self.sent)) - _blobs(now))
+        refused = frozenset(self.proven(lost))
+        return Cure(
+            body,
+            injected=len(added),
+            injected_bytes=sum(piece.size_bytes for piece in added),
+            degraded=self.degraded,
+            is_clients_own=body == self.given.body,
+            lost=lost,
+            completed=frozenset(completed.values()),
+            withheld=tuple(
+                turn
+                for turn in self.turns
+                if turn.without_reasoning(refused.__contains__) is not turn
+            ),
+            sent=self.digests(cured)._replace(injected=packed(piece.hash for piece in added)),
+            changes=self.changes(cured),
+        )
+
+    def _may_complete(self) -> bool:
+        if self.diagnosis.kind not in self.completable or not self.is_concerned():
+            return False
+        return self.planned != self.sent.body
+
+
+def blobs_of_turns(turns: Sequence[Turn], model: str) -> frozenset[bytes]:
+    """Return the blobs that are known to be of a model."""
+    runs = (item.run for turn in turns if model in turn.models for item in turn.items)
+    return frozenset(blob for run in runs for part in run for blob in part.blobs)
+
+
+def _blobs(reasoning: Mapping[Hashable, SentReasoning]) -> frozenset[bytes]:
+    return frozenset(blob for piece in reasoning.values() for blob in piece.blobs) - {b""}
