@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 from reasoning_replay.core.dialects.anthropic import profiles as messages
 from reasoning_replay.core.dialects.chat import profiles as chat
-from reasoning_replay.core.dialects.responses.profiles import AUTO, PROFILES
+from reasoning_replay.core.dialects.responses.profiles import PROFILES
+from reasoning_replay.core.dialects.vendors import AUTO
 from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
 from reasoning_replay.settings.model import Settings
 

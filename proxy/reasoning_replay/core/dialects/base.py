@@ -31,18 +31,6 @@ from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = [
-    "Caller",
-    "Cure",
-    "Decision",
-    "Dialect",
-    "Question",
-    "Readers",
-    "Refusal",
-    "RefusedBodies",
-    "Retrieval",
-]
-
 
 class Caller(NamedTuple):
     """

@@ -20,42 +20,19 @@ from reasoning_replay.core.dialects.chat.heal.diagnosis import RefusalKind as Ch
 from reasoning_replay.core.dialects.gemini import routes as gemini
 from reasoning_replay.core.dialects.gemini.dialect import GeminiDialect
 from reasoning_replay.core.dialects.gemini.heal.diagnosis import RefusalKind as GeminiRefusalKind
-from reasoning_replay.core.dialects.gemini.profiles import VENDORS as GEMINI_VENDORS
 from reasoning_replay.core.dialects.responses import routes as responses
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
-from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.routes import RoutePath, RouteTable
 from reasoning_replay.core.dialects.states import Route
-from reasoning_replay.core.dialects.upstreams import Upstream
-from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS, VENDORS
+from reasoning_replay.core.dialects.vendors import (
+    GEMINI_VENDORS,
+    MESSAGES_VENDORS,
+    VENDORS,
+    Upstream,
+)
 from reasoning_replay.core.wire.digest import digest
-
-__all__ = [
-    "BASE_PATHS",
-    "CAPTURED_ROUTES",
-    "CHAT",
-    "CONTEXTS",
-    "DIALECTS",
-    "ENDPOINTS",
-    "GEMINI",
-    "HANDLED",
-    "HANDLED_ROUTES",
-    "KNOWN",
-    "MESSAGES",
-    "REMOVALS",
-    "REPLAYED_PATHS",
-    "REPLAYED_ROUTES",
-    "RESPONSES",
-    "DialectEntry",
-    "base_url_at",
-    "dialect_of",
-    "key_parameters_of",
-    "route_of",
-    "scope_in",
-    "scopes_of",
-]
 
 RESPONSES = ResponsesDialect.name
 CHAT = ChatDialect.name

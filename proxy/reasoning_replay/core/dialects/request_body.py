@@ -23,8 +23,6 @@ from reasoning_replay.core.tenancy.scope import hint_of
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import Member, TooMany, Unspliceable
 
-__all__ = ["ITEMS_MAX", "VALUES_MAX", "ParsedRequest", "RequestReader", "read_values"]
-
 # Limits of items in a request's history, and of values in its whole body. Real requests have some
 # thousands of items. A request above a limit is forwarded without parsing.
 ITEMS_MAX = 20_000

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from reasoning_replay.core.dialects.states import Route
 
-__all__ = ["RoutePath", "RouteTable"]
-
 # Paths of APIs without a dialect, by one segment.
 _WELL_KNOWN: Mapping[str, str] = {
     "completions": Route.COMPLETIONS,

@@ -26,8 +26,6 @@ from reasoning_replay.core.history.turns import Emitted, Turn, TurnPart
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.sse import Events
 
-__all__ = ["BATCH_BYTES", "TurnCapture"]
-
 # A stream is parsed in batches of this size, in bytes.
 BATCH_BYTES = 64 * 1024
 _PIECE_BYTES = 41  # memory of a piece in addition to its bytes

@@ -27,7 +27,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from reasoning_replay.adapters.telemetry.tracing import Tracing
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, HANDLED
 from reasoning_replay.core.dialects.states import Route
-from reasoning_replay.core.dialects.upstreams import Upstream
+from reasoning_replay.core.dialects.vendors import Upstream
 from reasoning_replay.core.wire.headers import Headers
 from reasoning_replay.core.wire.trace_context import TRACEPARENT, with_parent
 from reasoning_replay.settings.urls import port_of

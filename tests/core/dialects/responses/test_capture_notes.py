@@ -1,9 +1,11 @@
 """Notes of a capture: what upstream reports about the reasoning that it received."""
 
 import pytest
-from reasoning_replay.core.dialects.captures import NO_NAMES, ErrorNames, Origin
+from reasoning_replay.core.dialects.captures import Origin
+from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames
+from reasoning_replay.core.dialects.removals import REMOVALS
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
-from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
+from reasoning_replay.core.dialects.responses.events import CONTEXTS
 from reasoning_replay.core.history.turns import Context
 
 from tests.core.streams import event, stream_of

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from reasoning_replay.core.dialects.captures import Origin, Usage
+from reasoning_replay.core.dialects.captures import TOKENS_MAX, Origin, Usage, read_usage
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
-from reasoning_replay.core.dialects.usage import TOKENS_MAX, read_usage
 from reasoning_replay.core.history.turns import Context
 
 from tests.core.documents import Written, values

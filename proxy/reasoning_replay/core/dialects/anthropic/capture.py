@@ -37,8 +37,6 @@ from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
 
-__all__ = ["MessagesCapture", "place_of"]
-
 # Texts in the events that end a stream. In other events they are rare.
 _END = re.compile(rb'"stop_reason"\s*:\s*"|message_stop|"error"')
 # Reasons to stop after which the reasoning must not be sent again: the response is incomplete, or

@@ -29,8 +29,6 @@ from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.sent_items import SentItems, digests_of, sent_items
 
-__all__ = ["FOREIGN", "MessagesDialect"]
-
 FOREIGN = "foreign"  # the repair that takes out reasoning that upstream has refused before
 # Refusals that hold for all requests of a model.
 _OF_MODELS = (RefusalKind.FIELD, RefusalKind.BINDING, RefusalKind.LACKS_REASONING)

@@ -9,15 +9,18 @@ unexpected type counts as absent.
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.captures import Usage
-from reasoning_replay.core.dialects.lenient import UNREADABLE, LenientDecoder, members_of
-from reasoning_replay.core.dialects.raw_json import body_of, object_of, string_of
-from reasoning_replay.core.dialects.usage import count_in, part_in
+from reasoning_replay.core.dialects.captures import Usage, count_in, part_in
+from reasoning_replay.core.dialects.lenient import (
+    UNREADABLE,
+    LenientDecoder,
+    body_of,
+    members_of,
+    object_of,
+    string_of,
+)
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.digest import utf8
 from reasoning_replay.core.wire.json_spans import NONE
-
-__all__ = ["BlockJoiner", "Event", "MessageFields", "read_event", "read_message", "read_usage"]
 
 
 class Event(msgspec.Struct, gc=False):

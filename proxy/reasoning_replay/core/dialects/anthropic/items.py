@@ -13,31 +13,20 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.contents import (
+from reasoning_replay.core.dialects.digested_item import (
+    DigestedItem,
     canonical,
     changed,
     chars_of,
     text_and_rest,
     whole_numbers,
 )
-from reasoning_replay.core.dialects.digested_item import DigestedItem
 from reasoning_replay.core.dialects.lenient import LenientDecoder
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
 from reasoning_replay.core.wire.text_folding import folded
-
-__all__ = [
-    "MESSAGE",
-    "REASONING",
-    "AssistantMessage",
-    "BlockPlace",
-    "MessagesItem",
-    "blob_digest",
-    "read_block",
-    "read_message",
-]
 
 MESSAGE = "message"  # type of the text of either side
 _TEXT = "text"

@@ -7,13 +7,11 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.anthropic.items import MessagesItem, read_message
 from reasoning_replay.core.dialects.anthropic.routes import model_in
-from reasoning_replay.core.dialects.contents import text_and_rest
+from reasoning_replay.core.dialects.digested_item import text_and_rest
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.text_folding import folded
-
-__all__ = ["MessagesRequest", "read_request"]
 
 
 class _Thinking(msgspec.Struct, gc=False):

@@ -10,8 +10,6 @@ from urllib.parse import unquote
 from reasoning_replay.core.dialects.routes import RoutePath
 from reasoning_replay.core.dialects.states import Route
 
-__all__ = ["OTHERS", "ROUTES", "model_in"]
-
 _GOOGLE = "/publishers/anthropic/models"
 # On Google Cloud, this name stands for the model that the body names.
 _COUNTER = "count-tokens"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
+from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin, read_usage
 from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, calls_in, read_chunk
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.chat.members import (
@@ -26,14 +26,11 @@ from reasoning_replay.core.dialects.chat.members import (
 from reasoning_replay.core.dialects.chat.messages import ChatMessage
 from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
-from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
 from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import NONE, Member, Unspliceable
-
-__all__ = ["ChatCapture"]
 
 # The chunk that ends a choice. Some upstreams send an empty string, like null, in all others.
 _END = re.compile(rb'"finish_reason"\s*:\s*"[^"]')

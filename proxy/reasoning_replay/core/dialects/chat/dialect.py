@@ -31,8 +31,6 @@ from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.sent_items import SentItems
 from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["ChatDialect"]
-
 
 @dataclass(frozen=True, slots=True)
 class ChatDialect(Dialect[ChatRequest, Diagnosis]):

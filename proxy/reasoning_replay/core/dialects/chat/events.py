@@ -16,16 +16,17 @@ from reasoning_replay.core.dialects.chat.members import (
 )
 from reasoning_replay.core.dialects.lenient import (
     LenientDecoder,
+    array_of,
+    body_of,
     decoded,
     elements_of,
     members_of,
     number_of,
+    object_of,
+    string_of,
 )
-from reasoning_replay.core.dialects.raw_json import array_of, body_of, object_of, string_of
 from reasoning_replay.core.wire import surrogates
 from reasoning_replay.core.wire.json_spans import NONE
-
-__all__ = ["Choice", "Chunk", "MessageJoiner", "calls_in", "read_chunk"]
 
 
 class Choice(msgspec.Struct, gc=False):

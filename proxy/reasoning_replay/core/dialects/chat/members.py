@@ -15,22 +15,6 @@ from reasoning_replay.core.dialects.lenient import UNREADABLE
 from reasoning_replay.core.history.turns import Reasoning
 from reasoning_replay.core.wire.digest import digest
 
-__all__ = [
-    "CALL_MEMBERS",
-    "DETAILS",
-    "EMPTY_TEXT",
-    "MESSAGE_MEMBERS",
-    "TEXTS",
-    "Sent",
-    "is_emitted_empty",
-    "is_empty",
-    "is_of_call",
-    "name_of",
-    "reasoning_of",
-    "sent_of",
-    "value_of",
-]
-
 # Members that hold reasoning as plain text; details hold the same text in entries.
 TEXTS = ("reasoning_content", "reasoning", "reasoning_text")
 DETAILS = "reasoning_details"

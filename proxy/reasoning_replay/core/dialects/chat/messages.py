@@ -8,8 +8,6 @@ from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_ME
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Member, Unspliceable
 
-__all__ = ["ChatMessage"]
-
 # A cheap search: only a message that holds one of these may have reasoning.
 _MAY_REASON = re.compile(rb"reasoning|extra_content|thought_signature|\\u00")
 

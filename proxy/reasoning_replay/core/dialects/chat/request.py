@@ -8,8 +8,6 @@ from typing_extensions import override
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 
-__all__ = ["ChatRequest", "read_request"]
-
 # Values by which a request switches reasoning off, by their place; () is the value itself.
 # Sources: the vendors' references (DeepSeek, Z.ai and Moonshot `thinking`; Qwen and SiliconFlow
 # `enable_thinking`; vLLM and SGLang `chat_template_kwargs`; OpenAI, Gemini, Groq and Cerebras

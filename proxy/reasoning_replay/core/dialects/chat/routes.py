@@ -3,7 +3,5 @@
 from reasoning_replay.core.dialects.routes import RoutePath
 from reasoning_replay.core.dialects.states import Route
 
-__all__ = ["OTHERS", "ROUTES"]
-
 ROUTES = (RoutePath(Route.CHAT, "POST", "/chat/completions", creates=True),)
 OTHERS = {"chat/completions": Route.CHAT_OTHER}

@@ -13,8 +13,6 @@ from reasoning_replay.core.history.sent_items import SentItems, packed
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = ["sent_messages"]
-
 _NO_PLAN = Plan()
 _START = itemgetter(0)
 

@@ -29,8 +29,6 @@ from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import surrogates
 from reasoning_replay.core.wire.json_spans import NONE
 
-__all__ = ["GeminiCapture"]
-
 _END = re.compile(rb'"finishReason"\s*:\s*"|"error"\s*:')
 # Any other reason to finish may leave the last item incomplete.
 _WHOLE = "STOP"

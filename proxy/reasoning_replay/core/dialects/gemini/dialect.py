@@ -21,13 +21,11 @@ from reasoning_replay.core.dialects.gemini.heal.signature_editor import signatur
 from reasoning_replay.core.dialects.gemini.placement import plan_injection
 from reasoning_replay.core.dialects.gemini.request import GeminiRequest, read_request
 from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
-from reasoning_replay.core.dialects.upstreams import UpstreamProfile
+from reasoning_replay.core.dialects.vendors import UpstreamProfile
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Plan
-
-__all__ = ["FOREIGN", "GeminiDialect"]
 
 FOREIGN = "foreign"  # the repair that takes out signatures that upstream has refused before
 

@@ -8,14 +8,10 @@ counts as absent.
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.captures import Usage
-from reasoning_replay.core.dialects.lenient import LenientDecoder, elements_of, members_of
-from reasoning_replay.core.dialects.raw_json import array_of
-from reasoning_replay.core.dialects.usage import count_in
+from reasoning_replay.core.dialects.captures import Usage, count_in
+from reasoning_replay.core.dialects.lenient import LenientDecoder, array_of, elements_of, members_of
 from reasoning_replay.core.wire import surrogates
 from reasoning_replay.core.wire.json_spans import NONE
-
-__all__ = ["Candidate", "Chunk", "PartJoiner", "chunks_in", "read_chunk", "read_usage"]
 
 
 class _Content(msgspec.Struct, gc=False):

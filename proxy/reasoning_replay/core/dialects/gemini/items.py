@@ -15,25 +15,19 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.contents import canonical, chars_of, whole_numbers
-from reasoning_replay.core.dialects.digested_item import DigestedItem
+from reasoning_replay.core.dialects.digested_item import (
+    DigestedItem,
+    canonical,
+    chars_of,
+    whole_numbers,
+)
 from reasoning_replay.core.dialects.gemini.parts import TEXT, Part, plain_members, read_part
-from reasoning_replay.core.dialects.raw_json import body_of, string_of
+from reasoning_replay.core.dialects.lenient import body_of, string_of
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
 from reasoning_replay.core.wire.text_folding import folded
-
-__all__ = [
-    "CALL",
-    "MESSAGE",
-    "NO_CONTENT",
-    "OUTPUT",
-    "GeminiItem",
-    "ModelContent",
-    "read_content",
-]
 
 MESSAGE = "message"  # type of the text of either side, and of what a user attaches
 CALL = "functionCall"

@@ -14,8 +14,6 @@ from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.text_folding import folded
 
-__all__ = ["GeminiRequest", "read_request"]
-
 _INSTRUCTIONS = ("systemInstruction", "system_instruction")
 # A request that only counts tokens may hold the whole request that it is about.
 _WRAPPERS = ("generateContentRequest", "generate_content_request")

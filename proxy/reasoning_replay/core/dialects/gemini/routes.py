@@ -10,8 +10,6 @@ from urllib.parse import unquote
 
 from reasoning_replay.core.dialects.routes import RoutePath
 
-__all__ = ["COUNT_TOKENS", "GENERATE_CONTENT", "OTHERS", "ROUTES", "model_in"]
-
 GENERATE_CONTENT = "generate_content"
 COUNT_TOKENS = "gemini_count_tokens"
 

@@ -23,28 +23,26 @@ from reasoning_replay.core.dialects.captures import (
     Capture,
     CaptureSnapshot,
     Origin,
+    read_usage,
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
+from reasoning_replay.core.dialects.removals import read_removals
 from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
 from reasoning_replay.core.dialects.responses.events import (
     ResponseFields,
     is_worth_reading,
     read_context,
     read_event,
-    read_removals,
     read_response,
 )
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
-from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
 from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, TurnPart, turn_id
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.sse import Events
-
-__all__ = ["ResponsesCapture"]
 
 _DONE = "response.output_item.done"
 _ADDED = "response.output_item.added"

@@ -30,8 +30,6 @@ from reasoning_replay.core.history.model_names import family, is_known_not_to_re
 from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.turns import Turn, turn_id
 
-__all__ = ["ResponsesDialect"]
-
 # Refusals that concern the model, and are expected from it for an hour after a cure.
 _OF_MODEL = frozenset({RefusalKind.INCLUDE, RefusalKind.NO_REASONING_MODEL})
 

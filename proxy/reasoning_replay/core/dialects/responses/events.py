@@ -10,20 +10,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from reasoning_replay.core.dialects.lenient import LenientDecoder, decoded
-from reasoning_replay.core.dialects.removals import REMOVALS, read_removals
 from reasoning_replay.core.wire.json_spans import NONE
-
-__all__ = [
-    "CONTEXTS",
-    "REMOVALS",
-    "EventFields",
-    "ResponseFields",
-    "is_worth_reading",
-    "read_context",
-    "read_event",
-    "read_removals",
-    "read_response",
-]
 
 # How much reasoning upstream used: words of the API (OpenAI Python SDK 3.52,
 # `shared/reasoning.py`). Any other word counts as "other".

@@ -9,8 +9,6 @@ from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestRe
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.wire.digest import digest
 
-__all__ = ["Request", "read_request"]
-
 
 @dataclass(slots=True)
 class Request(ParsedRequest[ResponsesItem]):

@@ -5,8 +5,6 @@ import re
 from reasoning_replay.core.dialects.routes import RoutePath
 from reasoning_replay.core.dialects.states import Route
 
-__all__ = ["OTHERS", "ROUTES", "retrieved"]
-
 ROUTES = (
     RoutePath(Route.RESPONSES, "POST", "/responses", creates=True),
     RoutePath(Route.COMPACT, "POST", "/responses/compact"),

@@ -4,8 +4,6 @@ import msgspec
 
 from reasoning_replay.core.dialects.lenient import LenientDecoder
 
-__all__ = ["CREATE", "Message", "may_be_request", "read_message"]
-
 CREATE = "response.create"
 _STATUSES = range(100, 1000)
 
