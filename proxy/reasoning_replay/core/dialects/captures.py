@@ -6,7 +6,7 @@ The types of the other direction, the request and its cure, are in `base`.
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -14,8 +14,9 @@ from msgspec import Raw, structs
 
 from reasoning_replay.core.dialects.error_texts import NO_NAMES
 from reasoning_replay.core.dialects.lenient import members_of, value_of
+from reasoning_replay.core.dialects.removals import read_removals
 from reasoning_replay.core.history.seen import Seen
-from reasoning_replay.core.history.turns import Context, Turn, TurnPart
+from reasoning_replay.core.history.turns import Context, Emitted, Turn, TurnPart
 from reasoning_replay.core.wire.json_spans import NONE
 
 # Estimated memory of an item in a capture, without its JSON and its texts, in bytes. Measured by
@@ -78,6 +79,31 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         order stays right, and other conversations are not affected. Nothing expires by this time.
         """
         return self.created_ms or max(now_ms, self.after_ms + 1)
+
+    def turn(
+        self,
+        this: bytes,
+        items: Sequence[Emitted],
+        models: tuple[str, ...],
+        created_ms: int,
+        *,
+        is_stored: bool,
+    ) -> Turn:
+        """Return the turn of the response, with this id and these items."""
+        return Turn(
+            id=this,
+            conversation=self.conversation or this,
+            parent=self.parent,
+            models=models,
+            is_stored=is_stored,
+            created_ms=created_ms,
+            context=self.context,
+            items=tuple(items),
+            seen=self.seen,
+            switched_off=self.switched_off,
+            binding=self.binding,
+            cache_key=self.cache_key,
+        )
 
 
 # Of a response whose request is not known.
@@ -169,7 +195,10 @@ PENDING = frozenset({"queued", "in_progress"})
 
 class Capture(ABC):
     """
-    The capture of one response. It never raises and never delays the client.
+    The capture of one response, plain or streamed.
+
+    It gets the same bytes as the client. It never raises, and never delays the client: if it cannot
+    follow the response, it stops and keeps the reason.
 
     Call `feed` (chunks of a stream), `hear` (events without framing) or `read` (a whole JSON
     response). If `dirty` is true afterwards, call `catch_up` if it `is_behind`, and save snapshots
@@ -182,7 +211,7 @@ class Capture(ABC):
         dirty: Whether there is anything to save, or to catch up with.
         gave_up: Reason why it stopped following the response; "" while it follows.
         reasoning_items, reasoning_bytes: Count and size of the reasoning in all snapshots.
-        removed: Number of reasoning items that upstream reports it left out, by reason.
+        removed: Number of reasoning items that upstream reports it left out, by one of REMOVALS.
         reasoning_context: How much reasoning upstream used, as a fixed word; "" if not reported.
         usage: Token counts that upstream reports at the end; None if it does not.
         error: Names of the error with which upstream reports that the response failed.
@@ -278,6 +307,12 @@ class Capture(ABC):
             binding: As in `Origin`, of the healed request.
         """
         self._origin = structs.replace(self._origin, seen=None, binding=binding)
+
+    def _note_removals(self, transformations: Raw) -> None:
+        """Record what upstream reports that it left out of its input, if it reports that."""
+        if transformations is not NONE:
+            removals = read_removals(transformations)
+            self.removed = self.removed if removals is None else removals
 
     def successor(self) -> Origin:
         """Return the origin of a response that upstream starts after this one, unrequested."""

@@ -7,7 +7,7 @@ raise: a value of an unexpected type counts as absent.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -16,6 +16,7 @@ from msgspec import Raw
 from reasoning_replay.core.dialects.lenient import UNREADABLE, decoded
 from reasoning_replay.core.history.fingerprints import TRACE_BYTES, is_distinctive
 from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
@@ -50,6 +51,16 @@ class DigestedItem(_Computed, gc=False, eq=False):
     name: str
 
     @property
+    def id(self) -> str:
+        """Id of the item; "" where only calls have one, their `call_id`."""
+        return ""
+
+    @property
+    def is_anchor(self) -> bool:
+        """Whether a conversation can be looked up by it."""
+        return self.role is Role.MODEL
+
+    @property
     def content(self) -> bytes:
         """Digest of what it says or does; it survives the changes that clients make."""
         if self._content is None:
@@ -80,6 +91,11 @@ class DigestedItem(_Computed, gc=False, eq=False):
                 whole = self.content or digest(b"t", utf8(self.type))
             self._trace = whole[:TRACE_BYTES]
         return self._trace
+
+    def emitted(self, run: Sequence[Reasoning], *, withheld: bool) -> Emitted:
+        """Return what is stored of it, with the reasoning before it unless that is withheld."""
+        kept = () if withheld else tuple(run)
+        return Emitted(self.type, self.id, self.call_id, self.name, self.content, kept, withheld)
 
     def _named_by(self) -> tuple[bytes, ...]:
         """Return the names that identify a call, if its id looks random."""

@@ -4,13 +4,13 @@ Request body: the parsing of a JSON request that every dialect shares.
 A dialect adds how it reads one item, and which top-level values it looks at.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from msgspec import Raw
 
+from reasoning_replay.core.dialects.lenient import value_of
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.prefix_cache import Known, ParsedPrefix
 from reasoning_replay.core.history.request_history import (
@@ -36,11 +36,14 @@ ItemT_co = TypeVar("ItemT_co", bound=HistoryItem, covariant=True)
 
 
 @dataclass(slots=True)
-class ParsedRequest(RequestHistory[ItemT_co], ABC):
+class ParsedRequest(RequestHistory[ItemT_co]):
     """
-    One parsed request.
+    One parsed request; `places` is [] if the array with the history is missing or no array.
 
     Attributes:
+        head_keys: Keys of the members that a model reads before the items.
+        switches: Values that switch reasoning off, by their key and their place; "" is the value
+            itself.
         body: Body as received, except that lone surrogate escapes may be replaced by U+FFFD.
         values: JSON of each top-level value.
         is_mended: Whether such escapes were replaced, so that `body` must not be sent.
@@ -50,6 +53,9 @@ class ParsedRequest(RequestHistory[ItemT_co], ABC):
         elements: Byte ranges of the elements of a view (`RequestReader.go_on`); None: not a view.
         bound_to: Of a view: the `Origin.binding` of what precedes it.
     """
+
+    head_keys: ClassVar[tuple[str, ...]]
+    switches: ClassVar[Mapping[str, Sequence[tuple[str, object]]]] = {}
 
     body: bytes = b""
     values: Mapping[str, Raw] = field(default_factory=dict)
@@ -62,9 +68,9 @@ class ParsedRequest(RequestHistory[ItemT_co], ABC):
     bound_to: bytes = b""
 
     @property
-    @abstractmethod
     def head(self) -> tuple[bytes, ...]:
         """JSON of the members that a model reads before the items."""
+        return tuple(map(self.raw, self.head_keys))
 
     @property
     def stores(self) -> bool:
@@ -74,7 +80,8 @@ class ParsedRequest(RequestHistory[ItemT_co], ABC):
     @property
     def is_switched_off(self) -> bool:
         """Whether it switches reasoning off."""
-        return False
+        given = self.switches.keys() & self.values.keys()
+        return any(_is_off(self.raw(key), self.switches[key]) for key in given)
 
     def set_history(self, history: HistoryPrefix[Any], end: int) -> None:
         """Set the history, and the offset after its last item."""
@@ -112,6 +119,13 @@ class ParsedRequest(RequestHistory[ItemT_co], ABC):
         )
         known.set_history(empty, self.history_end)
         return known
+
+    def spans(self, key: str) -> list[tuple[int, int]]:
+        """Return the byte range of each element of the history, under `key`; of a view the new."""
+        if self.elements is not None:
+            return [*self.elements]
+        start = self.history_start
+        return json_spans.elements(self.body, start, start + len(self.raw(key))) if start else []
 
     def raw(self, key: str) -> bytes:
         """Return the JSON of a top-level value; b"" if it is absent."""
@@ -286,6 +300,15 @@ class RequestReader(Generic[RequestT, ItemT]):
         if before + len(items) > ITEMS_MAX:
             raise TooMany(f"more than {ITEMS_MAX} items")
         return items
+
+
+def _is_off(raw: bytes, switches: Sequence[tuple[str, object]]) -> bool:
+    value = value_of(raw)
+    for name, off in switches:
+        given = value.get(name) if name and isinstance(value, dict) else value
+        if given is off or (isinstance(off, str) and given == off):
+            return True
+    return False
 
 
 def read_values(body: bytes) -> tuple[bytes, dict[str, Raw]]:

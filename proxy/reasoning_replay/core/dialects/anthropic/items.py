@@ -118,16 +118,6 @@ class MessagesItem(DigestedItem, gc=False, eq=False):
     words: str = ""
 
     @property
-    def id(self) -> str:
-        """Blocks have no id of their own; that of a call is its `call_id`."""
-        return ""
-
-    @property
-    def is_anchor(self) -> bool:
-        """Whether a conversation can be looked up by it."""
-        return self.role is Role.MODEL
-
-    @property
     def blob(self) -> bytes:
         """Digest of a reasoning block's signature, or of its bytes without one; else b""."""
         if self.role is not Role.REASONING:

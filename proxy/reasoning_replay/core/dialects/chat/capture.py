@@ -1,9 +1,7 @@
 """
 Chat capture: the reasoning that one completion emitted and the items it led to, as a turn.
 
-One `ChatCapture` reads one completion, plain or streamed. It gets the same bytes as the client and
-never delays the client. A turn is complete at the first `finish_reason`, so it is stored once. If
-the capture cannot follow the response, it stops and keeps the reason.
+A turn is complete at the first `finish_reason`, so it is stored once.
 """
 
 import re
@@ -24,7 +22,6 @@ from reasoning_replay.core.dialects.chat.members import (
     value_of,
 )
 from reasoning_replay.core.dialects.chat.messages import ChatMessage
-from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
@@ -49,26 +46,15 @@ _CUT_SHORT = frozenset(
 _FAILED = "error"
 
 
-class ChatCapture(TurnCapture):
-    """
-    The capture of one completion; see `Capture`.
-
-    Attributes:
-        removed, reasoning_context: Nothing: this API does not report them.
-    """
+class ChatCapture(TurnCapture[MessageJoiner]):
+    """The capture of one completion."""
 
     end = _END
 
     @override
     def __init__(self, origin: Origin, max_bytes: int) -> None:
-        super().__init__(origin, max_bytes)
-        self._joiner = MessageJoiner()
+        super().__init__(origin, max_bytes, MessageJoiner)
         self._created = b""
-
-    @property
-    @override
-    def _joined_bytes(self) -> int:
-        return self._joiner.size_bytes
 
     @override
     def _read(self, answer: bytes) -> None:
@@ -86,9 +72,7 @@ class ChatCapture(TurnCapture):
         self._finish(choice.finish_reason or "stop", message)
 
     @override
-    def hear(self, data: bytes) -> None:
-        if self.gave_up or self.has_failed:
-            return
+    def _hear(self, data: bytes) -> None:
         if data == _DONE:  # some upstreams give no reason to finish
             self._finish("stop", self._joiner.joined())
             return
@@ -101,10 +85,7 @@ class ChatCapture(TurnCapture):
             return
         if choice.delta:
             self._joiner.add(choice.delta)
-            if self._joiner.size_bytes > self._max_bytes:
-                self._give_up("too_large")
-                return
-        if choice.finish_reason:
+        if choice.finish_reason and self._fits(self._joiner.size_bytes):
             self._finish(choice.finish_reason, self._joiner.joined())
 
     def _note(self, chunk: Chunk, data: bytes) -> None:
@@ -117,25 +98,17 @@ class ChatCapture(TurnCapture):
             usage = read_usage(chunk.usage, "prompt_tokens", "completion_tokens")
             self.usage = usage or self.usage
         if chunk.has_failed:
-            self.has_failed = True
-            self.error = error_names(data)
-
-    @override
-    def _give_up(self, reason: str) -> None:
-        super()._give_up(reason)
-        self._joiner = MessageJoiner()
+            self._fail(data)
 
     def _finish(self, reason: str, message: bytes) -> None:
         """Make the turn of a complete message, once."""
         if self._status or self.has_failed:
             return
         self._status = reason
-        self._joiner = MessageJoiner()
         if reason == _FAILED:
             self.has_failed = True
             return
-        if len(message) + ITEM_BYTES * calls_in(message) > self._max_bytes:
-            self._give_up("too_large")
+        if not self._fits(len(message) + ITEM_BYTES * calls_in(message)):
             return
         items = _emitted(message, is_cut_short=reason.lower() in _CUT_SHORT)
         models = _models(self._origin.model, self.model)
@@ -167,8 +140,7 @@ def _emitted(message: bytes, *, is_cut_short: bool) -> list[Emitted]:
         is_whole, run = _run_of(item, written, is_first=not n)
         is_unfinished = is_cut_short and item is items[-1]
         withheld = bool(run or not is_whole) and (not is_whole or is_unfinished)
-        made = Emitted(item.type, "", item.call_id, item.name, item.content)
-        emitted.append(made.after(() if withheld else tuple(run), withheld=withheld))
+        emitted.append(item.emitted(run, withheld=withheld))
     return emitted
 
 

@@ -68,7 +68,8 @@ class Chunk(msgspec.Struct, gc=False):
         return self.error is not NONE and not is_empty(bytes(self.error))
 
 
-_CHUNK = LenientDecoder(Chunk, surrogates.marked)
+# A lone surrogate is marked, because the other half may be in the next chunk.
+read_chunk = LenientDecoder(Chunk, surrogates.marked).decode
 _OBJECTS = msgspec.json.Decoder(list[dict[str, Raw]])
 
 # Strings of a message that a stream sends piece by piece.
@@ -83,15 +84,6 @@ _SIGNED = b"signature"
 # Measured by tracemalloc: 300 to 800 with three members.
 _ENTRY_BYTES = 512
 _MEMBER_BYTES = 128
-
-
-def read_chunk(data: bytes) -> Chunk | None:
-    """
-    Decode a chunk or a JSON response; None if it is not a JSON object.
-
-    A lone surrogate is marked, because the other half may be in the next chunk.
-    """
-    return _CHUNK.decode(data)
 
 
 class _Detail:

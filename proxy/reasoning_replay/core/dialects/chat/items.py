@@ -100,16 +100,6 @@ class ChatItem(DigestedItem, gc=False, eq=False):
         message = self.message
         return message.raw[self.start - message.start : self.end - message.start]
 
-    @property
-    def id(self) -> str:
-        """Messages have no id."""
-        return ""
-
-    @property
-    def is_anchor(self) -> bool:
-        """Whether a conversation can be looked up by it."""
-        return self.role is Role.MODEL
-
     @override
     def _read_content(self) -> bytes:
         """Return a digest that is equal for text in parts, and for any spelling of arguments."""

@@ -51,20 +51,12 @@ class Chunk(msgspec.Struct, gc=False, rename="camel"):
         return next((one for one in self.candidates or () if not one.index), None)
 
 
-_CHUNK = LenientDecoder(Chunk, surrogates.marked)
+# A lone surrogate is marked, because the other half may be in the next chunk.
+read_chunk = LenientDecoder(Chunk, surrogates.marked).decode
 # Estimated memory of a part without its JSON, in bytes.
 _PART_BYTES = 64
 # Stands for no reason, in gateways that write every member.
 _UNSPECIFIED = "FINISH_REASON_UNSPECIFIED"
-
-
-def read_chunk(data: bytes | Raw) -> Chunk | None:
-    """
-    Decode a chunk or a JSON response; None if it is not a JSON object.
-
-    A lone surrogate is marked, because the other half may be in the next chunk.
-    """
-    return _CHUNK.decode(data)
 
 
 def chunks_in(answer: bytes) -> list[bytes]:

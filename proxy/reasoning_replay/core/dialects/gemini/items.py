@@ -75,16 +75,6 @@ class GeminiItem(DigestedItem, gc=False, eq=False):
     numbers: tuple[int, ...] = ()
     words: str = ""
 
-    @property
-    def id(self) -> str:
-        """Parts have no id of their own; that of a call is its `call_id`."""
-        return ""
-
-    @property
-    def is_anchor(self) -> bool:
-        """Whether a conversation can be looked up by it."""
-        return self.role is Role.MODEL
-
     @override
     def _read_content(self) -> bytes:
         """Return a digest that is equal for text in pieces, and for any spelling of arguments."""

@@ -1,9 +1,9 @@
 """Parsed request: the body of a request to `:generateContent`, parsed as far as needed."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from msgspec import Raw
-from typing_extensions import override
 
 from reasoning_replay.core.dialects.gemini.items import GeminiItem, read_content
 from reasoning_replay.core.dialects.gemini.routes import model_in
@@ -21,23 +21,17 @@ _WRAPPERS = ("generateContentRequest", "generate_content_request")
 
 @dataclass(slots=True)
 class GeminiRequest(ParsedRequest[GeminiItem]):
-    """One parsed request; `places` is [] if `contents` is missing or not an array."""
+    """One parsed request."""
+
+    head_keys: ClassVar = (*_INSTRUCTIONS, "tools")
 
     may_rename: bool = True
     may_merge: bool = True
 
     @property
-    @override
-    def head(self) -> tuple[bytes, ...]:
-        return *map(self.raw, _INSTRUCTIONS), self.raw("tools")
-
-    @property
     def contents(self) -> list[tuple[int, int]]:
-        """Byte range of each content."""
-        start = self.history_start
-        if not start:
-            return []
-        return json_spans.elements(self.body, start, start + len(self.raw("contents")))
+        """Byte range of each content; of a view only the new ones."""
+        return self.spans("contents")
 
 
 def _note_frame(request: GeminiRequest) -> None:

@@ -1,9 +1,6 @@
 """
 Response capture: the reasoning that one response emitted and the items it led to, as a turn.
 
-One `ResponsesCapture` reads one response, plain or streamed. It gets the same bytes as the client
-and never delays the client. If it cannot follow the response, it stops and keeps the reason.
-
 An item is read once, when it is complete, and handed out once, when all earlier items are.
 """
 
@@ -27,7 +24,6 @@ from reasoning_replay.core.dialects.captures import (
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
-from reasoning_replay.core.dialects.removals import read_removals
 from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
 from reasoning_replay.core.dialects.responses.events import (
     ResponseFields,
@@ -39,7 +35,7 @@ from reasoning_replay.core.dialects.responses.events import (
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
-from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, TurnPart, turn_id
+from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, TurnPart, turn_id
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.sse import Events
@@ -86,15 +82,7 @@ class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResponsesCapture(Capture):
-    """
-    The capture of one response.
-
-    Output items are known by their index in the output.
-
-    Attributes:
-        removed: Number of reasoning items that upstream reports it left out, by one of REMOVALS.
-        reasoning_context: How much reasoning upstream used, one of CONTEXTS; "" if not reported.
-    """
+    """The capture of one response. Output items are known by their index in the output."""
 
     @override
     def __init__(self, origin: Origin, max_bytes: int) -> None:
@@ -214,18 +202,7 @@ class ResponsesCapture(Capture):
             return CaptureSnapshot(self._status, None)
         self._head = origin, models, stored
         this = turn_id(self.response_id)
-        turn = Turn(
-            id=this,
-            conversation=origin.conversation or this,
-            parent=origin.parent,
-            models=models,
-            is_stored=stored,
-            created_ms=self._created_ms,
-            context=origin.context,
-            items=tuple(items),
-            seen=origin.seen,
-            cache_key=origin.cache_key,
-        )
+        turn = origin.turn(this, items, models, self._created_ms, is_stored=stored)
         part = TurnPart(turn, first, runs, has_head=not is_same)
         return CaptureSnapshot(self._status, part)
 
@@ -308,9 +285,7 @@ class ResponsesCapture(Capture):
 
     def _note(self, response: ResponseFields) -> None:
         """Record what upstream reports about its use of the reasoning in the request."""
-        if response.input_transformations is not NONE:
-            removals = read_removals(response.input_transformations)
-            self.removed = self.removed if removals is None else removals
+        self._note_removals(response.input_transformations)
         if response.reasoning is not NONE:
             self.reasoning_context = read_context(response.reasoning) or self.reasoning_context
 

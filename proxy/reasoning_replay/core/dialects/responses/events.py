@@ -46,7 +46,7 @@ class _Effort(msgspec.Struct, gc=False):
 
 
 _EVENT = msgspec.json.Decoder(EventFields)
-_RESPONSE = LenientDecoder(ResponseFields)
+read_response = LenientDecoder(ResponseFields).decode
 _EFFORT = msgspec.json.Decoder(_Effort)
 
 
@@ -67,11 +67,6 @@ def is_worth_reading(data: bytes) -> bool:
 def read_event(data: bytes) -> EventFields | None:
     """Decode an event; None if it is not of this API: some upstreams send `[DONE]` and pings."""
     return decoded(_EVENT, data)
-
-
-def read_response(response: bytes | Raw) -> ResponseFields | None:
-    """Decode a response; None if it is not a JSON object."""
-    return _RESPONSE.decode(response)
 
 
 def read_context(reasoning: Raw) -> str:
