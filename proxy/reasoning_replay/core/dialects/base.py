@@ -8,10 +8,10 @@ dialect is one package below `dialects`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reasoning_replay.core.dialects.captures import Capture, Origin
+from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal
 from reasoning_replay.core.dialects.known_prefix import Continued, KnownPrefix
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
@@ -47,20 +47,7 @@ class Caller(NamedTuple):
     is_watched: bool = True
 
 
-class Refusal(Protocol):
-    """An upstream's refusal of a request, classified by the dialect's error table."""
-
-    @property
-    def kind(self) -> StrEnum:
-        """Error class; also a metric label."""
-        ...
-
-    @property
-    def is_understood(self) -> bool:
-        """Whether the refusal was classified, so that a cure can be tried."""
-        ...
-
-
+Refusal = ClassifiedRefusal
 RequestT = TypeVar("RequestT", bound=ParsedRequest[HistoryItem])
 RefusalT = TypeVar("RefusalT", bound=Refusal)
 

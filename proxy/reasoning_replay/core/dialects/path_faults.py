@@ -14,11 +14,11 @@ from reasoning_replay.core.dialects.registry import (
     DIALECTS,
     ENDPOINTS,
     KNOWN,
-    DialectEntry,
     base_url_at,
     dialect_of,
     route_of,
 )
+from reasoning_replay.core.dialects.routes import DialectEntry
 from reasoning_replay.core.dialects.vendors import Upstream, upstream_at
 
 _TWO_ENDPOINTS = re.compile(rf"(?:/(?:{'|'.join(ENDPOINTS)})){{2}}\Z")

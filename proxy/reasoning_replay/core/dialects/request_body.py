@@ -305,7 +305,9 @@ class RequestReader(Generic[RequestT, ItemT]):
 def _is_off(raw: bytes, switches: Sequence[tuple[str, object]]) -> bool:
     value = value_of(raw)
     for name, off in switches:
-        given = value.get(name) if name and isinstance(value, dict) else value
+        given = value
+        if name:
+            given = value.get(name) if isinstance(value, dict) else None
         if given is off or (isinstance(off, str) and given == off):
             return True
     return False

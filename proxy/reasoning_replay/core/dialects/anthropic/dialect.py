@@ -21,8 +21,11 @@ from reasoning_replay.core.dialects.anthropic.heal.diagnosis import (
 from reasoning_replay.core.dialects.anthropic.placement import plan_injection
 from reasoning_replay.core.dialects.anthropic.profiles import Profile
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest, read_request
+from reasoning_replay.core.dialects.anthropic.routes import OTHERS, ROUTES
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
 from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
+from reasoning_replay.core.dialects.routes import DialectEntry
+from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import Matches, match_items
@@ -136,3 +139,17 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         """Return the profile of the upstream, with what a model taught within the last hour."""
         binds = refused.has(RefusalKind.BINDING, request.model)
         return replace(self.profile, binds=True) if binds else self.profile
+
+
+ENTRY = DialectEntry(
+    MessagesDialect.name,
+    ROUTES,
+    OTHERS,
+    RefusalKind,
+    repairs=(FOREIGN,),
+    title="Messages API",
+    base_path="",
+    base_variable="ANTHROPIC_BASE_URL",
+    vendors=MESSAGES_VENDORS,
+    home="anthropic",
+)

@@ -20,8 +20,10 @@ from reasoning_replay.core.dialects.gemini.heal.diagnosis import (
 from reasoning_replay.core.dialects.gemini.heal.signature_editor import signatures_in, without
 from reasoning_replay.core.dialects.gemini.placement import plan_injection
 from reasoning_replay.core.dialects.gemini.request import GeminiRequest, read_request
+from reasoning_replay.core.dialects.gemini.routes import OTHERS, ROUTES
 from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
-from reasoning_replay.core.dialects.vendors import UpstreamProfile
+from reasoning_replay.core.dialects.routes import DialectEntry
+from reasoning_replay.core.dialects.vendors import GEMINI_VENDORS, UpstreamProfile
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.model_names import family
@@ -86,3 +88,19 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
         return [(refusal.kind, family(model))] if refusal.kind is RefusalKind.FIELD else []
+
+
+ENTRY = DialectEntry(
+    GeminiDialect.name,
+    ROUTES,
+    OTHERS,
+    RefusalKind,
+    repairs=(FOREIGN,),
+    title="Gemini API",
+    base_path="",
+    base_variable="GOOGLE_GEMINI_BASE_URL",
+    vendors=GEMINI_VENDORS,
+    home="gemini",
+    has_own_version=True,
+    key_parameters={"key": "x-goog-api-key"},
+)
