@@ -16,12 +16,12 @@ from reasoning_replay.core.dialects.chat.members import (
     CALL_MEMBERS,
     EMPTY_TEXT,
     MESSAGE_MEMBERS,
+    ChatMessage,
     is_emitted_empty,
     is_empty,
     reasoning_of,
     value_of,
 )
-from reasoning_replay.core.dialects.chat.messages import ChatMessage
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families

@@ -21,8 +21,7 @@ from reasoning_replay.core.dialects.chat.heal.fillers import with_fillers_for
 from reasoning_replay.core.dialects.chat.heal.memory import learnt_of, lessons
 from reasoning_replay.core.dialects.chat.placement import plan_injection
 from reasoning_replay.core.dialects.chat.profiles import Policy, Profile, Rounds
-from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
-from reasoning_replay.core.dialects.chat.sent_messages import sent_messages
+from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request, sent_messages
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route

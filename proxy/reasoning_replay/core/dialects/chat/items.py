@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.chat.messages import ChatMessage
+from reasoning_replay.core.dialects.chat.members import ChatMessage
 from reasoning_replay.core.dialects.digested_item import (
     DigestedItem,
     canonical,

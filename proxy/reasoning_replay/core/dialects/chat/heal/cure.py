@@ -28,8 +28,7 @@ from reasoning_replay.core.dialects.chat.heal.message_editor import (
     without,
 )
 from reasoning_replay.core.dialects.chat.members import reasoning_of
-from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
-from reasoning_replay.core.dialects.chat.sent_messages import sent_messages
+from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request, sent_messages
 from reasoning_replay.core.history.item_changes import ItemChange, listed
 from reasoning_replay.core.history.sent_items import packed
 from reasoning_replay.core.history.turns import Turn
