@@ -57,7 +57,6 @@ class Question(NamedTuple):
     A parsed request and the store lookups that the decision about it needs.
 
     Attributes:
-        request: The parsed request.
         lookups: Store lookups, newest item first; empty if there is nothing to look up.
         owner, prefix: The parsed prefix with which the request begins, and its owner in the cache.
         continued: The request as a continuation of that; None: it is decided on as a whole.
@@ -76,16 +75,13 @@ class Decision:
     The decision about one request.
 
     Attributes:
-        state: See RequestState.
         base: Body that is edited: the client's own object, unless a repair edited it before.
-        edits: Edits of it.
         origin: Origin for the capture of the response; None if nothing is known of the request.
         repairs: Number of items that each repair touched.
         outcomes: Count of each reasoning outcome.
         injected_bytes: Size of all injected reasoning.
         summary: Items by type, id and size, for people; None if it could not be made.
         joined: Conversations found to be part of the one in which the response is stored.
-        way: How it was decided.
         cache_key: The member with a cache key that an edit adds; b"" if none does.
     """
 
@@ -107,32 +103,23 @@ class Decision:
         return json_spans.apply(self.base, self.edits)
 
 
+@dataclass(slots=True)
 class RefusedBodies:
     """
     The two forms of a request that was refused.
 
     Attributes:
         given: Body as the client sent it, after content decoding.
+        _sent: Body that is sent; None: it is `given` with `_edits`.
         path: Path of the request; in some dialects it names the model.
         cache_key: The member with a cache key, as it was added; b"" if none was.
     """
 
-    __slots__ = ("_edits", "_sent", "cache_key", "given", "path")
-
-    def __init__(
-        self,
-        given: bytes,
-        sent: bytes | None,
-        path: str = "",
-        edits: Sequence[Edit] = (),
-        cache_key: bytes = b"",
-    ) -> None:
-        """Keep the body that is sent; None: it is `given` with these edits."""
-        self.given = given
-        self.path = path
-        self.cache_key = cache_key
-        self._sent = sent
-        self._edits = edits
+    given: bytes
+    _sent: bytes | None
+    path: str = ""
+    _edits: Sequence[Edit] = ()
+    cache_key: bytes = b""
 
     @property
     def sent(self) -> bytes:
@@ -185,7 +172,6 @@ class Cure:
         withheld: Stored turns that hold a blob that upstream named. Their runs with lost blobs
             must never be injected again.
         binding: As in `Origin`, of this request.
-        sent: Digests of its items.
         changes: How its items differ from those of the refused request.
         is_same_history: Whether they do not: what was decided about them holds.
     """
@@ -327,8 +313,5 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
         """
         Return the kind and the name of what upstream would refuse again, blobs aside.
 
-        Args:
-            refusal: The diagnosis of the refusal.
-            cure: Its cure, which was accepted.
-            model: The model of the request's `Origin`: the body may not name it.
+        The cure was accepted. The model is that of the `Origin`: the body may not name it.
         """

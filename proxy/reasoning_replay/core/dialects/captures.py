@@ -38,10 +38,9 @@ def work_us(size: int, items: int, item_us: int = _ITEM_US) -> int:
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
     """
-    Facts about a request that are stored with the turn of its response.
+    Facts about a request that are stored with the turn of its response; see `Turn`.
 
     Attributes:
-        context: As in `Turn`.
         conversation: Id of the conversation that it continues; b"" starts a new one.
         parent: Id of the newest turn matched in its history, else of the turn of the response
             that the request names; b"" if there is neither.
@@ -50,10 +49,6 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         created_ms: Creation time of a turn whose capture began earlier, in ms since the epoch;
             0: the first snapshot sets it.
         after_ms: Time of the newest turn that is known of the conversation; 0 if there is none.
-        seen: As in `Turn`.
-        switched_off: As in `Turn`.
-        binding: As in `Turn`.
-        cache_key: As in `Turn`.
     """
 
     context: Context
@@ -215,20 +210,12 @@ class Capture(ABC):
         reasoning_context: How much reasoning upstream used, as a fixed word; "" if not reported.
         usage: Token counts that upstream reports at the end; None if it does not.
         error: Names of the error with which upstream reports that the response failed.
-        response_id: Response id; "" while unknown.
         model: Model that responds, as upstream names it; "" while unknown.
         has_failed: Whether upstream reports that the response failed or was cancelled.
     """
 
     def __init__(self, origin: Origin, max_bytes: int) -> None:
-        """
-        Start before the first byte of a response.
-
-        Args:
-            origin: Origin of the request.
-            max_bytes: Largest event, and most that is kept of the response in total, in bytes. A
-                larger response is not followed any further.
-        """
+        """Start; `max_bytes` bounds an event, and all that is kept of the response."""
         self.dirty = False
         self.gave_up = ""
         self.reasoning_items = 0
@@ -300,12 +287,7 @@ class Capture(ABC):
         """
 
     def note_cure(self, binding: bytes = b"") -> None:
-        """
-        Drop what was recorded of the request as it was first sent: upstream saw another one.
-
-        Args:
-            binding: As in `Origin`, of the healed request.
-        """
+        """Drop what was recorded of the request as first sent: upstream saw the healed one."""
         self._origin = structs.replace(self._origin, seen=None, binding=binding)
 
     def _note_removals(self, transformations: Raw) -> None:

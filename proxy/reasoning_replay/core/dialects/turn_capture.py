@@ -173,11 +173,8 @@ class TurnCapture(Capture, Generic[JoinerT]):
         """
         Make the turn of a complete response.
 
-        Args:
-            status: Reason why the response ended.
-            content: What was emitted, as bytes that no other response to the request has.
-            items: As in `Turn`.
-            models: As in `Turn`.
+        `status` is why it ended, `content` what was emitted: no other response to the request has
+        these bytes.
         """
         self._status = status
         self._joiner = self._join()
