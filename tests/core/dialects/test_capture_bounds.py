@@ -174,23 +174,3 @@ def test_long_work_is_left_for_a_thread(new: Callable[[int], Capture], told: byt
     capture.close()
     capture.catch_up()
     assert not capture.is_behind
-
-
-@pytest.mark.parametrize(
-    ("capture", "told"),
-    [
-        (
-            chat.capture(100_000),
-            chat.answer({"role": "assistant", "tool_calls": [chat.call("f")] * 200}),
-        ),
-        (messages.capture(100_000), messages.answer(*[messages.call("f")] * 200)),
-    ],
-    ids=["chat", "messages"],
-)
-def test_the_items_of_a_json_response_are_counted(capture: Capture, told: bytes) -> None:
-    """Many small items hold more than their bytes."""
-    assert len(told) < 50_000
-    capture.read(told)
-    assert capture.is_behind  # many items are left for a thread
-    capture.catch_up()
-    assert capture.gave_up == "too_large"
