@@ -4,36 +4,17 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Caller, Cure, Decision, RefusedBodies
-from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
+from reasoning_replay.core.dialects.base import Cure, Question, RefusedBodies
 from reasoning_replay.core.dialects.gemini.dialect import FOREIGN, GeminiDialect
-from reasoning_replay.core.dialects.gemini.heal.diagnosis import diagnose
 from reasoning_replay.core.dialects.gemini.profiles import GENERIC
+from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Turn
-from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
+from typing_extensions import override
 
-from tests.core.engines import engine_of
-from tests.core.world import World
-
-__all__ = [
-    "MODEL",
-    "SIG",
-    "Client",
-    "answer",
-    "body_of",
-    "call",
-    "chunk",
-    "model",
-    "output",
-    "said",
-    "stream",
-    "user",
-]
+from tests.core.engines import StoredEngine
 
 MODEL = "gemini-3-pro-preview"
 SIG = "EpwCCpkCAQ+/w=="
-SCOPE = b"s" * 16
-CALLER = Caller(SCOPE, NO_ACCOUNT)
 
 Part = dict[str, Any]
 Content = dict[str, Any]
@@ -94,54 +75,34 @@ def body_of(contents: list[Content], **more: Any) -> bytes:
 
 
 @dataclass
-class Client:
+class Client(StoredEngine):
     """The dialect, with a store that holds what it captures."""
 
-    name: str = MODEL
-    store: World = field(default_factory=World)
-    clock: int = 0
+    key = "contents"
+    response_id = b'"r1"'
+    dialect: GeminiDialect = field(default_factory=lambda: GeminiDialect(GENERIC, (FOREIGN,)))
 
-    def __post_init__(self) -> None:
-        """Make the engine."""
-        self.engine = engine_of(GeminiDialect(GENERIC, (FOREIGN,)))
-
-    def path(self, name: str = "") -> str:
+    @staticmethod
+    def path(name: str = "") -> str:
         """Return the path of a request for a model."""
-        return f"/v1beta/models/{name or self.name}:generateContent"
+        return f"/v1beta/models/{name or MODEL}:generateContent"
 
-    def decide(self, body: bytes, name: str = "") -> Decision:
-        """Return the decision about a request."""
-        question = self.engine.ask(body, {}, SCOPE, self.path(name))
-        found = self.store.recall(question.request)
-        return self.engine.decide(CALLER, body, question, found, is_created=True)
+    @override
+    def asked(self, body: bytes, path: str = "") -> tuple[Question, LookupResult]:
+        return super().asked(body, path or self.path())
 
     def send(self, *contents: Content, name: str = "") -> list[Content]:
         """Return the contents that upstream receives."""
-        received: list[Content] = json.loads(self.decide(body_of([*contents]), name).body)[
-            "contents"
-        ]
-        return received
+        return self.received(body_of([*contents]), self.path(name))
 
     def outcomes(self, *contents: Content, name: str = "") -> dict[str, int]:
         """Return the outcomes of the decision about a request."""
-        outcomes = self.decide(body_of([*contents]), name).outcomes
-        return {str(outcome): count for outcome, count in outcomes.items()}
+        return self.counts(body_of([*contents]), self.path(name))
 
     def learn(self, contents: list[Content], response: bytes) -> Turn:
         """Answer a request, store the turn of the answer, and return it."""
-        self.clock += 1
-        decided = self.decide(body_of(contents))
-        assert decided.origin is not None
-        capture = GeminiCapture(decided.origin, 1 << 20)
-        if response.startswith(b"data:"):
-            capture.feed(response.replace(b"r1", b"r%d" % self.clock))
-            capture.close()
-        else:
-            capture.read(response.replace(b"r1", b"r%d" % self.clock))
-        turn = capture.snapshot(self.clock).turn
+        turn = self.keep(self.decide(body_of(contents)), response)
         assert turn is not None
-        self.store.join(decided.joined)
-        self.store.keep(turn)
         return turn
 
     def cure(
@@ -149,13 +110,6 @@ class Client:
     ) -> Cure | None:
         """Return the cure of a request that was refused with this message, as it was sent."""
         given = body_of(contents)
-        bodies = RefusedBodies(given, self.decide(given).body if sent is None else sent)
-        bodies.path = self.path()
+        sent = self.decide(given).body if sent is None else sent
         error = {"error": {"code": status, "message": message, "status": "INVALID_ARGUMENT"}}
-        refusal = diagnose(status, json.dumps(error).encode())
-        question = self.engine.ask_for_cure(bodies, refusal)
-        found = self.store.recall(question.request)
-        cure = self.engine.cure(SCOPE, bodies, question, refusal, found)
-        if cure is not None:
-            self.engine.learn(SCOPE, refusal, cure, self.name)
-        return cure
+        return self.cured(RefusedBodies(given, sent, self.path()), status, error, MODEL)
