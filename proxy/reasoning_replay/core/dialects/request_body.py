@@ -4,9 +4,11 @@ Request body: the parsing of a JSON request that every dialect shares.
 A dialect adds how it reads one item, and which top-level values it looks at.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
+from urllib.parse import unquote
 
 from msgspec import Raw
 
@@ -150,7 +152,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         key: Key of the array that holds the history. Without that array, a request has no items.
         read: Returns the items of one element: its JSON, its first offset and the one after it.
         note_frame: Records what precedes the history.
-        model_in: Returns the model that the path names, where the body names none; "": none.
+        model_in: Finds the model in a path, where the body names none; None: no path has it.
         wrappers: Keys of an object that may hold the whole request, the first of them that does.
     """
 
@@ -158,7 +160,7 @@ class RequestReader(Generic[RequestT, ItemT]):
     key: str
     read: Callable[[bytes, int, int], Sequence[ItemT]]
     note_frame: Callable[[RequestT], None] = lambda _: None
-    model_in: Callable[[str], str] = lambda _: ""
+    model_in: re.Pattern[str] | None = None
     wrappers: Sequence[str] = ()
 
     def __call__(
@@ -188,7 +190,13 @@ class RequestReader(Generic[RequestT, ItemT]):
         values, given = self._found_in(readable, values)
         request = self.make("", b"", body=readable, values=values)
         request.is_mended = readable is not body
-        request.model = request.text("model") or self.model_in(path)
+        request.model = request.text("model")
+        if (
+            not request.model
+            and self.model_in is not None
+            and (named := self.model_in.search(path))
+        ):
+            request.model = unquote(named[1])
         request.hint = hint_of(headers, request.text)
         self.note_frame(request)
         if given is not None and readable[given.start : given.start + 1] == b"[":

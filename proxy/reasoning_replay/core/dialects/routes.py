@@ -26,7 +26,7 @@ class RoutePath(NamedTuple):
         route: Name of the route; several paths may have one.
         method: Its method; "" for a message of a WebSocket, which has no path either.
         path: End of the path; a name in braces stands for any text without a slash:
-            `/responses/{response_id}`.
+            `/responses/{response_id}`. Of several, people read the last one.
         replays: Whether reasoning is injected into such a request.
         creates: Whether it creates a response, which is captured.
     """

@@ -117,56 +117,46 @@ class MessagesCapture(TurnCapture[BlockJoiner]):
     def _finish(self, blocks: Sequence[bytes]) -> None:
         """Make the turn of a complete response, once."""
         self.usage = read_usage(self._first_usage, self._last_usage)
-        emitted = _Emission(blocks)
-        items = emitted.items(is_cut_short=self._stop_reason in _CUT_SHORT)
-        own = binding_of(self._origin.binding, own_of(emitted.before_last_run))
+        items, before = _emitted(blocks, is_cut_short=self._stop_reason in _CUT_SHORT)
+        own = binding_of(self._origin.binding, own_of(before))
         self._origin = structs.replace(self._origin, binding=own)
         # Names as they are: an alias may lead to a newer model tomorrow.
         models = tuple(sorted({self._origin.model, self.model} - {""}))
         self._complete(self._stop_reason or "message_stop", b"".join(blocks), items, models)
 
 
-class _Emission:
+def _emitted(
+    blocks: Sequence[bytes], *, is_cut_short: bool
+) -> tuple[list[Emitted], Sequence[bytes]]:
     """
-    The blocks of one response, in order.
+    Return the items of a response, and the blocks before its last run, reasoning aside.
 
-    Attributes:
-        before_last_run: The blocks that are not reasoning, before the last run of reasoning that
-            led to something. A run at the end led to nothing: it is not kept, and not missed.
+    All runs can be injected later, or none. A run at the end led to nothing: it is not kept, and
+    not missed.
     """
-
-    def __init__(self, blocks: Sequence[bytes]) -> None:
-        self._items: list[tuple[MessagesItem, list[Reasoning | None]]] = []
-        run: list[Reasoning | None] = []
-        others: list[bytes] = []
-        before_last_run = of_run = 0
-        for raw in blocks:
-            item = _readable(raw)
-            if item.role is Role.REASONING:
-                if not _says_nothing(raw):
-                    of_run = len(others)
-                    run.append(_reasoning_of(raw, item, len(others)))
-                continue
-            others.append(raw)
-            if item.type != MESSAGE or item.words:
-                self._items.append((item, run))
-                if run:
-                    before_last_run = of_run
-                run = []
-        self.before_last_run = others[:before_last_run]
-        # A message of two models has a rule of its own for its reasoning.
-        self._is_whole = all(item.type != _FALLBACK for item, _ in self._items)
-
-    def items(self, *, is_cut_short: bool) -> list[Emitted]:
-        """Return the items, each with its run: all of them can be injected later, or none."""
-        is_whole = self._is_whole and not is_cut_short
-        is_whole = is_whole and all(None not in run for _, run in self._items)
-        return [
-            item.emitted(
-                [part for part in run if part is not None], withheld=bool(run) and not is_whole
-            )
-            for item, run in self._items
-        ]
+    items: list[tuple[MessagesItem, list[Reasoning | None]]] = []
+    run: list[Reasoning | None] = []
+    others: list[bytes] = []
+    before_last_run = of_run = 0
+    for raw in blocks:
+        item = _readable(raw)
+        if item.role is Role.REASONING:
+            if not _says_nothing(raw):
+                of_run = len(others)
+                run.append(_reasoning_of(raw, item, len(others)))
+            continue
+        others.append(raw)
+        if item.type != MESSAGE or item.words:
+            items.append((item, run))
+            before_last_run = of_run if run else before_last_run
+            run = []
+    # A message of two models has a rule of its own for its reasoning.
+    is_broken = is_cut_short or any(item.type == _FALLBACK or None in run for item, run in items)
+    emitted = [
+        item.emitted([part for part in run if part is not None], withheld=bool(run) and is_broken)
+        for item, run in items
+    ]
+    return emitted, others[:before_last_run]
 
 
 def place_of(part: Reasoning) -> int:

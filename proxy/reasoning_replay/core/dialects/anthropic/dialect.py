@@ -21,10 +21,10 @@ from reasoning_replay.core.dialects.anthropic.heal.diagnosis import (
 from reasoning_replay.core.dialects.anthropic.placement import plan_injection
 from reasoning_replay.core.dialects.anthropic.profiles import Profile
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest, read_request
-from reasoning_replay.core.dialects.anthropic.routes import OTHERS, ROUTES
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
 from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
-from reasoning_replay.core.dialects.routes import DialectEntry
+from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
@@ -141,11 +141,23 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         return replace(self.profile, binds=True) if binds else self.profile
 
 
+_GOOGLE = "/publishers/anthropic/models"
+# The clouds put the model into the path, and another word where Anthropic's API has `messages`. On
+# Amazon Bedrock, models of this vendor alone. Its streams have another framing than server-sent
+# events, so requests for one (`invoke-with-response-stream`) are passed through.
 ENTRY = DialectEntry(
     MessagesDialect.name,
-    ROUTES,
-    OTHERS,
-    RefusalKind,
+    paths=(
+        RoutePath(Route.MESSAGES, "POST", "/model/anthropic.{model}/invoke", creates=True),
+        RoutePath(Route.MESSAGES, "POST", "/model/{region}.anthropic.{model}/invoke", creates=True),
+        RoutePath(Route.COUNT_TOKENS, "POST", f"{_GOOGLE}/count-tokens:rawPredict"),
+        RoutePath(Route.MESSAGES, "POST", f"{_GOOGLE}/{{model}}:rawPredict", creates=True),
+        RoutePath(Route.MESSAGES, "POST", f"{_GOOGLE}/{{model}}:streamRawPredict", creates=True),
+        RoutePath(Route.COUNT_TOKENS, "POST", "/messages/count_tokens"),
+        RoutePath(Route.MESSAGES, "POST", "/messages", creates=True),
+    ),
+    others={"messages": Route.MESSAGES_OTHER},
+    kinds=RefusalKind,
     repairs=(FOREIGN,),
     title="Messages API",
     base_path="",

@@ -1,10 +1,10 @@
 """Parsed request: the body of a request to `/messages`, parsed as far as injection needs it."""
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from reasoning_replay.core.dialects.anthropic.items import MessagesItem, read_message
-from reasoning_replay.core.dialects.anthropic.routes import model_in
 from reasoning_replay.core.dialects.digested_item import text_and_rest
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.wire.digest import digest
@@ -32,4 +32,9 @@ def _note_frame(request: MessagesRequest) -> None:
             request.frame = digest(b"system", said, *rest)
 
 
-read_request = RequestReader(MessagesRequest, "messages", read_message, _note_frame, model_in)
+# On Google Cloud, `count-tokens` stands for the model that the body names.
+_MODEL = re.compile(
+    r"/models?/(?!count-tokens\b[:%])([^/]+?)"
+    r"(?:/invoke|(?::|%3[Aa])(?:rawPredict|streamRawPredict))\Z"
+)
+read_request = RequestReader(MessagesRequest, "messages", read_message, _note_frame, _MODEL)

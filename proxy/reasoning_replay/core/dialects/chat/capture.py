@@ -5,7 +5,6 @@ A turn is complete at the first `finish_reason`, so it is stored once.
 """
 
 import re
-from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
@@ -16,7 +15,6 @@ from reasoning_replay.core.dialects.chat.members import (
     CALL_MEMBERS,
     EMPTY_TEXT,
     MESSAGE_MEMBERS,
-    ChatMessage,
     is_emitted_empty,
     is_empty,
     reasoning_of,
@@ -27,7 +25,7 @@ from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
 from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import json_spans, surrogates
-from reasoning_replay.core.wire.json_spans import NONE, Member, Unspliceable
+from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
 
 # The chunk that ends a choice. Some upstreams send an empty string, like null, in all others.
 _END = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
@@ -154,30 +152,20 @@ def _run_of(item: ChatItem, written: bytes, *, is_first: bool) -> tuple[bool, li
         is_first: Whether it is the first item, which has the members of the message.
     """
     holder = item.message
-    found: list[tuple[str, bytes, bool]] = []
     try:
-        if is_first:
-            found += _values(holder, holder.members, MESSAGE_MEMBERS, is_of_call=False)
-        if item.number >= 0:
-            members = holder.members_of_call(item.number)
-            found += _values(holder, members, CALL_MEMBERS, is_of_call=True)
+        of_message = holder.members if is_first else {}
+        of_call = holder.members_of_call(item.number) if item.number >= 0 else {}
     except Unspliceable:  # a key occurs twice
         return False, []
-    parts = [
-        reasoning_of(name, value, is_of_call=of_call) if not written or value in written else None
-        for name, value, of_call in found
-    ]
-    return None not in parts, [part for part in parts if part is not None]
-
-
-def _values(
-    holder: ChatMessage, members: Mapping[str, Member], names: Sequence[str], *, is_of_call: bool
-) -> list[tuple[str, bytes, bool]]:
-    """Return the names and values of the members that say something."""
-    found = ((name, members[name]) for name in names if name in members)
-    values = ((name, holder.raw[member.start : member.end]) for name, member in found)
-    return [
-        (name, value, is_of_call)
-        for name, value in values
-        if not is_empty(value) or is_emitted_empty(name, value)
-    ]
+    found = [(name, of_message[name], False) for name in MESSAGE_MEMBERS if name in of_message]
+    found += [(name, of_call[name], True) for name in CALL_MEMBERS if name in of_call]
+    run: list[Reasoning] = []
+    for name, member, is_of_call in found:
+        value = holder.raw[member.start : member.end]
+        if is_empty(value) and not is_emitted_empty(name, value):
+            continue
+        part = reasoning_of(name, value, is_of_call=is_of_call)
+        if part is None or (written and value not in written):
+            return False, []
+        run.append(part)
+    return True, run

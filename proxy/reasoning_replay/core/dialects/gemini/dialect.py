@@ -19,16 +19,17 @@ from reasoning_replay.core.dialects.gemini.heal.diagnosis import (
 )
 from reasoning_replay.core.dialects.gemini.heal.signature_editor import signatures_in, without
 from reasoning_replay.core.dialects.gemini.placement import plan_injection
-from reasoning_replay.core.dialects.gemini.request import GeminiRequest, read_request
-from reasoning_replay.core.dialects.gemini.routes import OTHERS, ROUTES
+from reasoning_replay.core.dialects.gemini.request import HOLDERS, GeminiRequest, read_request
 from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
-from reasoning_replay.core.dialects.routes import DialectEntry
+from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.vendors import GEMINI_VENDORS, UpstreamProfile
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Plan
 
+GENERATE_CONTENT = "generate_content"
+COUNT_TOKENS = "gemini_count_tokens"
 FOREIGN = "foreign"  # the repair that takes out signatures that upstream has refused before
 
 
@@ -92,9 +93,17 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
 
 ENTRY = DialectEntry(
     GeminiDialect.name,
-    ROUTES,
-    OTHERS,
-    RefusalKind,
+    paths=tuple(
+        RoutePath(route, "POST", f"/{holder}/{{model}}:{method}", creates=route == GENERATE_CONTENT)
+        for holder in HOLDERS
+        for route, method in (
+            (COUNT_TOKENS, "countTokens"),
+            (GENERATE_CONTENT, "streamGenerateContent"),
+            (GENERATE_CONTENT, "generateContent"),
+        )
+    ),
+    others={"interactions": "interactions"},  # another API of Gemini, with other shapes
+    kinds=RefusalKind,
     repairs=(FOREIGN,),
     title="Gemini API",
     base_path="",

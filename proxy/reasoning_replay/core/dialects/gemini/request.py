@@ -1,12 +1,12 @@
 """Parsed request: the body of a request to `:generateContent`, parsed as far as needed."""
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from msgspec import Raw
 
 from reasoning_replay.core.dialects.gemini.items import GeminiItem, read_content
-from reasoning_replay.core.dialects.gemini.routes import model_in
 from reasoning_replay.core.dialects.lenient import elements_of, members_of
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.wire import json_spans
@@ -14,6 +14,9 @@ from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.text_folding import folded
 
+# What the path has before the name of a model; tuned models have one in AI Studio and one in the
+# cloud.
+HOLDERS = ("endpoints", "tunedModels", "models")
 _INSTRUCTIONS = ("systemInstruction", "system_instruction")
 # A request that only counts tokens may hold the whole request that it is about.
 _WRAPPERS = ("generateContentRequest", "generate_content_request")
@@ -43,6 +46,7 @@ def _note_frame(request: GeminiRequest) -> None:
         request.frame = digest(b"system", utf8(words))
 
 
+_MODEL = re.compile(rf"/(?:{'|'.join(HOLDERS)})/([^/:]+?)(?::|%3[Aa])\w+\Z")
 read_request = RequestReader(
-    GeminiRequest, "contents", read_content, _note_frame, model_in, _WRAPPERS
+    GeminiRequest, "contents", read_content, _note_frame, _MODEL, _WRAPPERS
 )
