@@ -36,6 +36,12 @@ def work_us(size: int, items: int, item_us: int = _ITEM_US) -> int:
     return item_us * items + size // _BYTES_PER_US
 
 
+def size_of(item: Emitted) -> int:
+    """Return the estimated memory of an item, except its reasoning."""
+    texts = item.type, item.call_id, item.name
+    return ITEM_BYTES + len(item.raw) + sum(map(sys.getsizeof, texts))
+
+
 class Origin(msgspec.Struct, frozen=True, gc=False):
     """
     Facts about a request that are stored with the turn of its response; see `Turn`.

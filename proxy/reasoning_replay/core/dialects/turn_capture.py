@@ -16,10 +16,10 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.captures import (
     AT_ONCE_US,
-    ITEM_BYTES,
     Capture,
     CaptureSnapshot,
     Origin,
+    size_of,
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
@@ -182,7 +182,7 @@ class TurnCapture(Capture, Generic[JoinerT]):
             return
         runs = [part.raw for item in items for part in item.run]
         self.reasoning_items, self.reasoning_bytes = len(runs), sum(map(len, runs))
-        self._turn_bytes = self.reasoning_bytes + sum(map(_size_of, items))
+        self._turn_bytes = self.reasoning_bytes + sum(map(size_of, items))
         origin = self._origin
         # Ids repeat at some local servers, so the content and the conversation count as well.
         name = self.response_id.encode("utf-8", "surrogatepass")
@@ -214,11 +214,6 @@ class TurnCapture(Capture, Generic[JoinerT]):
         if self._turn is not None:
             self._turn = structs.replace(self._turn, seen=None, binding=b"")
             self._has_new_head = True
-
-
-def _size_of(item: Emitted) -> int:
-    """Return the estimated memory of an item, except its reasoning."""
-    return ITEM_BYTES + sum(map(sys.getsizeof, (item.type, item.call_id, item.name)))
 
 
 def _is_any(_: bytes) -> bool:

@@ -21,6 +21,7 @@ from reasoning_replay.core.dialects.captures import (
     CaptureSnapshot,
     Origin,
     read_usage,
+    size_of,
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
@@ -71,14 +72,9 @@ class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
     @property
     def size_bytes(self) -> int:
         """Estimated memory, with that of all texts."""
-        size = ITEM_BYTES + sys.getsizeof(self.id)
-        if self.reasoning is not None:
-            size += len(self.reasoning.raw)
-        if self.emitted is not None:
-            emitted = self.emitted
-            texts = emitted.type, emitted.call_id, emitted.name
-            size += len(emitted.raw) + sum(map(sys.getsizeof, texts))
-        return size
+        size = size_of(self.emitted) if self.emitted is not None else ITEM_BYTES
+        size += len(self.reasoning.raw) if self.reasoning is not None else 0
+        return size + sys.getsizeof(self.id)
 
 
 class ResponsesCapture(Capture):
@@ -88,7 +84,7 @@ class ResponsesCapture(Capture):
     def __init__(self, origin: Origin, max_bytes: int) -> None:
         super().__init__(origin, max_bytes)
         self._kept_bytes = 0
-        self._events: Events | None = None  # only for a stream
+        self._events = Events(max_bytes, is_worth_reading)
         self._backlog: deque[bytes] = deque()  # events that are not processed yet
         self._backlog_bytes = 0
         self._parts: dict[int, _CapturedItem] = {}  # items that wait for an earlier one
@@ -110,8 +106,8 @@ class ResponsesCapture(Capture):
     @property
     @override
     def held_bytes(self) -> int:
-        unread = self._events.held_bytes if self._events is not None else 0
-        return self._kept_bytes + self._backlog_bytes + len(self._answer) + unread
+        unread = self._backlog_bytes + len(self._answer) + self._events.held_bytes
+        return self._kept_bytes + unread
 
     @property
     @override
@@ -131,18 +127,15 @@ class ResponsesCapture(Capture):
     def feed(self, chunk: bytes) -> None:
         if self.gave_up:
             return
-        events = self._events
-        if events is None:
-            events = self._events = Events(self._max_bytes, is_worth_reading)
-        if found := events.feed(chunk):
+        if found := self._events.feed(chunk):
             self._process_soon(found)
-        if events.is_overrun:
+        if self._events.is_overrun:
             self.gave_up = "frame_too_long"
 
     @override
     def close(self) -> None:
         self._is_over = True
-        if self._events is not None and not self.gave_up:
+        if not self.gave_up:
             self._process_soon(self._events.close())
 
     @override
