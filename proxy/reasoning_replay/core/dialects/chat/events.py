@@ -57,10 +57,7 @@ class Chunk(msgspec.Struct, gc=False):
     @property
     def first(self) -> Choice | None:
         """The choice with index 0, or without an index; the others are not followed."""
-        for choice in self.choices or ():
-            if not choice.index:
-                return choice
-        return None
+        return next((one for one in self.choices or () if not one.index), None)
 
     @property
     def has_failed(self) -> bool:

@@ -197,6 +197,9 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
     """
     One message of a request.
 
+    Places are byte offsets into `raw`. Asking for them raises Unspliceable if a key occurs twice,
+    or if calls are not what the API says.
+
     Attributes:
         raw: JSON, exactly as received.
         start: Byte offset in the document from which it was read.
@@ -212,24 +215,14 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
 
     @property
     def members(self) -> dict[str, Member]:
-        """
-        Places of its members, as byte offsets into `raw`.
-
-        Raises:
-            Unspliceable: A key occurs twice.
-        """
+        """Places of its members."""
         if self._members is None:
             self._members = json_spans.members(self.raw)
         return self._members
 
     @property
     def calls(self) -> list[tuple[int, int]]:
-        """
-        Places of the elements of `tool_calls`, as byte offsets into `raw`.
-
-        Raises:
-            Unspliceable: As above, or `tool_calls` is not an array.
-        """
+        """Places of the elements of `tool_calls`."""
         if self._calls is None:
             place = self.members.get("tool_calls")
             self._calls = (
@@ -238,12 +231,7 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
         return self._calls
 
     def members_of_call(self, number: int) -> dict[str, Member]:
-        """
-        Return the places of the members of one call, as byte offsets into `raw`.
-
-        Raises:
-            Unspliceable: As above, or the call is not an object.
-        """
+        """Return the places of the members of one call."""
         return json_spans.members(self.raw, *self.calls[number])
 
     @property
@@ -267,8 +255,5 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
         return found
 
     def _sent(self, members: dict[str, Member], names: tuple[str, ...]) -> int:
-        return sum(name in members and self._is_sent(members[name]) for name in names)
-
-    def _is_sent(self, member: Member) -> bool:
-        """Return whether a member says something."""
-        return not is_empty(self.raw[member.start : member.end])
+        sent = (members[name] for name in names if name in members)
+        return sum(not is_empty(self.raw[one.start : one.end]) for one in sent)
