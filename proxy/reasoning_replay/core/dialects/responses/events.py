@@ -9,7 +9,8 @@ import re
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from reasoning_replay.core.dialects.lenient import LenientDecoder, decoded
+from reasoning_replay.core.dialects.lenient import LenientDecoder, decoded, members_of
+from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE
 
 # How much reasoning upstream used: words of the API (OpenAI Python SDK 3.52,
@@ -39,15 +40,8 @@ class ResponseFields(msgspec.Struct, gc=False):
     usage: Raw = NONE
 
 
-class _Effort(msgspec.Struct, gc=False):
-    """The field of a response's `reasoning` that capture reads."""
-
-    context: object = None
-
-
 _EVENT = msgspec.json.Decoder(EventFields)
 read_response = LenientDecoder(ResponseFields).decode
-_EFFORT = msgspec.json.Decoder(_Effort)
 
 
 # Text in every event that is worth reading: whole items, or the start or end of a response.
@@ -71,7 +65,7 @@ def read_event(data: bytes) -> EventFields | None:
 
 def read_context(reasoning: Raw) -> str:
     """Return how much reasoning upstream used, one of CONTEXTS; "" if not reported."""
-    effort = decoded(_EFFORT, reasoning)
-    if effort is None or not isinstance(effort.context, str):
+    context = json_spans.text(members_of(reasoning).get("context", NONE))
+    if context is None:
         return ""
-    return effort.context if effort.context in CONTEXTS else "other"
+    return context if context in CONTEXTS else "other"
