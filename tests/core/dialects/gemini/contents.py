@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reasoning_replay.core.dialects.base import Cure, Question, RefusedBodies
+from reasoning_replay.core.dialects.captures import Origin
+from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
 from reasoning_replay.core.dialects.gemini.dialect import FOREIGN, GeminiDialect
 from reasoning_replay.core.dialects.gemini.profiles import GENERIC
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Context, Turn
 from typing_extensions import override
 
 from tests.core.engines import StoredEngine
@@ -72,6 +74,11 @@ def body_of(contents: list[Content], **more: Any) -> bytes:
     """Return a request with odd spacing and a number that a JSON round trip would rewrite."""
     top = {"contents": contents, **more}
     return json.dumps(top, separators=(" , ", " : "))[:-1].encode() + b' , "n" : 1.0e0}'
+
+
+def capture(max_bytes: int = 1 << 20, **more: Any) -> GeminiCapture:
+    """Return the capture for a response to a request without history."""
+    return GeminiCapture(Origin(Context(is_known=True), MODEL, **more), max_bytes)
 
 
 @dataclass
