@@ -118,13 +118,14 @@ def test_reasoning_of_an_unfinished_item_is_withheld(unfinished: Item) -> None:
     assert (with_reasoning.withheld, without.withheld) == (True, False)
 
 
-def test_half_a_run_is_withheld() -> None:
+@pytest.mark.parametrize("damaged", [b'"id":"rs_9","id":"rs_8"', b'"id":"rs_9","x":"\xff"'])
+def test_half_a_run_is_withheld(damaged: bytes) -> None:
     """If one reasoning item of a run cannot be captured, the whole run is withheld."""
-    twice = b'{"type":"reasoning","id":"rs_9","id":"rs_8"}'
-    body = answer([R1, HALF, C1], "resp_1").replace(json.dumps(HALF).encode(), twice)
-    item = kept(read(body)).items[0]
+    item = b'{"type":"reasoning",%b}' % damaged
+    body = answer([R1, HALF, C1], "resp_1").replace(json.dumps(HALF).encode(), item)
+    follower = kept(read(body)).items[0]
 
-    assert (item.run, item.withheld) == ((), True)
+    assert (follower.run, follower.withheld) == ((), True)
 
 
 @pytest.mark.parametrize("output", [[R1], [], [R1, R2]])
@@ -137,11 +138,11 @@ def test_a_response_of_reasoning_alone_is_not_stored(output: list[Item]) -> None
 
 
 ODD = (
-    b'{ "type":"reasoning" ,"id":"rs_1", "status":"completed","summary":[ ],\n'
+    b'{ "type":"reasoning" ,"id":"rs_1", "status":"completed","summary":["\xc3\xa9" ],\n'
     b'"new":{"status":1.0e1},"encrypted_content":"g\\u0041" }'
 )
 ODD_LEFT = (
-    b'{ "type":"reasoning" ,"id":"rs_1", "summary":[ ],\n'
+    b'{ "type":"reasoning" ,"id":"rs_1", "summary":["\xc3\xa9" ],\n'
     b'"new":{"status":1.0e1},"encrypted_content":"g\\u0041" }'
 )
 
