@@ -7,7 +7,6 @@ made when the response is complete, so it is stored once and never changes.
 
 import re
 import sys
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
 
@@ -138,16 +137,6 @@ class TurnCapture(Capture, Generic[JoinerT]):
         self._is_over = True
         if not self.gave_up:
             self._parse_soon()
-
-    @override
-    def hear(self, data: bytes) -> None:
-        if not (self.gave_up or self.has_failed):
-            self._hear(data)
-            self._fits(self._joiner.size_bytes)
-
-    @abstractmethod
-    def _hear(self, data: bytes) -> None:
-        """Process the data of one event, unless the response has failed."""
 
     def _fail(self, data: bytes) -> None:
         """Record the error with which the response ended."""

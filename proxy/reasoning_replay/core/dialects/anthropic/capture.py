@@ -56,8 +56,8 @@ class MessagesCapture(TurnCapture[BlockJoiner]):
         self._first_usage = self._last_usage = NONE
 
     @override
-    def _hear(self, data: bytes) -> None:
-        event = read_event(data)
+    def hear(self, data: bytes) -> None:
+        event = None if self.gave_up or self.has_failed else read_event(data)
         if event is None:
             return
         match event.type:
@@ -75,6 +75,8 @@ class MessagesCapture(TurnCapture[BlockJoiner]):
                 self._finish(self._joiner.joined())
             case "error":
                 self._fail(data)
+        if self._joiner.size_bytes > self._max_bytes:
+            self._give_up("too_large")
 
     @override
     def _read(self, answer: bytes) -> None:

@@ -70,7 +70,9 @@ class ChatCapture(TurnCapture[MessageJoiner]):
         self._finish(choice.finish_reason or "stop", message)
 
     @override
-    def _hear(self, data: bytes) -> None:
+    def hear(self, data: bytes) -> None:
+        if self.gave_up or self.has_failed:
+            return
         if data == _DONE:  # some upstreams give no reason to finish
             self._finish("stop", self._joiner.joined())
             return
@@ -83,7 +85,9 @@ class ChatCapture(TurnCapture[MessageJoiner]):
             return
         if choice.delta:
             self._joiner.add(choice.delta)
-        if choice.finish_reason and self._fits(self._joiner.size_bytes):
+        if self._joiner.size_bytes > self._max_bytes:
+            self._give_up("too_large")
+        elif choice.finish_reason:
             self._finish(choice.finish_reason, self._joiner.joined())
 
     def _note(self, chunk: Chunk, data: bytes) -> None:

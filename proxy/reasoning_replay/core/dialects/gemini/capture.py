@@ -50,8 +50,8 @@ class GeminiCapture(TurnCapture[PartJoiner]):
             self._finish(_WHOLE)
 
     @override
-    def _hear(self, data: bytes) -> None:
-        chunk = read_chunk(data)
+    def hear(self, data: bytes) -> None:
+        chunk = None if self.gave_up or self.has_failed else read_chunk(data)
         if chunk is None:
             return
         self._note(chunk, data)
@@ -59,7 +59,7 @@ class GeminiCapture(TurnCapture[PartJoiner]):
         if candidate is None or self._status or self.has_failed:
             return
         self._joiner.add(candidate)
-        if candidate.ended and self._fits(self._joiner.size_bytes):
+        if self._fits(self._joiner.size_bytes) and candidate.ended:
             self._finish(candidate.ended)
 
     def _note(self, chunk: Chunk, data: bytes) -> None:
