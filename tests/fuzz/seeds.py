@@ -8,19 +8,17 @@ repository are added if they are available, and read when they are needed.
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import brotli
 import msgspec
 import zstandard
 
-from tests.core.dialects.anthropic import recorded as messages_recordings
 from tests.core.dialects.anthropic import streams as anthropic
-from tests.core.dialects.chat import recorded as chat_recordings
 from tests.core.dialects.chat import streams as chat
 from tests.fuzz.inputs import write
 from tests.recordings.responses import tape
+from tests.recordings.wire import root
 from tests.standin import refusals as errors
 from tests.standin.events import Event, Telling, frame, tell
 from tests.standin.shapes import (
@@ -145,7 +143,7 @@ def chat_streams() -> Iterator[bytes]:
     yield write([chat.stream({"reasoning_content": "Hm \\u00e9"}, {"content": "Hi"})])
     yield write([chat.stream({"reasoning_details": details}, {"tool_calls": _CHAT_CALLS})])
     yield write([chat.stream({"tool_calls": [_CHAT_CALLS[0] | _SIGNED]})])
-    yield from _recorded_streams(chat_recordings.folders("oracle"))
+    yield from _recorded_streams("chat")
 
 
 def messages_streams() -> Iterator[bytes]:
@@ -153,7 +151,7 @@ def messages_streams() -> Iterator[bytes]:
     said, call = anthropic.text("Hi \N{DEGREE SIGN}"), anthropic.call("weather", city="Paris")
     yield write([anthropic.stream(anthropic.THOUGHT, anthropic.REDACTED, said, call)])
     yield write([anthropic.stream(anthropic.THOUGHT, call, reason="max_tokens")])
-    yield from _recorded_streams(messages_recordings.folders("oracle"))
+    yield from _recorded_streams("messages")
 
 
 def documents() -> Iterator[bytes]:
@@ -245,8 +243,9 @@ def _recorded(*kinds: str) -> Iterator[tape.Exchange]:
                     yield exchange
 
 
-def _recorded_streams(folders: Iterable[Path]) -> Iterator[bytes]:
-    for folder in folders:
-        for path in sorted(folder.glob("*.response.sse")):
-            if path.stat().st_size <= RECORDED_MAX_BYTES:
-                yield write([path.read_bytes()])
+def _recorded_streams(dialect: str) -> Iterator[bytes]:
+    found = root()
+    paths = found.glob(f"{dialect}/oracle/*/*.response.sse") if found is not None else ()
+    for path in sorted(paths):
+        if path.stat().st_size <= RECORDED_MAX_BYTES:
+            yield write([path.read_bytes()])

@@ -6,12 +6,31 @@ from typing import Any
 
 from reasoning_replay.core.dialects.anthropic.dialect import FOREIGN, MessagesDialect
 from reasoning_replay.core.dialects.anthropic.profiles import PROFILES, Profile
-from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import Caller, Cure, Decision, Question, RefusedBodies
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
 from tests.core.dialects.anthropic.streams import MODEL, Block, answer
-from tests.core.engines import StoredEngine
+from tests.core.engines import engine_of
+from tests.core.world import World
+
+__all__ = [
+    "ANTHROPIC",
+    "BOUND",
+    "CALLER",
+    "Message",
+    "Tenant",
+    "assistant",
+    "body_of",
+    "dialect_of",
+    "dropped",
+    "result",
+    "user",
+]
 
 Message = dict[str, Any]
+CALLER = Caller(b"s" * 16, NO_ACCOUNT)
 ANTHROPIC = PROFILES["anthropic"]
 BOUND = "claude-fable-5-1"
 REASONING = ("thinking", "redacted_thinking")
@@ -56,19 +75,45 @@ def dialect_of(
 
 
 @dataclass
-class Tenant(StoredEngine):
-    """The dialect, with a store that holds what it captures."""
+class Tenant:
+    """
+    The dialect, with a store that holds what it captures.
 
-    response_id = b'"msg_1"'
+    Attributes:
+        clock: Number of responses; also the time of the refusal memory, in hours.
+    """
+
     dialect: MessagesDialect = field(default_factory=dialect_of)
+    store: World = field(default_factory=World)
+    clock: int = 0
+    hours: float = 0
+    is_shadow: bool = False
+
+    def __post_init__(self) -> None:
+        """Make the engine."""
+        self.engine = engine_of(self.dialect, lambda: 3600 * self.hours, is_shadow=self.is_shadow)
+
+    def asked(self, body: bytes) -> tuple[Question, LookupResult]:
+        """Return the question about a request, and what the store has for it."""
+        question = self.engine.ask(body, {}, b"t")
+        return question, self.store.recall(question.request)
+
+    def decide(self, body: bytes, *, fails: bool = False) -> Decision:
+        """Return the decision about a request; its lookup may fail."""
+        question, found = self.asked(body)
+        held = None if fails else found
+        return self.engine.decide(CALLER, body, question, held, is_created=True)
 
     def send(self, messages: list[Message], model: str = MODEL, **more: Any) -> list[Message]:
         """Return the messages that upstream receives."""
-        return self.received(body_of(messages, model, **more))
+        decided = self.decide(body_of(messages, model, **more))
+        received: list[Message] = json.loads(decided.body)["messages"]
+        return received
 
     def outcomes(self, messages: list[Message], **more: Any) -> dict[str, int]:
         """Return the outcomes of the decision about a request."""
-        return self.counts(body_of(messages, **more))
+        outcomes = self.decide(body_of(messages, **more)).outcomes
+        return {str(outcome): count for outcome, count in outcomes.items()}
 
     def learn(
         self,
@@ -79,11 +124,43 @@ class Tenant(StoredEngine):
         **more: Any,
     ) -> Message:
         """Answer a request with these blocks, store the turn, and return the message."""
-        decided = self.decide(body_of(messages, **more), fails=fails)
-        self.keep(decided, answer(*blocks, reason=reason))
+        self.keep(
+            self.decide(body_of(messages, **more), fails=fails), answer(*blocks, reason=reason)
+        )
         return assistant(*blocks)
+
+    def keep(
+        self,
+        decided: Decision,
+        response: bytes,
+        *,
+        is_cured: bool = False,
+        cured: Cure | None = None,
+    ) -> Turn | None:
+        """Store the turn of the response to a request that was decided on, and return it."""
+        self.clock += 1
+        captured = self.engine.capture(decided.origin)
+        if is_cured or cured is not None:
+            captured.note_cure(cured.binding if cured is not None else b"")
+        if b"data:" in response[:200] or response.startswith(b":"):
+            captured.feed(response)
+            captured.close()
+        else:
+            captured.read(response.replace(b'"msg_1"', b'"msg_%d"' % self.clock))
+        self.store.join(decided.joined)
+        turn = captured.snapshot(self.clock).turn
+        if turn is not None:
+            self.store.keep(turn)
+        return turn
 
     def cure(self, given: bytes, sent: bytes, message: str, status: int = 400) -> Cure | None:
         """Return the cure of a refused request, and learn from it as if it was accepted."""
         error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
-        return self.cured(RefusedBodies(given, sent), status, error)
+        refusal = self.engine.readers.diagnose(status, json.dumps(error).encode())
+        bodies = RefusedBodies(given, sent)
+        question = self.engine.ask_for_cure(bodies, refusal)
+        found = self.store.recall(question.request)
+        cured = self.engine.cure(CALLER.scope, bodies, question, refusal, found)
+        if cured is not None:
+            self.engine.learn(CALLER.scope, refusal, cured, question.request.model)
+        return cured

@@ -8,6 +8,7 @@ from reasoning_replay.core.history.sent_items import DIGEST_BYTES, common_items
 from tests.core.dialects.anthropic.streams import MODEL, THOUGHT, text
 from tests.core.dialects.anthropic.tenant import (
     BOUND,
+    CALLER,
     Message,
     Tenant,
     assistant,
@@ -15,7 +16,6 @@ from tests.core.dialects.anthropic.tenant import (
     dropped,
     user,
 )
-from tests.core.engines import CALLER
 
 ASK, GO = user("What is the weather in Paris?"), user("Go on")
 SAID = text("It is sunny in Paris, and warm.")

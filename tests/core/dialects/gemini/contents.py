@@ -4,19 +4,38 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Cure, Question, RefusedBodies
+from reasoning_replay.core.dialects.base import Caller, Cure, Decision, RefusedBodies
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
 from reasoning_replay.core.dialects.gemini.dialect import FOREIGN, GeminiDialect
+from reasoning_replay.core.dialects.gemini.heal.diagnosis import diagnose
 from reasoning_replay.core.dialects.gemini.profiles import GENERIC
-from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Context, Turn
-from typing_extensions import override
+from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
-from tests.core.engines import StoredEngine
+from tests.core.engines import engine_of
+from tests.core.world import World
+
+__all__ = [
+    "MODEL",
+    "SIG",
+    "Client",
+    "answer",
+    "body_of",
+    "call",
+    "capture",
+    "chunk",
+    "model",
+    "output",
+    "said",
+    "stream",
+    "user",
+]
 
 MODEL = "gemini-3-pro-preview"
 SIG = "EpwCCpkCAQ+/w=="
+SCOPE = b"s" * 16
+CALLER = Caller(SCOPE, NO_ACCOUNT)
 
 Part = dict[str, Any]
 Content = dict[str, Any]
@@ -82,34 +101,54 @@ def capture(max_bytes: int = 1 << 20, **more: Any) -> GeminiCapture:
 
 
 @dataclass
-class Client(StoredEngine):
+class Client:
     """The dialect, with a store that holds what it captures."""
 
-    key = "contents"
-    response_id = b'"r1"'
-    dialect: GeminiDialect = field(default_factory=lambda: GeminiDialect(GENERIC, (FOREIGN,)))
+    name: str = MODEL
+    store: World = field(default_factory=World)
+    clock: int = 0
 
-    @staticmethod
-    def path(name: str = "") -> str:
+    def __post_init__(self) -> None:
+        """Make the engine."""
+        self.engine = engine_of(GeminiDialect(GENERIC, (FOREIGN,)))
+
+    def path(self, name: str = "") -> str:
         """Return the path of a request for a model."""
-        return f"/v1beta/models/{name or MODEL}:generateContent"
+        return f"/v1beta/models/{name or self.name}:generateContent"
 
-    @override
-    def asked(self, body: bytes, path: str = "") -> tuple[Question, LookupResult]:
-        return super().asked(body, path or self.path())
+    def decide(self, body: bytes, name: str = "") -> Decision:
+        """Return the decision about a request."""
+        question = self.engine.ask(body, {}, SCOPE, self.path(name))
+        found = self.store.recall(question.request)
+        return self.engine.decide(CALLER, body, question, found, is_created=True)
 
     def send(self, *contents: Content, name: str = "") -> list[Content]:
         """Return the contents that upstream receives."""
-        return self.received(body_of([*contents]), self.path(name))
+        received: list[Content] = json.loads(self.decide(body_of([*contents]), name).body)[
+            "contents"
+        ]
+        return received
 
     def outcomes(self, *contents: Content, name: str = "") -> dict[str, int]:
         """Return the outcomes of the decision about a request."""
-        return self.counts(body_of([*contents]), self.path(name))
+        outcomes = self.decide(body_of([*contents]), name).outcomes
+        return {str(outcome): count for outcome, count in outcomes.items()}
 
     def learn(self, contents: list[Content], response: bytes) -> Turn:
         """Answer a request, store the turn of the answer, and return it."""
-        turn = self.keep(self.decide(body_of(contents)), response)
+        self.clock += 1
+        decided = self.decide(body_of(contents))
+        assert decided.origin is not None
+        captured = GeminiCapture(decided.origin, 1 << 20)
+        if response.startswith(b"data:"):
+            captured.feed(response.replace(b"r1", b"r%d" % self.clock))
+            captured.close()
+        else:
+            captured.read(response.replace(b"r1", b"r%d" % self.clock))
+        turn = captured.snapshot(self.clock).turn
         assert turn is not None
+        self.store.join(decided.joined)
+        self.store.keep(turn)
         return turn
 
     def cure(
@@ -117,6 +156,13 @@ class Client(StoredEngine):
     ) -> Cure | None:
         """Return the cure of a request that was refused with this message, as it was sent."""
         given = body_of(contents)
-        sent = self.decide(given).body if sent is None else sent
+        bodies = RefusedBodies(given, self.decide(given).body if sent is None else sent)
+        bodies.path = self.path()
         error = {"error": {"code": status, "message": message, "status": "INVALID_ARGUMENT"}}
-        return self.cured(RefusedBodies(given, sent, self.path()), status, error, MODEL)
+        refusal = diagnose(status, json.dumps(error).encode())
+        question = self.engine.ask_for_cure(bodies, refusal)
+        found = self.store.recall(question.request)
+        cure = self.engine.cure(SCOPE, bodies, question, refusal, found)
+        if cure is not None:
+            self.engine.learn(SCOPE, refusal, cure, self.name)
+        return cure

@@ -7,16 +7,7 @@ import pytest
 from reasoning_replay.core.dialects.gemini.request import GeminiRequest, read_request
 from reasoning_replay.core.wire.json_spans import Unspliceable
 
-from tests.core.dialects.gemini.contents import (
-    MODEL,
-    SIG,
-    Client,
-    answer,
-    body_of,
-    call,
-    model,
-    user,
-)
+from tests.core.dialects.gemini.contents import SIG, Client, answer, body_of, call, model, user
 
 PATH = "/v1beta/models/gemini-3:countTokens"
 
@@ -57,14 +48,14 @@ def test_a_count_of_tokens_may_hold_the_whole_request(wrapper: str) -> None:
     client = Client()
     client.learn([user("Weather?")], answer(call(thoughtSignature=SIG)))
     contents = [user("Weather?"), model(call())]
-    inner = body_of(contents, model=f"models/{MODEL}")
+    inner = body_of(contents, model=f"models/{client.name}")
     body = b' {"x" : 1 , "%b" : %b }' % (wrapper.encode(), inner)
     decided = client.decide(body)
 
     assert decided.body == body.replace(inner, client.decide(inner).body)
     assert decided.injected_bytes
     request = read(body)
-    assert (request.model, len(request.contents)) == (f"models/{MODEL}", 2)
+    assert (request.model, len(request.contents)) == (f"models/{client.name}", 2)
 
 
 def test_a_wrapper_that_is_no_object_is_forwarded_as_it_is() -> None:

@@ -11,6 +11,7 @@ from tests.core.dialects.anthropic.heal.test_diagnosis import INVALID
 from tests.core.dialects.anthropic.streams import MODEL, THOUGHT, call, text, thought
 from tests.core.dialects.anthropic.tenant import (
     BOUND,
+    CALLER,
     Message,
     Tenant,
     assistant,
@@ -20,7 +21,6 @@ from tests.core.dialects.anthropic.tenant import (
     result,
     user,
 )
-from tests.core.engines import CALLER
 from tests.core.world import drawn
 
 MISSING = "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`."
