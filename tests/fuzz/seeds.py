@@ -245,7 +245,8 @@ def _recorded(*kinds: str) -> Iterator[tape.Exchange]:
 
 def _recorded_streams(dialect: str) -> Iterator[bytes]:
     found = root()
-    paths = found.glob(f"{dialect}/oracle/*/*.response.sse") if found is not None else ()
-    for path in sorted(paths):
+    if found is None:
+        return
+    for path in sorted((found / dialect / "oracle").glob("*/*.response.sse")):
         if path.stat().st_size <= RECORDED_MAX_BYTES:
             yield write([path.read_bytes()])

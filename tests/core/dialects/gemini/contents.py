@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reasoning_replay.core.dialects.base import Caller, Cure, Decision, RefusedBodies
-from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
 from reasoning_replay.core.dialects.gemini.dialect import FOREIGN, GeminiDialect
 from reasoning_replay.core.dialects.gemini.heal.diagnosis import diagnose
 from reasoning_replay.core.dialects.gemini.profiles import GENERIC
-from reasoning_replay.core.history.turns import Context, Turn
+from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
 from tests.core.engines import engine_of
@@ -23,7 +22,6 @@ __all__ = [
     "answer",
     "body_of",
     "call",
-    "capture",
     "chunk",
     "model",
     "output",
@@ -95,11 +93,6 @@ def body_of(contents: list[Content], **more: Any) -> bytes:
     return json.dumps(top, separators=(" , ", " : "))[:-1].encode() + b' , "n" : 1.0e0}'
 
 
-def capture(max_bytes: int = 1 << 20, **more: Any) -> GeminiCapture:
-    """Return the capture for a response to a request without history."""
-    return GeminiCapture(Origin(Context(is_known=True), MODEL, **more), max_bytes)
-
-
 @dataclass
 class Client:
     """The dialect, with a store that holds what it captures."""
@@ -139,13 +132,13 @@ class Client:
         self.clock += 1
         decided = self.decide(body_of(contents))
         assert decided.origin is not None
-        captured = GeminiCapture(decided.origin, 1 << 20)
+        capture = GeminiCapture(decided.origin, 1 << 20)
         if response.startswith(b"data:"):
-            captured.feed(response.replace(b"r1", b"r%d" % self.clock))
-            captured.close()
+            capture.feed(response.replace(b"r1", b"r%d" % self.clock))
+            capture.close()
         else:
-            captured.read(response.replace(b"r1", b"r%d" % self.clock))
-        turn = captured.snapshot(self.clock).turn
+            capture.read(response.replace(b"r1", b"r%d" % self.clock))
+        turn = capture.snapshot(self.clock).turn
         assert turn is not None
         self.store.join(decided.joined)
         self.store.keep(turn)
