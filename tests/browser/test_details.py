@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
-from reasoning_replay.core.dialects.captures import ErrorNames
+from reasoning_replay.core.dialects.error_texts import ErrorNames
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.plan import Outcome, PlanNote

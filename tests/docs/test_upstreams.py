@@ -13,10 +13,11 @@ from reasoning_replay.core.dialects.anthropic import profiles as messages
 from reasoning_replay.core.dialects.chat import profiles as chat
 from reasoning_replay.core.dialects.gemini import profiles as gemini
 from reasoning_replay.core.dialects.registry import CHAT as CHAT_API
-from reasoning_replay.core.dialects.registry import DIALECTS, GEMINI, RESPONSES, DialectEntry
+from reasoning_replay.core.dialects.registry import DIALECTS, GEMINI, RESPONSES
 from reasoning_replay.core.dialects.registry import MESSAGES as MESSAGES_API
 from reasoning_replay.core.dialects.responses.profiles import PROFILES, Ids, Profile
-from reasoning_replay.core.dialects.upstreams import Upstream, UpstreamProfile
+from reasoning_replay.core.dialects.routes import DialectEntry
+from reasoning_replay.core.dialects.vendors import Upstream, UpstreamProfile
 
 from tests.docs.page_tables import names_in, rows_of, section_of
 from tests.programs import require

@@ -19,7 +19,7 @@ from reasoning_replay.check.local import Finding
 from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.states import ErrorCause
-from reasoning_replay.core.dialects.upstreams import Upstream
+from reasoning_replay.core.dialects.vendors import Upstream
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.admin.conversations import is_loopback

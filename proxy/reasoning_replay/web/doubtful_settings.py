@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
-from reasoning_replay.core.dialects.upstreams import AUTO
+from reasoning_replay.core.dialects.vendors import AUTO
 from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.settings import units
 from reasoning_replay.settings.model import SECRET_MIN, Settings

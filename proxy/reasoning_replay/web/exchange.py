@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
 from reasoning_replay.adapters.telemetry.log import NAME_MAX
 from reasoning_replay.core.dialects.base import Cure, Decision
-from reasoning_replay.core.dialects.captures import NO_NAMES, Capture, ErrorNames, Usage
+from reasoning_replay.core.dialects.captures import Capture, Usage
+from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames
 from reasoning_replay.core.dialects.registry import dialect_of
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestKind, RequestState
 from reasoning_replay.core.history.item_changes import ItemChange

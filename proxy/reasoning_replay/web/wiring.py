@@ -33,7 +33,7 @@ from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile, profile_of
-from reasoning_replay.core.dialects.upstreams import Upstream, UpstreamProfile
+from reasoning_replay.core.dialects.vendors import Upstream, UpstreamProfile
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.model import Settings

@@ -39,6 +39,7 @@ def fragment(**members: object) -> bytes:
     return chat.chunk({"tool_calls": [members]})
 
 
+_GEMINI = partial(GeminiCapture, Origin(Context(is_known=True), gemini.MODEL))
 # Event number n of an endless stream, by what it is made of.
 HOSTILE: dict[str, tuple[Callable[[int], Capture], Callable[[int], bytes]]] = {
     "responses: long names": (responses, named),
@@ -51,15 +52,15 @@ HOSTILE: dict[str, tuple[Callable[[int], Capture], Callable[[int], bytes]]] = {
     "responses: a gap": (responses, lambda n: done(n + 1, call(f"{n}"))),
     "responses: begun items": (responses, lambda n: added(n, reasoning(f"{n}"))),
     "gemini: calls": (
-        partial(GeminiCapture, Origin(Context(is_known=True), gemini.MODEL)),
+        _GEMINI,
         lambda n: gemini.stream(gemini.chunk(gemini.call(f"{n}", call_id=f"c{n}"))),
     ),
     "gemini: pieces": (
-        partial(GeminiCapture, Origin(Context(is_known=True), gemini.MODEL)),
+        _GEMINI,
         lambda n: gemini.stream(gemini.chunk(*[gemini.said("a")] * 3)),
     ),
     "gemini: bare signatures": (
-        partial(GeminiCapture, Origin(Context(is_known=True), gemini.MODEL)),
+        _GEMINI,
         lambda n: gemini.stream(gemini.chunk(gemini.said("", thoughtSignature=f"{n}" * 99))),
     ),
     "chat: calls": (chat.capture, lambda n: fragment(index=n, id=f"call_{n}")),
@@ -174,23 +175,3 @@ def test_long_work_is_left_for_a_thread(new: Callable[[int], Capture], told: byt
     capture.close()
     capture.catch_up()
     assert not capture.is_behind
-
-
-@pytest.mark.parametrize(
-    ("capture", "told"),
-    [
-        (
-            chat.capture(100_000),
-            chat.answer({"role": "assistant", "tool_calls": [chat.call("f")] * 200}),
-        ),
-        (messages.capture(100_000), messages.answer(*[messages.call("f")] * 200)),
-    ],
-    ids=["chat", "messages"],
-)
-def test_the_items_of_a_json_response_are_counted(capture: Capture, told: bytes) -> None:
-    """Many small items hold more than their bytes."""
-    assert len(told) < 50_000
-    capture.read(told)
-    assert capture.is_behind  # many items are left for a thread
-    capture.catch_up()
-    assert capture.gave_up == "too_large"

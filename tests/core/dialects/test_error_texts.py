@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects import error_texts
-from reasoning_replay.core.dialects.captures import NO_NAMES, ErrorNames
 from reasoning_replay.core.dialects.error_texts import (
+    NO_NAMES,
+    ErrorNames,
     ErrorText,
     error_names,
     is_refusal,

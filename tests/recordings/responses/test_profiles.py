@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from reasoning_replay.core.dialects.responses.profiles import AUTO, PROFILES, profile_of
+from reasoning_replay.core.dialects.responses.profiles import PROFILES, profile_of
+from reasoning_replay.core.dialects.vendors import AUTO
 
 from tests.recordings.responses import tape
 from tests.recordings.responses.client import Variant

@@ -8,10 +8,10 @@ dialect is one package below `dialects`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reasoning_replay.core.dialects.captures import Capture, Origin
+from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal
 from reasoning_replay.core.dialects.known_prefix import Continued, KnownPrefix
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
@@ -30,18 +30,6 @@ from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
-__all__ = [
-    "Caller",
-    "Cure",
-    "Decision",
-    "Dialect",
-    "Question",
-    "Readers",
-    "Refusal",
-    "RefusedBodies",
-    "Retrieval",
-]
-
 
 class Caller(NamedTuple):
     """
@@ -58,20 +46,7 @@ class Caller(NamedTuple):
     is_watched: bool = True
 
 
-class Refusal(Protocol):
-    """An upstream's refusal of a request, classified by the dialect's error table."""
-
-    @property
-    def kind(self) -> StrEnum:
-        """Error class; also a metric label."""
-        ...
-
-    @property
-    def is_understood(self) -> bool:
-        """Whether the refusal was classified, so that a cure can be tried."""
-        ...
-
-
+Refusal = ClassifiedRefusal
 RequestT = TypeVar("RequestT", bound=ParsedRequest[HistoryItem])
 RefusalT = TypeVar("RefusalT", bound=Refusal)
 
@@ -81,7 +56,6 @@ class Question(NamedTuple):
     A parsed request and the store lookups that the decision about it needs.
 
     Attributes:
-        request: The parsed request.
         lookups: Store lookups, newest item first; empty if there is nothing to look up.
         owner, prefix: The parsed prefix with which the request begins, and its owner in the cache.
         continued: The request as a continuation of that; None: it is decided on as a whole.
@@ -100,16 +74,13 @@ class Decision:
     The decision about one request.
 
     Attributes:
-        state: See RequestState.
         base: Body that is edited: the client's own object, unless a repair edited it before.
-        edits: Edits of it.
         origin: Origin for the capture of the response; None if nothing is known of the request.
         repairs: Number of items that each repair touched.
         outcomes: Count of each reasoning outcome.
         injected_bytes: Size of all injected reasoning.
         summary: Items by type, id and size, for people; None if it could not be made.
         joined: Conversations found to be part of the one in which the response is stored.
-        way: How it was decided.
         cache_key: The member with a cache key that an edit adds; b"" if none does.
     """
 
@@ -131,32 +102,23 @@ class Decision:
         return json_spans.apply(self.base, self.edits)
 
 
+@dataclass(slots=True)
 class RefusedBodies:
     """
     The two forms of a request that was refused.
 
     Attributes:
         given: Body as the client sent it, after content decoding.
+        _sent: Body that is sent; None: it is `given` with `_edits`.
         path: Path of the request; in some dialects it names the model.
         cache_key: The member with a cache key, as it was added; b"" if none was.
     """
 
-    __slots__ = ("_edits", "_sent", "cache_key", "given", "path")
-
-    def __init__(
-        self,
-        given: bytes,
-        sent: bytes | None,
-        path: str = "",
-        edits: Sequence[Edit] = (),
-        cache_key: bytes = b"",
-    ) -> None:
-        """Keep the body that is sent; None: it is `given` with these edits."""
-        self.given = given
-        self.path = path
-        self.cache_key = cache_key
-        self._sent = sent
-        self._edits = edits
+    given: bytes
+    _sent: bytes | None
+    path: str = ""
+    _edits: Sequence[Edit] = ()
+    cache_key: bytes = b""
 
     @property
     def sent(self) -> bytes:
@@ -209,7 +171,6 @@ class Cure:
         withheld: Stored turns that hold a blob that upstream named. Their runs with lost blobs
             must never be injected again.
         binding: As in `Origin`, of this request.
-        sent: Digests of its items.
         changes: How its items differ from those of the refused request.
         is_same_history: Whether they do not: what was decided about them holds.
     """
@@ -351,8 +312,5 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
         """
         Return the kind and the name of what upstream would refuse again, blobs aside.
 
-        Args:
-            refusal: The diagnosis of the refusal.
-            cure: Its cure, which was accepted.
-            model: The model of the request's `Origin`: the body may not name it.
+        The cure was accepted. The model is that of the `Origin`: the body may not name it.
         """

@@ -6,29 +6,18 @@ The types of the other direction, the request and its cure, are in `base`.
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 import msgspec
-from msgspec import structs
+from msgspec import Raw, structs
 
+from reasoning_replay.core.dialects.error_texts import NO_NAMES
+from reasoning_replay.core.dialects.lenient import members_of, value_of
+from reasoning_replay.core.dialects.removals import read_removals
 from reasoning_replay.core.history.seen import Seen
-from reasoning_replay.core.history.turns import Context, Turn, TurnPart
-
-__all__ = [
-    "AT_ONCE_US",
-    "ITEM_BYTES",
-    "NO_NAMES",
-    "PENDING",
-    "UNKNOWN_ORIGIN",
-    "Capture",
-    "CaptureSnapshot",
-    "ErrorNames",
-    "Origin",
-    "Usage",
-    "work_us",
-]
+from reasoning_replay.core.history.turns import Context, Emitted, Turn, TurnPart
+from reasoning_replay.core.wire.json_spans import NONE
 
 # Estimated memory of an item in a capture, without its JSON and its texts, in bytes. Measured by
 # tracemalloc: 200 to 400, and about 900 for its lookup keys once its JSON is handed out.
@@ -47,12 +36,17 @@ def work_us(size: int, items: int, item_us: int = _ITEM_US) -> int:
     return item_us * items + size // _BYTES_PER_US
 
 
+def size_of(item: Emitted) -> int:
+    """Return the estimated memory of an item, except its reasoning."""
+    texts = item.type, item.call_id, item.name
+    return ITEM_BYTES + len(item.raw) + sum(map(sys.getsizeof, texts))
+
+
 class Origin(msgspec.Struct, frozen=True, gc=False):
     """
-    Facts about a request that are stored with the turn of its response.
+    Facts about a request that are stored with the turn of its response; see `Turn`.
 
     Attributes:
-        context: As in `Turn`.
         conversation: Id of the conversation that it continues; b"" starts a new one.
         parent: Id of the newest turn matched in its history, else of the turn of the response
             that the request names; b"" if there is neither.
@@ -61,10 +55,6 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         created_ms: Creation time of a turn whose capture began earlier, in ms since the epoch;
             0: the first snapshot sets it.
         after_ms: Time of the newest turn that is known of the conversation; 0 if there is none.
-        seen: As in `Turn`.
-        switched_off: As in `Turn`.
-        binding: As in `Turn`.
-        cache_key: As in `Turn`.
     """
 
     context: Context
@@ -90,6 +80,31 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         order stays right, and other conversations are not affected. Nothing expires by this time.
         """
         return self.created_ms or max(now_ms, self.after_ms + 1)
+
+    def turn(
+        self,
+        this: bytes,
+        items: Sequence[Emitted],
+        models: tuple[str, ...],
+        created_ms: int,
+        *,
+        is_stored: bool,
+    ) -> Turn:
+        """Return the turn of the response, with this id and these items."""
+        return Turn(
+            id=this,
+            conversation=self.conversation or this,
+            parent=self.parent,
+            models=models,
+            is_stored=is_stored,
+            created_ms=created_ms,
+            context=self.context,
+            items=tuple(items),
+            seen=self.seen,
+            switched_off=self.switched_off,
+            binding=self.binding,
+            cache_key=self.cache_key,
+        )
 
 
 # Of a response whose request is not known.
@@ -130,20 +145,49 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     reasoning_tokens: int | None = None
 
 
-class ErrorNames(NamedTuple):
+# No response uses more tokens; a larger number is not a token count.
+TOKENS_MAX = 1_000_000_000
+_NO_USAGE = Usage()
+
+
+def read_usage(
+    raw: bytes | Raw, taken: str = "input_tokens", given: str = "output_tokens"
+) -> Usage | None:
     """
-    Words of an API that name one of its errors; they never quote a request.
+    Decode a response's `usage`; None if it has no counts, as in a response in progress.
 
-    Attributes:
-        code: Such as `rate_limit_exceeded`; "" if it has none.
-        type: Such as `invalid_request_error`; "" if it has none.
+    Args:
+        raw: The JSON value.
+        taken: Name of the count of input tokens; that of its details is the name and `_details`.
+        given: Name of the count of output tokens; as above.
     """
+    said = members_of(raw)
+    whole_input, whole_output = count_in(said, taken), count_in(said, given)
+    usage = Usage(
+        input_tokens=whole_input,
+        cached_tokens=part_in(said, f"{taken}_details", "cached_tokens", whole_input),
+        output_tokens=whole_output,
+        reasoning_tokens=part_in(said, f"{given}_details", "reasoning_tokens", whole_output),
+    )
+    return None if usage == _NO_USAGE else usage
 
-    code: str = ""
-    type: str = ""
+
+def count_in(said: Mapping[str, Raw], name: str) -> int | None:
+    """Return a count of tokens; None if it is missing or impossible."""
+    return _count(value_of(said.get(name, NONE)))
 
 
-NO_NAMES = ErrorNames()
+def part_in(said: Mapping[str, Raw], name: str, part: str, whole: int | None) -> int | None:
+    """Return the part of a count, from its details; None if it is missing or impossible."""
+    details = value_of(said.get(name, NONE))
+    count = _count(details.get(part)) if isinstance(details, dict) else None
+    return None if count is None or whole is None or count > whole else count
+
+
+def _count(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):  # JSON's `true` is an int in Python
+        return None
+    return value if 0 <= value <= TOKENS_MAX else None
 
 
 # Statuses of a response that goes on.
@@ -152,7 +196,10 @@ PENDING = frozenset({"queued", "in_progress"})
 
 class Capture(ABC):
     """
-    The capture of one response. It never raises and never delays the client.
+    The capture of one response, plain or streamed.
+
+    It gets the same bytes as the client. It never raises, and never delays the client: if it cannot
+    follow the response, it stops and keeps the reason.
 
     Call `feed` (chunks of a stream), `hear` (events without framing) or `read` (a whole JSON
     response). If `dirty` is true afterwards, call `catch_up` if it `is_behind`, and save snapshots
@@ -165,24 +212,16 @@ class Capture(ABC):
         dirty: Whether there is anything to save, or to catch up with.
         gave_up: Reason why it stopped following the response; "" while it follows.
         reasoning_items, reasoning_bytes: Count and size of the reasoning in all snapshots.
-        removed: Number of reasoning items that upstream reports it left out, by reason.
+        removed: Number of reasoning items that upstream reports it left out, by one of REMOVALS.
         reasoning_context: How much reasoning upstream used, as a fixed word; "" if not reported.
         usage: Token counts that upstream reports at the end; None if it does not.
         error: Names of the error with which upstream reports that the response failed.
-        response_id: Response id; "" while unknown.
         model: Model that responds, as upstream names it; "" while unknown.
         has_failed: Whether upstream reports that the response failed or was cancelled.
     """
 
     def __init__(self, origin: Origin, max_bytes: int) -> None:
-        """
-        Start before the first byte of a response.
-
-        Args:
-            origin: Origin of the request.
-            max_bytes: Largest event, and most that is kept of the response in total, in bytes. A
-                larger response is not followed any further.
-        """
+        """Start; `max_bytes` bounds an event, and all that is kept of the response."""
         self.dirty = False
         self.gave_up = ""
         self.reasoning_items = 0
@@ -254,13 +293,14 @@ class Capture(ABC):
         """
 
     def note_cure(self, binding: bytes = b"") -> None:
-        """
-        Drop what was recorded of the request as it was first sent: upstream saw another one.
-
-        Args:
-            binding: As in `Origin`, of the healed request.
-        """
+        """Drop what was recorded of the request as first sent: upstream saw the healed one."""
         self._origin = structs.replace(self._origin, seen=None, binding=binding)
+
+    def _note_removals(self, transformations: Raw) -> None:
+        """Record what upstream reports that it left out of its input, if it reports that."""
+        if transformations is not NONE:
+            removals = read_removals(transformations)
+            self.removed = self.removed if removals is None else removals
 
     def successor(self) -> Origin:
         """Return the origin of a response that upstream starts after this one, unrequested."""

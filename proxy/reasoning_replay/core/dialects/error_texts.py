@@ -11,10 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from reasoning_replay.core.dialects.captures import ErrorNames
 from reasoning_replay.core.dialects.lenient import value_of
-
-__all__ = ["ErrorText", "error_names", "is_refusal", "read_error"]
 
 # Statuses with which the APIs refuse bad input; 429 and 5xx responses are never healed.
 _STATUSES = frozenset({400, 404, 422})
@@ -29,6 +26,22 @@ _MEMBERS = (
 )
 # A word without spaces. A text is no name, because it could quote the request.
 _WORD = re.compile(r"[A-Za-z0-9][\w.:/-]{0,63}", re.ASCII)
+
+
+class ErrorNames(NamedTuple):
+    """
+    Words of an API that name one of its errors; they never quote a request.
+
+    Attributes:
+        code: Such as `rate_limit_exceeded`; "" if it has none.
+        type: Such as `invalid_request_error`; "" if it has none.
+    """
+
+    code: str = ""
+    type: str = ""
+
+
+NO_NAMES = ErrorNames()
 
 
 class ErrorText(NamedTuple):

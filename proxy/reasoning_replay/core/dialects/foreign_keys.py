@@ -8,9 +8,7 @@ beginning only another vendor's keys have.
 from collections.abc import Mapping
 
 from reasoning_replay.core.dialects.registry import DIALECTS
-from reasoning_replay.core.dialects.upstreams import upstream_at
-
-__all__ = ["ForeignKeys"]
+from reasoning_replay.core.dialects.vendors import upstream_at
 
 _CREDENTIALS = ("authorization", "api-key", "x-api-key")
 _ALL = tuple(vendor for entry in DIALECTS for vendor in entry.vendors.values())

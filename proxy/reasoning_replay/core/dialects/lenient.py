@@ -1,10 +1,11 @@
 """
 Lenient decoder: reads JSON of a peer in which any value may have an unexpected type.
 
-Nothing here raises: what cannot be read counts as null, or as empty.
+Nothing here raises: what cannot be read counts as null, or as empty. Values that are kept raw
+can be put together again, undecoded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
@@ -12,16 +13,6 @@ import msgspec
 from msgspec import Raw, json
 
 from reasoning_replay.core.wire.json_spans import NONE
-
-__all__ = [
-    "UNREADABLE",
-    "LenientDecoder",
-    "decoded",
-    "elements_of",
-    "members_of",
-    "number_of",
-    "value_of",
-]
 
 # What decoding, and encoding again, may raise for some JSON: a number may be too long for Python.
 UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError, OverflowError)
@@ -123,3 +114,23 @@ def _reader_of(form: Any) -> Callable[[Raw], Any]:  # noqa: ANN401 (any type of 
 def _structs(decoder: LenientDecoder[StructT], empty: StructT, raw: Raw) -> list[StructT] | None:
     elements = decoded(_ELEMENTS, raw)
     return None if elements is None else [decoder.decode(one) or empty for one in elements]
+
+
+def body_of(value: bytes) -> bytes:
+    """Return the body of a string, as it is written; b"" for another value."""
+    return value[1:-1] if value[:1] == b'"' else b""
+
+
+def string_of(body: bytes | bytearray) -> bytes:
+    """Return the string with this body."""
+    return b'"' + body + b'"'
+
+
+def array_of(values: Iterable[bytes]) -> bytes:
+    """Return the array of these values."""
+    return b"[" + b",".join(values) + b"]"
+
+
+def object_of(members: Mapping[str, bytes]) -> bytes:
+    """Return the object with these members."""
+    return b"{" + b",".join([json.encode(name) + b":" + members[name] for name in members]) + b"}"

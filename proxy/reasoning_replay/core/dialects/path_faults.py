@@ -14,21 +14,12 @@ from reasoning_replay.core.dialects.registry import (
     DIALECTS,
     ENDPOINTS,
     KNOWN,
-    DialectEntry,
     base_url_at,
     dialect_of,
     route_of,
 )
-from reasoning_replay.core.dialects.upstreams import Upstream, upstream_at
-
-__all__ = [
-    "PathFault",
-    "base_path",
-    "client_settings",
-    "fault_in_refusal",
-    "lacking_apis",
-    "path_fault",
-]
+from reasoning_replay.core.dialects.routes import DialectEntry
+from reasoning_replay.core.dialects.vendors import Upstream, upstream_at
 
 _TWO_ENDPOINTS = re.compile(rf"(?:/(?:{'|'.join(ENDPOINTS)})){{2}}\Z")
 # Maps to the upstream's URL; any other path goes to the same path of its host.

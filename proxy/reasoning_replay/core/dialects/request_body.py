@@ -4,13 +4,15 @@ Request body: the parsing of a JSON request that every dialect shares.
 A dialect adds how it reads one item, and which top-level values it looks at.
 """
 
-from abc import ABC, abstractmethod
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
+from urllib.parse import unquote
 
 from msgspec import Raw
 
+from reasoning_replay.core.dialects.lenient import value_of
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.prefix_cache import Known, ParsedPrefix
 from reasoning_replay.core.history.request_history import (
@@ -22,8 +24,6 @@ from reasoning_replay.core.history.request_history import (
 from reasoning_replay.core.tenancy.scope import hint_of
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import Member, TooMany, Unspliceable
-
-__all__ = ["ITEMS_MAX", "VALUES_MAX", "ParsedRequest", "RequestReader", "read_values"]
 
 # Limits of items in a request's history, and of values in its whole body. Real requests have some
 # thousands of items. A request above a limit is forwarded without parsing.
@@ -38,11 +38,14 @@ ItemT_co = TypeVar("ItemT_co", bound=HistoryItem, covariant=True)
 
 
 @dataclass(slots=True)
-class ParsedRequest(RequestHistory[ItemT_co], ABC):
+class ParsedRequest(RequestHistory[ItemT_co]):
     """
-    One parsed request.
+    One parsed request; `places` is [] if the array with the history is missing or no array.
 
     Attributes:
+        head_keys: Keys of the members that a model reads before the items.
+        switches: Values that switch reasoning off, by their key and their place; "" is the value
+            itself.
         body: Body as received, except that lone surrogate escapes may be replaced by U+FFFD.
         values: JSON of each top-level value.
         is_mended: Whether such escapes were replaced, so that `body` must not be sent.
@@ -52,6 +55,9 @@ class ParsedRequest(RequestHistory[ItemT_co], ABC):
         elements: Byte ranges of the elements of a view (`RequestReader.go_on`); None: not a view.
         bound_to: Of a view: the `Origin.binding` of what precedes it.
     """
+
+    head_keys: ClassVar[tuple[str, ...]]
+    switches: ClassVar[Mapping[str, Sequence[tuple[str, object]]]] = {}
 
     body: bytes = b""
     values: Mapping[str, Raw] = field(default_factory=dict)
@@ -64,9 +70,9 @@ class ParsedRequest(RequestHistory[ItemT_co], ABC):
     bound_to: bytes = b""
 
     @property
-    @abstractmethod
     def head(self) -> tuple[bytes, ...]:
         """JSON of the members that a model reads before the items."""
+        return tuple(map(self.raw, self.head_keys))
 
     @property
     def stores(self) -> bool:
@@ -76,7 +82,8 @@ class ParsedRequest(RequestHistory[ItemT_co], ABC):
     @property
     def is_switched_off(self) -> bool:
         """Whether it switches reasoning off."""
-        return False
+        given = self.switches.keys() & self.values.keys()
+        return any(_is_off(self.raw(key), self.switches[key]) for key in given)
 
     def set_history(self, history: HistoryPrefix[Any], end: int) -> None:
         """Set the history, and the offset after its last item."""
@@ -115,6 +122,13 @@ class ParsedRequest(RequestHistory[ItemT_co], ABC):
         known.set_history(empty, self.history_end)
         return known
 
+    def spans(self, key: str) -> list[tuple[int, int]]:
+        """Return the byte range of each element of the history, under `key`; of a view the new."""
+        if self.elements is not None:
+            return [*self.elements]
+        start = self.history_start
+        return json_spans.elements(self.body, start, start + len(self.raw(key))) if start else []
+
     def raw(self, key: str) -> bytes:
         """Return the JSON of a top-level value; b"" if it is absent."""
         return bytes(self.values.get(key, b""))
@@ -138,7 +152,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         key: Key of the array that holds the history. Without that array, a request has no items.
         read: Returns the items of one element: its JSON, its first offset and the one after it.
         note_frame: Records what precedes the history.
-        model_in: Returns the model that the path names, where the body names none; "": none.
+        model_in: Finds the model in a path, where the body names none; None: no path has it.
         wrappers: Keys of an object that may hold the whole request, the first of them that does.
     """
 
@@ -146,7 +160,7 @@ class RequestReader(Generic[RequestT, ItemT]):
     key: str
     read: Callable[[bytes, int, int], Sequence[ItemT]]
     note_frame: Callable[[RequestT], None] = lambda _: None
-    model_in: Callable[[str], str] = lambda _: ""
+    model_in: re.Pattern[str] | None = None
     wrappers: Sequence[str] = ()
 
     def __call__(
@@ -176,7 +190,13 @@ class RequestReader(Generic[RequestT, ItemT]):
         values, given = self._found_in(readable, values)
         request = self.make("", b"", body=readable, values=values)
         request.is_mended = readable is not body
-        request.model = request.text("model") or self.model_in(path)
+        request.model = request.text("model")
+        if (
+            not request.model
+            and self.model_in is not None
+            and (named := self.model_in.search(path))
+        ):
+            request.model = unquote(named[1])
         request.hint = hint_of(headers, request.text)
         self.note_frame(request)
         if given is not None and readable[given.start : given.start + 1] == b"[":
@@ -288,6 +308,17 @@ class RequestReader(Generic[RequestT, ItemT]):
         if before + len(items) > ITEMS_MAX:
             raise TooMany(f"more than {ITEMS_MAX} items")
         return items
+
+
+def _is_off(raw: bytes, switches: Sequence[tuple[str, object]]) -> bool:
+    value = value_of(raw)
+    for name, off in switches:
+        given = value
+        if name:
+            given = value.get(name) if isinstance(value, dict) else None
+        if given is off or (isinstance(off, str) and given == off):
+            return True
+    return False
 
 
 def read_values(body: bytes) -> tuple[bytes, dict[str, Raw]]:

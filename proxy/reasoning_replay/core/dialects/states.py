@@ -2,16 +2,6 @@
 
 from enum import StrEnum
 
-__all__ = [
-    "CaptureState",
-    "ErrorCause",
-    "ExchangeOutcome",
-    "RequestKind",
-    "RequestState",
-    "Route",
-    "Way",
-]
-
 
 class Route(StrEnum):
     """

@@ -7,26 +7,24 @@ made when the response is complete, so it is stored once and never changes.
 
 import re
 import sys
-from abc import abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import structs
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.captures import (
     AT_ONCE_US,
-    ITEM_BYTES,
     Capture,
     CaptureSnapshot,
     Origin,
+    size_of,
     work_us,
 )
+from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.history.turns import Emitted, Turn, TurnPart
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.sse import Events
-
-__all__ = ["BATCH_BYTES", "TurnCapture"]
 
 # A stream is parsed in batches of this size, in bytes.
 BATCH_BYTES = 64 * 1024
@@ -39,7 +37,19 @@ _JOINED_BYTES_PER_US = 25
 _OVERLAP = 32
 
 
-class TurnCapture(Capture):
+class Joiner(Protocol):
+    """The parts of a response that the events of a stream form together."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Estimated memory, in bytes."""
+        ...
+
+
+JoinerT = TypeVar("JoinerT", bound=Joiner)
+
+
+class TurnCapture(Capture, Generic[JoinerT]):
     """
     The capture of one response that is one turn.
 
@@ -49,9 +59,11 @@ class TurnCapture(Capture):
 
     end: ClassVar[re.Pattern[bytes]]
 
-    @override
-    def __init__(self, origin: Origin, max_bytes: int) -> None:
+    def __init__(self, origin: Origin, max_bytes: int, join: Callable[[], JoinerT]) -> None:
+        """Start as `Capture` does; `join` makes the joiner of its dialect."""
         super().__init__(origin, max_bytes)
+        self._join = join
+        self._joiner = join()
         self._events = Events(max_bytes, _is_any)
         self._batch: list[bytes] = []  # pieces that are not parsed yet
         self._batch_bytes = 0
@@ -67,12 +79,7 @@ class TurnCapture(Capture):
     @override
     def held_bytes(self) -> int:
         unread = self._batch_bytes + _PIECE_BYTES * len(self._batch) + self._events.held_bytes
-        return unread + len(self._answer) + self._joined_bytes + self._turn_bytes
-
-    @property
-    @abstractmethod
-    def _joined_bytes(self) -> int:
-        """Estimated memory of the parts of the response that are not a turn yet."""
+        return unread + len(self._answer) + self._joiner.size_bytes + self._turn_bytes
 
     @property
     @override
@@ -107,7 +114,7 @@ class TurnCapture(Capture):
         size = self._batch_bytes + self._events.held_bytes
         time_us = work_us(size, objects, _OBJECT_US)
         if (self._is_ending or self._is_over) and not self._status:
-            time_us += self._joined_bytes // _JOINED_BYTES_PER_US
+            time_us += self._joiner.size_bytes // _JOINED_BYTES_PER_US
         if time_us > AT_ONCE_US:
             self._is_behind = self.dirty = True
         else:
@@ -131,11 +138,23 @@ class TurnCapture(Capture):
         if not self.gave_up:
             self._parse_soon()
 
+    def _fail(self, data: bytes) -> None:
+        """Record the error with which the response ended."""
+        self.has_failed = True
+        self.error = error_names(data)
+
+    def _fits(self, size_bytes: int) -> bool:
+        """Return whether so much may be kept; give up if not."""
+        if size_bytes > self._max_bytes:
+            self._give_up("too_large")
+        return not self.gave_up
+
     def _give_up(self, reason: str) -> None:
         """Stop following the response."""
         self.gave_up = self.gave_up or reason
         self._batch.clear()
         self._batch_bytes = 0
+        self._joiner = self._join()
 
     def _complete(
         self, status: str, content: bytes, items: Sequence[Emitted], models: tuple[str, ...]
@@ -143,37 +162,22 @@ class TurnCapture(Capture):
         """
         Make the turn of a complete response.
 
-        Args:
-            status: Reason why the response ended.
-            content: What was emitted, as bytes that no other response to the request has.
-            items: As in `Turn`.
-            models: As in `Turn`.
+        `status` is why it ended, `content` what was emitted: no other response to the request has
+        these bytes.
         """
         self._status = status
+        self._joiner = self._join()
         if not items:
             return
         runs = [part.raw for item in items for part in item.run]
         self.reasoning_items, self.reasoning_bytes = len(runs), sum(map(len, runs))
-        self._turn_bytes = self.reasoning_bytes + sum(map(_size_of, items))
+        self._turn_bytes = self.reasoning_bytes + sum(map(size_of, items))
         origin = self._origin
         # Ids repeat at some local servers, so the content and the conversation count as well.
         name = self.response_id.encode("utf-8", "surrogatepass")
         before = origin.parent, origin.context.whole, origin.context.frame, origin.context.hint
         this = digest(b"response", name, *before, content)
-        self._turn = Turn(
-            id=this,
-            conversation=origin.conversation or this,
-            parent=origin.parent,
-            models=models,
-            is_stored=False,
-            created_ms=origin.created_ms,
-            context=origin.context,
-            items=tuple(items),
-            seen=origin.seen,
-            switched_off=origin.switched_off,
-            binding=origin.binding,
-            cache_key=origin.cache_key,
-        )
+        self._turn = origin.turn(this, items, models, origin.created_ms, is_stored=False)
         self.dirty = self._has_new_head = True
 
     @override
@@ -199,11 +203,6 @@ class TurnCapture(Capture):
         if self._turn is not None:
             self._turn = structs.replace(self._turn, seen=None, binding=b"")
             self._has_new_head = True
-
-
-def _size_of(item: Emitted) -> int:
-    """Return the estimated memory of an item, except its reasoning."""
-    return ITEM_BYTES + sum(map(sys.getsizeof, (item.type, item.call_id, item.name)))
 
 
 def _is_any(_: bytes) -> bool:

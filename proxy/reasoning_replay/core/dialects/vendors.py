@@ -1,16 +1,113 @@
 """
-Vendors: the hosts, paths and keys of each known upstream, as data.
+Vendors: the facts about each known upstream, as data, and how the profile of one is chosen.
 
 What a vendor does with reasoning, and the evidence, is in the profiles of each dialect.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import TypeVar
+from urllib.parse import urlsplit
 
-from reasoning_replay.core.dialects.upstreams import Upstream, by_name
+AUTO = "auto"
+_GENERIC = "generic"
 
-__all__ = ["MESSAGES_VENDORS", "VENDORS"]
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """
+    The facts about one upstream that do not depend on what it does with reasoning.
+
+    Attributes:
+        name: Value of the setting `upstream_profile`.
+        hosts: Patterns of `host` or `host:port` by which `auto` recognises it; `*` is any text.
+        base_path: Path of the API on its host; "" if that varies.
+        key_names: Environment variables in which its users keep their key.
+        provider: Name in OpenTelemetry's generative AI conventions; "" if they have none, and
+            `name` is used.
+        key_header: Header that carries a key: `authorization` (after `Bearer`), `api-key`,
+            `x-api-key` or `x-goog-api-key`.
+        headers: Other headers that it requires.
+        wants_key: Whether it requires a key by default.
+        lacks: Names of the dialects that it certainly does not serve.
+        key_prefixes: Beginnings that its keys have, and no other vendor's.
+        takes_only_own_keys: Whether it certainly refuses a key of another vendor. A gateway does
+            not: it may pass on the key of its user.
+        cache_keys: Names of the dialects in which it takes a `prompt_cache_key`.
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+    base_path: str
+    key_names: tuple[str, ...]
+    provider: str = ""
+    key_header: str = "authorization"
+    headers: tuple[tuple[str, str], ...] = ()
+    wants_key: bool = True
+    lacks: tuple[str, ...] = ()
+    key_prefixes: tuple[str, ...] = ()
+    takes_only_own_keys: bool = False
+    cache_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamProfile:
+    """
+    What a dialect knows of one upstream.
+
+    Attributes:
+        vendor: The upstream, from `vendors`.
+        source: Evidence for the other fields.
+    """
+
+    vendor: Upstream
+    source: str
+
+    @property
+    def name(self) -> str:
+        """Value of the setting `upstream_profile`."""
+        return self.vendor.name
+
+
+ProfileT = TypeVar("ProfileT", bound=UpstreamProfile)
+NamedT = TypeVar("NamedT", bound=Upstream | UpstreamProfile)
+
+
+def by_name(rows: Iterable[NamedT]) -> Mapping[str, NamedT]:
+    """Return the rows of a table by their names."""
+    return MappingProxyType({row.name: row for row in rows})
+
+
+def chosen(profiles: Mapping[str, ProfileT], name: str, upstream_url: str) -> ProfileT:
+    """
+    Return the active profile; `generic` if the dialect knows nothing of the upstream.
+
+    Args:
+        profiles: The profiles of the dialect, by name.
+        name: Value of the setting `upstream_profile`; `auto`: the profile of the host.
+        upstream_url: A valid URL; only its host and port are used.
+    """
+    if name == AUTO:
+        known = upstream_at(upstream_url, (profile.vendor for profile in profiles.values()))
+        name = "" if known is None else known.name
+    return profiles.get(name, profiles[_GENERIC])
+
+
+def upstream_at(url: str, upstreams: Iterable[Upstream]) -> Upstream | None:
+    """Return the first of these upstreams that has the host of a URL; None if none has."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    places = (host, f"{host}:{parts.port}")
+    for one in upstreams:
+        if any(fnmatchcase(place, pattern) for pattern in one.hosts for place in places):
+            return one
+    return None
+
 
 _OPENAI = ("OPENAI_API_KEY",)
+_GEMINI_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 _AZURE_HOSTS = (
     "*.openai.azure.com",
     "*.openai.azure.us",
@@ -93,7 +190,7 @@ VENDORS = by_name(
             "gemini",
             ("generativelanguage.googleapis.com", *_GOOGLE_HOSTS),
             "/v1beta/openai",
-            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            _GEMINI_KEYS,
             "gcp.gemini",
         ),
         Upstream(
@@ -156,5 +253,21 @@ MESSAGES_VENDORS = by_name(
         replace(VENDORS["minimax"], base_path=_PATH),
         VENDORS["vercel"],
         Upstream("generic", (), "", _ANTHROPIC, key_header=_KEY),
+    )
+)
+
+_GEMINI_KEY = "x-goog-api-key"
+
+# With the API of Gemini.
+GEMINI_VENDORS = by_name(
+    (
+        replace(
+            VENDORS["gemini"],
+            hosts=("generativelanguage.googleapis.com",),
+            base_path="/v1beta",
+            key_header=_GEMINI_KEY,
+        ),
+        MESSAGES_VENDORS["vertex"],
+        Upstream("generic", (), "", _GEMINI_KEYS, "gcp.gemini", _GEMINI_KEY),
     )
 )

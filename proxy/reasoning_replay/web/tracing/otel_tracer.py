@@ -32,7 +32,7 @@ from typing_extensions import override
 from reasoning_replay.adapters.telemetry.tracing import Tracing
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, HANDLED
 from reasoning_replay.core.dialects.states import CaptureState, RequestState, Route
-from reasoning_replay.core.dialects.upstreams import Upstream
+from reasoning_replay.core.dialects.vendors import Upstream
 from reasoning_replay.core.wire.headers import TRACEPARENT, Headers, with_parent
 from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.exchange import Exchange

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects import turn_capture
 from reasoning_replay.core.dialects.anthropic.capture import place_of
 from reasoning_replay.core.dialects.anthropic.items import read_block
 from reasoning_replay.core.dialects.captures import Usage
@@ -21,11 +20,9 @@ from tests.core.dialects.anthropic.streams import (
     answer,
     call,
     capture,
-    delta,
     ended,
     event,
     pieces_of,
-    start,
     started,
     stream,
     text,
@@ -239,59 +236,6 @@ def test_removals_are_counted() -> None:
     assert whole.removed == {"prefix_mismatch": 1}
 
 
-def test_limits() -> None:
-    """A response that is too large is not followed."""
-    large = text("x" * 4000)
-    long_event = capture(2000)
-    long_event.feed(started() + start(0, large) + ended())
-    long_total = capture(2000)
-    for _ in range(30):
-        long_total.feed(start(0, text("x" * 100)) + delta(0, text="y" * 100))
-    long_total.close()
-    plain = capture(2000)
-    plain.read(answer(large))
-    for captured, why in (
-        (long_event, "frame_too_long"),
-        (long_total, "too_large"),
-        (plain, "too_large"),
-    ):
-        captured.feed(stream(text("Hi")))
-        captured.close()
-        assert captured.gave_up == why
-        assert captured.snapshot(1).turn is None
-
-
-def test_many_small_blocks_are_too_large() -> None:
-    """Each block takes memory, whatever its size in the stream is."""
-    many = capture(1 << 20)
-    for n in range(2100):
-        many.feed(start(n, {}))
-    many.close()
-    many.catch_up()
-    assert many.gave_up == "too_large"
-
-
-def test_many_events_are_parsed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The size of a batch changes no turn."""
-    made = stream(THOUGHT, text("x" * 300), call("a", x="y" * 50))
-    want = turn_of(made)
-    monkeypatch.setattr(turn_capture, "BATCH_BYTES", 64)
-    assert turn_of([made[n : n + 40] for n in range(0, len(made), 40)]) == want
-
-
-def test_a_cure_drops_what_was_recorded_of_the_request() -> None:
-    """Upstream saw another request, before or after the response is complete."""
-    early, late = (capture(seen=Seen(b"", 0, ()), binding=b"p" * 16) for _ in range(2))
-    early.note_cure()
-    for captured in (early, late):
-        captured.read(answer(THOUGHT, text("Hi")))
-    late.note_cure()
-    for captured in (early, late):
-        turn = captured.snapshot(1).turn
-        assert turn is not None
-        assert (turn.seen, turn.binding) == (None, b"")
-
-
 def test_the_models_are_known_as_they_are_named() -> None:
     """No date and no alias is removed: an alias may lead to a newer model tomorrow."""
     turn = whole_turn_of(answer(text("Hi"), model="claude-sonnet-4-6-20260101"))
@@ -324,11 +268,6 @@ def test_the_binding_names_the_blocks_before_the_last_run() -> None:
     assert whole_turn_of(answer(THOUGHT, text("Hm"), REDACTED, call("a"))).binding == b""
 
 
-def test_an_unrequested_response_has_no_origin() -> None:
-    """This API has none."""
-    assert capture().successor().model == MODEL
-
-
 WORDS = st.text(max_size=8) | st.sampled_from(["message_stop", '"error"', "\n\n", "data: "])
 BLOCKS = st.lists(
     st.one_of(
@@ -342,18 +281,6 @@ BLOCKS = st.lists(
 )
 
 
-@examples(150)
-@given(BLOCKS, st.data())
-def test_any_cut_of_the_stream_gives_the_same_turn(
-    blocks: list[Block], data: st.DataObject
-) -> None:
-    """The pieces of the network do not matter."""
-    made = stream(*blocks)
-    cuts = sorted(data.draw(st.sets(st.integers(1, len(made) - 1), max_size=9)))
-    pieces = [made[a:b] for a, b in zip([0, *cuts], [*cuts, len(made)], strict=True)]
-    assert turn_of(pieces) == turn_of([made[n : n + 1] for n in range(len(made))]) == turn_of(made)
-
-
 @examples(100)
 @given(BLOCKS)
 def test_both_forms_of_a_response_give_the_same_items(blocks: list[Block]) -> None:
@@ -365,14 +292,3 @@ def test_both_forms_of_a_response_give_the_same_items(blocks: list[Block]) -> No
     if one is not None and other is not None:
         assert shape(one) == shape(other)
         assert [item.content for item in one.items] == [item.content for item in other.items]
-
-
-@examples(100)
-@given(st.binary(max_size=200))
-def test_no_bytes_make_a_capture_fail(pieces: bytes) -> None:
-    """Whatever upstream sends, the client is not affected."""
-    captured = capture()
-    captured.feed(b"data: " + pieces + b"\n\n")
-    captured.read(pieces)
-    captured.close()
-    assert captured.snapshot(1).turn is None

@@ -27,23 +27,6 @@ def learned(tenant: Tenant, model: str = MODEL) -> Tenant:
     return tenant
 
 
-def test_a_request_is_decided_on() -> None:
-    """The decision has the body, the counts, the summary, and the origin of the response."""
-    tenant = learned(Tenant())
-    decided = tenant.decide(body_of(dropped(LATER)))
-
-    assert decided.state is RequestState.PLANNED
-    assert decided.injected_bytes == len(
-        '{"type": "thinking", "thinking": "Hm", "signature": "Eg=="}'
-    )
-    assert decided.summary is not None
-    assert decided.summary.total == 3
-    assert decided.origin is not None
-    (turn,) = tenant.store.turns.values()
-    assert (decided.origin.parent, decided.origin.stores) == (turn.id, False)
-    assert decided.origin.binding == b""
-
-
 def test_a_first_request_is_sent_as_it_is() -> None:
     """Nothing to inject means the identical object."""
     body = body_of([ASK], thinking={"type": "disabled"})

@@ -1,7 +1,7 @@
 """Routes of the Messages API, also under the names of the clouds."""
 
 import pytest
-from reasoning_replay.core.dialects.anthropic.routes import model_in
+from reasoning_replay.core.dialects.anthropic.request import read_request
 from reasoning_replay.core.dialects.registry import dialect_of, route_of
 from reasoning_replay.core.dialects.states import Route
 
@@ -43,7 +43,7 @@ def test_only_its_own_requests_have_a_route(path: str, route: Route, model: str)
     """Threads of another API, batches, other models and framed streams are passed through."""
     assert route_of("POST", path) is route
     assert dialect_of(route_of("GET", path)) == ""
-    assert model_in(path) == model
+    assert read_request(b"{}", {}, path=path).model == model
 
 
 @pytest.mark.parametrize(

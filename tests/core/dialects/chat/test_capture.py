@@ -4,12 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from reasoning_replay.core.dialects import turn_capture
-from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
-from reasoning_replay.core.dialects.chat.capture import ChatCapture
-from reasoning_replay.core.history.seen import Seen
+from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.core.history.turns import Turn
 
 from tests.core.dialects.chat.streams import (
@@ -23,7 +18,6 @@ from tests.core.dialects.chat.streams import (
     stream,
     turn_of,
 )
-from tests.fast_lane import examples
 
 SIGNED = {"google": {"thought_signature": "Eg=="}}
 
@@ -92,16 +86,6 @@ def test_both_forms_of_a_response_have_the_same_items() -> None:
     (one,), (other,) = streamed.items[0].run, whole.items[0].run
     assert json.loads("{" + one.raw.decode() + "}") == json.loads("{" + other.raw.decode() + "}")
     assert one.blobs == other.blobs
-
-
-def test_it_is_complete_once_upstream_says_how_it_ended() -> None:
-    """Then the client may send its next request, also before the stream ends."""
-    capture = ChatCapture(UNKNOWN_ORIGIN, 1 << 20)
-    text = b'data: {"id":"c1","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
-    capture.feed(text)
-    assert not capture.is_complete
-    capture.feed(text.replace(b'"delta"', b'"finish_reason":"stop","delta"'))
-    assert capture.is_complete
 
 
 def test_a_turn_without_reasoning_is_known() -> None:
@@ -268,52 +252,6 @@ def test_ids_that_repeat_do_not_join_turns() -> None:
     assert later not in ids
 
 
-def test_a_response_over_the_limit_is_not_followed() -> None:
-    """Neither its events nor its message are kept."""
-    for pieces in (
-        [chunk({"content": "x" * 60}) for _ in range(5)],
-        [chunk({"content": "x" * 60}) for _ in range(2)],
-    ):
-        captured = capture(250)
-        for piece in [*pieces, ended()]:
-            captured.feed(piece)
-        captured.close()
-        assert (captured.gave_up, captured.snapshot(1).turn is None) == (
-            ("too_large", True) if len(pieces) == 5 else ("", False)
-        )
-    captured = capture(100)
-    captured.feed(chunk({"content": "x" * 200}, "stop"))
-    captured.feed(ended())
-    captured.close()
-    captured.hear(b"[DONE]")
-    assert captured.gave_up == "frame_too_long"
-    captured = capture(100)
-    captured.read(answer({"role": "assistant", "content": "x" * 200}))
-    assert captured.gave_up == "too_large"
-
-
-def test_a_cure_drops_the_recorded_decisions() -> None:
-    """Upstream did not see them, before and after the end of the response."""
-    for is_late in (True, False):
-        captured = capture(seen=Seen(b"", 0, ()))
-        if is_late:
-            captured.feed(stream({"content": "Hi"}))
-            captured.close()
-        captured.note_cure()
-        if not is_late:
-            captured.feed(stream({"content": "Hi"}))
-            captured.close()
-        turn = captured.snapshot(1).turn
-        assert turn is not None
-        assert turn.seen is None
-
-
-def test_an_unrequested_response_has_no_history() -> None:
-    """This API has none; the interface asks for one."""
-    successor = capture().successor()
-    assert (successor.model, successor.context.is_known) == ("glm-5", False)
-
-
 def test_usage_is_read_as_this_api_names_it() -> None:
     """An empty usage in a chunk does not replace the counts."""
     captured = capture()
@@ -326,84 +264,3 @@ def test_usage_is_read_as_this_api_names_it() -> None:
     captured.feed(chunk(usage=None) + chunk(usage=used) + chunk(usage={"x": 1}) + ended())
     captured.close()
     assert captured.usage == Usage(9, 4, 5, 3)
-
-
-def test_most_pieces_are_not_parsed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch is parsed when it is full, and at the end."""
-    monkeypatch.setattr(turn_capture, "BATCH_BYTES", 1000)
-    captured = capture()
-    pieces = [chunk({"content": f"{n} "}) for n in range(30)]
-    for n, piece in enumerate(pieces):
-        captured.feed(piece)
-        assert captured._batch_bytes == sum(map(len, pieces[: n + 1])) % 1000 or n > 6
-    captured.feed(ended())
-    turn = captured.snapshot(1).turn
-    text = "".join(f"{n} " for n in range(30))
-    assert turn is not None
-    assert turn.items[0].content == whole_of(stream({"content": text})).items[0].content
-
-
-deltas = st.lists(
-    st.sampled_from(
-        [
-            {"reasoning_content": "Hm 😀"},
-            {"reasoning_details": [details("text", text="so", signature="Eg==")]},
-            {"content": "It is\n\nsunny"},
-            {"content": [{"type": "text", "text": "!"}]},
-            {"tool_calls": [call("a", "{", thought_signature="Eg==")]},
-            {"tool_calls": [call("", "}", call_id=None)]},
-            {"tool_calls": [call("b", index=None)]},
-            None,
-        ]
-    ),
-    max_size=8,
-)
-
-
-@examples(150)
-@given(
-    deltas,
-    st.lists(st.integers(1, 90), min_size=1, max_size=30),
-    st.sampled_from(["\n", "\r\n", "\r"]),
-    st.sampled_from(["stop", "length", "error"]),
-)
-def test_cutting_a_stream_anywhere_changes_nothing(
-    given_deltas: list[Any], cuts: list[int], line_end: str, reason: str
-) -> None:
-    """The turn does not depend on how the network cut the stream, nor on its line ends."""
-    whole = stream(*given_deltas, reason=reason)
-    cut = whole.replace(b"\n", line_end.encode())
-    pieces, at, n = [], 0, 0
-    while at < len(cut):
-        size = cuts[n % len(cuts)]
-        pieces.append(cut[at : at + size])
-        at, n = at + size, n + 1
-
-    assert turn_of(pieces) == turn_of(whole)
-
-
-@examples(100)
-@given(deltas, st.lists(st.integers(1, 90), min_size=1, max_size=30))
-def test_a_turn_is_to_be_saved_before_its_last_chunk(given_deltas: Any, cuts: list[int]) -> None:
-    """The client cannot use the event that ends a message before the turn is ready."""
-    whole = b"".join(map(chunk, given_deltas)) + chunk({"content": "End"}, "stop")
-    captured = capture()
-    at, n = 0, 0
-    while at < len(whole):
-        size = cuts[n % len(cuts)]
-        captured.feed(whole[at : at + size])
-        at, n = at + size, n + 1
-
-    assert captured.dirty
-
-
-@examples(100)
-@given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode))
-def test_any_bytes_are_survived(noise: bytes) -> None:
-    """Noise in a stream or as a response raises nothing."""
-    captured = capture(200)
-    captured.feed(b"data: " + noise)
-    captured.feed(b"\n\n" + noise)
-    captured.close()
-    captured.read(noise)
-    captured.hear(noise)

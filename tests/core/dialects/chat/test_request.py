@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
-from reasoning_replay.core.dialects.known_prefix import KnownPrefix
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
 from reasoning_replay.core.history.lookup_keys import keys_of_name, keys_of_request
-from reasoning_replay.core.history.prefix_cache import ParsedPrefix
-from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
+from reasoning_replay.core.wire.json_spans import TooMany
 
 CALLS = [{"id": "a", "function": {"name": "add"}}, {"id": "b", "function": {"name": "mul"}}]
 HISTORY: list[dict[str, Any]] = [
@@ -22,22 +20,10 @@ HISTORY: list[dict[str, Any]] = [
 ]
 
 
-def read(
-    messages: Any = (), prefix: ParsedPrefix[Any, KnownPrefix] | None = None, **more: Any
-) -> Any:
+def read(messages: Any = (), **more: Any) -> ChatRequest:
     """Read a request with these messages."""
     top = {"model": "glm-5", "messages": messages, **more}
-    return read_request(json.dumps(top).encode(), {}, prefix)
-
-
-def facts(request: ChatRequest) -> tuple[object, ...]:
-    """Return what lookup and matching use."""
-    return (
-        [(p.item.type, p.item.start, p.item.end, p.depth, p.heard) for p in request.places],
-        request.anchors,
-        request.said,
-        request.context(),
-    )
+    return read_request(json.dumps(top).encode(), {})
 
 
 def test_a_message_with_calls_is_several_places() -> None:
@@ -73,39 +59,11 @@ def test_a_text_is_looked_up_by_the_call_in_its_message() -> None:
     assert asked[0].doubtful[-1] == asked[4].doubtful[-1]
 
 
-def test_a_longer_history_is_read_from_where_it_grew() -> None:
-    """The result equals that of a whole parse, also after a message without any item."""
-    prefix: ParsedPrefix[Any, KnownPrefix] | None = None
-    history = list(HISTORY)
-    for n in range(4):
-        grown = read(history, prefix)
-        assert facts(grown) == facts(read(history))
-        if prefix is not None:
-            assert grown.places[0] is prefix.parsed.places[0]
-        prefix = grown.prefix()
-        history += [{"role": "user", "content": f"{n}"}, {"role": "assistant", "content": "Yes"}]
-
-
-def test_a_conversation_name_is_a_hint() -> None:
-    """The same fields and headers count as in the Responses API."""
-    assert read(prompt_cache_key="a").hint == read(prompt_cache_key="a").hint
-    assert read(prompt_cache_key="a").hint != read().hint == b""
-    assert read_request(b"{}", {"x-session-id": "s"}).hint
-
-
-@pytest.mark.parametrize("messages", ["Hi", None, {}, 5])
-def test_other_messages_are_no_history(messages: Any) -> None:
-    """Upstream reports the error itself."""
-    assert read(messages).places == []
-
-
 def test_too_many_items_are_refused() -> None:
     """The calls of a message count, too."""
     calls = {"role": "assistant", "tool_calls": [{}] * ITEMS_MAX}
     with pytest.raises(TooMany):
         read([calls, calls])
-    with pytest.raises(Unspliceable):
-        read_request(b'{"model":1,"model":2}', {})
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
 from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
-from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire.digest import digest
 
-from tests.core.dialects.gemini.contents import SIG, Part, answer, call, chunk, said, stream
-from tests.fast_lane import examples
+from tests.core.dialects.gemini.contents import SIG, answer, call, chunk, said, stream
 
 SIGNED = f'"thoughtSignature":"{SIG}"'.encode()
 Shape = list[tuple[str, list[tuple[str, bytes]], bool]]
@@ -178,23 +174,6 @@ def test_an_error_ends_the_capture() -> None:
     assert capture.snapshot(1).turn is None
 
 
-@pytest.mark.parametrize("pieces", [1, 5])
-def test_a_response_that_is_too_large_is_not_followed(pieces: int) -> None:
-    """The limit is for all parts together."""
-    capture = heard(stream(*[chunk(said("x" * 300))] * pieces), max_bytes=1500)
-    assert capture.gave_up == ("too_large" if pieces > 1 else "")
-    assert heard(
-        b"[" + b",".join([chunk(said("x" * 300))] * pieces) + b"]", max_bytes=1500
-    ).gave_up == ("too_large" if pieces > 1 else "")
-
-
-def test_a_response_of_too_many_parts_is_not_read() -> None:
-    """Each takes more memory once it is an item."""
-    many = [said("x")] * 9
-    assert heard(answer(*many), max_bytes=5_000).gave_up == "too_large"
-    assert heard(answer(*many), max_bytes=8_000).gave_up == ""
-
-
 def test_a_character_that_is_cut_by_the_stream_is_one() -> None:
     """A thought that is not valid Unicode is not kept."""
     first, last = chunk(said("cut1")), chunk(said("cut2"), reason="STOP")
@@ -207,27 +186,3 @@ def test_a_character_that_is_cut_by_the_stream_is_one() -> None:
     lone = said("lone", thought=True, thoughtSignature=SIG)
     damaged = answer(said("Hi"), lone).replace(b"lone", rb"\ud83d")
     assert shape(damaged) == [("message", [], False)]
-
-
-PIECES: list[list[Part]] = [
-    [said("Hm", thought=True)],
-    [call(thoughtSignature=SIG), call("Rome")],
-    [said("Sunny "), said("day")],
-    [said("", thoughtSignature=SIG)],
-]
-
-
-@given(cuts=st.lists(st.integers(1, 900), max_size=6))
-@examples(30)
-def test_cuts_change_nothing(cuts: list[int]) -> None:
-    """A stream in any pieces gives the same turn."""
-    chunks = [chunk(*parts) for parts in PIECES[:-1]]
-    whole = stream(*chunks, chunk(*PIECES[-1], reason="STOP"))
-    capture = GeminiCapture(UNKNOWN_ORIGIN, 1 << 20)
-    at = 0
-    for cut in [*sorted({*cuts}), len(whole)]:
-        capture.feed(whole[at:cut])
-        at = max(at, cut)
-    capture.close()
-    want: Turn | None = heard(whole).snapshot(1).turn
-    assert capture.snapshot(1).turn == want

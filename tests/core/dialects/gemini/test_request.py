@@ -67,15 +67,6 @@ def test_a_count_of_tokens_may_hold_the_whole_request(wrapper: str) -> None:
     assert (request.model, len(request.contents)) == (f"models/{MODEL}", 2)
 
 
-@pytest.mark.parametrize(
-    "body", [{}, {"contents": {}}, {"generateContentRequest": {}}, {"contents": None}]
-)
-def test_a_request_without_contents_has_no_items(body: dict[str, Any]) -> None:
-    """Its shape is the upstream's business."""
-    request = read(body)
-    assert (request.places, request.contents) == ([], [])
-
-
 def test_a_wrapper_that_is_no_object_is_forwarded_as_it_is() -> None:
     """The place of its history is unknown."""
     with pytest.raises(Unspliceable):

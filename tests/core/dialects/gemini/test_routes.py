@@ -1,7 +1,8 @@
 """Routes of the Gemini API, of AI Studio and Google Cloud."""
 
 import pytest
-from reasoning_replay.core.dialects.gemini.routes import COUNT_TOKENS, GENERATE_CONTENT, model_in
+from reasoning_replay.core.dialects.gemini.dialect import COUNT_TOKENS, GENERATE_CONTENT
+from reasoning_replay.core.dialects.gemini.request import read_request
 from reasoning_replay.core.dialects.registry import dialect_of, key_parameters_of, route_of
 from reasoning_replay.core.dialects.states import Route
 
@@ -27,7 +28,7 @@ CLOUD = "/v1/projects/p/locations/global"
 def test_only_its_own_requests_have_a_route(path: str, route: str, model: str) -> None:
     """Other methods of a model, and the other API of Gemini, are passed through."""
     assert route_of("POST", path) == route
-    assert model_in(path) == model
+    assert read_request(b"{}", {}, path=path).model == model
     is_own = route in (GENERATE_CONTENT, COUNT_TOKENS)
     assert (dialect_of(route) == "gemini") is is_own
     assert dialect_of(route_of("GET", path)) == ""

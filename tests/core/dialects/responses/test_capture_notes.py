@@ -1,15 +1,25 @@
-"""Notes of a capture: what upstream reports about the reasoning that it received."""
+"""Notes of a capture: what upstream reports about reasoning and tokens; odd values cost no item."""
 
 import pytest
-from reasoning_replay.core.dialects.captures import NO_NAMES, ErrorNames, Origin
+from hypothesis import given
+from reasoning_replay.core.dialects.captures import TOKENS_MAX, Origin, Usage, read_usage
+from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames
+from reasoning_replay.core.dialects.removals import REMOVALS
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
-from reasoning_replay.core.dialects.responses.events import CONTEXTS, REMOVALS
+from reasoning_replay.core.dialects.responses.events import CONTEXTS
 from reasoning_replay.core.history.turns import Context
 
-from tests.core.streams import event, stream_of
+from tests.core.documents import Written, values
+from tests.core.streams import began, event, stream_of
 from tests.core.world import Item, answer, call, reasoning
 
 ITEMS = [reasoning("1"), call("1")]
+
+
+def captured() -> ResponsesCapture:
+    """Return a capture that has read nothing yet."""
+    return ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
+
 
 # (members of a response, removals that upstream reports, amount of reasoning that it used)
 NOTES: list[tuple[Item, dict[str, int], str]] = [
@@ -30,7 +40,7 @@ def test_removed_reasoning_is_noted(
     more: Item, removed: dict[str, int], context: str, is_streamed: bool
 ) -> None:
     """The notes use words from a fixed list, so that they can be metric labels."""
-    capture = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
+    capture = captured()
     if is_streamed:
         capture.feed(stream_of(ITEMS, **more))
     else:
@@ -41,64 +51,105 @@ def test_removed_reasoning_is_noted(
     assert context in ("", *CONTEXTS)
 
 
-def test_an_undecodable_context_is_not_noted() -> None:
-    """A value with invalid UTF-8 gives no note, and the items are still captured."""
-    whole = answer(ITEMS, "resp_1", reasoning={"context": "auto"}).replace(b"auto", b"\xff")
-    capture = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
-    capture.read(whole)
+@pytest.mark.parametrize(
+    "notes", [{"reasoning": {"context": "mark"}}, {"input_transformations": [{"reason": "mark"}]}]
+)
+def test_notes_that_cannot_be_decoded_are_none(notes: Item) -> None:
+    """Invalid UTF-8 costs only the note: the items are still captured."""
+    capture = captured()
+    capture.read(answer(ITEMS, "resp_1", **notes).replace(b"mark", b"\xff"))
 
-    assert capture.reasoning_context == ""
+    assert (capture.reasoning_context, capture.removed) == ("", {})
     assert capture.snapshot(1).turn is not None
 
 
-def test_undecodable_removals_are_not_noted() -> None:
-    """Invalid UTF-8 costs only the note, and the rest of the response is still captured."""
-    marked = [{"reason": "mark"}]
-    whole = answer(ITEMS, "resp_1", input_transformations=marked).replace(b"mark", b"\xff")
-    capture = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
-    capture.read(whole)
-
-    assert capture.removed == {}
-    assert capture.snapshot(1).turn is not None
-
-
-@pytest.mark.parametrize("more", [{"model": 5}, {"status": ["completed"]}, {"store": "no"}])
-def test_a_member_of_another_type_counts_as_absent(more: Item) -> None:
-    """The rest of the response is captured."""
-    plain, odd = (ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20) for _ in range(2))
-    plain.read(answer(ITEMS, "resp_1", **dict.fromkeys(more)))
-    odd.read(answer(ITEMS, "resp_1", **more))
-
-    assert odd.snapshot(1) == plain.snapshot(1)
-
-
-@pytest.mark.parametrize("model", ["gpt-5.6", 5])
 @pytest.mark.parametrize("output", [None, "x", {}])
-def test_an_output_that_is_not_a_list_is_empty(output: object, model: object) -> None:
+def test_an_output_that_is_not_a_list_is_empty(output: object) -> None:
     """No turn is stored."""
-    capture = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
-    capture.read(answer([], "resp_1", output=output, model=model))
+    capture = captured()
+    capture.read(answer([], "resp_1", output=output, model=5))
 
     assert capture.dirty
     assert capture.snapshot(1).turn is None
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_a_failed_response_is_reported(status: str) -> None:
-    """The capture reports failed and cancelled responses to its caller."""
-    capture = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
-    capture.read(answer([], "resp_1", status=status))
-
-    assert capture.has_failed
-
-
-def test_the_error_of_a_failed_response_is_named() -> None:
+def test_the_error_of_a_failed_response_is_named(status: str) -> None:
     """It is in the response, or in an event of its own."""
     error = {"code": "rate_limit_exceeded", "message": "a secret"}
-    plain = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
-    plain.read(answer([], "resp_1", status="failed", error=error))
-    streamed = ResponsesCapture(Origin(Context(), "gpt-5.6"), 1 << 20)
+    plain, streamed = captured(), captured()
+    assert plain.error == NO_NAMES
+    plain.read(answer([], "resp_1", status=status, error=error))
     streamed.feed(event("error", **error))
 
+    assert plain.has_failed
     assert plain.error == streamed.error == ErrorNames("rate_limit_exceeded")
-    assert ResponsesCapture(Origin(Context(), ""), 1).error == NO_NAMES
+
+
+SAID = {
+    "input_tokens": 900,
+    "input_tokens_details": {"cached_tokens": 768},
+    "output_tokens": 120,
+    "output_tokens_details": {"reasoning_tokens": 64},
+    "total_tokens": 1020,
+}
+READ = Usage(900, 768, 120, 64)
+
+# (reported usage, usage that is read)
+ODD: list[tuple[object, Usage | None]] = [
+    (SAID, READ),
+    (None, None),
+    ("many", None),
+    ([SAID], None),
+    ({}, None),
+    ({"total_tokens": 3}, None),
+    ({"input_tokens": 5}, Usage(input_tokens=5)),
+    ({"input_tokens": 0, "output_tokens": 0}, Usage(input_tokens=0, output_tokens=0)),
+    (SAID | {"input_tokens": -1}, Usage(output_tokens=120, reasoning_tokens=64)),
+    (SAID | {"input_tokens": TOKENS_MAX + 1}, Usage(output_tokens=120, reasoning_tokens=64)),
+    (SAID | {"output_tokens": 10**400}, Usage(900, 768)),
+    (SAID | {"output_tokens": True}, Usage(900, 768)),
+    (SAID | {"output_tokens": 1.5}, Usage(900, 768)),
+    (SAID | {"output_tokens": "120"}, Usage(900, 768)),
+    (SAID | {"output_tokens_details": None}, Usage(900, 768, 120)),
+    (SAID | {"output_tokens_details": [64]}, Usage(900, 768, 120)),
+    (SAID | {"output_tokens_details": {"reasoning_tokens": 121}}, Usage(900, 768, 120)),
+    (SAID | {"input_tokens_details": {"cached_tokens": -768}}, Usage(900, None, 120, 64)),
+]
+
+
+@pytest.mark.parametrize(("said", "want"), ODD)
+def test_impossible_token_counts_are_ignored(said: object, want: Usage | None) -> None:
+    """The other counts are still read, and so is the rest of the response."""
+    streamed, plain = captured(), captured()
+    streamed.feed(stream_of(ITEMS, usage=said))
+    plain.read(answer(ITEMS, "resp_1", usage=said))
+    assert (streamed.usage, plain.usage) == (want, want)
+    assert plain.reasoning_items == streamed.reasoning_items
+    turn = plain.snapshot(1).turn
+    assert turn is not None
+    assert plain.reasoning_bytes == sum(len(part.raw) for item in turn.items for part in item.run)
+
+
+def test_usage_is_read_from_the_last_event() -> None:
+    """Usage in an earlier event is not yet final."""
+    one = captured()
+    one.feed(began(usage=SAID))
+    assert one.usage is None
+    one.feed(event("response.incomplete", response={"id": "resp_1", "usage": SAID}))
+    assert one.usage == READ
+
+
+@given(said=values)
+def test_reading_usage_never_raises(said: Written) -> None:
+    """The result is None or has only possible counts."""
+    usage = read_usage(said.text)
+    odd = read_usage(b'{"input_tokens":' + said.text + b',"output_tokens":3}')
+    assert usage is None or isinstance(usage, Usage)
+    assert odd is not None
+    assert odd.input_tokens is None or 0 <= odd.input_tokens <= TOKENS_MAX
+
+
+def test_a_count_out_of_range_is_ignored() -> None:
+    """No reader holds such a number; the other counts are still read."""
+    assert read_usage(b'{"input_tokens":1e999,"output_tokens":5}') == Usage(output_tokens=5)

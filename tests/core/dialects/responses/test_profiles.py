@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 from reasoning_replay.core.dialects.responses.profiles import (
-    AUTO,
     PROFILES,
     Ids,
     Profile,
     profile_of,
 )
+from reasoning_replay.core.dialects.vendors import AUTO
 from reasoning_replay.core.history.plan import Outcome
 
 from tests.core.world import (

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from reasoning_replay.core.dialects.request_body import ITEMS_MAX
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS
-from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
+from reasoning_replay.core.wire.json_spans import Unspliceable
 
 from tests.core.documents import Written, objects, spaces, values
 from tests.core.world import Item, call, message, output, reasoning, user
@@ -159,15 +158,6 @@ def test_defaults_are_those_of_the_api(
     assert (request.stores, request.is_background) == (stores, background)
 
 
-def test_the_hint_is_read_from_headers_or_body() -> None:
-    """The client's name for its conversation gives the same hint in both places."""
-    named = read(prompt_cache_key="abc")
-
-    assert named.hint == read_request(b"{}", {"session-id": "abc"}).hint != b""
-    assert (read().hint, read(prompt_cache_key=5).hint) == (b"", b"")
-    assert named.context().hint == named.hint
-
-
 def chain(items: list[Item] | str, **fields: Any) -> list[bytes]:
     """Return the chain of a history."""
     return read(input=items, **fields).chains
@@ -273,14 +263,6 @@ def test_any_object_is_a_request(written: Written, space: bytes, items: list[Wri
 
     assert [place.item.raw for place in request.places] == [item.text for item in items]
     assert tuple(request.raw(key) for key in written.value) == written.parts
-
-
-def test_a_request_with_too_many_items_raises() -> None:
-    """Reading them all would block the other requests, and no real conversation is that long."""
-    one = b'{"role":"user","content":"hi"}'
-    with pytest.raises(TooMany):
-        read_request(b'{"input":[' + (one + b",") * ITEMS_MAX + one + b"]}", {})
-    assert len(read_request(b'{"input":[' + (one + b",") * 99 + one + b"]}", {}).places) == 100
 
 
 @given(st.lists(st.sampled_from([ASK, MORE, C1, output(C1)]), max_size=9))

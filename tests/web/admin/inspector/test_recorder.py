@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.captures import ErrorNames
+from reasoning_replay.core.dialects.error_texts import ErrorNames
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.dialects.states import Route

@@ -1,16 +1,14 @@
 """
 Messages capture: the reasoning that one response emitted and the blocks it led to, as a turn.
 
-One `MessagesCapture` reads one response, plain or streamed. It gets the same bytes as the client
-and never delays the client. A turn is complete once there is a reason to stop, in `message_delta`:
-some clients leave before `message_stop`. It is stored once. If the capture cannot follow the
-response, it stops and keeps the reason.
+A turn is complete once there is a reason to stop, in `message_delta`: some clients leave before
+`message_stop`. It is stored once.
 """
 
 import re
 from collections.abc import Sequence
 
-from msgspec import Raw, structs
+from msgspec import structs
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.anthropic.binding import binding_of, own_of
@@ -29,15 +27,11 @@ from reasoning_replay.core.dialects.anthropic.items import (
     read_block,
 )
 from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
-from reasoning_replay.core.dialects.error_texts import error_names
-from reasoning_replay.core.dialects.removals import read_removals
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
-
-__all__ = ["MessagesCapture", "place_of"]
 
 # Texts in the events that end a stream. In other events they are rare.
 _END = re.compile(rb'"stop_reason"\s*:\s*"|message_stop|"error"')
@@ -50,35 +44,22 @@ _TEXTS = ("thinking", "signature", "data")
 _EMPTY = b'""'
 
 
-class MessagesCapture(TurnCapture):
-    """
-    The capture of one response; see `Capture`.
-
-    Attributes:
-        removed: Number of blocks that upstream reports it left out, by one of REMOVALS.
-        reasoning_context: Nothing: this API does not report it.
-    """
+class MessagesCapture(TurnCapture[BlockJoiner]):
+    """The capture of one response."""
 
     end = _END
 
     @override
     def __init__(self, origin: Origin, max_bytes: int) -> None:
-        super().__init__(origin, max_bytes)
-        self._joiner = BlockJoiner()
+        super().__init__(origin, max_bytes, BlockJoiner)
         self._stop_reason = ""
         self._first_usage = self._last_usage = NONE
 
     @override
     def hear(self, data: bytes) -> None:
-        if self.gave_up or self.has_failed:
+        event = None if self.gave_up or self.has_failed else read_event(data)
+        if event is None:
             return
-        event = read_event(data)
-        if event is not None:
-            self._process(event, data)
-            if self._joiner.size_bytes > self._max_bytes:
-                self._give_up("too_large")
-
-    def _process(self, event: Event, data: bytes) -> None:
         match event.type:
             case "message_delta":
                 self._note_end(event)
@@ -93,13 +74,9 @@ class MessagesCapture(TurnCapture):
             case "message_stop":
                 self._finish(self._joiner.joined())
             case "error":
-                self.has_failed = True
-                self.error = error_names(data)
-
-    @property
-    @override
-    def _joined_bytes(self) -> int:
-        return self._joiner.size_bytes
+                self._fail(data)
+        if self._joiner.size_bytes > self._max_bytes:
+            self._give_up("too_large")
 
     @override
     def _read(self, answer: bytes) -> None:
@@ -107,22 +84,14 @@ class MessagesCapture(TurnCapture):
         if message is None:
             return
         if message.type == _ERROR:
-            self.has_failed = True
-            self.error = error_names(answer)
+            self._fail(answer)
             return
         self._note(message)
         self._stop_reason = message.stop_reason or ""
         self._last_usage = message.usage
         blocks = message.content or ()
-        if len(answer) + ITEM_BYTES * len(blocks) > self._max_bytes:
-            self._give_up("too_large")
-            return
-        self._finish([_as_written(bytes(raw), answer) for raw in blocks])
-
-    @override
-    def _give_up(self, reason: str) -> None:
-        super()._give_up(reason)
-        self._joiner = BlockJoiner()
+        if self._fits(len(answer) + ITEM_BYTES * len(blocks)):
+            self._finish([_as_written(bytes(raw), answer) for raw in blocks])
 
     def _note_start(self, event: Event) -> None:
         message = read_message(event.message)
@@ -147,68 +116,49 @@ class MessagesCapture(TurnCapture):
         self.model = message.model or self.model
         self._note_removals(message.input_transformations)
 
-    def _note_removals(self, transformations: Raw) -> None:
-        if transformations is not NONE:
-            removals = read_removals(transformations)
-            self.removed = self.removed if removals is None else removals
-
     def _finish(self, blocks: Sequence[bytes]) -> None:
         """Make the turn of a complete response, once."""
         self.usage = read_usage(self._first_usage, self._last_usage)
-        self._joiner = BlockJoiner()
-        emitted = _Emission(blocks)
-        items = emitted.items(is_cut_short=self._stop_reason in _CUT_SHORT)
-        own = binding_of(self._origin.binding, own_of(emitted.before_last_run))
+        items, before = _emitted(blocks, is_cut_short=self._stop_reason in _CUT_SHORT)
+        own = binding_of(self._origin.binding, own_of(before))
         self._origin = structs.replace(self._origin, binding=own)
         # Names as they are: an alias may lead to a newer model tomorrow.
         models = tuple(sorted({self._origin.model, self.model} - {""}))
         self._complete(self._stop_reason or "message_stop", b"".join(blocks), items, models)
 
 
-class _Emission:
+def _emitted(
+    blocks: Sequence[bytes], *, is_cut_short: bool
+) -> tuple[list[Emitted], Sequence[bytes]]:
     """
-    The blocks of one response, in order.
+    Return the items of a response, and the blocks before its last run, reasoning aside.
 
-    Attributes:
-        before_last_run: The blocks that are not reasoning, before the last run of reasoning that
-            led to something. A run at the end led to nothing: it is not kept, and not missed.
+    All runs can be injected later, or none. A run at the end led to nothing: it is not kept, and
+    not missed.
     """
-
-    def __init__(self, blocks: Sequence[bytes]) -> None:
-        self._items: list[tuple[MessagesItem, list[Reasoning | None]]] = []
-        run: list[Reasoning | None] = []
-        others: list[bytes] = []
-        before_last_run = of_run = 0
-        for raw in blocks:
-            item = _readable(raw)
-            if item.role is Role.REASONING:
-                if not _says_nothing(raw):
-                    of_run = len(others)
-                    run.append(_reasoning_of(raw, item, len(others)))
-                continue
-            others.append(raw)
-            if item.type != MESSAGE or item.words:
-                self._items.append((item, run))
-                if run:
-                    before_last_run = of_run
-                run = []
-        self.before_last_run = others[:before_last_run]
-        # A message of two models has a rule of its own for its reasoning.
-        self._is_whole = all(item.type != _FALLBACK for item, _ in self._items)
-
-    def items(self, *, is_cut_short: bool) -> list[Emitted]:
-        """Return the items, each with its run: all of them can be injected later, or none."""
-        runs = [[part for part in run if part is not None] for _, run in self._items]
-        is_whole = self._is_whole and not is_cut_short
-        is_whole = is_whole and all(None not in run for _, run in self._items)
-        made = []
-        for (item, run), usable in zip(self._items, runs, strict=True):
-            emitted = Emitted(item.type, "", item.call_id, item.name, item.content)
-            if is_whole:
-                made.append(emitted.after(tuple(usable), withheld=False))
-            else:
-                made.append(emitted.after((), withheld=bool(run)))
-        return made
+    items: list[tuple[MessagesItem, list[Reasoning | None]]] = []
+    run: list[Reasoning | None] = []
+    others: list[bytes] = []
+    before_last_run = of_run = 0
+    for raw in blocks:
+        item = _readable(raw)
+        if item.role is Role.REASONING:
+            if not _says_nothing(raw):
+                of_run = len(others)
+                run.append(_reasoning_of(raw, item, len(others)))
+            continue
+        others.append(raw)
+        if item.type != MESSAGE or item.words:
+            items.append((item, run))
+            before_last_run = of_run if run else before_last_run
+            run = []
+    # A message of two models has a rule of its own for its reasoning.
+    is_broken = is_cut_short or any(item.type == _FALLBACK or None in run for item, run in items)
+    emitted = [
+        item.emitted([part for part in run if part is not None], withheld=bool(run) and is_broken)
+        for item, run in items
+    ]
+    return emitted, others[:before_last_run]
 
 
 def place_of(part: Reasoning) -> int:

@@ -26,13 +26,14 @@ from reasoning_replay.core.dialects.anthropic.profiles import Profile
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest, read_request
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
 from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
+from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
+from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.sent_items import SentItems, digests_of, sent_items
-
-__all__ = ["FOREIGN", "MessagesDialect"]
 
 FOREIGN = "foreign"  # the repair that takes out reasoning that upstream has refused before
 # Refusals that hold for all requests of a model.
@@ -136,3 +137,29 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         """Return the profile of the upstream, with what a model taught within the last hour."""
         binds = refused.has(RefusalKind.BINDING, request.model)
         return replace(self.profile, binds=True) if binds else self.profile
+
+
+_GOOGLE = "/publishers/anthropic/models"
+# The clouds put the model into the path, and another word where Anthropic's API has `messages`. On
+# Amazon Bedrock, models of this vendor alone. Its streams have another framing than server-sent
+# events, so requests for one (`invoke-with-response-stream`) are passed through.
+ENTRY = DialectEntry(
+    MessagesDialect.name,
+    paths=(
+        RoutePath(Route.MESSAGES, "POST", "/model/anthropic.{model}/invoke", creates=True),
+        RoutePath(Route.MESSAGES, "POST", "/model/{region}.anthropic.{model}/invoke", creates=True),
+        RoutePath(Route.COUNT_TOKENS, "POST", f"{_GOOGLE}/count-tokens:rawPredict"),
+        RoutePath(Route.MESSAGES, "POST", f"{_GOOGLE}/{{model}}:rawPredict", creates=True),
+        RoutePath(Route.MESSAGES, "POST", f"{_GOOGLE}/{{model}}:streamRawPredict", creates=True),
+        RoutePath(Route.COUNT_TOKENS, "POST", "/messages/count_tokens"),
+        RoutePath(Route.MESSAGES, "POST", "/messages", creates=True),
+    ),
+    others={"messages": Route.MESSAGES_OTHER},
+    kinds=RefusalKind,
+    repairs=(FOREIGN,),
+    title="Messages API",
+    base_path="",
+    base_variable="ANTHROPIC_BASE_URL",
+    vendors=MESSAGES_VENDORS,
+    home="anthropic",
+)

@@ -9,15 +9,18 @@ unexpected type counts as absent.
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.captures import Usage
-from reasoning_replay.core.dialects.lenient import UNREADABLE, LenientDecoder, members_of
-from reasoning_replay.core.dialects.raw_json import body_of, object_of, string_of
-from reasoning_replay.core.dialects.usage import count_in, part_in
+from reasoning_replay.core.dialects.captures import Usage, count_in, part_in
+from reasoning_replay.core.dialects.lenient import (
+    UNREADABLE,
+    LenientDecoder,
+    body_of,
+    members_of,
+    object_of,
+    string_of,
+)
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.digest import utf8
 from reasoning_replay.core.wire.json_spans import NONE
-
-__all__ = ["BlockJoiner", "Event", "MessageFields", "read_event", "read_message", "read_usage"]
 
 
 class Event(msgspec.Struct, gc=False):
@@ -44,8 +47,9 @@ class MessageFields(msgspec.Struct, gc=False):
     input_transformations: Raw = NONE
 
 
-_EVENT = LenientDecoder(Event, surrogates.marked)
-_MESSAGE = LenientDecoder(MessageFields, surrogates.marked)
+# A lone surrogate is marked, because the other half may be in the next event.
+read_event = LenientDecoder(Event, surrogates.marked).decode
+read_message = LenientDecoder(MessageFields, surrogates.marked).decode
 
 # Strings of a block that a stream sends piece by piece, and those that it sends as a whole.
 _JOINED = frozenset({"text", "thinking", "content"})
@@ -55,20 +59,6 @@ _INPUT = "partial_json"
 # tracemalloc: 300 to 600 with two to four members.
 _BLOCK_BYTES = 512
 _MEMBER_BYTES = 128
-
-
-def read_event(data: bytes) -> Event | None:
-    """
-    Decode an event; None if it is not a JSON object.
-
-    A lone surrogate is marked, because the other half may be in the next event.
-    """
-    return _EVENT.decode(data)
-
-
-def read_message(raw: bytes | Raw) -> MessageFields | None:
-    """Decode a message; None if it is not a JSON object. Lone surrogates are marked."""
-    return _MESSAGE.decode(raw)
 
 
 def read_usage(*reports: Raw) -> Usage | None:

@@ -13,31 +13,20 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.contents import (
+from reasoning_replay.core.dialects.digested_item import (
+    DigestedItem,
     canonical,
     changed,
     chars_of,
     text_and_rest,
     whole_numbers,
 )
-from reasoning_replay.core.dialects.digested_item import DigestedItem
 from reasoning_replay.core.dialects.lenient import LenientDecoder
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
 from reasoning_replay.core.wire.text_folding import folded
-
-__all__ = [
-    "MESSAGE",
-    "REASONING",
-    "AssistantMessage",
-    "BlockPlace",
-    "MessagesItem",
-    "blob_digest",
-    "read_block",
-    "read_message",
-]
 
 MESSAGE = "message"  # type of the text of either side
 _TEXT = "text"
@@ -127,16 +116,6 @@ class MessagesItem(DigestedItem, gc=False, eq=False):
     message: AssistantMessage | None = None
     number: int = 0
     words: str = ""
-
-    @property
-    def id(self) -> str:
-        """Blocks have no id of their own; that of a call is its `call_id`."""
-        return ""
-
-    @property
-    def is_anchor(self) -> bool:
-        """Whether a conversation can be looked up by it."""
-        return self.role is Role.MODEL
 
     @property
     def blob(self) -> bytes:

@@ -17,8 +17,6 @@ from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.turns import Turn
 
-__all__ = ["Block", "MessageGroup", "groups_of", "rows_of"]
-
 _TEXT_BLOCK = b'{"type":"text","text":%b}'
 
 

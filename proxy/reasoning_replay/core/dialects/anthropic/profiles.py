@@ -9,10 +9,12 @@ import re
 from dataclasses import dataclass
 from functools import partial
 
-from reasoning_replay.core.dialects.upstreams import UpstreamProfile, by_name, chosen
-from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS
-
-__all__ = ["GENERIC", "PROFILES", "Profile", "profile_of"]
+from reasoning_replay.core.dialects.vendors import (
+    MESSAGES_VENDORS,
+    UpstreamProfile,
+    by_name,
+    chosen,
+)
 
 # Models of this series up to 5.0, by all names that they have: they bind no block to a prefix. The
 # check is documented for Fable and Mythos 5.1 and 5.2, and Opus, Sonnet and Haiku 5.5

@@ -1,17 +1,14 @@
 """
 Chat capture: the reasoning that one completion emitted and the items it led to, as a turn.
 
-One `ChatCapture` reads one completion, plain or streamed. It gets the same bytes as the client and
-never delays the client. A turn is complete at the first `finish_reason`, so it is stored once. If
-the capture cannot follow the response, it stops and keeps the reason.
+A turn is complete at the first `finish_reason`, so it is stored once.
 """
 
 import re
-from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
+from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin, read_usage
 from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, calls_in, read_chunk
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.chat.members import (
@@ -23,17 +20,12 @@ from reasoning_replay.core.dialects.chat.members import (
     reasoning_of,
     value_of,
 )
-from reasoning_replay.core.dialects.chat.messages import ChatMessage
-from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
-from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
 from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import json_spans, surrogates
-from reasoning_replay.core.wire.json_spans import NONE, Member, Unspliceable
-
-__all__ = ["ChatCapture"]
+from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
 
 # The chunk that ends a choice. Some upstreams send an empty string, like null, in all others.
 _END = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
@@ -52,26 +44,15 @@ _CUT_SHORT = frozenset(
 _FAILED = "error"
 
 
-class ChatCapture(TurnCapture):
-    """
-    The capture of one completion; see `Capture`.
-
-    Attributes:
-        removed, reasoning_context: Nothing: this API does not report them.
-    """
+class ChatCapture(TurnCapture[MessageJoiner]):
+    """The capture of one completion."""
 
     end = _END
 
     @override
     def __init__(self, origin: Origin, max_bytes: int) -> None:
-        super().__init__(origin, max_bytes)
-        self._joiner = MessageJoiner()
+        super().__init__(origin, max_bytes, MessageJoiner)
         self._created = b""
-
-    @property
-    @override
-    def _joined_bytes(self) -> int:
-        return self._joiner.size_bytes
 
     @override
     def _read(self, answer: bytes) -> None:
@@ -104,10 +85,9 @@ class ChatCapture(TurnCapture):
             return
         if choice.delta:
             self._joiner.add(choice.delta)
-            if self._joiner.size_bytes > self._max_bytes:
-                self._give_up("too_large")
-                return
-        if choice.finish_reason:
+        if self._joiner.size_bytes > self._max_bytes:
+            self._give_up("too_large")
+        elif choice.finish_reason:
             self._finish(choice.finish_reason, self._joiner.joined())
 
     def _note(self, chunk: Chunk, data: bytes) -> None:
@@ -120,25 +100,17 @@ class ChatCapture(TurnCapture):
             usage = read_usage(chunk.usage, "prompt_tokens", "completion_tokens")
             self.usage = usage or self.usage
         if chunk.has_failed:
-            self.has_failed = True
-            self.error = error_names(data)
-
-    @override
-    def _give_up(self, reason: str) -> None:
-        super()._give_up(reason)
-        self._joiner = MessageJoiner()
+            self._fail(data)
 
     def _finish(self, reason: str, message: bytes) -> None:
         """Make the turn of a complete message, once."""
         if self._status or self.has_failed:
             return
         self._status = reason
-        self._joiner = MessageJoiner()
         if reason == _FAILED:
             self.has_failed = True
             return
-        if len(message) + ITEM_BYTES * calls_in(message) > self._max_bytes:
-            self._give_up("too_large")
+        if not self._fits(len(message) + ITEM_BYTES * calls_in(message)):
             return
         items = _emitted(message, is_cut_short=reason.lower() in _CUT_SHORT)
         models = _models(self._origin.model, self.model)
@@ -170,8 +142,7 @@ def _emitted(message: bytes, *, is_cut_short: bool) -> list[Emitted]:
         is_whole, run = _run_of(item, written, is_first=not n)
         is_unfinished = is_cut_short and item is items[-1]
         withheld = bool(run or not is_whole) and (not is_whole or is_unfinished)
-        made = Emitted(item.type, "", item.call_id, item.name, item.content)
-        emitted.append(made.after(() if withheld else tuple(run), withheld=withheld))
+        emitted.append(item.emitted(run, withheld=withheld))
     return emitted
 
 
@@ -185,30 +156,20 @@ def _run_of(item: ChatItem, written: bytes, *, is_first: bool) -> tuple[bool, li
         is_first: Whether it is the first item, which has the members of the message.
     """
     holder = item.message
-    found: list[tuple[str, bytes, bool]] = []
     try:
-        if is_first:
-            found += _values(holder, holder.members, MESSAGE_MEMBERS, is_of_call=False)
-        if item.number >= 0:
-            members = holder.members_of_call(item.number)
-            found += _values(holder, members, CALL_MEMBERS, is_of_call=True)
+        of_message = holder.members if is_first else {}
+        of_call = holder.members_of_call(item.number) if item.number >= 0 else {}
     except Unspliceable:  # a key occurs twice
         return False, []
-    parts = [
-        reasoning_of(name, value, is_of_call=of_call) if not written or value in written else None
-        for name, value, of_call in found
-    ]
-    return None not in parts, [part for part in parts if part is not None]
-
-
-def _values(
-    holder: ChatMessage, members: Mapping[str, Member], names: Sequence[str], *, is_of_call: bool
-) -> list[tuple[str, bytes, bool]]:
-    """Return the names and values of the members that say something."""
-    found = ((name, members[name]) for name in names if name in members)
-    values = ((name, holder.raw[member.start : member.end]) for name, member in found)
-    return [
-        (name, value, is_of_call)
-        for name, value in values
-        if not is_empty(value) or is_emitted_empty(name, value)
-    ]
+    found = [(name, of_message[name], False) for name in MESSAGE_MEMBERS if name in of_message]
+    found += [(name, of_call[name], True) for name in CALL_MEMBERS if name in of_call]
+    run: list[Reasoning] = []
+    for name, member, is_of_call in found:
+        value = holder.raw[member.start : member.end]
+        if is_empty(value) and not is_emitted_empty(name, value):
+            continue
+        part = reasoning_of(name, value, is_of_call=is_of_call)
+        if part is None or (written and value not in written):
+            return False, []
+        run.append(part)
+    return True, run

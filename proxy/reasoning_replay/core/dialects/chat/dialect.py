@@ -20,17 +20,16 @@ from reasoning_replay.core.dialects.chat.heal.diagnosis import (
 from reasoning_replay.core.dialects.chat.heal.fillers import with_fillers_for
 from reasoning_replay.core.dialects.chat.placement import plan_injection
 from reasoning_replay.core.dialects.chat.profiles import Policy, Profile, Rounds
-from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
-from reasoning_replay.core.dialects.chat.sent_messages import sent_messages
+from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request, sent_messages
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
+from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.sent_items import SentItems
 from reasoning_replay.core.history.turns import Turn
-
-__all__ = ["ChatDialect"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +103,11 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         """Return the limits for a request, with what its model taught within the last hour."""
         learnt = learnt_of(refused, request.model)
         return Policy(self.profile, self.rounds, learnt.refused, demands=learnt.demands)
+
+
+ENTRY = DialectEntry(
+    ChatDialect.name,
+    paths=(RoutePath(Route.CHAT, "POST", "/chat/completions", creates=True),),
+    others={"chat/completions": Route.CHAT_OTHER},
+    kinds=RefusalKind,
+)

@@ -14,21 +14,19 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.chat.messages import ChatMessage
-from reasoning_replay.core.dialects.contents import (
+from reasoning_replay.core.dialects.chat.members import ChatMessage
+from reasoning_replay.core.dialects.digested_item import (
+    DigestedItem,
     canonical,
     chars_of,
     refusal_in,
     text_and_rest,
 )
-from reasoning_replay.core.dialects.digested_item import DigestedItem
 from reasoning_replay.core.dialects.lenient import LenientDecoder
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.text_folding import folded
-
-__all__ = ["CALL", "MESSAGE", "ChatItem", "read_message"]
 
 MESSAGE = "message"
 CALL = "function_call"
@@ -101,16 +99,6 @@ class ChatItem(DigestedItem, gc=False, eq=False):
         """JSON of the message or of the call, as received."""
         message = self.message
         return message.raw[self.start - message.start : self.end - message.start]
-
-    @property
-    def id(self) -> str:
-        """Messages have no id."""
-        return ""
-
-    @property
-    def is_anchor(self) -> bool:
-        """Whether a conversation can be looked up by it."""
-        return self.role is Role.MODEL
 
     @override
     def _read_content(self) -> bytes:

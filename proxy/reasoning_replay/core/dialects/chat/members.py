@@ -6,6 +6,7 @@ The Chat Completions API has no field for reasoning, so every vendor adds its ow
 schema drops them. Names: the vendors' documentation, and recorded traffic.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
@@ -13,23 +14,9 @@ import msgspec
 
 from reasoning_replay.core.dialects.lenient import UNREADABLE
 from reasoning_replay.core.history.turns import Reasoning
+from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest
-
-__all__ = [
-    "CALL_MEMBERS",
-    "DETAILS",
-    "EMPTY_TEXT",
-    "MESSAGE_MEMBERS",
-    "TEXTS",
-    "Sent",
-    "is_emitted_empty",
-    "is_empty",
-    "is_of_call",
-    "name_of",
-    "reasoning_of",
-    "sent_of",
-    "value_of",
-]
+from reasoning_replay.core.wire.json_spans import Member, Unspliceable
 
 # Members that hold reasoning as plain text; details hold the same text in entries.
 TEXTS = ("reasoning_content", "reasoning", "reasoning_text")
@@ -58,6 +45,8 @@ _DEMANDED = "reasoning_content"
 _PIECES_MAX = 32
 _SPACE = b" \t\r\n"
 _STRING = " str"
+# A cheap search: only a message that holds one of these may have reasoning.
+_MAY_REASON = re.compile(rb"reasoning|extra_content|thought_signature|\\u00")
 
 
 class Sent(Enum):
@@ -202,3 +191,69 @@ def _opaque(name: str, value: object) -> Iterator[str]:
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield from _opaque(key, inner)
+
+
+class ChatMessage(msgspec.Struct, gc=False, eq=False):
+    """
+    One message of a request.
+
+    Places are byte offsets into `raw`. Asking for them raises Unspliceable if a key occurs twice,
+    or if calls are not what the API says.
+
+    Attributes:
+        raw: JSON, exactly as received.
+        start: Byte offset in the document from which it was read.
+        thinks_aloud: Whether its text holds reasoning, in the form of tags or parts.
+    """
+
+    raw: bytes
+    start: int
+    thinks_aloud: bool
+    _members: dict[str, Member] | None = None
+    _calls: list[tuple[int, int]] | None = None
+    _replayed: int | None = None
+
+    @property
+    def members(self) -> dict[str, Member]:
+        """Places of its members."""
+        if self._members is None:
+            self._members = json_spans.members(self.raw)
+        return self._members
+
+    @property
+    def calls(self) -> list[tuple[int, int]]:
+        """Places of the elements of `tool_calls`."""
+        if self._calls is None:
+            place = self.members.get("tool_calls")
+            self._calls = (
+                json_spans.elements(self.raw, place.start, place.end) if place is not None else []
+            )
+        return self._calls
+
+    def members_of_call(self, number: int) -> dict[str, Member]:
+        """Return the places of the members of one call."""
+        return json_spans.members(self.raw, *self.calls[number])
+
+    @property
+    def replayed(self) -> int:
+        """Number of reasoning members that the client sends; an empty one says nothing."""
+        if self._replayed is None:
+            self._replayed = int(self.thinks_aloud)
+            if _MAY_REASON.search(self.raw):
+                self._replayed += self._count()
+        return self._replayed
+
+    def _count(self) -> int:
+        try:
+            found = self._sent(self.members, MESSAGE_MEMBERS)
+            calls = self.members.get("tool_calls")
+            if calls is not None and self.raw[calls.start : calls.end] != b"null":
+                for number in range(len(self.calls)):
+                    found += self._sent(self.members_of_call(number), CALL_MEMBERS)
+        except Unspliceable:
+            return 0  # nothing is injected into it anyway
+        return found
+
+    def _sent(self, members: dict[str, Member], names: tuple[str, ...]) -> int:
+        sent = (members[name] for name in names if name in members)
+        return sum(not is_empty(self.raw[one.start : one.end]) for one in sent)

@@ -27,13 +27,13 @@ from reasoning_replay.core.dialects.chat.members import (
     DETAILS,
     EMPTY_TEXT,
     TEXTS,
+    ChatMessage,
     Sent,
     is_of_call,
     name_of,
     sent_of,
     value_of,
 )
-from reasoning_replay.core.dialects.chat.messages import ChatMessage
 from reasoning_replay.core.dialects.chat.profiles import Policy
 from reasoning_replay.core.dialects.chat.request import ChatRequest
 from reasoning_replay.core.history.fingerprints import is_distinctive

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from reasoning_replay.core.dialects.upstreams import UpstreamProfile, by_name, chosen
-from reasoning_replay.core.dialects.vendors import VENDORS
-
-__all__ = ["GENERIC", "PROFILES", "Policy", "Profile", "Rounds", "profile_of"]
+from reasoning_replay.core.dialects.vendors import VENDORS, UpstreamProfile, by_name, chosen
 
 
 class Rounds(StrEnum):

@@ -1,9 +1,7 @@
 """
 Gemini capture: the signatures that one response has, and the parts that they are on, as a turn.
 
-One `GeminiCapture` reads one response, plain or streamed. It gets the same bytes as the client and
-never delays the client. A turn is complete at the first `finishReason`, so it is stored once. If
-the capture cannot follow the response, it stops and keeps the reason.
+A turn is complete at the first `finishReason`, so it is stored once.
 """
 
 import re
@@ -12,7 +10,6 @@ from itertools import zip_longest
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
-from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.gemini.events import (
     Chunk,
     PartJoiner,
@@ -29,32 +26,19 @@ from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire import surrogates
 from reasoning_replay.core.wire.json_spans import NONE
 
-__all__ = ["GeminiCapture"]
-
 _END = re.compile(rb'"finishReason"\s*:\s*"|"error"\s*:')
 # Any other reason to finish may leave the last item incomplete.
 _WHOLE = "STOP"
 
 
-class GeminiCapture(TurnCapture):
-    """
-    The capture of one response; see `Capture`.
-
-    Attributes:
-        removed, reasoning_context: Nothing: this API does not report them.
-    """
+class GeminiCapture(TurnCapture[PartJoiner]):
+    """The capture of one response."""
 
     end = _END
 
     @override
     def __init__(self, origin: Origin, max_bytes: int) -> None:
-        super().__init__(origin, max_bytes)
-        self._joiner = PartJoiner()
-
-    @property
-    @override
-    def _joined_bytes(self) -> int:
-        return self._joiner.size_bytes
+        super().__init__(origin, max_bytes, PartJoiner)
 
     @override
     def _read(self, answer: bytes) -> None:
@@ -67,9 +51,7 @@ class GeminiCapture(TurnCapture):
 
     @override
     def hear(self, data: bytes) -> None:
-        if self.gave_up or self.has_failed:
-            return
-        chunk = read_chunk(data)
+        chunk = None if self.gave_up or self.has_failed else read_chunk(data)
         if chunk is None:
             return
         self._note(chunk, data)
@@ -77,9 +59,7 @@ class GeminiCapture(TurnCapture):
         if candidate is None or self._status or self.has_failed:
             return
         self._joiner.add(candidate)
-        if self._joiner.size_bytes > self._max_bytes:
-            self._give_up("too_large")
-        elif candidate.ended:
+        if self._fits(self._joiner.size_bytes) and candidate.ended:
             self._finish(candidate.ended)
 
     def _note(self, chunk: Chunk, data: bytes) -> None:
@@ -89,24 +69,15 @@ class GeminiCapture(TurnCapture):
         if chunk.usage_metadata is not NONE:
             self.usage = read_usage(chunk.usage_metadata) or self.usage
         if chunk.error is not NONE:
-            self.has_failed = True
-            self.error = error_names(data)
-
-    @override
-    def _give_up(self, reason: str) -> None:
-        super()._give_up(reason)
-        self._joiner = PartJoiner()
+            self._fail(data)
 
     def _finish(self, reason: str) -> None:
         """Make the turn of a complete response, once."""
         joiner = self._joiner
-        if joiner.size_bytes + ITEM_BYTES * joiner.count > self._max_bytes:
-            self._give_up("too_large")
-            return
-        content = joiner.joined()
-        self._joiner = PartJoiner()
-        items = _emitted(content, is_whole=reason == _WHOLE)
-        self._complete(reason, content, items, families(self._origin.model, self.model))
+        if self._fits(joiner.size_bytes + ITEM_BYTES * joiner.count):
+            content = joiner.joined()
+            items = _emitted(content, is_whole=reason == _WHOLE)
+            self._complete(reason, content, items, families(self._origin.model, self.model))
 
 
 def _emitted(content: bytes, *, is_whole: bool) -> list[Emitted]:
@@ -130,6 +101,5 @@ def _emitted(content: bytes, *, is_whole: bool) -> list[Emitted]:
                     run.append(whole_part(raw, part, number, total))
         start = end
         is_withheld = bool(run) and following is None and not is_whole
-        made = Emitted(item.type, "", item.call_id, item.name, item.content)
-        emitted.append(made.after(() if is_withheld else tuple(run), withheld=is_withheld))
+        emitted.append(item.emitted(run, withheld=is_withheld))
     return emitted

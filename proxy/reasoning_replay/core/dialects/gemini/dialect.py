@@ -18,16 +18,17 @@ from reasoning_replay.core.dialects.gemini.heal.diagnosis import (
     maybe_failing,
 )
 from reasoning_replay.core.dialects.gemini.placement import plan_injection
-from reasoning_replay.core.dialects.gemini.request import GeminiRequest, read_request
+from reasoning_replay.core.dialects.gemini.request import HOLDERS, GeminiRequest, read_request
 from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
-from reasoning_replay.core.dialects.upstreams import UpstreamProfile
+from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
+from reasoning_replay.core.dialects.vendors import GEMINI_VENDORS, UpstreamProfile
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Plan
 
-__all__ = ["FOREIGN", "GeminiDialect"]
-
+GENERATE_CONTENT = "generate_content"
+COUNT_TOKENS = "gemini_count_tokens"
 FOREIGN = "foreign"  # the repair that takes out signatures that upstream has refused before
 
 
@@ -85,3 +86,27 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
         return [(refusal.kind, family(model))] if refusal.kind is RefusalKind.FIELD else []
+
+
+ENTRY = DialectEntry(
+    GeminiDialect.name,
+    paths=tuple(
+        RoutePath(route, "POST", f"/{holder}/{{model}}:{method}", creates=route == GENERATE_CONTENT)
+        for holder in HOLDERS
+        for route, method in (
+            (COUNT_TOKENS, "countTokens"),
+            (GENERATE_CONTENT, "streamGenerateContent"),
+            (GENERATE_CONTENT, "generateContent"),
+        )
+    ),
+    others={"interactions": "interactions"},  # another API of Gemini, with other shapes
+    kinds=RefusalKind,
+    repairs=(FOREIGN,),
+    title="Gemini API",
+    base_path="",
+    base_variable="GOOGLE_GEMINI_BASE_URL",
+    vendors=GEMINI_VENDORS,
+    home="gemini",
+    has_own_version=True,
+    key_parameters={"key": "x-goog-api-key"},
+)

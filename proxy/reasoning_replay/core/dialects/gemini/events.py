@@ -8,14 +8,10 @@ counts as absent.
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.captures import Usage
-from reasoning_replay.core.dialects.lenient import LenientDecoder, elements_of, members_of
-from reasoning_replay.core.dialects.raw_json import array_of
-from reasoning_replay.core.dialects.usage import count_in
+from reasoning_replay.core.dialects.captures import Usage, count_in
+from reasoning_replay.core.dialects.lenient import LenientDecoder, array_of, elements_of, members_of
 from reasoning_replay.core.wire import surrogates
 from reasoning_replay.core.wire.json_spans import NONE
-
-__all__ = ["Candidate", "Chunk", "PartJoiner", "chunks_in", "read_chunk", "read_usage"]
 
 
 class _Content(msgspec.Struct, gc=False):
@@ -55,20 +51,12 @@ class Chunk(msgspec.Struct, gc=False, rename="camel"):
         return next((one for one in self.candidates or () if not one.index), None)
 
 
-_CHUNK = LenientDecoder(Chunk, surrogates.marked)
+# A lone surrogate is marked, because the other half may be in the next chunk.
+read_chunk = LenientDecoder(Chunk, surrogates.marked).decode
 # Estimated memory of a part without its JSON, in bytes.
 _PART_BYTES = 64
 # Stands for no reason, in gateways that write every member.
 _UNSPECIFIED = "FINISH_REASON_UNSPECIFIED"
-
-
-def read_chunk(data: bytes | Raw) -> Chunk | None:
-    """
-    Decode a chunk or a JSON response; None if it is not a JSON object.
-
-    A lone surrogate is marked, because the other half may be in the next chunk.
-    """
-    return _CHUNK.decode(data)
 
 
 def chunks_in(answer: bytes) -> list[bytes]:

@@ -15,25 +15,19 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.contents import canonical, chars_of, whole_numbers
-from reasoning_replay.core.dialects.digested_item import DigestedItem
+from reasoning_replay.core.dialects.digested_item import (
+    DigestedItem,
+    canonical,
+    chars_of,
+    whole_numbers,
+)
 from reasoning_replay.core.dialects.gemini.parts import TEXT, Part, plain_members, read_part
-from reasoning_replay.core.dialects.raw_json import body_of, string_of
+from reasoning_replay.core.dialects.lenient import body_of, string_of
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
 from reasoning_replay.core.wire.text_folding import folded
-
-__all__ = [
-    "CALL",
-    "MESSAGE",
-    "NO_CONTENT",
-    "OUTPUT",
-    "GeminiItem",
-    "ModelContent",
-    "read_content",
-]
 
 MESSAGE = "message"  # type of the text of either side, and of what a user attaches
 CALL = "functionCall"
@@ -80,16 +74,6 @@ class GeminiItem(DigestedItem, gc=False, eq=False):
     holder: ModelContent = NO_CONTENT
     numbers: tuple[int, ...] = ()
     words: str = ""
-
-    @property
-    def id(self) -> str:
-        """Parts have no id of their own; that of a call is its `call_id`."""
-        return ""
-
-    @property
-    def is_anchor(self) -> bool:
-        """Whether a conversation can be looked up by it."""
-        return self.role is Role.MODEL
 
     @override
     def _read_content(self) -> bytes:

@@ -17,20 +17,6 @@ from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
 
-__all__ = [
-    "SIGNATURES",
-    "TEXT",
-    "Part",
-    "Place",
-    "blob_of",
-    "is_sentinel",
-    "place_of",
-    "plain_members",
-    "read_part",
-    "signature_reasoning",
-    "whole_part",
-]
-
 TEXT = "text"
 SIGNATURES = ("thoughtSignature", "thought_signature")
 # Members that say nothing by themselves.

@@ -8,43 +8,27 @@ one of AI Studio never goes to Google Cloud: whether it would be accepted there 
 
 from functools import partial
 
-from reasoning_replay.core.dialects.upstreams import Upstream, UpstreamProfile, by_name, chosen
-
-__all__ = ["GENERIC", "PROFILES", "VENDORS", "profile_of"]
-
-_KEY = "x-goog-api-key"
-_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-_GOOGLE_HOSTS = ("aiplatform.googleapis.com", "*-aiplatform.googleapis.com")
-
-VENDORS = by_name(
-    (
-        Upstream(
-            "gemini",
-            ("generativelanguage.googleapis.com",),
-            "/v1beta",
-            _KEYS,
-            "gcp.gemini",
-            _KEY,
-        ),
-        Upstream("vertex", _GOOGLE_HOSTS, "", (), "gcp.vertex_ai"),
-        Upstream("generic", (), "", _KEYS, "gcp.gemini", _KEY),
-    )
+from reasoning_replay.core.dialects.vendors import (
+    GEMINI_VENDORS,
+    UpstreamProfile,
+    by_name,
+    chosen,
 )
 
 _ALL = (
     UpstreamProfile(
-        vendor=VENDORS["gemini"],
+        vendor=GEMINI_VENDORS["gemini"],
         source="ai.google.dev (thought signatures); recordings of pydantic-ai, ruby_llm, fantasy, "
         "mirascope, rig, chatlas and genkit",
     ),
     UpstreamProfile(
-        vendor=VENDORS["vertex"],
+        vendor=GEMINI_VENDORS["vertex"],
         source="docs.cloud.google.com (thought signatures); recordings of fantasy and ruby_llm",
     ),
 )
 
 GENERIC = UpstreamProfile(
-    vendor=VENDORS["generic"],
+    vendor=GEMINI_VENDORS["generic"],
     source="gateways with this API: a signature that was emitted is accepted",
 )
 

@@ -1,12 +1,12 @@
 """Parsed request: the body of a request to `:generateContent`, parsed as far as needed."""
 
+import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from msgspec import Raw
-from typing_extensions import override
 
 from reasoning_replay.core.dialects.gemini.items import GeminiItem, read_content
-from reasoning_replay.core.dialects.gemini.routes import model_in
 from reasoning_replay.core.dialects.lenient import elements_of, members_of
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.wire import json_spans
@@ -14,8 +14,9 @@ from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.text_folding import folded
 
-__all__ = ["GeminiRequest", "read_request"]
-
+# What the path has before the name of a model; tuned models have one in AI Studio and one in the
+# cloud.
+HOLDERS = ("endpoints", "tunedModels", "models")
 _INSTRUCTIONS = ("systemInstruction", "system_instruction")
 # A request that only counts tokens may hold the whole request that it is about.
 _WRAPPERS = ("generateContentRequest", "generate_content_request")
@@ -23,23 +24,17 @@ _WRAPPERS = ("generateContentRequest", "generate_content_request")
 
 @dataclass(slots=True)
 class GeminiRequest(ParsedRequest[GeminiItem]):
-    """One parsed request; `places` is [] if `contents` is missing or not an array."""
+    """One parsed request."""
+
+    head_keys: ClassVar = (*_INSTRUCTIONS, "tools")
 
     may_rename: bool = True
     may_merge: bool = True
 
     @property
-    @override
-    def head(self) -> tuple[bytes, ...]:
-        return *map(self.raw, _INSTRUCTIONS), self.raw("tools")
-
-    @property
     def contents(self) -> list[tuple[int, int]]:
-        """Byte range of each content."""
-        start = self.history_start
-        if not start:
-            return []
-        return json_spans.elements(self.body, start, start + len(self.raw("contents")))
+        """Byte range of each content; of a view only the new ones."""
+        return self.spans("contents")
 
 
 def _note_frame(request: GeminiRequest) -> None:
@@ -51,6 +46,7 @@ def _note_frame(request: GeminiRequest) -> None:
         request.frame = digest(b"system", utf8(words))
 
 
+_MODEL = re.compile(rf"/(?:{'|'.join(HOLDERS)})/([^/:]+?)(?::|%3[Aa])\w+\Z")
 read_request = RequestReader(
-    GeminiRequest, "contents", read_content, _note_frame, model_in, _WRAPPERS
+    GeminiRequest, "contents", read_content, _note_frame, _MODEL, _WRAPPERS
 )

@@ -1,9 +1,6 @@
 """
 Response capture: the reasoning that one response emitted and the items it led to, as a turn.
 
-One `ResponsesCapture` reads one response, plain or streamed. It gets the same bytes as the client
-and never delays the client. If it cannot follow the response, it stops and keeps the reason.
-
 An item is read once, when it is complete, and handed out once, when all earlier items are.
 """
 
@@ -23,6 +20,8 @@ from reasoning_replay.core.dialects.captures import (
     Capture,
     CaptureSnapshot,
     Origin,
+    read_usage,
+    size_of,
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
@@ -32,19 +31,15 @@ from reasoning_replay.core.dialects.responses.events import (
     is_worth_reading,
     read_context,
     read_event,
-    read_removals,
     read_response,
 )
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
-from reasoning_replay.core.dialects.usage import read_usage
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
-from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, TurnPart, turn_id
+from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, TurnPart, turn_id
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.sse import Events
-
-__all__ = ["ResponsesCapture"]
 
 _DONE = "response.output_item.done"
 _ADDED = "response.output_item.added"
@@ -77,32 +72,19 @@ class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
     @property
     def size_bytes(self) -> int:
         """Estimated memory, with that of all texts."""
-        size = ITEM_BYTES + sys.getsizeof(self.id)
-        if self.reasoning is not None:
-            size += len(self.reasoning.raw)
-        if self.emitted is not None:
-            emitted = self.emitted
-            texts = emitted.type, emitted.call_id, emitted.name
-            size += len(emitted.raw) + sum(map(sys.getsizeof, texts))
-        return size
+        size = size_of(self.emitted) if self.emitted is not None else ITEM_BYTES
+        size += len(self.reasoning.raw) if self.reasoning is not None else 0
+        return size + sys.getsizeof(self.id)
 
 
 class ResponsesCapture(Capture):
-    """
-    The capture of one response.
-
-    Output items are known by their index in the output.
-
-    Attributes:
-        removed: Number of reasoning items that upstream reports it left out, by one of REMOVALS.
-        reasoning_context: How much reasoning upstream used, one of CONTEXTS; "" if not reported.
-    """
+    """The capture of one response. Output items are known by their index in the output."""
 
     @override
     def __init__(self, origin: Origin, max_bytes: int) -> None:
         super().__init__(origin, max_bytes)
         self._kept_bytes = 0
-        self._events: Events | None = None  # only for a stream
+        self._events = Events(max_bytes, is_worth_reading)
         self._backlog: deque[bytes] = deque()  # events that are not processed yet
         self._backlog_bytes = 0
         self._parts: dict[int, _CapturedItem] = {}  # items that wait for an earlier one
@@ -124,8 +106,8 @@ class ResponsesCapture(Capture):
     @property
     @override
     def held_bytes(self) -> int:
-        unread = self._events.held_bytes if self._events is not None else 0
-        return self._kept_bytes + self._backlog_bytes + len(self._answer) + unread
+        unread = self._backlog_bytes + len(self._answer) + self._events.held_bytes
+        return self._kept_bytes + unread
 
     @property
     @override
@@ -145,18 +127,15 @@ class ResponsesCapture(Capture):
     def feed(self, chunk: bytes) -> None:
         if self.gave_up:
             return
-        events = self._events
-        if events is None:
-            events = self._events = Events(self._max_bytes, is_worth_reading)
-        if found := events.feed(chunk):
+        if found := self._events.feed(chunk):
             self._process_soon(found)
-        if events.is_overrun:
+        if self._events.is_overrun:
             self.gave_up = "frame_too_long"
 
     @override
     def close(self) -> None:
         self._is_over = True
-        if self._events is not None and not self.gave_up:
+        if not self.gave_up:
             self._process_soon(self._events.close())
 
     @override
@@ -216,18 +195,7 @@ class ResponsesCapture(Capture):
             return CaptureSnapshot(self._status, None)
         self._head = origin, models, stored
         this = turn_id(self.response_id)
-        turn = Turn(
-            id=this,
-            conversation=origin.conversation or this,
-            parent=origin.parent,
-            models=models,
-            is_stored=stored,
-            created_ms=self._created_ms,
-            context=origin.context,
-            items=tuple(items),
-            seen=origin.seen,
-            cache_key=origin.cache_key,
-        )
+        turn = origin.turn(this, items, models, self._created_ms, is_stored=stored)
         part = TurnPart(turn, first, runs, has_head=not is_same)
         return CaptureSnapshot(self._status, part)
 
@@ -310,9 +278,7 @@ class ResponsesCapture(Capture):
 
     def _note(self, response: ResponseFields) -> None:
         """Record what upstream reports about its use of the reasoning in the request."""
-        if response.input_transformations is not NONE:
-            removals = read_removals(response.input_transformations)
-            self.removed = self.removed if removals is None else removals
+        self._note_removals(response.input_transformations)
         if response.reasoning is not NONE:
             self.reasoning_context = read_context(response.reasoning) or self.reasoning_context
 

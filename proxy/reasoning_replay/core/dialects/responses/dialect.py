@@ -1,5 +1,6 @@
 """Responses dialect: OpenAI's Responses API as data and readers for the engine."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -23,17 +24,22 @@ from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
-from reasoning_replay.core.dialects.responses.routes import retrieved
+from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
+from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
 from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.turns import Turn, turn_id
 
-__all__ = ["ResponsesDialect"]
-
 # Refusals that concern the model, and are expected from it for an hour after a cure.
 _OF_MODEL = frozenset({RefusalKind.INCLUDE, RefusalKind.NO_REASONING_MODEL})
+_RETRIEVED = re.compile(r"/responses/([^/?]+)$")
+
+
+def _id_in(path: str) -> str:
+    found = _RETRIEVED.search(path)
+    return found.group(1) if found is not None else ""
 
 
 def _origin_of(response_id: str, found: LookupResult) -> Origin | None:
@@ -73,7 +79,7 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         diagnose,
         is_failing_event,
         is_refusing_event,
-        retrieval=Retrieval(retrieved, _origin_of),
+        retrieval=Retrieval(_id_in, _origin_of),
     )
     has_accounts: ClassVar[bool] = True
 
@@ -155,3 +161,20 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
                 if not (lacks_blob or request.has_easy_form):
                     return False
         return not refused.has(RefusalKind.INCLUDE, family(request.model))
+
+
+ENTRY = DialectEntry(
+    ResponsesDialect.name,
+    paths=(
+        RoutePath(Route.RESPONSES, "POST", "/responses", creates=True),
+        RoutePath(Route.COMPACT, "POST", "/responses/compact"),
+        RoutePath(Route.INPUT_TOKENS, "POST", "/responses/input_tokens"),
+        RoutePath(Route.RETRIEVE, "GET", "/responses/{response_id}", replays=False),
+        RoutePath(Route.CREATE, creates=True),
+    ),
+    others={"responses": Route.RESPONSES_OTHER},
+    kinds=RefusalKind,
+    repairs=tuple(Repair),
+    has_own_scope=False,
+    title="Responses API",
+)

@@ -9,21 +9,9 @@ import re
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from reasoning_replay.core.dialects.lenient import LenientDecoder, decoded
-from reasoning_replay.core.dialects.removals import REMOVALS, read_removals
+from reasoning_replay.core.dialects.lenient import LenientDecoder, decoded, members_of
+from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import NONE
-
-__all__ = [
-    "CONTEXTS",
-    "REMOVALS",
-    "EventFields",
-    "ResponseFields",
-    "is_worth_reading",
-    "read_context",
-    "read_event",
-    "read_removals",
-    "read_response",
-]
 
 # How much reasoning upstream used: words of the API (OpenAI Python SDK 3.52,
 # `shared/reasoning.py`). Any other word counts as "other".
@@ -52,15 +40,8 @@ class ResponseFields(msgspec.Struct, gc=False):
     usage: Raw = NONE
 
 
-class _Effort(msgspec.Struct, gc=False):
-    """The field of a response's `reasoning` that capture reads."""
-
-    context: object = None
-
-
 _EVENT = msgspec.json.Decoder(EventFields)
-_RESPONSE = LenientDecoder(ResponseFields)
-_EFFORT = msgspec.json.Decoder(_Effort)
+read_response = LenientDecoder(ResponseFields).decode
 
 
 # Text in every event that is worth reading: whole items, or the start or end of a response.
@@ -82,14 +63,9 @@ def read_event(data: bytes) -> EventFields | None:
     return decoded(_EVENT, data)
 
 
-def read_response(response: bytes | Raw) -> ResponseFields | None:
-    """Decode a response; None if it is not a JSON object."""
-    return _RESPONSE.decode(response)
-
-
 def read_context(reasoning: Raw) -> str:
     """Return how much reasoning upstream used, one of CONTEXTS; "" if not reported."""
-    effort = decoded(_EFFORT, reasoning)
-    if effort is None or not isinstance(effort.context, str):
+    context = json_spans.text(members_of(reasoning).get("context", NONE))
+    if context is None:
         return ""
-    return effort.context if effort.context in CONTEXTS else "other"
+    return context if context in CONTEXTS else "other"

@@ -10,21 +10,19 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.contents import (
+from reasoning_replay.core.dialects.digested_item import (
+    DigestedItem,
     canonical,
     chars_of,
     refusal_in,
     text_and_rest,
 )
-from reasoning_replay.core.dialects.digested_item import DigestedItem
 from reasoning_replay.core.dialects.lenient import LenientDecoder
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.text_folding import folded
-
-__all__ = ["ResponsesItem", "read_item"]
 
 
 class _ItemFields(msgspec.Struct, gc=False):

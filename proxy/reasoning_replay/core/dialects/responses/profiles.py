@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from reasoning_replay.core.dialects.upstreams import AUTO, UpstreamProfile, by_name, chosen
-from reasoning_replay.core.dialects.vendors import VENDORS
-
-__all__ = ["AUTO", "GENERIC", "PROFILES", "Ids", "Profile", "profile_of"]
+from reasoning_replay.core.dialects.vendors import VENDORS, UpstreamProfile, by_name, chosen
 
 # Shapes of `encrypted_content`. Formats change, so a shape only identifies foreign blobs after a
 # refusal that names none. It is never a reason to leave a blob out before the first attempt.

@@ -1,6 +1,7 @@
 """Parsed request: the body of a request to `/responses`, parsed as far as injection needs it."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 from typing_extensions import override
@@ -9,17 +10,12 @@ from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestRe
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.wire.digest import digest
 
-__all__ = ["Request", "read_request"]
-
 
 @dataclass(slots=True)
 class Request(ParsedRequest[ResponsesItem]):
-    """One parsed request; `places` is [] if `input` is a string or missing."""
+    """One parsed request."""
 
-    @property
-    @override
-    def head(self) -> tuple[bytes, ...]:
-        return self.raw("instructions"), self.raw("tools")
+    head_keys: ClassVar = ("instructions", "tools")
 
     @property
     @override

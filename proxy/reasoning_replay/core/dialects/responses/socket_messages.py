@@ -4,8 +4,6 @@ import msgspec
 
 from reasoning_replay.core.dialects.lenient import LenientDecoder
 
-__all__ = ["CREATE", "Message", "may_be_request", "read_message"]
-
 CREATE = "response.create"
 _STATUSES = range(100, 1000)
 
@@ -59,14 +57,9 @@ class Message(msgspec.Struct):
         return self.response.id or "" if self.response is not None else ""
 
 
-_MESSAGE = LenientDecoder(Message)
+read_message = LenientDecoder(Message).decode
 
 
 def may_be_request(text: bytes) -> bool:
     """Return, by a cheap search, whether a client message may be a `response.create`."""
     return CREATE.encode() in text or b"\\u" in text
-
-
-def read_message(text: bytes) -> Message | None:
-    """Decode the head of a message; None if it is not a JSON object."""
-    return _MESSAGE.decode(text)

@@ -26,8 +26,7 @@ from reasoning_replay.core.dialects.chat.heal.message_editor import (
     without,
 )
 from reasoning_replay.core.dialects.chat.members import reasoning_of
-from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
-from reasoning_replay.core.dialects.chat.sent_messages import sent_messages
+from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request, sent_messages
 from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.history.item_changes import ItemChange, listed
