@@ -51,7 +51,8 @@ async def started(*words: object, **options: Any) -> asyncio.subprocess.Process:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        # Not the packages of the tests: a client in another environment has its own versions.
+        env={**os.environ, "PYTHONPATH": str(ROOT / "proxy")},
         **options,
     )
 
