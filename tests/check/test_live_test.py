@@ -15,7 +15,7 @@ from reasoning_replay.wires import WIRES, Reply, Wire
 from tests.check.reports import KEY, found, report
 from tests.standin import Quirks, StandIn
 from tests.standin.chat import ApiRefusal, ChatStandIn, FamilyName
-from tests.standin.common.server import JudgingServer
+from tests.standin.judging import WRONG, JudgingServer
 from tests.standin.messages import MODES, MessagesStandIn, ModeName
 
 MINE = ApiKey("OPENAI_API_KEY", ("Authorization", f"Bearer {KEY}"))
@@ -183,8 +183,8 @@ async def test_chat_completions_are_proven(
             f"{signed} of them encrypted or signed"
         )
     assert second.startswith("ok: the second turn was accepted with ")
-    assert standin.found("equal")
-    assert not standin.found("missing", "wrong")
+    assert standin.found("whole")
+    assert not standin.found("missing", *WRONG)
 
 
 async def test_the_proof_sends_what_a_client_of_the_api_sends(settings: Settings) -> None:
@@ -240,8 +240,8 @@ async def test_messages_are_proven(settings: Settings, mode: ModeName, loop: Any
     emitted = f"{standin.mode.model} emitted 1 reasoning item(s)"
     assert first == f"ok: {emitted}, {int(standin.mode.is_signed)} of them encrypted or signed"
     assert second == "ok: the second turn was accepted with 1 injected item(s)"
-    assert standin.found("equal")
-    assert not standin.found("missing", "wrong")
+    assert standin.found("whole")
+    assert not standin.found("missing", *WRONG)
 
 
 async def test_messages_need_the_key_of_their_own_vendor(

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 from tests.e2e.proxies import proxied
-from tests.standin.common.server import JudgingServer
+from tests.standin.judging import JudgingServer
 
 __all__ = ["Reach", "reached"]
 

@@ -13,6 +13,7 @@ from tests.e2e.reach import Reach, reached
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
 from tests.standin.chat import LOOPS, ChatStandIn, FamilyName
+from tests.standin.judging import WRONG
 
 WAYS: tuple[Way, ...] = get_args(Way)
 QUESTIONS = ("Where does it rain today?", "And tomorrow?")
@@ -77,7 +78,7 @@ async def test_a_tolerant_upstream_counts_its_loss(
     ):
         await agent.converse(QUESTIONS)
     assert_none_wrong(standin, agent.steps)
-    assert standin.found("equal") == []
+    assert standin.found("whole") == []
     assert bool(standin.found("missing")) == (loop != "plain")
 
 
@@ -217,7 +218,7 @@ async def test_damaged_signatures_are_completed(
         states = {
             one.state for judged in standin.judged[refused[-1] + 1 :] for one in judged.findings
         }
-        assert states == {"equal"}
+        assert states == {"whole"}
 
 
 async def test_reasoning_that_names_its_call_needs_the_id() -> None:
@@ -230,7 +231,7 @@ async def test_reasoning_that_names_its_call_needs_the_id() -> None:
         with pytest.raises(BadRequestError) as caught:
             await agent.converse(QUESTIONS)
     assert STRICT[BY_ID] in json.dumps(caught.value.response.json())
-    assert standin.found("equal", "wrong", "foreign") == []
+    assert standin.found("whole", *WRONG) == []
 
 
 @each_value(

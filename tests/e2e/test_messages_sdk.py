@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 from anthropic import APIStatusError, BadRequestError
+from reasoning_replay.strict_api.messages import is_reasoning
 
 from tests.e2e.agent import Way
 from tests.e2e.messages_agent import MessagesAgent, MessagesKeeps
@@ -13,9 +14,8 @@ from tests.e2e.reach import Reach, reached
 from tests.e2e.sdk_loop import Message
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
-from tests.standin.common.judging import State
+from tests.standin.judging import WRONG, index_of
 from tests.standin.messages import LOOPS, MODES, MessagesStandIn, ModeName
-from tests.standin.messages.blocks import is_reasoning
 
 WAYS: tuple[Way, ...] = get_args(Way)
 QUESTIONS = ("Where does it rain today?", "And tomorrow?")
@@ -80,7 +80,7 @@ async def test_a_tolerant_model_forgets(mode: ModeName, loop: Any, way: Way, ser
     thought = loop != "plain"
     is_whole = served == "proxied"
     assert bool(standin.found("missing")) == (thought and not is_whole)
-    assert bool(standin.found("equal")) == (thought and is_whole)
+    assert bool(standin.found("whole")) == (thought and is_whole)
     # Whether the cache has the response, or ends with the request before it.
     known = [after.cached > before.tokens for before, after in itertools.pairwise(standin.reads)]
     assert all(known) == (is_whole or not thought)
@@ -158,7 +158,7 @@ async def test_adjacent_messages_are_one(
         agent.history.append({"role": "user", "content": QUESTIONS[0]})
         await agent.count()
     assert [one.refusal for one in standin.judged] == [None] * len(standin.judged)
-    assert {finding.state for _, finding in standin.found(*get_args(State))} == {"equal"}
+    assert {finding.state for _, finding in standin.found("whole", "missing", *WRONG)} == {"whole"}
     if keeps == "everything":
         both = zip(standin.received, agent.steps, strict=False)
         assert all(one.body == step.body for one, step in both)
@@ -202,7 +202,7 @@ async def test_damaged_reasoning_is_completed(
     assert len(refused) <= 1
     first = refused[0] if refused else len(standin.judged)
     states = {one.state for judged in standin.judged[first + 1 :] for one in judged.findings}
-    assert states <= {"equal"}
+    assert states <= {"whole"}
     assert sum("healed=" in step.mark for step in agent.steps) == len(refused)
 
 
@@ -306,17 +306,19 @@ async def test_nothing_is_injected_after_an_edit_of_a_bound_history(
         await agent.converse(["And next week?", "Next month?"])
     assert_is_never_refused(standin, agent)
     for one in standin.judged[asked:]:
-        states = {(each.index >= known, each.index > edited): each.state for each in one.findings}
+        states = {
+            (index_of(each) >= known, index_of(each) > edited): each.state for each in one.findings
+        }
         for each in one.findings:
-            expected = "missing" if edited <= each.index < known else "equal"
+            expected = "missing" if edited <= index_of(each) < known else "whole"
             assert each.state == expected, (states, each)
-    assert any(each.index >= known for each in standin.judged[-1].findings)
+    assert any(index_of(each) >= known for each in standin.judged[-1].findings)
 
 
 def assert_is_never_refused(standin: MessagesStandIn, agent: MessagesAgent) -> None:
     """Assert that each request of an agent was accepted at the first attempt."""
     assert [one.refusal for one in standin.judged] == [None] * len(agent.steps)
-    assert standin.found("wrong", "other_model", "foreign", "filler") == []
+    assert standin.found(*WRONG) == []
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -342,7 +344,7 @@ async def test_a_hole_that_a_client_makes_is_filled(way: Way) -> None:
                 await agent.converse(["And next week?"])
         if not is_straight:
             assert_is_never_refused(standin, agent)
-            assert {one.state for one in standin.judged[-1].findings} == {"equal"}
+            assert {one.state for one in standin.judged[-1].findings} == {"whole"}
 
 
 def bare(message: Message) -> Message:
@@ -421,8 +423,10 @@ async def test_a_switch_of_the_model_gets_no_reasoning_of_another(way: Way) -> N
         agent.model = "claude-opus-4-8"
         await agent.converse(QUESTIONS[1:])
     assert_is_never_refused(standin, agent)
-    assert {one.state for one in standin.judged[-1].findings if one.index < known} == {"missing"}
-    assert {one.state for one in standin.judged[-1].findings if one.index >= known} == {"equal"}
+    assert {one.state for one in standin.judged[-1].findings if index_of(one) < known} == {
+        "missing"
+    }
+    assert {one.state for one in standin.judged[-1].findings if index_of(one) >= known} == {"whole"}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -454,4 +458,4 @@ async def test_an_error_inside_a_stream_reaches_the_client(way: Way) -> None:
         while await agent.step():
             pass
     assert [one.refusal for one in standin.judged] == [None] * 3
-    assert [each.state for each in standin.judged[-1].findings] == ["equal"]
+    assert [each.state for each in standin.judged[-1].findings] == ["whole"]

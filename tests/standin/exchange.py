@@ -105,7 +105,7 @@ class Exchange:
             RefusedError: The body is not JSON, or not of that shape.
         """
         try:
-            plain = self._plain_body()
+            plain = self.plain_body()
             self.received.json = msgspec.json.decode(plain)
             return msgspec.json.decode(plain, type=kind)
         except msgspec.MsgspecError as error:
@@ -130,9 +130,11 @@ class Exchange:
         """Send one JSON object as the response."""
         return self.answer_bytes(msgspec.json.encode(body), status)
 
-    def answer_bytes(self, body: bytes, status: int = 200) -> web.Response:
+    def answer_bytes(
+        self, body: bytes, status: int = 200, kind: str = "application/json"
+    ) -> web.Response:
         """Send JSON in this spelling as the response."""
-        response = web.Response(body=body, status=status, content_type="application/json")
+        response = web.Response(body=body, status=status, content_type=kind)
         self._sign(response)
         self.received.finished = True
         return response
@@ -184,7 +186,7 @@ class Exchange:
         response.headers["openai-version"] = "2020-10-01"
         self.received.status = response.status
 
-    def _plain_body(self) -> bytes:
+    def plain_body(self) -> bytes:
         """
         Return the body without its content encoding.
 

@@ -15,7 +15,6 @@ from typing_extensions import override
 
 from tests.standin import neighbours, refusals
 from tests.standin.answering import Behaviour, End, Issue, View, estimate_tokens, respond
-from tests.standin.chat.server import ChatStandIn
 from tests.standin.common.loopback import Loopback
 from tests.standin.events import frame, tell, tell_refusal
 from tests.standin.exchange import Exchange, Received, RefusedError
@@ -45,7 +44,6 @@ class StandIn(Loopback[Refusal]):
         variant, continuity, end, always_encrypted, empty_completed_output, rotate_ids,
         chunk_bytes, delay_s, quirks: See Behaviour. They are kept as `behaviour`, which may be
         changed between requests.
-        chat: Serves `/v1/chat/completions`, so that one upstream has both dialects.
         port: See Loopback.
         seed: Makes ids and blobs repeatable. Two stand-ins of one seed accept each other's blobs.
         clock: Returns unix time in seconds.
@@ -67,7 +65,6 @@ class StandIn(Loopback[Refusal]):
         chunk_bytes: int | None = None,
         delay_s: float = 0.0,
         quirks: Quirks = PLAIN,
-        chat: ChatStandIn | None = None,
         port: int = 0,
         seed: bytes | None = None,
         clock: Callable[[], float] = time.time,
@@ -90,12 +87,9 @@ class StandIn(Loopback[Refusal]):
         self._sealer = Sealer(seed)
         self._mint = Mint(seed)
         self._clock = clock
-        self._chat = chat
 
     @override
     def add_routes(self, router: web.UrlDispatcher) -> None:
-        if self._chat is not None:
-            router.add_post("/v1/chat/completions", self._chat.serve)
         for method, path, handler in (
             (hdrs.METH_GET, "/v1/responses", self._connect),
             (hdrs.METH_POST, "/v1/responses", self._create),

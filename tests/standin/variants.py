@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tests.standin.common.script import CALLS, arguments, part_of
 from tests.standin.mint import Ids
+from tests.standin.script import CALLS, arguments, part_of
 from tests.standin.shapes import (
     CustomToolCall,
     FunctionCall,

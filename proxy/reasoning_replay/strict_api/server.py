@@ -10,7 +10,7 @@ import json
 import logging
 import secrets
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableSequence
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, Self
 
@@ -18,7 +18,7 @@ from aiohttp import hdrs, web
 
 from reasoning_replay.strict_api.dialect import Dialect, Exchange, Item, Refused
 
-__all__ = ["StrictApi"]
+__all__ = ["StrictApi", "read_body"]
 
 HOST: Final = "127.0.0.1"
 BODY_MAX_BYTES: Final = 8 << 20
@@ -62,7 +62,7 @@ class StrictApi:
             body_max_bytes: Size of the largest request.
         """
         self.base_url = ""
-        self.received: deque[Any] = deque(maxlen=RECEIVED_MAX)
+        self.received: MutableSequence[Any] = deque(maxlen=RECEIVED_MAX)
         self.exchanges: deque[Exchange] = deque(maxlen=EXCHANGES_MAX)
         self.unserved: Counter[str] = Counter()
         self._word_s = word_s
@@ -105,7 +105,7 @@ class StrictApi:
             response.force_close()
             return response
         try:
-            body = _body(raw, dialect.history) | named
+            body = read_body(raw, dialect.history) | named
         except Refused as refused:
             self._note(f"{request.method} {request.path}: {refused}")
             return _refusal(dialect, refused)
@@ -141,7 +141,7 @@ class StrictApi:
         return stream
 
 
-def _body(raw: bytes, history: str) -> Item:
+def read_body(raw: bytes, history: str) -> Item:
     """
     Return a parsed request, with its history as a list of objects.
 
