@@ -29,7 +29,7 @@ def arrived(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         bodies.append(raw)
         return read(raw, history)
 
-    monkeypatch.setattr(server, "_body", noted)
+    monkeypatch.setattr(server, "read_body", noted)
     return bodies
 
 
