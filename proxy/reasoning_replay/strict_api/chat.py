@@ -29,8 +29,6 @@ from reasoning_replay.strict_api.example_values import example
 from reasoning_replay.strict_api.ledger import Judgement, Part
 from reasoning_replay.strict_api.scenarios import Piece, pieces_of, tokens_of
 
-__all__ = ["MISSING", "MISSING_KIMI", "Chat", "parts_of", "question", "thinks"]
-
 REASONING: Final = "reasoning_content"
 
 MISSING: Final = Rule(

@@ -15,18 +15,6 @@ from yarl import URL
 from reasoning_replay.strict_api.ledger import Judgement, Ledger, Part
 from reasoning_replay.strict_api.scenarios import Script
 
-__all__ = [
-    "Dialect",
-    "Exchange",
-    "Item",
-    "Reading",
-    "Refused",
-    "Rule",
-    "asked_at",
-    "canonical",
-    "sse",
-]
-
 Item = dict[str, Any]
 
 

@@ -30,8 +30,6 @@ from reasoning_replay.strict_api.example_values import example
 from reasoning_replay.strict_api.ledger import Judgement, Part
 from reasoning_replay.strict_api.scenarios import pieces_of, tokens_of
 
-__all__ = ["Gemini"]
-
 SIGNATURE: Final = "thoughtSignature"
 CALL: Final = "functionCall"
 RESULT: Final = "functionResponse"

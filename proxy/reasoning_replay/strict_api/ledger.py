@@ -11,8 +11,6 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["Finding", "Judgement", "Ledger", "Part", "State"]
-
 # Most turns that are kept; the oldest is dropped.
 TURNS_MAX: Final = 2_000
 PREFIXES_MAX: Final = 50_000
@@ -188,7 +186,7 @@ class Ledger:
                 continue
             if part.kind == "said":
                 named = [one for name in part.names for one in self._found.get(name, ())]
-                alike = named or self._found.get(part.value, ())
+                alike = named or [*self._found.get(part.value, ())]
                 found = [one for one in alike if one.part.kind == "said" and one not in taken]
                 if found:
                     # The same may have been emitted often; its place tells, and a history goes on.

@@ -29,17 +29,6 @@ from reasoning_replay.strict_api.example_values import example
 from reasoning_replay.strict_api.ledger import Judgement, Part
 from reasoning_replay.strict_api.scenarios import pieces_of, tokens_of
 
-__all__ = [
-    "Messages",
-    "bad_signature",
-    "blocks_of",
-    "is_reasoning",
-    "is_result",
-    "joined",
-    "question",
-    "thoughts_of",
-]
-
 THINKING: Final = "thinking"
 REASONING: Final = (THINKING, "redacted_thinking")
 SIGNATURE_BYTES: Final = 64

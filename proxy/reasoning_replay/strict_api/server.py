@@ -18,8 +18,6 @@ from aiohttp import hdrs, web
 
 from reasoning_replay.strict_api.dialect import Dialect, Exchange, Item, Refused
 
-__all__ = ["StrictApi", "read_body"]
-
 HOST: Final = "127.0.0.1"
 BODY_MAX_BYTES: Final = 8 << 20
 RECEIVED_MAX: Final = 100
