@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tests.demand.notation import Item
-from tests.standin.answering import Behaviour
-from tests.standin.quirks import Quirks
-from tests.standin.rules import Continuity
+from tests.standin.quirks import Behaviour, Continuity, Quirks
 from tests.standin.variants import Variant
 
 __all__ = ["Made", "Refused", "Scenario"]

@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from http import HTTPMethod, HTTPStatus
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from aiohttp import web
@@ -23,7 +22,7 @@ from reasoning_replay.strict_api.ledger import Finding, Judgement, Ledger, Part,
 from reasoning_replay.strict_api.server import read_body
 from typing_extensions import override
 
-from tests.standin.exchange import BODY_BYTES_MAX, Exchange, Received, RefusedError
+from tests.standin.exchange import BODY_BYTES_MAX, OPTIONS, Exchange, Received
 
 __all__ = ["WRONG", "ApiRefusal", "Judged", "JudgingServer", "index_of", "of_model"]
 
@@ -69,10 +68,9 @@ class JudgingServer(StrictApi, Dialect):
         behaviour: What a test may change at any time.
     """
 
-    options = MappingProxyType(
-        {"auto_decompress": False, "handler_cancellation": True, "shutdown_timeout": 1.0}
-    )
+    options = OPTIONS
     routes: ClassVar[tuple[str, ...]]
+    received: list[Received]
     behaviour: Any
 
     def __init__(self, root: str, profile: str) -> None:
@@ -108,10 +106,7 @@ class JudgingServer(StrictApi, Dialect):
             return exchange.answer({"error": {"message": "Not found"}}, HTTPStatus.NOT_FOUND)
         try:
             self.caller = exchange.caller
-            exchange.read_json(dict)
-        except RefusedError as error:
-            return exchange.refuse(error.refusal)
-        try:
+            exchange.read_json()
             body = read_body(exchange.plain_body(), self.history)
         except Refused as refused:
             return self._refused(exchange, refused, streams=False)

@@ -9,35 +9,29 @@ import hashlib
 import struct
 from typing import Any
 
-from msgspec import Struct
-
-__all__ = ["EmbeddingRequest", "embed", "maybe_file", "models"]
+from reasoning_replay.strict_api.responses_words import MISSING_PARAMETER
 
 Json = dict[str, Any]
 
 _MODELS = ("gpt-5.4", "gpt-5.4-mini", "gpt-4o")
+_MADE_AT = 1_772_668_800
 _DIMENSIONS = 8
 _BYTE_MAX = 255
 
 
-class EmbeddingRequest(Struct):
-    """The body of `POST /v1/embeddings`."""
-
-    model: str
-    input: str | list[str]
-    encoding_format: str = "float"
-
-
 def models() -> Json:
     """List two models that reason and one that does not."""
-    more = {"object": "model", "created": 1_772_668_800, "owned_by": "openai"}
+    more = {"object": "model", "created": _MADE_AT, "owned_by": "openai"}
     return {"object": "list", "data": [{"id": name, **more} for name in _MODELS]}
 
 
-def embed(request: EmbeddingRequest) -> Json:
+def embed(request: Json) -> Json:
     """Map each text to numbers that depend only on the text."""
-    texts = [request.input] if isinstance(request.input, str) else request.input
-    is_base64 = request.encoding_format == "base64"  # their float32 bytes, which SDKs ask for
+    asked = request["input"]
+    texts = [asked] if isinstance(asked, str) else asked
+    is_base64 = (
+        request.get("encoding_format") == "base64"
+    )  # their float32 bytes, which SDKs ask for
     vectors = map(_vector, texts)
     data = [
         {"index": n, "object": "embedding", "embedding": _base64(one) if is_base64 else one}
@@ -45,7 +39,7 @@ def embed(request: EmbeddingRequest) -> Json:
     ]
     tokens = sum(map(len, texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return {"object": "list", "data": data, "model": request.model, "usage": usage}
+    return {"object": "list", "data": data, "model": request["model"], "usage": usage}
 
 
 def _vector(text: str) -> list[float]:
@@ -57,22 +51,17 @@ def _base64(vector: list[float]) -> str:
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
-def maybe_file(body: bytes, boundary: str, now_s: int) -> Json | None:
+def file(body: bytes, content_type: str) -> Json:
     """
-    Find the part named `file` in a multipart/form-data body.
+    Return the file in a multipart/form-data body.
 
-    Args:
-        body: The whole body. Its boundary does not occur inside a part (RFC 2046, 5.1.1).
-        boundary: The boundary that the content type names, unquoted.
-        now_s: Unix time, seconds.
-
-    Returns:
-        The stored file; None if there is no such part. Its `sha256` is not part of the API: with it
-        a test checks that the content arrived complete.
+    A boundary does not occur inside a part (RFC 2046, 5.1.1). Its `sha256` is not part of the API:
+    with it a test checks that the content arrived complete.
     """
+    boundary = content_type.partition("boundary=")[2].strip('"')
     for part in body.split(b"--" + boundary.encode()):
         head, found, content = part.partition(b"\r\n\r\n")
-        if not found or b'name="file"' not in head:
+        if not boundary or not found or b'name="file"' not in head:
             continue
         content = content.removesuffix(b"\r\n")
         digest = hashlib.sha256(content).hexdigest()
@@ -82,9 +71,9 @@ def maybe_file(body: bytes, boundary: str, now_s: int) -> Json | None:
             "bytes": len(content),
             "filename": name.decode(errors="replace"),
             "sha256": digest,
-            "created_at": now_s,
+            "created_at": _MADE_AT,
             "object": "file",
             "purpose": "user_data",
             "status": "processed",
         }
-    return None
+    raise MISSING_PARAMETER("file")

@@ -53,8 +53,8 @@ class Rule(NamedTuple):
 
     def __call__(self, *names: object) -> Refused:
         """Return the refusal, with these names in its message."""
-        source = f"{self.source}, {self.date}"
-        return Refused(self.words.format(*names), self.status, self.code, self.param, source)
+        source, param = f"{self.source}, {self.date}", self.param and self.param.format(*names)
+        return Refused(self.words.format(*names), self.status, self.code, param, source)
 
 
 # The only rule that no vendor has: what `strict` adds.
@@ -135,14 +135,19 @@ class Dialect(ABC):
             judgement = self.ledger.judge(reading.frame, reading.parts)
             for refused in self.refusals(body, reading, judgement):
                 raise refused
-            for lost in judgement.lost if self._is_strict else ():
-                raise LOST(lost.turn, lost.state, lost.path)
+            for refused in self.losses(body, reading, judgement):
+                raise refused
         except Refused as refused:
             return Exchange(self.name, client, judgement, refused), {}
         answer, said = self.answer(body, reading, judgement)
         self.ledger.record(reading.frame, reading.parts, said)
         emitted = sum(part.kind == "reasoning" for part in said)
         return Exchange(self.name, client, judgement, None, emitted), answer
+
+    def losses(self, _body: Item, _reading: Reading, judgement: Judgement) -> Iterator[Refused]:
+        """Yield the losses that the vendor accepts in silence, and this API refuses."""
+        for one in judgement.lost if self._is_strict else ():
+            yield LOST(one.turn, one.state, one.path)
 
     def members_of(self, url: URL) -> Item | None:
         """Return the members of a request that its URL has; None if it is another API's."""

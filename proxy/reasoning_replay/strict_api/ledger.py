@@ -90,7 +90,7 @@ class _Emitted(NamedTuple):
     place: bytes
 
 
-class _Turn(NamedTuple):
+class Turn(NamedTuple):
     """One answer: its parts, the digests of what it answered, and the size of both."""
 
     parts: tuple[_Emitted, ...]
@@ -99,10 +99,10 @@ class _Turn(NamedTuple):
 
 
 class Ledger:
-    """The newest turns, each with what it answered."""
+    """The newest turns by number, each with what it answered."""
 
     def __init__(self) -> None:
-        self._turns: dict[int, _Turn] = {}
+        self.turns: dict[int, Turn] = {}
         self._made = 0
         # By each name, and by the value.
         self._found: defaultdict[str, deque[_Emitted]] = defaultdict(deque)
@@ -118,10 +118,10 @@ class Ledger:
             for key in _keys(one.part):
                 self._found[key].append(one)
         size = _size(frame, [*parts, *said])
-        self._turns[self._made] = _Turn(emitted, tuple(_digests(frame, parts)), size)
+        self.turns[self._made] = Turn(emitted, tuple(_digests(frame, parts)), size)
         self._processed(frame, [*parts, *said])
-        if len(self._turns) > TURNS_MAX:
-            self._drop(self._turns.pop(self._made - TURNS_MAX))
+        if len(self.turns) > TURNS_MAX:
+            self._drop(self.turns.pop(self._made - TURNS_MAX))
 
     def judge(self, frame: str, parts: Sequence[Part]) -> Judgement:
         """Judge a request; it counts as processed from now on."""
@@ -129,7 +129,7 @@ class Ledger:
         turn = max((origins[at].turn for at in origins if parts[at].kind == "said"), default=0)
         moved, known = "", 0
         if turn:
-            before, known = self._turns[turn].before, self._turns[turn].size
+            before, known = self.turns[turn].before, self.turns[turn].size
             own = list(_digests(frame, parts))
             differing = (at for at, digest in enumerate(before) if own[at : at + 1] != [digest])
             at = next(differing, None)
@@ -207,7 +207,7 @@ class Ledger:
 
     def _thoughts(self, turn: int, run: Collection[str]) -> int:
         """Return how much reasoning of a turn is in a run."""
-        return sum(one.part.value in run for one in self._turns[turn].parts)
+        return sum(one.part.value in run for one in self.turns[turn].parts)
 
     def _findings(self, parts: Sequence[Part], origins: dict[int, _Emitted]) -> Iterator[Finding]:
         sent: defaultdict[_Emitted, list[int]] = defaultdict(list)
@@ -215,7 +215,7 @@ class Ledger:
             sent[one].append(at)
         judged: set[int] = set()
         for turn in sorted({one.turn for at, one in origins.items() if parts[at].kind == "said"}):
-            for run, led in _runs(self._turns[turn].parts):
+            for run, led in _runs(self.turns[turn].parts):
                 first = min((at for one in led for at in sent[one]), default=None)
                 if first is None:  # the client has left out what it led to
                     continue
@@ -259,7 +259,7 @@ class Ledger:
                 del self._prefixes[next(iter(self._prefixes))]
         return cached
 
-    def _drop(self, turn: _Turn) -> None:
+    def _drop(self, turn: Turn) -> None:
         for one in turn.parts:
             for key in _keys(one.part):
                 self._found[key].remove(one)

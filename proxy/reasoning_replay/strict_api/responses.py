@@ -120,7 +120,7 @@ class Responses(Dialect):
         shown = [
             {name: item[name] for name in item if not hides or name != BLOB} for item in output
         ]
-        response = _response_of(body, shown, judgement)
+        response = response_of(body, shown, judgement)
         if stores:
             for item in shown:
                 keep(self.stored, item["id"], item)
@@ -182,22 +182,23 @@ class Responses(Dialect):
 
     @override
     def events(self, answer: Item) -> Iterator[bytes]:
+        for number, event in enumerate(self.steps(answer)):
+            yield sse({**event, "sequence_number": number})
+
+    def steps(self, answer: Item) -> Iterator[Item]:
+        """Yield the events of an answer, not yet numbered."""
         begun = {**answer, "status": "in_progress", "output": [], "usage": None}
-        events: list[Item] = [
-            {"type": "response.created", "response": begun},
-            {"type": "response.in_progress", "response": begun},
-        ]
+        yield {"type": "response.created", "response": begun}
+        yield {"type": "response.in_progress", "response": begun}
         for index, item in enumerate(answer["output"]):
             opened = item | {name: EMPTY[name] for name in EMPTY.keys() & item.keys()}
             if "status" in item:
                 opened["status"] = "in_progress"
             place = {"output_index": index}
-            events.append({"type": "response.output_item.added", **place, "item": opened})
-            events += _deltas(item, {**place, "item_id": item["id"]})
-            events.append({"type": "response.output_item.done", **place, "item": item})
-        events.append({"type": "response.completed", "response": answer})
-        for number, event in enumerate(events):
-            yield sse({**event, "sequence_number": number})
+            yield {"type": "response.output_item.added", **place, "item": opened}
+            yield from _deltas(item, {**place, "item_id": item["id"]})
+            yield {"type": "response.output_item.done", **place, "item": item}
+        yield {"type": "response.completed", "response": answer}
 
     @override
     def error(self, refused: Refused) -> Item:
@@ -239,7 +240,7 @@ def _text_for(body: Item, answer: str) -> str:
     return answer
 
 
-def _response_of(body: Item, output: list[Item], judgement: Judgement) -> Item:
+def response_of(body: Item, output: list[Item], judgement: Judgement) -> Item:
     """Return a completed response; its tokens are estimated from bytes."""
     read = judgement.tokens
     thoughts = TOKENS_PER_THOUGHT * sum(item["type"] == "reasoning" for item in output)

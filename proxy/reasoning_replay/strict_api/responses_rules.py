@@ -150,13 +150,12 @@ class InputRules:
 
     def refusals(self) -> Iterator[Refused]:
         """Yield what is refused."""
-        model = str(self.body.get("model"))
-        if not reasons(model) and INCLUDE in (self.body.get("include") or ()):
+        if not self.reasons and INCLUDE in (self.body.get("include") or ()):
             yield words.NO_BLOBS()
         for one in self.seen:
             yield from self.shape(one)
         yield from self.ids()
-        if reasons(model):
+        if self.reasons:
             yield from self.reasoning()
         elif any(one.kind == "reasoning" for one in self.seen):
             yield words.NO_REASONING()
@@ -294,6 +293,11 @@ class InputRules:
         if self.stores or after.id or one.item.get(BLOB) is None:
             return False
         return self.is_like(after, wanted)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model reasons."""
+        return reasons(str(self.body.get("model")))
 
     @property
     def stores(self) -> bool:

@@ -84,12 +84,13 @@ NO_BLOBS: Final = Rule(
     param="include",
 )
 
-# Members; the first name is that of the member. The texts of the last three are not confirmed.
+# Members; the first name is that of the member.
 WRONG_PREFIX: Final = Rule(
-    "Invalid '{}': '{}'. Expected an ID that begins with '{}'.",
+    "Invalid '{0}': '{1}'. Expected an ID that begins with '{2}'.",
     "github.com/continuedev/continue/issues/11785",
     "2026-11",
     code="invalid_value",
+    param="{0}",
 )
 BAD_CHARACTERS: Final = Rule(
     "Invalid '{}': '{}'. Expected an ID that contains letters, numbers, underscores, or dashes, but"
@@ -97,42 +98,49 @@ BAD_CHARACTERS: Final = Rule(
     "github.com/anomalyco/opencode/issues/25065",
     "2026-11",
     code="invalid_value",
+    param="{0}",
 )
 UNSUPPORTED: Final = Rule(
     "Invalid value: '{1}'. Supported values are: {2}.",
-    "github.com/openai/openai-openapi",
+    "recorded by github.com/Mirascope/mirascope",
     "2026-08",
     code="invalid_value",
+    param="{0}",
 )
 NOT_EMPTY: Final = Rule(
     "Invalid '{}': array too long. Expected an array with maximum length 0, but got an array with"
     " length {} instead.",
-    "github.com/openai/openai-openapi",
+    "reported, see docs/healing.md",
     "2026-08",
     code="array_above_max_length",
+    param="{0}",
 )
 UNKNOWN_PARAMETER: Final = Rule(
     "Unknown parameter: '{}'.",
-    "github.com/openai/openai-openapi",
+    "reported, see docs/healing.md",
     "2026-08",
     code="unknown_parameter",
+    param="{0}",
 )
 MISSING_PARAMETER: Final = Rule(
     "Missing required parameter: '{}'.",
-    "github.com/openai/openai-openapi",
+    "not confirmed",
     "2026-08",
     code="missing_required_parameter",
+    param="{0}",
 )
 TOO_LONG: Final = Rule(
     "Invalid '{}': string too long. Expected a string with maximum length {}, but got a string with"
     " length {} instead.",
-    "github.com/openai/openai-openapi",
+    "not confirmed",
     "2026-08",
     code="string_above_max_length",
+    param="{0}",
 )
 NULL_MEMBER: Final = Rule(
     "Invalid type for '{}': expected a string, but got null instead.",
-    "github.com/openai/openai-openapi",
+    "not confirmed",
     "2026-08",
     code="invalid_type",
+    param="{0}",
 )
