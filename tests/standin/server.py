@@ -99,7 +99,7 @@ class StandIn(StrictApi):
     @override
     async def respond(self, request: web.Request) -> web.StreamResponse:
         exchange = await Exchange.take_in(request, f"req_{len(self.received):032}")
-        self._note(exchange.received)
+        self._record(exchange.received)
         try:
             if self._queue:
                 raise self._queue.popleft()
@@ -194,9 +194,9 @@ class StandIn(StrictApi):
                 raise self._queue.popleft()
             return [*api.told(self._answer(api, body, cached), obfuscates=False)]
 
-        return await Socket(exchange, answer, lambda: self.behaviour.delay_s, self._note).serve()
+        return await Socket(exchange, answer, lambda: self.behaviour.delay_s, self._record).serve()
 
-    def _note(self, received: Received) -> None:
+    def _record(self, received: Received) -> None:
         self.received.append(received)
         del self.received[:-RECEIVED_KEPT]
 
