@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
-from reasoning_replay.strict_api.responses import text_of
+from reasoning_replay.strict_api.dialect import text_of
 
 from tests.slow_line import reset_now
 from tests.soak.claims import Claim, Item, claim_in

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from http import HTTPMethod, HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from aiohttp import web
 from msgspec import Struct
@@ -24,11 +24,32 @@ from typing_extensions import override
 
 from tests.standin.exchange import BODY_BYTES_MAX, OPTIONS, Exchange, Received
 
-__all__ = ["WRONG", "ApiRefusal", "Judged", "JudgingServer", "index_of", "of_model"]
+__all__ = ["WRONG", "ApiRefusal", "Behaviour", "Judged", "JudgingServer", "index_of", "of_model"]
 
 JUDGED_KEPT = 2_000
 WRONG: tuple[State, ...] = ("damaged", "misplaced", "repeated", "foreign")
 """The states of reasoning that is not what was emitted there."""
+
+
+class Behaviour(Struct, kw_only=True):
+    """
+    Behaviour of a stand-in; may be changed between two requests.
+
+    Attributes:
+        loop: The scripted agent loop, a name of its LOOPS.
+        repeats: Whether the model says the same in every turn, so that only places differ.
+        ids: The form of the ids of its calls; "" for that of its vendor.
+        end: How a response ends: as it should, at a token limit, or with an error.
+        chunk_bytes: Size of one write of the stream, in bytes; None writes event by event.
+        delay_s: Pause after every event, 5 s at most.
+    """
+
+    loop: str = "one_call"
+    repeats: bool = False
+    ids: str = ""
+    end: Literal["complete", "length", "error"] = "complete"
+    chunk_bytes: int | None = None
+    delay_s: float = 0.0
 
 
 class ApiRefusal(Refused):
@@ -71,7 +92,7 @@ class JudgingServer(StrictApi, Dialect):
     options = OPTIONS
     routes: ClassVar[tuple[str, ...]]
     received: list[Received]
-    behaviour: Any
+    behaviour: Behaviour
 
     def __init__(self, root: str, profile: str) -> None:
         StrictApi.__init__(self, self, root=root, body_max_bytes=BODY_BYTES_MAX)

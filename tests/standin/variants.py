@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from reasoning_replay.strict_api import Item
-from reasoning_replay.strict_api.dialect import asked_at
-from reasoning_replay.strict_api.responses import text_of
+from reasoning_replay.strict_api.dialect import asked_at, text_of
 
 from tests.standin.script import CALLS, TOPIC_CHARS, arguments, part_of
 

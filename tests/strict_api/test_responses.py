@@ -55,7 +55,7 @@ async def test_what_breaks_a_pair_is_refused(upstream: StrictApi) -> None:
 
 
 async def test_a_call_without_its_id_needs_no_reasoning(upstream: StrictApi) -> None:
-    """It is accepted without reasoning; with `rs_` id and blob, it is known if nothing is stored."""
+    """It is accepted without reasoning; with `rs_` id and blob, only if nothing is stored."""
     for stores, status in ((False, 200), (True, 400)):
         more = {"store": stores, "include": ["reasoning.encrypted_content"]}
         _, (reasoning, call) = await ask(upstream, ASK, **more)

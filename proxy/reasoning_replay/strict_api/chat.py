@@ -24,6 +24,7 @@ from reasoning_replay.strict_api.dialect import (
     asked_at,
     canonical,
     sse,
+    text_of,
 )
 from reasoning_replay.strict_api.example_values import example
 from reasoning_replay.strict_api.ledger import Judgement, Part
@@ -143,10 +144,7 @@ def parts_of(message: Item, path: str) -> Iterator[Part]:
         return
     if thought := message.get(REASONING):
         yield Part("reasoning", f"{path}.{REASONING}", str(thought))
-    content = message.get("content") or ""
-    if isinstance(content, list):
-        content = "".join(str(part.get("text") or "") for part in content)
-    if content:
+    if content := text_of(message):
         yield Part("said", f"{path}.content", canonical(["assistant", content]))
     for at, call in enumerate(message.get("tool_calls") or ()):
         function = call.get("function") or {}

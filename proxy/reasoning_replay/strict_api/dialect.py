@@ -195,6 +195,14 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
+def text_of(message: Item) -> str:
+    """Return the text of a message, in any of its forms."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return str(content or "")
+
+
 def asked_at(items: Sequence[Item], is_question: Callable[[Item], bool]) -> int:
     """Return the index of the last question of the user, -1 if there is none."""
     return max((at for at, item in enumerate(items) if is_question(item)), default=-1)

@@ -22,6 +22,7 @@ from reasoning_replay.strict_api.dialect import (
     asked_at,
     canonical,
     sse,
+    text_of,
 )
 from reasoning_replay.strict_api.example_values import example
 from reasoning_replay.strict_api.ledger import Judgement, Part
@@ -29,6 +30,7 @@ from reasoning_replay.strict_api.responses_rules import (
     BLOB,
     EMITTED_TYPES,
     INCLUDE,
+    PREFIXES,
     Emitted,
     InputRules,
     kind_of,
@@ -40,7 +42,6 @@ from reasoning_replay.strict_api.scenarios import CITIES, Script, pieces_of, tok
 ITEMS_MAX: Final = 10_000
 HISTORIES_MAX: Final = 500
 TOKENS_PER_THOUGHT: Final = 192
-PREFIXES: Final = {"reasoning": "rs", "function_call": "fc", "message": "msg"}
 OUTPUT: Final = "function_call_output"
 
 
@@ -134,24 +135,17 @@ class Responses(Dialect):
 
         A run of reasoning leads to all up to the next run, and is followed by the first of them.
         """
-        run: list[Item] = []
-        is_open = False
-        for item in output:
-            if item["type"] == "reasoning":
-                run = [*run, item] if is_open else [item]
-                is_open = True
-                continue
-            required = tuple(one["id"] for one in run)
-            keep(self.emitted, item["id"], Emitted(item, required, ""))
-            for one in run if is_open else ():
-                self._keep_thought(one, item["id"])
-            is_open = False
-        for one in run if is_open else ():
-            self._keep_thought(one, "")
-
-    def _keep_thought(self, item: Item, follower: str) -> None:
-        for name in filter(None, (item["id"], item.get(BLOB))):
-            keep(self.emitted, name, Emitted(item, (), follower))
+        run: list[str] = []
+        before = ""
+        for at, item in enumerate(output):
+            kind, required, follower = item["type"], tuple(run), ""
+            if kind == "reasoning":
+                run = [*(run if before == kind else ()), item["id"]]
+                others = (one["id"] for one in output[at:] if one["type"] != kind)
+                required, follower = (), next(others, "")
+            before = kind
+            for name in filter(None, (item["id"], item.get(BLOB))):
+                keep(self.emitted, name, Emitted(item, required, follower))
 
     def _output_for(self, body: Item, items: Sequence[Item]) -> list[Item]:
         """Return the complete output items for a request with this whole history."""
@@ -212,14 +206,6 @@ def keep(kept: dict[Any, Any], key: object, value: object, most: int = ITEMS_MAX
     kept[key] = value
     if len(kept) > most:
         del kept[next(iter(kept))]
-
-
-def text_of(item: Item) -> str:
-    """Return the text of a message, in any of its forms."""
-    content = item.get("content")
-    if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return str(content or "")
 
 
 def _call(tool: Item, city: str) -> Item:

@@ -336,10 +336,10 @@ class InputRules:
                 waiting = {key: call for key, call in waiting.items() if call != named}
             elif kind in OUTPUTS:
                 if (kind, call_id) not in made:
-                    yield words.ORPHAN(_noun(kind.removesuffix("_output")), call_id)
+                    yield words.ORPHAN(kind.removesuffix("_output").replace("_", " "), call_id)
                 waiting.pop((kind, str(call_id)), None)
         for (_, call_id), (kind, _) in waiting.items():
-            yield words.UNANSWERED(_noun(kind), call_id)
+            yield words.UNANSWERED(kind.replace("_", " "), call_id)
 
     def ends_outputs(self, _one: Seen) -> bool:
         """Return whether outputs may no longer follow."""
@@ -371,7 +371,3 @@ def _next_others(seen: Sequence[Seen]) -> list[Seen | None]:
 def _listed(values: Sequence[str]) -> str:
     *before, last = (f"'{one}'" for one in values)
     return ", ".join([*before, f"and {last}"])
-
-
-def _noun(kind: str) -> str:
-    return kind.replace("_", " ")

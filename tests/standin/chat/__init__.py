@@ -5,8 +5,8 @@ Everything but server.py is pure.
 """
 
 from tests.standin.chat.families import FAMILIES, Family, FamilyName
-from tests.standin.chat.model import LOOPS, Loop
+from tests.standin.chat.model import LOOPS
 from tests.standin.chat.server import ChatStandIn
 from tests.standin.judging import ApiRefusal
 
-__all__ = ["FAMILIES", "LOOPS", "ApiRefusal", "ChatStandIn", "Family", "FamilyName", "Loop"]
+__all__ = ["FAMILIES", "LOOPS", "ApiRefusal", "ChatStandIn", "Family", "FamilyName"]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from reasoning_replay.strict_api.scenarios import tokens_of
 
 from tests.standin.chat.families import Family, Spelling
-from tests.standin.chat.model import Call, End, Turn
+from tests.standin.chat.model import Call, Turn
 
 __all__ = ["answer_of", "cut_short", "message_of", "written"]
 
@@ -89,7 +89,7 @@ def _details(model: str, turn: Turn) -> list[dict[str, Any]]:
 
 
 def answer_of(
-    family: Family, head: Mapping[str, Any], made: dict[str, Any], end: End, asked: int
+    family: Family, head: Mapping[str, Any], made: dict[str, Any], end: str, asked: int
 ) -> dict[str, Any]:
     """
     Return the JSON of a response that is not streamed.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tests.standin.chat.answers import written
 from tests.standin.chat.families import CallIndex, Family
-from tests.standin.chat.model import Behaviour
+from tests.standin.chat.model import ChatBehaviour
 from tests.standin.script import pieces
 
 __all__ = ["stream"]
@@ -18,14 +18,14 @@ Delta = dict[str, Any]
 
 
 class Cutting(NamedTuple):
-    """How a message is cut: see families.CallIndex and Behaviour.halves."""
+    """How a message is cut: see families.CallIndex and ChatBehaviour.halves."""
 
     call_index: CallIndex
     halves: bool
 
 
 def stream(
-    family: Family, answer: Mapping[str, Any], behaviour: Behaviour, *, wants_usage: bool
+    family: Family, answer: Mapping[str, Any], behaviour: ChatBehaviour, *, wants_usage: bool
 ) -> Iterator[bytes]:
     """Yield the frames of a stream: comments, chunks, usage and `[DONE]`."""
     (choice,), usage = answer["choices"], answer["usage"]

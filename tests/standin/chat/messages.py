@@ -23,7 +23,6 @@ __all__ = [
     "joined",
     "parts_of",
     "reasoning_of",
-    "text_of",
     "thoughts_of",
 ]
 
@@ -43,14 +42,6 @@ SENTINELS = ("skip_thought_signature_validator", "context_engineering_is_the_way
 """Values that Google documents for calls without a signature."""
 OWN = {"details": "reasoning_details", "signatures": "extra_content"}
 """The members that carry reasoning, for the forms that are not the name of one."""
-
-
-def text_of(message: Item) -> str:
-    """Return the text of a message."""
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
 
 
 def parts_of(family: Family, message: Item, path: str, thoughts: set[str]) -> Iterator[Part]:

@@ -8,21 +8,19 @@ needs no state: the same history, asked again, differs in its thoughts alone.
 
 import json
 from collections.abc import Mapping
-from typing import Literal
 
 from msgspec import Struct
 from reasoning_replay.strict_api import Item
 from reasoning_replay.strict_api.chat import question, thinks
+from reasoning_replay.strict_api.dialect import text_of
 
-from tests.standin.chat.families import CallIndex, Family, IdForm
-from tests.standin.chat.messages import text_of
+from tests.standin.chat.families import CallIndex, Family
+from tests.standin.judging import Behaviour
 from tests.standin.script import TOPIC_CHARS, Cue, Source, arguments, part_of, subject, words
 
-__all__ = ["LOOPS", "Behaviour", "Call", "End", "Loop", "Turn", "cue", "perform"]
+__all__ = ["LOOPS", "Call", "ChatBehaviour", "Turn", "cue", "perform"]
 
-Loop = Literal["one_call", "parallel", "chain", "gaps", "preamble", "text", "plain"]
-
-LOOPS: Mapping[Loop, tuple[str, ...]] = {
+LOOPS: Mapping[str, tuple[str, ...]] = {
     "one_call": ("R fc", "R A"),
     "parallel": ("R fc fc fc", "R A"),
     "chain": ("R fc", "R fc", "R A"),
@@ -33,33 +31,18 @@ LOOPS: Mapping[Loop, tuple[str, ...]] = {
 }
 _WITHOUT_TOOLS = "R A"
 
-End = Literal["complete", "length", "error"]
-"""How a response ends: as it should, at a token limit, or with an error."""
 
-
-class Behaviour(Struct, kw_only=True):
+class ChatBehaviour(Behaviour, kw_only=True):
     """
-    Behaviour of the stand-in; may be changed between two requests.
+    Behaviour of a stand-in for Chat Completions.
 
     Attributes:
-        loop: The scripted agent loop (LOOPS).
-        repeats: Whether the model says the same in every turn, so that only places differ.
-        ids: The ids of its calls; None for those of its family.
         call_index: See families.CallIndex; None for that of its family.
-        end: How a response ends.
         halves: Whether a delta may end inside a character, as an escaped half of it.
-        chunk_bytes: Size of one write of the stream, in bytes; None writes event by event.
-        delay_s: Pause after every event, 5 s at most.
     """
 
-    loop: Loop = "one_call"
-    repeats: bool = False
-    ids: IdForm | None = None
     call_index: CallIndex | None = None
-    end: End = "complete"
     halves: bool = False
-    chunk_bytes: int | None = None
-    delay_s: float = 0.0
 
 
 class Call(Struct, frozen=True):
@@ -107,7 +90,7 @@ def cue(body: Item) -> Cue:
     )
 
 
-def perform(cue: Cue, family: Family, source: Source, behaviour: Behaviour) -> Turn:
+def perform(cue: Cue, family: Family, source: Source, behaviour: ChatBehaviour) -> Turn:
     """Build the next turn of a loop; without tools, the model answers at once."""
     loop, repeats = LOOPS[behaviour.loop], behaviour.repeats
     parts = (part_of(loop, cue.answered) if cue.tools else _WITHOUT_TOOLS).split()
@@ -135,11 +118,11 @@ def perform(cue: Cue, family: Family, source: Source, behaviour: Behaviour) -> T
     )
 
 
-def _call_id(form: IdForm, name: str, index: int, source: Source) -> str:
+def _call_id(form: str, name: str, index: int, source: Source) -> str:
     """Return the id of a call. The forms `kimi`, `counter` and `empty` repeat in every turn."""
     digits = source.digits(f"call {index}", 32)
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-    ids: Mapping[IdForm, str] = {
+    ids: Mapping[str, str] = {
         "deepseek": f"call_{index:02}_{digits[:22]}",
         "kimi": f"functions.{name}:{index}",
         "counter": f"call_{index}",

@@ -20,7 +20,7 @@ from tests.standin.chat.answers import answer_of, cut_short, message_of, written
 from tests.standin.chat.deltas import stream
 from tests.standin.chat.families import FAMILIES, Family, FamilyName
 from tests.standin.chat.messages import parts_of, reasoning_of, thoughts_of
-from tests.standin.chat.model import Behaviour, cue, perform
+from tests.standin.chat.model import ChatBehaviour, cue, perform
 from tests.standin.chat.rules import error_of, refusals
 from tests.standin.judging import JudgingServer, of_model
 from tests.standin.script import Source
@@ -36,15 +36,15 @@ class ChatStandIn(JudgingServer, Chat):
 
     Args:
         family: The vendor.
-        behaviour: Attributes of Behaviour, kept as `behaviour`.
+        behaviour: Attributes of ChatBehaviour, kept as `behaviour`.
     """
 
     routes = ("chat/completions",)
-    behaviour: Behaviour
+    behaviour: ChatBehaviour
 
     def __init__(self, family: FamilyName = "deepseek", **behaviour: Any) -> None:
         self.family = FAMILIES[family]
-        self.behaviour = Behaviour(**behaviour)
+        self.behaviour = ChatBehaviour(**behaviour)
         super().__init__(self.family.path, self.family.profile or family)
         self._thoughts: defaultdict[str, set[str]] = defaultdict(set)  # of each caller
         self._wants_usage = False

@@ -5,8 +5,8 @@ It signs what it emits, so a test can assert that no block ever was in a place w
 emitted.
 """
 
-from tests.standin.messages.model import LOOPS, Loop
+from tests.standin.messages.model import LOOPS
 from tests.standin.messages.modes import MODES, Mode, ModeName
 from tests.standin.messages.server import MessagesStandIn
 
-__all__ = ["LOOPS", "MODES", "Loop", "MessagesStandIn", "Mode", "ModeName"]
+__all__ = ["LOOPS", "MODES", "MessagesStandIn", "Mode", "ModeName"]

@@ -6,35 +6,21 @@ one string per response.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
-from msgspec import Struct
 from reasoning_replay.strict_api import Item
+from reasoning_replay.strict_api.dialect import text_of
 from reasoning_replay.strict_api.messages import blocks_of, is_result, question
 
+from tests.standin.judging import Behaviour
 from tests.standin.script import TOPIC_CHARS, Cue, Source, arguments, part_of, subject, words
 
-__all__ = ["LOOPS", "Behaviour", "IdForm", "Loop", "cue", "perform"]
+__all__ = ["LOOPS", "cue", "perform"]
 
-Loop = Literal[
-    "one_call",
-    "parallel",
-    "chain",
-    "gaps",
-    "preamble",
-    "redacted",
-    "interleaved",
-    "search",
-    "text",
-    "plain",
-]
-IdForm = Literal["toolu", "deepseek", "counter"]
-End = Literal["complete", "length", "error"]
-"""How a response ends: as it should, at a token limit, or with an error."""
 Think = Callable[[str, list[Item]], Item]
 """Makes a block of reasoning from its sign in the loop and the blocks before it."""
 
-LOOPS: Mapping[Loop, tuple[str, ...]] = {
+LOOPS: Mapping[str, tuple[str, ...]] = {
     "one_call": ("R fc", "R A"),
     "parallel": ("R fc fc", "R A"),
     "chain": ("R fc", "R fc", "R A"),
@@ -49,34 +35,13 @@ LOOPS: Mapping[Loop, tuple[str, ...]] = {
 _WITHOUT_TOOLS = "R A"
 
 
-class Behaviour(Struct, kw_only=True):
-    """
-    Behaviour of the stand-in; may be changed between two requests.
-
-    Attributes:
-        loop: The scripted agent loop (LOOPS).
-        repeats: Whether the model says the same in every turn, so that only places differ.
-        ids: The ids of its calls; None for those of its mode.
-        end: How a response ends.
-        chunk_bytes: Size of one write of the stream, in bytes; None writes event by event.
-        delay_s: Pause after every event, 5 s at most.
-    """
-
-    loop: Loop = "one_call"
-    repeats: bool = False
-    ids: IdForm | None = None
-    end: End = "complete"
-    chunk_bytes: int | None = None
-    delay_s: float = 0.0
-
-
 def cue(body: Item, *, thinks: bool) -> Cue:
     """Return the facts of a request."""
     messages = body["messages"]
     since = messages[question(messages) + 1 :]
     asked = [one for at, one in enumerate(messages) if question(messages[: at + 1]) == at]
     is_forbidden = (body.get("tool_choice") or {}).get("type") == "none"
-    topic = "".join(str(one.get("text") or "") for one in blocks_of(asked[-1])) if asked else ""
+    topic = text_of(asked[-1]) if asked else ""
     return Cue(
         answered=sum(is_result(block) for one in since for block in blocks_of(one)),
         round=len(asked),
@@ -86,9 +51,7 @@ def cue(body: Item, *, thinks: bool) -> Cue:
     )
 
 
-def perform(
-    cue: Cue, source: Source, think: Think, behaviour: Behaviour, ids: IdForm
-) -> list[Item]:
+def perform(cue: Cue, source: Source, think: Think, behaviour: Behaviour, ids: str) -> list[Item]:
     """
     Build the next response of a loop; without tools, the model answers at once.
 
@@ -143,10 +106,10 @@ def _search(source: Source, query: str) -> list[Item]:
     ]
 
 
-def _call_id(form: IdForm, index: int, source: Source) -> str:
+def _call_id(form: str, index: int, source: Source) -> str:
     """Return the id of a call. The form `counter` repeats in every turn."""
     digits = source.digits(f"call {index}", 32)
-    made: Mapping[IdForm, str] = {
+    made: Mapping[str, str] = {
         "toolu": f"toolu_01{digits[:22]}",
         "deepseek": f"call_{index:02}_{digits[:22]}",
         "counter": f"call_{index}",

@@ -17,9 +17,9 @@ from reasoning_replay.strict_api.messages import Messages, blocks_of, is_reasoni
 from reasoning_replay.strict_api.scenarios import tokens_of
 from typing_extensions import override
 
-from tests.standin.judging import JudgingServer, of_model
+from tests.standin.judging import Behaviour, JudgingServer, of_model
 from tests.standin.messages.binding import Bound, bound_to
-from tests.standin.messages.model import Behaviour, cue, perform
+from tests.standin.messages.model import cue, perform
 from tests.standin.messages.modes import MODES, ModeName
 from tests.standin.messages.rules import OVERLOADED, deepseek, signatures
 from tests.standin.script import Source
