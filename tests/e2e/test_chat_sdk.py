@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
@@ -45,6 +46,22 @@ def cases(served: str) -> tuple[Reach, ChatKeeps]:
     return next(one for one in reaches if one == reach), next(one for one in kept if one == keeps)
 
 
+async def converse(
+    standin: ChatStandIn,
+    reach: Reach,
+    way: Way,
+    keeps: ChatKeeps,
+    questions: Sequence[str] = QUESTIONS,
+    **more: Any,
+) -> ChatAgent:
+    """Have questions answered; return the client."""
+    async with (
+        reached(standin, reach) as base_url,
+        ChatAgent(base_url, standin.family.model, way, keeps, **more) as agent,
+    ):
+        return await agent.converse(questions)
+
+
 @pytest.mark.parametrize("keeps", [*REFUSED, "renamed", "torn"])
 @pytest.mark.parametrize("family", STRICT)
 async def test_a_client_that_drops_reasoning_is_refused(
@@ -56,12 +73,8 @@ async def test_a_client_that_drops_reasoning_is_refused(
     So the upstream of these tests does detect reasoning that is lost or torn.
     """
     standin = ChatStandIn(family)
-    async with (
-        reached(standin, "straight") as base_url,
-        ChatAgent(base_url, standin.family.model, "async", keeps) as agent,
-    ):
-        with pytest.raises(BadRequestError) as caught:
-            await agent.converse(QUESTIONS)
+    with pytest.raises(BadRequestError) as caught:
+        await converse(standin, "straight", "async", keeps)
     assert keeps == "torn" or STRICT[family] in json.dumps(caught.value.response.json())
     assert [one.status for one in standin.received] == [200, 400]
 
@@ -72,11 +85,7 @@ async def test_a_tolerant_upstream_counts_its_loss(
 ) -> None:
     """Straight to an upstream that accepts everything, all reasoning is missing, and none wrong."""
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, "straight") as base_url,
-        ChatAgent(base_url, standin.family.model, "async-stream", keeps) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "straight", "async-stream", keeps)
     assert_none_wrong(standin, agent.steps)
     assert standin.found("whole") == []
     assert bool(standin.found("missing")) == (loop != "plain")
@@ -89,11 +98,7 @@ async def test_a_client_is_served_all_its_turns(
     """All reasoning is there, byte for byte, and all other members are as the client sent them."""
     reach, keeps = cases(served)
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, reach) as base_url,
-        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, reach, way, keeps)
     if loop == "plain" and family not in STRICT:
         assert_none_wrong(standin, agent.steps)  # the model never thought, so nothing is due
     else:
@@ -110,11 +115,7 @@ async def test_a_client_may_replace_the_ids_of_calls(
 ) -> None:
     """If the ids are the client's own, content and position decide: all reasoning is there."""
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        ChatAgent(base_url, standin.family.model, way, "respelled") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, "respelled")
     if loop == "plain" and family not in STRICT:
         assert_none_wrong(standin, agent.steps)
     else:
@@ -132,11 +133,7 @@ async def test_a_client_may_keep_another_member_an_empty_one_or_a_piece(
 ) -> None:
     """Upstream gets what it emitted, under its name, at the first attempt."""
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, keeps)
     assert_all_there(standin, agent.steps)
 
 
@@ -148,12 +145,8 @@ STREAMED: tuple[Way, ...] = ("sync-stream", "async-stream")
 async def test_a_client_with_the_stream_helper_is_refused(way: Way) -> None:
     """Straight to OpenRouter: the helper repeats the ids and formats of reasoning details."""
     standin = ChatStandIn("openrouter")
-    async with (
-        reached(standin, "straight") as base_url,
-        ChatAgent(base_url, standin.family.model, way, "everything", helps=True) as agent,
-    ):
-        with pytest.raises(BadRequestError):
-            await agent.converse(QUESTIONS)
+    with pytest.raises(BadRequestError):
+        await converse(standin, "straight", way, "everything", helps=True)
 
 
 @each_value(
@@ -167,11 +160,7 @@ async def test_a_client_with_the_stream_helper_is_served_all_its_turns(
 ) -> None:
     """Whatever the helper makes of members that it does not know, upstream gets what it emitted."""
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        ChatAgent(base_url, standin.family.model, way, keeps, helps=True) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, keeps, helps=True)
     assert_all_there(standin, agent.steps)
 
 
@@ -183,11 +172,7 @@ async def test_calls_may_have_another_order_and_a_text_beside_them(
 ) -> None:
     """Random ids say which calls they are; upstream gets what led to them."""
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        ChatAgent(base_url, standin.family.model, way, "turned") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, "turned")
     assert_all_there(standin, agent.steps)
 
 
@@ -224,12 +209,8 @@ async def test_damaged_signatures_are_completed(
 async def test_reasoning_that_names_its_call_needs_the_id() -> None:
     """Encrypted details that name another id than the call's would be refused as well."""
     standin = ChatStandIn(BY_ID, loop="one_call")
-    async with (
-        reached(standin, "proxied") as base_url,
-        ChatAgent(base_url, standin.family.model, "async", "respelled") as agent,
-    ):
-        with pytest.raises(BadRequestError) as caught:
-            await agent.converse(QUESTIONS)
+    with pytest.raises(BadRequestError) as caught:
+        await converse(standin, "proxied", "async", "respelled")
     assert STRICT[BY_ID] in json.dumps(caught.value.response.json())
     assert standin.found("whole", *WRONG) == []
 
@@ -245,11 +226,7 @@ async def test_turns_that_look_alike_keep_their_own_reasoning(
     """With the same words in every turn and ids that repeat or are replaced, the place decides."""
     reach, keeps = cases(served)
     standin = ChatStandIn("kimi", loop="chain", repeats=True, ids=ids)
-    async with (
-        reached(standin, reach) as base_url,
-        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
-    ):
-        await agent.converse([*QUESTIONS, *QUESTIONS])
+    agent = await converse(standin, reach, way, keeps, questions=[*QUESTIONS, *QUESTIONS])
     assert_all_there(standin, agent.steps)
 
 
@@ -268,9 +245,5 @@ async def test_a_stream_may_look_odd(family: FamilyName, odd: str, served: str) 
     """Pieces of any size, halves of a character, and calls without an index change nothing."""
     reach, keeps = cases(served)
     standin = ChatStandIn(family, loop="parallel", **ODD[odd])
-    async with (
-        reached(standin, reach) as base_url,
-        ChatAgent(base_url, standin.family.model, "async-stream", keeps) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, reach, "async-stream", keeps)
     assert_all_there(standin, agent.steps)

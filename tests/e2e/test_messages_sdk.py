@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
@@ -47,6 +48,22 @@ def agent_of(
     return MessagesAgent(base_url, standin.mode.model, way, keeps, asked, marks=marks)
 
 
+async def converse(
+    standin: MessagesStandIn,
+    reach: Reach,
+    way: Way,
+    keeps: MessagesKeeps,
+    questions: Sequence[str] = QUESTIONS,
+    **more: Any,
+) -> MessagesAgent:
+    """Have questions answered; return the client."""
+    async with (
+        reached(standin, reach) as base_url,
+        agent_of(standin, base_url, way, keeps, **more) as agent,
+    ):
+        return await agent.converse(questions)
+
+
 @each_value(mode=[*STRICT], loop=["one_call", "search"], keeps=["visible", "respelled"])
 async def test_a_client_that_drops_reasoning_is_refused(
     mode: ModeName, loop: Any, keeps: MessagesKeeps
@@ -57,12 +74,8 @@ async def test_a_client_that_drops_reasoning_is_refused(
     So the upstream of these tests does detect lost reasoning.
     """
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, "straight") as base_url,
-        agent_of(standin, base_url, "async", keeps) as agent,
-    ):
-        with pytest.raises(BadRequestError) as caught:
-            await agent.converse(QUESTIONS)
+    with pytest.raises(BadRequestError) as caught:
+        await converse(standin, "straight", "async", keeps)
     assert STRICT[mode] in str(caught.value.response.json()["error"]["message"])
     assert [one.status for one in standin.received] == [200, 400]
 
@@ -71,11 +84,7 @@ async def test_a_client_that_drops_reasoning_is_refused(
 async def test_a_tolerant_model_forgets(mode: ModeName, loop: Any, way: Way, served: Any) -> None:
     """Straight to it, all reasoning is lost, and the prompt is read anew; not through the proxy."""
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, served) as base_url,
-        agent_of(standin, base_url, way, "visible") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, served, way, "visible")
     assert_none_wrong(standin, agent.steps)
     thought = loop != "plain"
     is_whole = served == "proxied"
@@ -93,11 +102,7 @@ async def test_a_client_is_served_all_its_turns(
     """All blocks are there, byte for byte, and all other members are as the client sent them."""
     reach, keeps = cases(served)
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, reach) as base_url,
-        agent_of(standin, base_url, way, keeps, marks=bool(marks)) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, reach, way, keeps, marks=bool(marks))
     if loop == "plain":
         assert_none_wrong(standin, agent.steps)  # the model never thought, so nothing is due
     else:
@@ -112,11 +117,7 @@ async def test_a_text_ahead_of_the_calls_may_be_another(
 ) -> None:
     """Some clients write one where there was none, or replace it; the calls tell the turn."""
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        agent_of(standin, base_url, way, "placeholder") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, "placeholder")
     assert_all_there(standin, agent.steps)
 
 
@@ -170,11 +171,7 @@ async def test_a_client_that_skips_empty_blocks_is_served(
 ) -> None:
     """A signature without a text is reasoning."""
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        agent_of(standin, base_url, way, "worded") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, "worded")
     assert_all_there(standin, agent.steps)
     assert all(step.mark for step in agent.steps)
 
@@ -193,11 +190,7 @@ async def test_damaged_reasoning_is_completed(
 ) -> None:
     """One refusal at most; the retry and all later requests have the blocks as they were."""
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        agent_of(standin, base_url, way, keeps) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, keeps)
     refused = [index for index, one in enumerate(standin.judged) if one.refusal]
     assert len(refused) <= 1
     first = refused[0] if refused else len(standin.judged)
@@ -211,23 +204,15 @@ async def test_damaged_reasoning_is_refused(keeps: MessagesKeeps) -> None:
     """Straight to the upstream, which thus does check what it receives."""
     loop: Any = "redacted" if keeps == "unredacted" else "interleaved"
     standin = MessagesStandIn("manual", loop=loop)
-    async with (
-        reached(standin, "straight") as base_url,
-        agent_of(standin, base_url, "sync", keeps) as agent,
-    ):
-        with pytest.raises(BadRequestError):
-            await agent.converse(QUESTIONS)
+    with pytest.raises(BadRequestError):
+        await converse(standin, "straight", "sync", keeps)
 
 
 @each_value(mode=[*MODES], loop=["chain", "interleaved"], chunk=["23", "700"])
 async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk: str) -> None:
     """Writes of any size change nothing."""
     standin = MessagesStandIn(mode, loop=loop, chunk_bytes=int(chunk))
-    async with (
-        reached(standin, "proxied") as base_url,
-        agent_of(standin, base_url, "async-stream", "visible") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", "async-stream", "visible")
     assert_all_there(standin, agent.steps)
 
 
@@ -236,11 +221,7 @@ async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk:
 async def test_turns_that_look_alike_keep_their_own_reasoning(mode: ModeName, way: Way) -> None:
     """With ids that repeat, and the same words in every turn, only the place of a turn is left."""
     standin = MessagesStandIn(mode, loop="chain", repeats=True, ids="counter")
-    async with (
-        reached(standin, "proxied") as base_url,
-        agent_of(standin, base_url, way, "visible") as agent,
-    ):
-        await agent.converse([*QUESTIONS, *QUESTIONS])
+    agent = await converse(standin, "proxied", way, "visible", questions=[*QUESTIONS, *QUESTIONS])
     assert_all_there(standin, agent.steps)
 
 

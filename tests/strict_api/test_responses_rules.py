@@ -37,8 +37,8 @@ SHAPES: dict[str, tuple[Item, str]] = {
     "characters": (
         SAID | {"id": ""},
         (
-            "Invalid 'input[1].id': ''. Expected an ID that contains letters, numbers, underscores, or"
-            " dashes, but this value contained additional characters."
+            "Invalid 'input[1].id': ''. Expected an ID that contains letters, numbers, underscores,"
+            " or dashes, but this value contained additional characters."
         ),
     ),
     "long-id": (
@@ -59,8 +59,8 @@ SHAPES: dict[str, tuple[Item, str]] = {
     "content": (
         THOUGHT | {"id": "rs_1", "content": [{"type": "reasoning_text", "text": "Hm."}]},
         (
-            "Invalid 'input[1].content': array too long. Expected an array with maximum length 0, but"
-            " got an array with length 1 instead."
+            "Invalid 'input[1].content': array too long. Expected an array with maximum length 0,"
+            " but got an array with length 1 instead."
         ),
     ),
     "reasoning-without-id-and-blob": (THOUGHT, "Missing required parameter: 'input[1].id'."),
