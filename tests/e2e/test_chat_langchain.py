@@ -15,7 +15,7 @@ from openai import BadRequestError, DefaultAsyncHttpxClient, DefaultHttpxClient
 
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import CHAT_TOOLS
-from tests.e2e.reach import Reach, reached
+from tests.e2e.proxies import Reach, reached
 from tests.e2e.sdk_loop import ROUNDS_MAX
 from tests.fast_lane import IS_EVERY
 from tests.standin.chat import ChatStandIn, FamilyName

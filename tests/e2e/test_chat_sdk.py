@@ -10,7 +10,7 @@ from openai import BadRequestError
 
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import ChatAgent, ChatKeeps
-from tests.e2e.reach import Reach, reached
+from tests.e2e.proxies import Reach, reached
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
 from tests.standin.chat import LOOPS, ChatStandIn, FamilyName

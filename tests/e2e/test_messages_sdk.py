@@ -11,7 +11,7 @@ from reasoning_replay.strict_api.messages import is_reasoning
 
 from tests.e2e.agent import Way
 from tests.e2e.messages_agent import MessagesAgent, MessagesKeeps
-from tests.e2e.reach import Reach, reached
+from tests.e2e.proxies import Reach, reached
 from tests.e2e.sdk_loop import Message
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value

@@ -17,7 +17,6 @@ from reasoning_replay.strict_api.scenarios import tokens_of
 from reasoning_replay.strict_api.server import read_body
 from typing_extensions import override
 
-from tests.standin import neighbours
 from tests.standin.api import Api, Issued, shown, veiled
 from tests.standin.exchange import BODY_BYTES_MAX, OPTIONS, Exchange, Received
 from tests.standin.quirks import Behaviour, Continuity
@@ -118,13 +117,6 @@ class StandIn(StrictApi):
             if method == HTTPMethod.POST:
                 return await self._create(exchange, api)
             raise WRONG_METHOD(method)
-        if (method, name) == ("GET", "models"):
-            return exchange.answer(neighbours.models())
-        if (method, name) == ("POST", "embeddings"):
-            return exchange.answer(neighbours.embed(exchange.read_json()))
-        if (method, name) == ("POST", "files"):
-            kind = request.headers.get(hdrs.CONTENT_TYPE, "")
-            return exchange.answer(neighbours.file(exchange.received.body, kind))
         raise UNKNOWN_ROUTE(method, request.path)
 
     async def _stored(self, exchange: Exchange, api: Api, name: str) -> web.StreamResponse:
