@@ -18,7 +18,7 @@ from tests.patience import SOON_S
 from tests.programs import ends_with_tests
 from tests.standin.judging import JudgingServer
 
-__all__ = ["Above", "ProxyProcess", "Reach", "proxied", "reached"]
+__all__ = ["Above", "ProxyProcess", "Reach", "proxied", "reached", "split"]
 
 ROOT = Path(__file__).parents[2]
 ANY_PORT = "127.0.0.1:0"
@@ -66,6 +66,12 @@ async def reached(standin: JudgingServer, reach: Reach, **more: Any) -> AsyncIte
         profile = {"upstream_profile": standin.profile}
         async with proxied(standin, **(profile | more)) as base_url:
             yield base_url
+
+
+def split(served: str) -> tuple[Reach, Any]:
+    """Split a name such as "proxied-visible": the way to the upstream, and what a client keeps."""
+    reach, _, keeps = served.partition("-")
+    return "straight" if reach == "straight" else "proxied", keeps
 
 
 class ProxyProcess:

@@ -10,7 +10,7 @@ from openai import BadRequestError
 
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import ChatAgent, ChatKeeps
-from tests.e2e.proxies import Reach, reached
+from tests.e2e.proxies import Reach, reached, split
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
 from tests.standin.chat import LOOPS, ChatStandIn, FamilyName
@@ -36,14 +36,6 @@ RENAMING = "proxied-respelled"
 BY_ID: FamilyName = "openrouter"
 # The clients that are refused: the same ones without the proxy.
 REFUSED: tuple[ChatKeeps, ...] = ("declared", "respelled")
-
-
-def cases(served: str) -> tuple[Reach, ChatKeeps]:
-    """Split an entry of SERVED."""
-    reach, _, keeps = served.partition("-")
-    reaches: tuple[Reach, ...] = get_args(Reach)
-    kept: tuple[ChatKeeps, ...] = get_args(ChatKeeps)
-    return next(one for one in reaches if one == reach), next(one for one in kept if one == keeps)
 
 
 async def converse(
@@ -96,7 +88,7 @@ async def test_a_client_is_served_all_its_turns(
     family: FamilyName, loop: Any, way: Way, served: str
 ) -> None:
     """All reasoning is there, byte for byte, and all other members are as the client sent them."""
-    reach, keeps = cases(served)
+    reach, keeps = split(served)
     standin = ChatStandIn(family, loop=loop)
     agent = await converse(standin, reach, way, keeps)
     if loop == "plain" and family not in STRICT:
@@ -224,7 +216,7 @@ async def test_turns_that_look_alike_keep_their_own_reasoning(
     ids: Any, way: Way, served: str
 ) -> None:
     """With the same words in every turn and ids that repeat or are replaced, the place decides."""
-    reach, keeps = cases(served)
+    reach, keeps = split(served)
     standin = ChatStandIn("kimi", loop="chain", repeats=True, ids=ids)
     agent = await converse(standin, reach, way, keeps, questions=[*QUESTIONS, *QUESTIONS])
     assert_all_there(standin, agent.steps)
@@ -243,7 +235,7 @@ ODD: dict[str, dict[str, Any]] = {
 @each_value(family=[*STRICT, "lenient"], odd=[*ODD], served=SERVED)
 async def test_a_stream_may_look_odd(family: FamilyName, odd: str, served: str) -> None:
     """Pieces of any size, halves of a character, and calls without an index change nothing."""
-    reach, keeps = cases(served)
+    reach, keeps = split(served)
     standin = ChatStandIn(family, loop="parallel", **ODD[odd])
     agent = await converse(standin, reach, "async-stream", keeps)
     assert_all_there(standin, agent.steps)

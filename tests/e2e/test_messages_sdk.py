@@ -11,7 +11,7 @@ from reasoning_replay.strict_api.messages import is_reasoning
 
 from tests.e2e.agent import Way
 from tests.e2e.messages_agent import MessagesAgent, MessagesKeeps
-from tests.e2e.proxies import Reach, reached
+from tests.e2e.proxies import Reach, reached, split
 from tests.e2e.sdk_loop import Message
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
@@ -29,14 +29,6 @@ STRICT: dict[ModeName, str] = {
 # Those that accept it, and think worse.
 TOLERANT: tuple[ModeName, ...] = ("adaptive", "bound")
 SERVED = ("straight-everything", "proxied-everything", "proxied-visible", "proxied-respelled")
-
-
-def cases(served: str) -> tuple[Reach, MessagesKeeps]:
-    """Split an entry of SERVED."""
-    reach, _, keeps = served.partition("-")
-    reaches: tuple[Reach, ...] = get_args(Reach)
-    kept: tuple[MessagesKeeps, ...] = get_args(MessagesKeeps)
-    return next(one for one in reaches if one == reach), next(one for one in kept if one == keeps)
 
 
 def agent_of(
@@ -100,7 +92,7 @@ async def test_a_client_is_served_all_its_turns(
     mode: ModeName, loop: Any, way: Way, served: str, marks: str
 ) -> None:
     """All blocks are there, byte for byte, and all other members are as the client sent them."""
-    reach, keeps = cases(served)
+    reach, keeps = split(served)
     standin = MessagesStandIn(mode, loop=loop)
     agent = await converse(standin, reach, way, keeps, marks=bool(marks))
     if loop == "plain":
@@ -121,7 +113,7 @@ async def test_a_text_ahead_of_the_calls_may_be_another(
     assert_all_there(standin, agent.steps)
 
 
-def split(history: list[Message]) -> list[Message]:
+def apart(history: list[Message]) -> list[Message]:
     """Give each block of the model a message of its own."""
     return [
         {**message, "content": [block]} if is_block else message
@@ -142,7 +134,7 @@ async def test_adjacent_messages_are_one(
     mode: ModeName, loop: Any, way: Way, served: str, turns: str
 ) -> None:
     """The API joins them, so what passes straight is not refused, and nothing is there twice."""
-    reach, keeps = cases(served)
+    reach, keeps = split(served)
     standin = MessagesStandIn(mode, loop=loop)
     async with (
         reached(standin, reach) as base_url,
@@ -154,8 +146,8 @@ async def test_adjacent_messages_are_one(
             while calls:
                 calls = await agent.step()
                 if turns == "every":
-                    agent.history = split(agent.history)
-            agent.history = split(agent.history)
+                    agent.history = apart(agent.history)
+            agent.history = apart(agent.history)
         agent.history.append({"role": "user", "content": QUESTIONS[0]})
         await agent.count()
     assert [one.refusal for one in standin.judged] == [None] * len(standin.judged)
