@@ -203,6 +203,19 @@ def text_of(message: Item) -> str:
     return str(content or "")
 
 
+def joined(
+    messages: Sequence[Item], role: str, member: str, members: Callable[[Item], list[Item]]
+) -> list[Item]:
+    """Return messages with adjacent ones of a role as one."""
+    made: list[Item] = []
+    for message in messages:
+        if made and made[-1].get("role") == message.get("role") == role:
+            made[-1] = {**message, member: members(made[-1]) + members(message)}
+        else:
+            made.append(message)
+    return made
+
+
 def asked_at(items: Sequence[Item], is_question: Callable[[Item], bool]) -> int:
     """Return the index of the last question of the user, -1 if there is none."""
     return max((at for at, item in enumerate(items) if is_question(item)), default=-1)

@@ -23,6 +23,7 @@ from reasoning_replay.strict_api.dialect import (
     Rule,
     asked_at,
     canonical,
+    joined,
     sse,
 )
 from reasoning_replay.strict_api.example_values import example
@@ -72,7 +73,7 @@ class Messages(Dialect):
 
     @override
     def read(self, body: Item) -> Reading:
-        messages = joined(body["messages"])
+        messages = joined_by_role(body["messages"])
         parts = [
             part
             for at, message in enumerate(messages)
@@ -255,15 +256,9 @@ def _deltas(block: Item) -> Iterator[Item]:
             yield {"type": "input_json_delta", "partial_json": word}
 
 
-def joined(messages: Sequence[Item]) -> list[Item]:
+def joined_by_role(messages: Sequence[Item]) -> list[Item]:
     """Return messages with adjacent ones of the assistant as one."""
-    made: list[Item] = []
-    for message in messages:
-        if made and made[-1].get("role") == message.get("role") == "assistant":
-            made[-1] = {**message, "content": blocks_of(made[-1]) + blocks_of(message)}
-        else:
-            made.append(message)
-    return made
+    return joined(messages, "assistant", "content", blocks_of)
 
 
 def question(messages: Sequence[Item]) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 from reasoning_replay.strict_api import Item
-from reasoning_replay.strict_api.messages import blocks_of, is_reasoning, joined
+from reasoning_replay.strict_api.messages import blocks_of, is_reasoning, joined_by_role
 
 __all__ = ["Bound", "bound_to", "flaws"]
 
@@ -48,7 +48,7 @@ def bound_to(body: Item, account: str) -> Iterator[list[Bound]]:
         _digest(_normal_list(body.get("tools"))),
     )
     history = thinking = ""
-    for message in joined(body["messages"]):
+    for message in joined_by_role(body["messages"]):
         made = []
         for block in [*blocks_of(message), {}]:
             shown = str(block.get("thinking") or "")
