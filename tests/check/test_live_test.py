@@ -16,7 +16,7 @@ from reasoning_replay.wires import WIRES, Reply, Wire
 from tests.check.reports import KEY, found, report
 from tests.standin import Quirks, StandIn
 from tests.standin.chat import ApiRefusal, ChatStandIn
-from tests.standin.common.server import JudgingServer
+from tests.standin.judging import WRONG, JudgingServer
 from tests.standin.messages import MessagesStandIn
 
 MINE = ApiKey("OPENAI_API_KEY", ("Authorization", f"Bearer {KEY}"))
@@ -71,8 +71,8 @@ async def test_injected_reasoning_is_accepted(
     assert re.fullmatch(rf"ok: \S+ {re.escape(told)}", first)
     assert second.startswith("ok: the second turn was accepted with ")
     if isinstance(standin, JudgingServer):
-        assert standin.found("equal")
-        assert not standin.found("missing", "wrong")
+        assert standin.found("whole")
+        assert not standin.found("missing", *WRONG)
 
 
 async def test_settings_that_would_be_in_the_way_are_not(settings: Settings) -> None:

@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
 def standin_for(scenario: Scenario) -> StandIn:
     """Return the upstream of a scenario, as it is while the history is made."""
-    standin = StandIn(seed=b"demand")
+    standin = StandIn()
     standin.behaviour = msgspec.structs.replace(
         scenario.behaviour, variant=scenario.loop, quirks=scenario.quirks
     )

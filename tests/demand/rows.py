@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tests.demand.notation import Item
-from tests.standin import Behaviour, Quirks
-from tests.standin.rules import Continuity
+from tests.standin.quirks import Behaviour, Continuity, Quirks
 from tests.standin.variants import Variant
 
 Made = Literal["proxied", "straight", "elsewhere"]

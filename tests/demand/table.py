@@ -82,8 +82,6 @@ async def history(scenario: Scenario, client: Client, base_url: str) -> Past:
     if scenario.made != "elsewhere":
         return await client.converse(base_url)
     async with standin_for(scenario) as standin:
-        standin._sealer = type(standin._sealer)(b"another region")
-        standin._mint = type(standin._mint)(b"another region")
         return await client.converse(standin.base_url)
 
 
@@ -92,4 +90,4 @@ def turn(scenario: Scenario, standin: StandIn) -> None:
     standin.behaviour.quirks = scenario.then or scenario.quirks
     standin.behaviour.continuity = scenario.continuity
     if scenario.expires:
-        standin.ledger.expire()
+        standin.expire()

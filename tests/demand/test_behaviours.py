@@ -284,7 +284,7 @@ HABITS = [Habit(*each) for each in itertools.product(SHAPES, (True, False), (Tru
 @pytest.mark.parametrize("loop", first(1, LOOPS))
 async def test_no_behaviour_ends_in_a_refusal(loop: Variant) -> None:
     """What passes straight passes, and what the client broke is cured: all of it was captured."""
-    standin = StandIn(seed=b"behaviours")
+    standin = StandIn()
     standin.behaviour.variant = loop
     standin.behaviour.always_encrypted = True
     standin.behaviour.quirks = Quirks(reads_blobs=True)

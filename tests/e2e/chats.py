@@ -10,11 +10,11 @@ from typing import Any
 from reasoning_replay.core.history.turns import turn_id
 
 from tests.core.tenants import injected, said
-from tests.core.world import Item, drawn, message, reasoning
+from tests.core.world import Item, drawn
 from tests.web.wire import events, stream
 from tests.web.world import World
 
-__all__ = ["Replicas", "Tenant", "answered", "injected", "said"]
+__all__ = ["Replicas", "Tenant", "injected", "said"]
 
 
 class Tenant:
@@ -60,10 +60,3 @@ class Replicas(Tenant):
         """Send a history to the next proxy, and return the input that upstream received."""
         self._proxy = next(self._turn)
         return await super().ask(sent, *emitted, **more)
-
-
-async def answered(tenant: Tenant, told: list[Item], name: str, text: str) -> list[Item]:
-    """Answer a history, add the answer to it, and return what upstream received."""
-    seen = await tenant.ask(told, reasoning(name), message(name, text))
-    told.append(said(text))
-    return seen

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import aiohttp
 from reasoning_replay.settings.model import Settings
@@ -16,11 +16,13 @@ from reasoning_replay.web.app import running
 
 from tests.patience import SOON_S
 from tests.programs import ends_with_tests
+from tests.standin.judging import JudgingServer
 
-__all__ = ["Above", "ProxyProcess", "proxied"]
+__all__ = ["Above", "ProxyProcess", "Reach", "proxied", "reached", "split"]
 
 ROOT = Path(__file__).parents[2]
 ANY_PORT = "127.0.0.1:0"
+Reach = Literal["straight", "proxied"]
 STORE_BUDGET_MS = 5_000  # long enough for a busy machine
 
 
@@ -45,6 +47,31 @@ async def proxied(above: Above, store_url: str = "memory://", **more: Any) -> As
     }
     async with running(Settings(**(given | more))) as app:
         yield f"{app.url}/v1"
+
+
+@contextlib.asynccontextmanager
+async def reached(standin: JudgingServer, reach: Reach, **more: Any) -> AsyncIterator[str]:
+    """
+    Serve a stand-in; yield its base URL, or that of a proxy in front of it.
+
+    Args:
+        standin: The upstream.
+        reach: The way to it.
+        more: Settings of the proxy.
+    """
+    async with standin:
+        if reach == "straight":
+            yield standin.base_url
+            return
+        profile = {"upstream_profile": standin.profile}
+        async with proxied(standin, **(profile | more)) as base_url:
+            yield base_url
+
+
+def split(served: str) -> tuple[Reach, Any]:
+    """Split a name such as "proxied-visible": the way to the upstream, and what a client keeps."""
+    reach, _, keeps = served.partition("-")
+    return "straight" if reach == "straight" else "proxied", keeps
 
 
 class ProxyProcess:

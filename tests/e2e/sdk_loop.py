@@ -10,7 +10,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 
@@ -66,13 +66,14 @@ class SdkLoop(ABC):
         self._hooks: Any = {"request": [self._note], "response": [self._note_mark]}
         self._ahooks: Any = {"request": [self._anote], "response": [self._anote_mark]}
 
-    async def converse(self, questions: Iterable[str]) -> None:
+    async def converse(self, questions: Iterable[str]) -> Self:
         """Ask each question, and answer tool calls until the model has finished."""
         for question in questions:
             self.history.append({"role": "user", "content": question})
             for _ in range(ROUNDS_MAX):
                 if not await self.step():
                     break
+        return self
 
     async def step(self) -> bool:
         """Send the history, add the answer and the results of its calls; return if it had calls."""

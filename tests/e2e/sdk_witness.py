@@ -4,10 +4,11 @@ import itertools
 import json
 from collections.abc import Sequence
 
+from reasoning_replay.strict_api.messages import blocks_of, is_reasoning
+
 from tests.e2e.sdk_loop import Message, SdkStep
 from tests.standin.chat.messages import CALL_MEMBERS, MESSAGE_MEMBERS
-from tests.standin.common.server import JudgingServer
-from tests.standin.messages.blocks import blocks_of, is_reasoning
+from tests.standin.judging import WRONG, JudgingServer
 
 __all__ = ["assert_all_there", "assert_none_wrong"]
 
@@ -19,14 +20,14 @@ def assert_all_there(standin: JudgingServer, steps: Sequence[SdkStep]) -> None:
     Complete: the reasoning of each message is there as it was emitted, and nothing else was added.
     """
     assert_none_wrong(standin, steps)
-    assert standin.found("missing", "filler") == []
-    assert standin.found("equal"), "nothing was due, so nothing is shown"
+    assert standin.found("missing") == []
+    assert standin.found("whole"), "nothing was due, so nothing is shown"
 
 
 def assert_none_wrong(standin: JudgingServer, steps: Sequence[SdkStep]) -> None:
     """Assert that every turn was accepted once, with all, some or none of its reasoning."""
     assert [one.refusal for one in standin.judged] == [None] * len(steps)
-    assert standin.found("wrong", "other_model", "foreign") == []
+    assert standin.found(*WRONG) == []
     saw = [one.messages for one in standin.judged]
     for messages, step in zip(saw, steps, strict=True):
         both = zip(messages, step.sent, strict=True)

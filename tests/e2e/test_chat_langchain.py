@@ -15,10 +15,11 @@ from openai import BadRequestError, DefaultAsyncHttpxClient, DefaultHttpxClient
 
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import CHAT_TOOLS
-from tests.e2e.reach import Reach, reached
+from tests.e2e.proxies import Reach, reached
 from tests.e2e.sdk_loop import ROUNDS_MAX
 from tests.fast_lane import IS_EVERY
 from tests.standin.chat import ChatStandIn, FamilyName
+from tests.standin.judging import WRONG
 
 WAYS: tuple[Way, ...] = get_args(Way)
 QUESTIONS = ("Where does it rain today?", "And tomorrow?")
@@ -94,8 +95,8 @@ async def test_a_tool_loop(langchain: Any, reach: Reach, family: FamilyName, way
         else:
             await talk
     statuses = [one.status for one in standin.received]
-    states = {finding.state for _, finding in standin.found("equal", "missing", "wrong")}
+    states = {finding.state for _, finding in standin.found("whole", "missing", *WRONG)}
     if reach == "straight":
         assert (statuses, states) == ([200, 400], {"missing"})
     else:
-        assert (set(statuses), states) == ({200}, {"equal"})
+        assert (set(statuses), states) == ({200}, {"whole"})

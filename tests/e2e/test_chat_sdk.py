@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
@@ -9,10 +10,11 @@ from openai import BadRequestError
 
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import ChatAgent, ChatKeeps
-from tests.e2e.reach import Reach, reached
+from tests.e2e.proxies import Reach, reached, split
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
 from tests.standin.chat import LOOPS, ChatStandIn, FamilyName
+from tests.standin.judging import WRONG
 
 WAYS: tuple[Way, ...] = get_args(Way)
 QUESTIONS = ("Where does it rain today?", "And tomorrow?")
@@ -36,12 +38,20 @@ BY_ID: FamilyName = "openrouter"
 REFUSED: tuple[ChatKeeps, ...] = ("declared", "respelled")
 
 
-def cases(served: str) -> tuple[Reach, ChatKeeps]:
-    """Split an entry of SERVED."""
-    reach, _, keeps = served.partition("-")
-    reaches: tuple[Reach, ...] = get_args(Reach)
-    kept: tuple[ChatKeeps, ...] = get_args(ChatKeeps)
-    return next(one for one in reaches if one == reach), next(one for one in kept if one == keeps)
+async def converse(
+    standin: ChatStandIn,
+    reach: Reach,
+    way: Way,
+    keeps: ChatKeeps,
+    questions: Sequence[str] = QUESTIONS,
+    **more: Any,
+) -> ChatAgent:
+    """Have questions answered; return the client."""
+    async with (
+        reached(standin, reach) as base_url,
+        ChatAgent(base_url, standin.family.model, way, keeps, **more) as agent,
+    ):
+        return await agent.converse(questions)
 
 
 @pytest.mark.parametrize("keeps", [*REFUSED, "renamed", "torn"])
@@ -55,12 +65,8 @@ async def test_a_client_that_drops_reasoning_is_refused(
     So the upstream of these tests does detect reasoning that is lost or torn.
     """
     standin = ChatStandIn(family)
-    async with (
-        reached(standin, "straight") as base_url,
-        ChatAgent(base_url, standin.family.model, "async", keeps) as agent,
-    ):
-        with pytest.raises(BadRequestError) as caught:
-            await agent.converse(QUESTIONS)
+    with pytest.raises(BadRequestError) as caught:
+        await converse(standin, "straight", "async", keeps)
     assert keeps == "torn" or STRICT[family] in json.dumps(caught.value.response.json())
     assert [one.status for one in standin.received] == [200, 400]
 
@@ -71,13 +77,9 @@ async def test_a_tolerant_upstream_counts_its_loss(
 ) -> None:
     """Straight to an upstream that accepts everything, all reasoning is missing, and none wrong."""
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, "straight") as base_url,
-        ChatAgent(base_url, standin.family.model, "async-stream", keeps) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "straight", "async-stream", keeps)
     assert_none_wrong(standin, agent.steps)
-    assert standin.found("equal") == []
+    assert standin.found("whole") == []
     assert bool(standin.found("missing")) == (loop != "plain")
 
 
@@ -86,13 +88,9 @@ async def test_a_client_is_served_all_its_turns(
     family: FamilyName, loop: Any, way: Way, served: str
 ) -> None:
     """All reasoning is there, byte for byte, and all other members are as the client sent them."""
-    reach, keeps = cases(served)
+    reach, keeps = split(served)
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, reach) as base_url,
-        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, reach, way, keeps)
     if loop == "plain" and family not in STRICT:
         assert_none_wrong(standin, agent.steps)  # the model never thought, so nothing is due
     else:
@@ -109,11 +107,7 @@ async def test_a_client_may_replace_the_ids_of_calls(
 ) -> None:
     """If the ids are the client's own, content and position decide: all reasoning is there."""
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        ChatAgent(base_url, standin.family.model, way, "respelled") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, "respelled")
     if loop == "plain" and family not in STRICT:
         assert_none_wrong(standin, agent.steps)
     else:
@@ -131,11 +125,7 @@ async def test_a_client_may_keep_another_member_an_empty_one_or_a_piece(
 ) -> None:
     """Upstream gets what it emitted, under its name, at the first attempt."""
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, keeps)
     assert_all_there(standin, agent.steps)
 
 
@@ -147,12 +137,8 @@ STREAMED: tuple[Way, ...] = ("sync-stream", "async-stream")
 async def test_a_client_with_the_stream_helper_is_refused(way: Way) -> None:
     """Straight to OpenRouter: the helper repeats the ids and formats of reasoning details."""
     standin = ChatStandIn("openrouter")
-    async with (
-        reached(standin, "straight") as base_url,
-        ChatAgent(base_url, standin.family.model, way, "everything", helps=True) as agent,
-    ):
-        with pytest.raises(BadRequestError):
-            await agent.converse(QUESTIONS)
+    with pytest.raises(BadRequestError):
+        await converse(standin, "straight", way, "everything", helps=True)
 
 
 @each_value(
@@ -166,11 +152,7 @@ async def test_a_client_with_the_stream_helper_is_served_all_its_turns(
 ) -> None:
     """Whatever the helper makes of members that it does not know, upstream gets what it emitted."""
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        ChatAgent(base_url, standin.family.model, way, keeps, helps=True) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, keeps, helps=True)
     assert_all_there(standin, agent.steps)
 
 
@@ -182,11 +164,7 @@ async def test_calls_may_have_another_order_and_a_text_beside_them(
 ) -> None:
     """Random ids say which calls they are; upstream gets what led to them."""
     standin = ChatStandIn(family, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        ChatAgent(base_url, standin.family.model, way, "turned") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, "turned")
     assert_all_there(standin, agent.steps)
 
 
@@ -217,20 +195,16 @@ async def test_damaged_signatures_are_completed(
         states = {
             one.state for judged in standin.judged[refused[-1] + 1 :] for one in judged.findings
         }
-        assert states == {"equal"}
+        assert states == {"whole"}
 
 
 async def test_reasoning_that_names_its_call_needs_the_id() -> None:
     """Encrypted details that name another id than the call's would be refused as well."""
     standin = ChatStandIn(BY_ID, loop="one_call")
-    async with (
-        reached(standin, "proxied") as base_url,
-        ChatAgent(base_url, standin.family.model, "async", "respelled") as agent,
-    ):
-        with pytest.raises(BadRequestError) as caught:
-            await agent.converse(QUESTIONS)
+    with pytest.raises(BadRequestError) as caught:
+        await converse(standin, "proxied", "async", "respelled")
     assert STRICT[BY_ID] in json.dumps(caught.value.response.json())
-    assert standin.found("equal", "wrong", "foreign") == []
+    assert standin.found("whole", *WRONG) == []
 
 
 @each_value(
@@ -242,13 +216,9 @@ async def test_turns_that_look_alike_keep_their_own_reasoning(
     ids: Any, way: Way, served: str
 ) -> None:
     """With the same words in every turn and ids that repeat or are replaced, the place decides."""
-    reach, keeps = cases(served)
+    reach, keeps = split(served)
     standin = ChatStandIn("kimi", loop="chain", repeats=True, ids=ids)
-    async with (
-        reached(standin, reach) as base_url,
-        ChatAgent(base_url, standin.family.model, way, keeps) as agent,
-    ):
-        await agent.converse([*QUESTIONS, *QUESTIONS])
+    agent = await converse(standin, reach, way, keeps, questions=[*QUESTIONS, *QUESTIONS])
     assert_all_there(standin, agent.steps)
 
 
@@ -265,11 +235,7 @@ ODD: dict[str, dict[str, Any]] = {
 @each_value(family=[*STRICT, "lenient"], odd=[*ODD], served=SERVED)
 async def test_a_stream_may_look_odd(family: FamilyName, odd: str, served: str) -> None:
     """Pieces of any size, halves of a character, and calls without an index change nothing."""
-    reach, keeps = cases(served)
+    reach, keeps = split(served)
     standin = ChatStandIn(family, loop="parallel", **ODD[odd])
-    async with (
-        reached(standin, reach) as base_url,
-        ChatAgent(base_url, standin.family.model, "async-stream", keeps) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, reach, "async-stream", keeps)
     assert_all_there(standin, agent.steps)

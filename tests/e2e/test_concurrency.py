@@ -51,8 +51,8 @@ def reasoning_in(standin: StandIn, items: Sequence[Item]) -> list[str]:
         elif item.get("id"):
             named.append(item["id"])
         else:
-            binding = standin._sealer.maybe_open(item["encrypted_content"])
-            named.append(binding.item_id if binding is not None else "not ours")
+            issued = standin.blobs.get(item["encrypted_content"])
+            named.append(issued.item_id if issued is not None else "not ours")
     return named
 
 

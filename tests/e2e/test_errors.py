@@ -3,16 +3,16 @@
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
+from types import SimpleNamespace
 
 import openai
 import pytest
 from aiohttp import web
 from openai import APIStatusError, AsyncOpenAI
-from reasoning_replay.settings.model import Settings
-from reasoning_replay.web.app import running
 from reasoning_replay.web.errors import REQUEST_ID
 
 from tests.e2e.agent import MARK, MODEL
+from tests.e2e.proxies import proxied
 
 OURS_OR_THE_CLOCKS = {"date", MARK, REQUEST_ID}
 RATE_LIMITED = {
@@ -73,30 +73,20 @@ async def test_an_upstream_error_is_the_same_through_the_proxy(
     status: int, headers: Mapping[str, str], code: str, kind: type[Exception], *, stream: bool
 ) -> None:
     """The SDK gets the same error class, status, code, request id, headers and body bytes."""
-    async with failing(status, headers, code) as upstream:
-        settings = Settings(
-            upstream_url=upstream,
-            listen="127.0.0.1:0",
-            admin_listen="127.0.0.1:0",
-            log_level="error",
-        )
-        async with running(settings) as app:
-            straight = await error_at(upstream, stream=stream)
-            proxied = await error_at(f"{app.url}/v1", stream=stream)
+    async with (
+        failing(status, headers, code) as upstream,
+        proxied(SimpleNamespace(base_url=upstream)) as base_url,
+    ):
+        straight = await error_at(upstream, stream=stream)
+        got = await error_at(base_url, stream=stream)
 
-    assert type(proxied) is type(straight) is kind
-    assert (proxied.status_code, proxied.code, proxied.request_id) == (status, code, "req_1")
-    assert str(proxied) == str(straight)
-    assert proxied.response.content == straight.response.content
+    assert type(got) is type(straight) is kind
+    assert (got.status_code, got.code, got.request_id) == (status, code, "req_1")
+    assert str(got) == str(straight)
+    assert got.response.content == straight.response.content
     told = None if status in (401, 403) else "injected=0"
-    assert proxied.response.headers.get(MARK) == told
-    seen = [
-        {
-            name: value
-            for name, value in error.response.headers.items()
-            if name not in OURS_OR_THE_CLOCKS
-        }
-        for error in (proxied, straight)
-    ]
+    assert got.response.headers.get(MARK) == told
+    heads = [dict(error.response.headers) for error in (got, straight)]
+    seen = [{name: one[name] for name in one.keys() - OURS_OR_THE_CLOCKS} for one in heads]
     assert seen[0] == seen[1]
     assert headers.items() <= seen[0].items()

@@ -23,13 +23,13 @@ STRICT, TOLERANT = "gemini-3-pro-preview", "gemini-2.5-flash"
 def arrived(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The bodies that the upstream receives, byte for byte."""
     bodies: list[bytes] = []
-    read = server._body
+    read = server.read_body
 
     def noted(raw: bytes, history: str) -> Item:
         bodies.append(raw)
         return read(raw, history)
 
-    monkeypatch.setattr(server, "_body", noted)
+    monkeypatch.setattr(server, "read_body", noted)
     return bodies
 
 

@@ -2,20 +2,21 @@
 
 import contextlib
 import itertools
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
 from anthropic import APIStatusError, BadRequestError
+from reasoning_replay.strict_api.messages import is_reasoning
 
 from tests.e2e.agent import Way
 from tests.e2e.messages_agent import MessagesAgent, MessagesKeeps
-from tests.e2e.reach import Reach, reached
+from tests.e2e.proxies import Reach, reached, split
 from tests.e2e.sdk_loop import Message
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
-from tests.standin.common.judging import State
+from tests.standin.judging import WRONG, index_of
 from tests.standin.messages import LOOPS, MODES, MessagesStandIn, ModeName
-from tests.standin.messages.blocks import is_reasoning
 
 WAYS: tuple[Way, ...] = get_args(Way)
 QUESTIONS = ("Where does it rain today?", "And tomorrow?")
@@ -30,14 +31,6 @@ TOLERANT: tuple[ModeName, ...] = ("adaptive", "bound")
 SERVED = ("straight-everything", "proxied-everything", "proxied-visible", "proxied-respelled")
 
 
-def cases(served: str) -> tuple[Reach, MessagesKeeps]:
-    """Split an entry of SERVED."""
-    reach, _, keeps = served.partition("-")
-    reaches: tuple[Reach, ...] = get_args(Reach)
-    kept: tuple[MessagesKeeps, ...] = get_args(MessagesKeeps)
-    return next(one for one in reaches if one == reach), next(one for one in kept if one == keeps)
-
-
 def agent_of(
     standin: MessagesStandIn, base_url: str, way: Way, keeps: MessagesKeeps, **more: Any
 ) -> MessagesAgent:
@@ -45,6 +38,22 @@ def agent_of(
     marks = more.pop("marks", False)
     asked = {"thinking": dict(standin.mode.thinking), **more}
     return MessagesAgent(base_url, standin.mode.model, way, keeps, asked, marks=marks)
+
+
+async def converse(
+    standin: MessagesStandIn,
+    reach: Reach,
+    way: Way,
+    keeps: MessagesKeeps,
+    questions: Sequence[str] = QUESTIONS,
+    **more: Any,
+) -> MessagesAgent:
+    """Have questions answered; return the client."""
+    async with (
+        reached(standin, reach) as base_url,
+        agent_of(standin, base_url, way, keeps, **more) as agent,
+    ):
+        return await agent.converse(questions)
 
 
 @each_value(mode=[*STRICT], loop=["one_call", "search"], keeps=["visible", "respelled"])
@@ -57,12 +66,8 @@ async def test_a_client_that_drops_reasoning_is_refused(
     So the upstream of these tests does detect lost reasoning.
     """
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, "straight") as base_url,
-        agent_of(standin, base_url, "async", keeps) as agent,
-    ):
-        with pytest.raises(BadRequestError) as caught:
-            await agent.converse(QUESTIONS)
+    with pytest.raises(BadRequestError) as caught:
+        await converse(standin, "straight", "async", keeps)
     assert STRICT[mode] in str(caught.value.response.json()["error"]["message"])
     assert [one.status for one in standin.received] == [200, 400]
 
@@ -71,16 +76,12 @@ async def test_a_client_that_drops_reasoning_is_refused(
 async def test_a_tolerant_model_forgets(mode: ModeName, loop: Any, way: Way, served: Any) -> None:
     """Straight to it, all reasoning is lost, and the prompt is read anew; not through the proxy."""
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, served) as base_url,
-        agent_of(standin, base_url, way, "visible") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, served, way, "visible")
     assert_none_wrong(standin, agent.steps)
     thought = loop != "plain"
     is_whole = served == "proxied"
     assert bool(standin.found("missing")) == (thought and not is_whole)
-    assert bool(standin.found("equal")) == (thought and is_whole)
+    assert bool(standin.found("whole")) == (thought and is_whole)
     # Whether the cache has the response, or ends with the request before it.
     known = [after.cached > before.tokens for before, after in itertools.pairwise(standin.reads)]
     assert all(known) == (is_whole or not thought)
@@ -91,13 +92,9 @@ async def test_a_client_is_served_all_its_turns(
     mode: ModeName, loop: Any, way: Way, served: str, marks: str
 ) -> None:
     """All blocks are there, byte for byte, and all other members are as the client sent them."""
-    reach, keeps = cases(served)
+    reach, keeps = split(served)
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, reach) as base_url,
-        agent_of(standin, base_url, way, keeps, marks=bool(marks)) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, reach, way, keeps, marks=bool(marks))
     if loop == "plain":
         assert_none_wrong(standin, agent.steps)  # the model never thought, so nothing is due
     else:
@@ -112,15 +109,11 @@ async def test_a_text_ahead_of_the_calls_may_be_another(
 ) -> None:
     """Some clients write one where there was none, or replace it; the calls tell the turn."""
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        agent_of(standin, base_url, way, "placeholder") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, "placeholder")
     assert_all_there(standin, agent.steps)
 
 
-def split(history: list[Message]) -> list[Message]:
+def apart(history: list[Message]) -> list[Message]:
     """Give each block of the model a message of its own."""
     return [
         {**message, "content": [block]} if is_block else message
@@ -141,7 +134,7 @@ async def test_adjacent_messages_are_one(
     mode: ModeName, loop: Any, way: Way, served: str, turns: str
 ) -> None:
     """The API joins them, so what passes straight is not refused, and nothing is there twice."""
-    reach, keeps = cases(served)
+    reach, keeps = split(served)
     standin = MessagesStandIn(mode, loop=loop)
     async with (
         reached(standin, reach) as base_url,
@@ -153,12 +146,12 @@ async def test_adjacent_messages_are_one(
             while calls:
                 calls = await agent.step()
                 if turns == "every":
-                    agent.history = split(agent.history)
-            agent.history = split(agent.history)
+                    agent.history = apart(agent.history)
+            agent.history = apart(agent.history)
         agent.history.append({"role": "user", "content": QUESTIONS[0]})
         await agent.count()
     assert [one.refusal for one in standin.judged] == [None] * len(standin.judged)
-    assert {finding.state for _, finding in standin.found(*get_args(State))} == {"equal"}
+    assert {finding.state for _, finding in standin.found("whole", "missing", *WRONG)} == {"whole"}
     if keeps == "everything":
         both = zip(standin.received, agent.steps, strict=False)
         assert all(one.body == step.body for one, step in both)
@@ -170,11 +163,7 @@ async def test_a_client_that_skips_empty_blocks_is_served(
 ) -> None:
     """A signature without a text is reasoning."""
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        agent_of(standin, base_url, way, "worded") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, "worded")
     assert_all_there(standin, agent.steps)
     assert all(step.mark for step in agent.steps)
 
@@ -193,16 +182,12 @@ async def test_damaged_reasoning_is_completed(
 ) -> None:
     """One refusal at most; the retry and all later requests have the blocks as they were."""
     standin = MessagesStandIn(mode, loop=loop)
-    async with (
-        reached(standin, "proxied") as base_url,
-        agent_of(standin, base_url, way, keeps) as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", way, keeps)
     refused = [index for index, one in enumerate(standin.judged) if one.refusal]
     assert len(refused) <= 1
     first = refused[0] if refused else len(standin.judged)
     states = {one.state for judged in standin.judged[first + 1 :] for one in judged.findings}
-    assert states <= {"equal"}
+    assert states <= {"whole"}
     assert sum("healed=" in step.mark for step in agent.steps) == len(refused)
 
 
@@ -211,23 +196,15 @@ async def test_damaged_reasoning_is_refused(keeps: MessagesKeeps) -> None:
     """Straight to the upstream, which thus does check what it receives."""
     loop: Any = "redacted" if keeps == "unredacted" else "interleaved"
     standin = MessagesStandIn("manual", loop=loop)
-    async with (
-        reached(standin, "straight") as base_url,
-        agent_of(standin, base_url, "sync", keeps) as agent,
-    ):
-        with pytest.raises(BadRequestError):
-            await agent.converse(QUESTIONS)
+    with pytest.raises(BadRequestError):
+        await converse(standin, "straight", "sync", keeps)
 
 
 @each_value(mode=[*MODES], loop=["chain", "interleaved"], chunk=["23", "700"])
 async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk: str) -> None:
     """Writes of any size change nothing."""
     standin = MessagesStandIn(mode, loop=loop, chunk_bytes=int(chunk))
-    async with (
-        reached(standin, "proxied") as base_url,
-        agent_of(standin, base_url, "async-stream", "visible") as agent,
-    ):
-        await agent.converse(QUESTIONS)
+    agent = await converse(standin, "proxied", "async-stream", "visible")
     assert_all_there(standin, agent.steps)
 
 
@@ -236,11 +213,7 @@ async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk:
 async def test_turns_that_look_alike_keep_their_own_reasoning(mode: ModeName, way: Way) -> None:
     """With ids that repeat, and the same words in every turn, only the place of a turn is left."""
     standin = MessagesStandIn(mode, loop="chain", repeats=True, ids="counter")
-    async with (
-        reached(standin, "proxied") as base_url,
-        agent_of(standin, base_url, way, "visible") as agent,
-    ):
-        await agent.converse([*QUESTIONS, *QUESTIONS])
+    agent = await converse(standin, "proxied", way, "visible", questions=[*QUESTIONS, *QUESTIONS])
     assert_all_there(standin, agent.steps)
 
 
@@ -306,17 +279,19 @@ async def test_nothing_is_injected_after_an_edit_of_a_bound_history(
         await agent.converse(["And next week?", "Next month?"])
     assert_is_never_refused(standin, agent)
     for one in standin.judged[asked:]:
-        states = {(each.index >= known, each.index > edited): each.state for each in one.findings}
+        states = {
+            (index_of(each) >= known, index_of(each) > edited): each.state for each in one.findings
+        }
         for each in one.findings:
-            expected = "missing" if edited <= each.index < known else "equal"
+            expected = "missing" if edited <= index_of(each) < known else "whole"
             assert each.state == expected, (states, each)
-    assert any(each.index >= known for each in standin.judged[-1].findings)
+    assert any(index_of(each) >= known for each in standin.judged[-1].findings)
 
 
 def assert_is_never_refused(standin: MessagesStandIn, agent: MessagesAgent) -> None:
     """Assert that each request of an agent was accepted at the first attempt."""
     assert [one.refusal for one in standin.judged] == [None] * len(agent.steps)
-    assert standin.found("wrong", "other_model", "foreign", "filler") == []
+    assert standin.found(*WRONG) == []
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -342,7 +317,7 @@ async def test_a_hole_that_a_client_makes_is_filled(way: Way) -> None:
                 await agent.converse(["And next week?"])
         if not is_straight:
             assert_is_never_refused(standin, agent)
-            assert {one.state for one in standin.judged[-1].findings} == {"equal"}
+            assert {one.state for one in standin.judged[-1].findings} == {"whole"}
 
 
 def bare(message: Message) -> Message:
@@ -421,8 +396,10 @@ async def test_a_switch_of_the_model_gets_no_reasoning_of_another(way: Way) -> N
         agent.model = "claude-opus-4-8"
         await agent.converse(QUESTIONS[1:])
     assert_is_never_refused(standin, agent)
-    assert {one.state for one in standin.judged[-1].findings if one.index < known} == {"missing"}
-    assert {one.state for one in standin.judged[-1].findings if one.index >= known} == {"equal"}
+    assert {one.state for one in standin.judged[-1].findings if index_of(one) < known} == {
+        "missing"
+    }
+    assert {one.state for one in standin.judged[-1].findings if index_of(one) >= known} == {"whole"}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -454,4 +431,4 @@ async def test_an_error_inside_a_stream_reaches_the_client(way: Way) -> None:
         while await agent.step():
             pass
     assert [one.refusal for one in standin.judged] == [None] * 3
-    assert [each.state for each in standin.judged[-1].findings] == ["equal"]
+    assert [each.state for each in standin.judged[-1].findings] == ["whole"]

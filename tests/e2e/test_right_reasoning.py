@@ -7,38 +7,18 @@ import pytest
 from tests.core.world import (
     Item,
     call,
-    dropped,
     message,
     nameless,
     output,
     reasoning,
     user,
 )
-from tests.e2e.chats import Tenant, answered, injected, said
+from tests.e2e.chats import Tenant, injected, said
 from tests.web.world import world
 
-GO_ON, HI, HELLO, DONE = user("continue"), user("Hi"), "Hello!", "Done."
+HI, HELLO = user("Hi"), "Hello!"
 WEATHER = user("Weather?")
 LATE = user("Is that all?")
-
-
-async def test_injected_reasoning_stays_when_other_conversations_begin_alike(
-    tenant: Tenant,
-) -> None:
-    """Upstream sees each input begin with the last one, while others repeat the same words."""
-    told, before = [HI], list[Item]()
-    for n, text in enumerate((HELLO, "Rain.", *["Snow."] * 7)):
-        seen = await answered(tenant, told, f"{n}", text)
-        assert seen[: len(before)] == before
-        assert dropped(seen) == told[:-1]
-        assert len(seen) == len(told) - 1 + n
-        before = seen
-        if n:
-            await tenant.ask([HI], reasoning(f"x{n}"), message(f"x{n}", HELLO))
-        if n > 1:  # upstream has seen the reasoning of "Rain."
-            alike = [HI, said(HELLO), WEATHER]
-            await tenant.ask(alike, reasoning(f"y{n}"), message(f"y{n}", "Rain."))
-        told.append(WEATHER if not n else user(f"And in {n} days?"))
 
 
 async def test_an_ambiguous_turn_stays_so_when_the_other_conversation_is_deleted(

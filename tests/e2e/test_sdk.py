@@ -15,7 +15,7 @@ from tests.e2e.witness import assert_restored
 from tests.fast_lane import each_value, first
 from tests.redis_server import RedisServer
 from tests.standin import StandIn
-from tests.standin.rules import Continuity
+from tests.standin.quirks import Continuity
 from tests.standin.variants import Variant
 
 LOST = "was provided without its required 'reasoning' item"

@@ -1,51 +1,13 @@
 """Weak names, through the running app: ids that recur are no proof, in one proxy and in two."""
 
-import contextlib
-from collections.abc import AsyncIterator
-from itertools import cycle
-from typing import Any
-
 import pytest
-from reasoning_replay.settings.model import Settings
-from reasoning_replay.web.app import running
 
 from tests.core.world import call, dropped, message, nameless, output, reasoning, user
 from tests.e2e.chats import Tenant, injected
 from tests.fast_lane import first
-from tests.web.line import Answer
-from tests.web.world import World, world
 
 RECURRING = "call_a8K2mPqZ7Lx93Qw5Rt61Vb4c"
-LATE = user("Is that all?")
 LOOK = "Let me look."
-SECRET = "one for all replicas"
-
-
-class Replicas(World):
-    """Two proxies on one store that take turns."""
-
-    def __init__(self, one: World, *others: World) -> None:
-        super().__init__(one.app, one.upstream)
-        self._apps = cycle([each.app for each in (one, *others)])
-
-    async def ask(self, data: bytes) -> Answer:
-        """Send bytes to the proxy whose turn it is."""
-        self.app = next(self._apps)
-        return await super().ask(data)
-
-
-@pytest.fixture
-async def tenant(store: dict[str, Any]) -> AsyncIterator[Tenant]:
-    """A tenant of one proxy in memory, or of two on Redis."""
-    async with contextlib.AsyncExitStack() as stack:
-        one = await stack.enter_async_context(world(**store, scope_secret=SECRET))
-        others = []
-        if store["store_url"] != "memory://":
-            given = store | {"scope_secret": SECRET, "upstream_url": one.upstream.url + "/v1"}
-            ports = dict.fromkeys(("listen", "admin_listen"), "127.0.0.1:0")
-            more = Settings(**given, **ports, store_budget_ms=5000)
-            others.append(World(await stack.enter_async_context(running(more)), one.upstream))
-        yield Tenant(Replicas(one, *others))
 
 
 class Talk:

@@ -20,7 +20,7 @@ from tests.e2e.proxies import ProxyProcess, proxied
 from tests.e2e.witness import assert_restored
 from tests.fast_lane import each_value
 from tests.standin import Refusal, StandIn
-from tests.standin.rules import Continuity
+from tests.standin.quirks import Continuity
 from tests.standin.variants import Variant
 
 LOST = "was provided without its required 'reasoning' item"

@@ -62,8 +62,8 @@ def _named(item: Item, standin: StandIn) -> Item:
         return {name: value for name, value in item.items() if name != "id"}
     if item.get("id"):
         return {"reasoning": item["id"]}
-    binding = standin._sealer.maybe_open(item["encrypted_content"])
-    return {"reasoning": binding and binding.item_id}
+    issued = standin.blobs.get(item["encrypted_content"])
+    return {"reasoning": issued and issued.item_id}
 
 
 def _assert_ids(items: list[Item], step: Step, *, keeps_ids: bool) -> None:

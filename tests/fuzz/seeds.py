@@ -11,30 +11,17 @@ import zlib
 from collections.abc import Iterator
 
 import brotli
-import msgspec
 import zstandard
+from reasoning_replay.strict_api import Item, Script
+from reasoning_replay.strict_api import responses_words as errors
+from reasoning_replay.strict_api.ledger import Judgement
+from reasoning_replay.strict_api.responses import Responses, response_of
 
 from tests.core.dialects.anthropic import streams as anthropic
 from tests.core.dialects.chat import streams as chat
 from tests.fuzz.inputs import write
 from tests.recordings.responses import tape
 from tests.recordings.wire import root
-from tests.standin import refusals as errors
-from tests.standin.events import Event, Telling, frame, tell
-from tests.standin.shapes import (
-    Answer,
-    CustomToolCall,
-    FunctionCall,
-    Message,
-    OutputItem,
-    OutputText,
-    Reasoning,
-    ReasoningOptions,
-    ReasoningText,
-    SearchAction,
-    SummaryText,
-    WebSearchCall,
-)
 
 __all__ = [
     "CODINGS",
@@ -54,36 +41,60 @@ MODEL = "gpt-5.4"
 # Larger recorded documents are left out: they cover nothing new.
 RECORDED_MAX_BYTES = 24 * 1024
 
-_RS = Reasoning(
-    id="rs_0a1b2c3d4e5f60718293a4b5",
-    encrypted_content="gAAAAABpW1fQ0c2V0OnJlYXNvbmluZw==",
-    summary=(SummaryText(text="Look it up."),),
-)
-_RS_2 = Reasoning(id="rs_1b2c3d4e5f60718293a4b5c6", encrypted_content="gAAAAABpW1fQ3R3byB0d28=")
-_OPEN = Reasoning(id="rs_2c3d4e5f60718293a4b5c6d7", content=(ReasoningText(text="Hm."),))
-_SAID = Message(
-    id="msg_3d4e5f60718293a4b5c6d7e8",
-    content=(OutputText(text="It is sunny, 21 \N{DEGREE SIGN}C."),),
-    phase="final_answer",
-)
-_CALL = FunctionCall(
-    id="fc_4e5f60718293a4b5c6d7e8f9",
-    arguments='{"city": "Paris"}',
-    call_id="call_Ab3dEf6hIj9kLm2n",
-    name="get_weather",
-)
-_CALL_2 = FunctionCall(
-    id="fc_5f60718293a4b5c6d7e8f90a",
-    arguments='{"city": "Rome"}',
-    call_id="call_Bc4eFg7iJk0lMn3o",
-    name="get_weather",
-)
-_CUSTOM = CustomToolCall(
-    id="ctc_60718293a4b5c6d7e8f90a1b", call_id="call_0", input="ls -l", name="shell"
-)
-_SEARCH = WebSearchCall(id="ws_718293a4b5c6d7e8f90a1b2c", action=SearchAction(query="weather"))
+_RS: Item = {
+    "type": "reasoning",
+    "id": "rs_0a1b2c3d4e5f60718293a4b5",
+    "encrypted_content": "gAAAAABpW1fQ0c2V0OnJlYXNvbmluZw==",
+    "summary": [{"type": "summary_text", "text": "Look it up."}],
+}
+_RS_2 = _RS | {
+    "id": "rs_1b2c3d4e5f60718293a4b5c6",
+    "encrypted_content": "gAAAAABpW1fQ3R3byB0d28=",
+    "summary": [],
+}
+_OPEN: Item = {
+    "type": "reasoning",
+    "id": "rs_2c3d4e5f60718293a4b5c6d7",
+    "summary": [],
+    "content": [{"type": "reasoning_text", "text": "Hm."}],
+}
+_SAID: Item = {
+    "type": "message",
+    "id": "msg_3d4e5f60718293a4b5c6d7e8",
+    "status": "completed",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "It is sunny, 21 \N{DEGREE SIGN}C."}],
+    "phase": "final_answer",
+}
+_CALL: Item = {
+    "type": "function_call",
+    "id": "fc_4e5f60718293a4b5c6d7e8f9",
+    "status": "completed",
+    "arguments": '{"city": "Paris"}',
+    "call_id": "call_Ab3dEf6hIj9kLm2n",
+    "name": "get_weather",
+}
+_CALL_2 = _CALL | {
+    "id": "fc_5f60718293a4b5c6d7e8f90a",
+    "arguments": '{"city": "Rome"}',
+    "call_id": "call_Bc4eFg7iJk0lMn3o",
+}
+_CUSTOM: Item = {
+    "type": "custom_tool_call",
+    "id": "ctc_60718293a4b5c6d7e8f90a1b",
+    "status": "completed",
+    "call_id": "call_0",
+    "input": "ls -l",
+    "name": "shell",
+}
+_SEARCH: Item = {
+    "type": "web_search_call",
+    "id": "ws_718293a4b5c6d7e8f90a1b2c",
+    "status": "completed",
+    "action": {"type": "search", "query": "weather"},
+}
 
-_OUTPUTS: tuple[tuple[OutputItem, ...], ...] = (
+_OUTPUTS: tuple[tuple[Item, ...], ...] = (
     (_RS, _CALL),
     (_RS, _CALL, _CALL_2),
     (_RS, _RS_2, _CALL),
@@ -96,12 +107,12 @@ _OUTPUTS: tuple[tuple[OutputItem, ...], ...] = (
 )
 _WORDS = (
     "The encrypted content gAAA...0aa= could not be verified. Reason: item_id did not match",
-    f"The encrypted content for item {_RS.id} could not be verified.",
+    f"The encrypted content for item {_RS['id']} could not be verified.",
     "Encrypted content is not supported with this model.",
     "Reasoning input items can only be provided to a reasoning or computer use model.",
     "Missing `reasoning_content`",
     "Invalid 'input[1].id': 'x'. Expected an ID that begins with 'fc'.",
-    f"No tool output found for function call {_CALL.call_id}.",
+    f"No tool output found for function call {_CALL['call_id']}.",
     "No tool call found for function call output with call_id call_1.",
     "Unknown parameter: 'input[1].status'.",
     "Something about an input[2] item.",
@@ -116,7 +127,7 @@ _SIGNED = {"extra_content": {"google": {"thought_signature": "Eg=="}}}
 def answers() -> Iterator[bytes]:
     """Yield whole JSON responses."""
     for output in _OUTPUTS:
-        yield write([msgspec.json.encode(_answer(output))])
+        yield write([json.dumps(_answer(output)).encode()])
     for exchange in _recorded("oracle", "plain"):
         if not exchange.content_type.startswith("text/event-stream"):
             yield write([exchange.answer])
@@ -134,7 +145,7 @@ def streams() -> Iterator[bytes]:
 def messages() -> Iterator[bytes]:
     """Yield the messages of an upstream on a WebSocket."""
     for output in _OUTPUTS:
-        yield write(msgspec.json.encode(event) for event in _events(output))
+        yield write(json.dumps(event).encode() for event in _API.steps(_answer(output)))
 
 
 def chat_streams() -> Iterator[bytes]:
@@ -160,8 +171,7 @@ def documents() -> Iterator[bytes]:
     yield write([first])
     yield write([_request("Hi")])
     for output in _OUTPUTS:
-        items = [msgspec.to_builtins(item) for item in output]
-        yield write([_request([{"role": "user", "content": "Weather in Paris?"}, *items])])
+        yield write([_request([{"role": "user", "content": "Weather in Paris?"}, *output])])
     for exchange in _recorded("oracle", "dropped", "stateful"):
         yield write([exchange.request])
 
@@ -169,12 +179,12 @@ def documents() -> Iterator[bytes]:
 def refusals() -> Iterator[bytes]:
     """Yield the bodies of errors."""
     for refusal in (
-        errors.missing_reasoning(_CALL.id, "function_call", _RS.id),
-        errors.missing_follower(_RS.id),
-        errors.duplicate(_CALL.id),
-        errors.not_found(_RS.id),
+        errors.MISSING(_CALL["id"], "function_call", _RS["id"]),
+        errors.UNFOLLOWED(_RS["id"]),
+        errors.DUPLICATE(_CALL["id"]),
+        errors.NOT_FOUND(_RS["id"]),
     ):
-        yield write([msgspec.json.encode(refusal.envelope)])
+        yield write([json.dumps(_API.error(refusal)).encode()])
     for text in _WORDS:
         yield write([json.dumps({"detail": [{"error": {"message": text}}]}).encode()])
     for exchange in _recorded("error"):
@@ -215,23 +225,15 @@ def _request(given: object) -> bytes:
     return json.dumps(top, indent=1).encode()
 
 
-def _answer(output: tuple[OutputItem, ...]) -> Answer:
-    return Answer(
-        id="resp_0829a4b5c6d7e8f90a1b2c3d",
-        created_at=1,
-        status="completed",
-        model=MODEL,
-        output=output,
-        reasoning=ReasoningOptions(),
-    )
+_API = Responses(Script())
 
 
-def _events(output: tuple[OutputItem, ...]) -> Iterator[Event]:
-    return tell(_answer(output), Telling(show=lambda item, _: item))
+def _answer(output: tuple[Item, ...]) -> Item:
+    return response_of({"model": MODEL}, [*output], Judgement((), "", 0, 0, 0))
 
 
-def _streamed(output: tuple[OutputItem, ...]) -> bytes:
-    return b"".join(frame(event) for event in _events(output))
+def _streamed(output: tuple[Item, ...]) -> bytes:
+    return b"".join(_API.events(_answer(output)))
 
 
 def _recorded(*kinds: str) -> Iterator[tape.Exchange]:

@@ -4,12 +4,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from reasoning_replay.strict_api.responses_words import MISSING
+
 from tests.e2e.agent import Agent
 from tests.monitoring.files import RULES, queries
 from tests.monitoring.prometheus import prometheus
 from tests.ports import free_port
 from tests.standin import StandIn
-from tests.standin.refusals import missing_reasoning
 from tests.web.line import line_to, request
 from tests.web.served import served
 
@@ -48,7 +49,7 @@ async def talk(standin: StandIn, url: str) -> None:
         await agent.converse()
         stranger.history, stranger.whole = list(agent.history), list(agent.whole)
         call = next(item for item in agent.whole if item.get("type") == "function_call")
-        standin.refuse_next(missing_reasoning(call["id"], call["type"], "rs_unknown"))
+        standin.refuse_next(MISSING(call["id"], call["type"], "rs_unknown"))
         await stranger.converse(["And on Sunday?"])
     async with line_to(url) as line:
         assert (await line.ask(request("POST", "/v1/responses", KEY, body=b"{}"))).status == 400

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
+from reasoning_replay.strict_api.dialect import text_of
 
 from tests.slow_line import reset_now
 from tests.soak.claims import Claim, Item, claim_in
@@ -20,7 +21,6 @@ from tests.soak.faults import ANSWERED, dice, fault_of
 from tests.soak.hostile import KIND, answer
 from tests.soak.judge import Attempt, Judge
 from tests.standin import StandIn
-from tests.standin.ledger import Emitted
 from tests.web.line import Head, Line, line_to
 from tests.web.scripted import Received, _body, _received
 from tests.web.sockets import TEXT
@@ -205,6 +205,7 @@ class Issued:
     def __init__(self, standin: StandIn, caller: str) -> None:
         self._standin = standin
         self._caller = caller
+        self._api = standin.api_of(caller)
 
     def id_of(self, item: Item) -> str:
         """Return the id of reasoning, from its id or from its blob."""
@@ -212,35 +213,29 @@ class Issued:
         blob = item.get("encrypted_content")
         if not blob:
             return given
-        binding = self._standin._sealer.maybe_open(blob)
-        if binding is None or binding.caller != self._caller or given not in ("", binding.item_id):
+        issued = self._standin.blobs.get(blob)
+        if issued is None or issued.account != self._caller or given not in ("", issued.item_id):
             return ""
-        return binding.item_id
+        return issued.item_id
 
     def owns(self, item_id: str) -> bool:
         """Return whether it was issued to this caller."""
-        return self._standin.ledger.maybe_item(item_id, self._caller) is not None
+        return item_id in self._api.emitted
 
     def fits(self, item_id: str, behind: Sequence[Item]) -> bool:
         """Return whether all items it led to, up to other reasoning, follow it unchanged."""
-        ledger = self._standin.ledger
-        emitted = ledger.maybe_item(item_id, self._caller)
-        turn = emitted and ledger.maybe_turn(emitted.response_id, self._caller)
-        if not turn:
-            return False
-        spoken = [item for item in turn.items if item_id in item.required]
+        spoken = self._api.led_to(item_id)
         return bool(spoken) and all(
             _looks(one, item) for one, item in itertools.zip_longest(spoken, behind[: len(spoken)])
         )
 
 
-def _looks(emitted: Emitted, item: Item | None) -> bool:
-    if item is None or item.get("id") not in (None, emitted.id):
+def _looks(emitted: Item, item: Item | None) -> bool:
+    if item is None or item.get("id") not in (None, emitted["id"]):
         return False
-    if emitted.type == "message":
-        words = "".join(part.get("text", "") for part in item.get("content", ()))
-        return item.get("type") == "message" and words == emitted.text
-    return bool(emitted.call_id) and item.get("call_id") == emitted.call_id
+    if emitted["type"] == "message":
+        return item.get("type") == "message" and text_of(item) == text_of(emitted)
+    return "call_id" in emitted and item.get("call_id") == emitted["call_id"]
 
 
 async def _frame(reader: asyncio.StreamReader) -> tuple[bytes, int, bytes]:

@@ -91,7 +91,6 @@ async def _run(seed: str, share: float) -> None:
                 StandIn(
                     loop,
                     chunk_bytes=thrown.choice([None, None, 300, 5_000]),
-                    seed=_bytes(seed, loop),
                 )
             )
             for loop in LOOPS
@@ -106,10 +105,6 @@ async def _run(seed: str, share: float) -> None:
             judge.told(msgspec.json.decode(line, type=Told))
         server.close()
     print(json.dumps({"counts": judge.counts, "wrong": judge.wrong}), flush=True)  # noqa: T201
-
-
-def _bytes(*seed: object) -> bytes:
-    return dice(*seed).randbytes(16)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 """
-Stand-in API: a strict Responses API for the tests that judge the proxy.
+Stand-in APIs for the tests that judge the proxy: the strict API, with what only tests need.
 
-It imports nothing of the proxy (`test_apart` checks that). Rules, ledger, variants and events are
-pure; server.py is the shell. Its rules, texts and formats are those of recorded traffic and of
-public issue reports; the few that are not confirmed are marked.
+That is scripted loops, faults, several callers, and the quirks of backends. They share no code with
+the proxy (`test_apart` checks that), and serve official SDKs.
 """
 
-from tests.standin.answering import Behaviour
-from tests.standin.quirks import Quirks
-from tests.standin.refusals import Refusal
-from tests.standin.server import Received, StandIn
+from tests.standin.exchange import Received
+from tests.standin.quirks import Behaviour, Quirks
+from tests.standin.rules import Refusal
+from tests.standin.server import StandIn
 from tests.standin.variants import LOOPS
 
 __all__ = ["LOOPS", "Behaviour", "Quirks", "Received", "Refusal", "StandIn"]

@@ -2,25 +2,47 @@
 
 import asyncio
 import hashlib
+import json
 import zlib
-from collections.abc import Iterable
-from typing import Self, TypeVar
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Self
 
-import msgspec
 from aiohttp import hdrs, web
 from msgspec import Struct
+from reasoning_replay.strict_api.dialect import Refused, Rule
 
-from tests.standin import refusals
-from tests.standin.refusals import Refusal
-from tests.standin.shapes import Body
-
-__all__ = ["BODY_BYTES_MAX", "Exchange", "Received", "RefusedError"]
+__all__ = [
+    "BODY_BYTES_MAX",
+    "DELAY_S_MAX",
+    "OPTIONS",
+    "UNREADABLE",
+    "Exchange",
+    "Received",
+    "error_of",
+]
 
 BODY_BYTES_MAX = 128 * 1024 * 1024
 """Limit as sent and as inflated, in bytes; more than any real request, safe for a test machine."""
 DELAY_S_MAX = 5.0
+OPTIONS: Mapping[str, Any] = MappingProxyType(
+    # `received` must show the bytes that the proxy sent.
+    {"auto_decompress": False, "handler_cancellation": True, "shutdown_timeout": 1.0}
+)
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
-_T = TypeVar("_T")
+
+# The detail is in the stand-in's own words.
+UNREADABLE = Rule(
+    "We could not parse the JSON body of your request. ({})", "the API's documentation", "2026-11"
+)
+NO_CREDENTIAL = Rule(
+    "Incorrect API key provided: ''. You can find your API key at"
+    " https://platform.openai.com/account/api-keys.",
+    "the API's documentation",
+    "2026-11",
+    status=401,
+    code="invalid_api_key",
+)
 
 
 class Received(Struct, kw_only=True):
@@ -41,17 +63,9 @@ class Received(Struct, kw_only=True):
     path: str
     body: bytes
     headers: list[tuple[str, str]]
-    json: object = None
+    json: Any = None
     status: int = 0
     finished: bool = False
-
-
-class RefusedError(Exception):
-    """Refusal raised by a handler."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
 
 
 class Exchange:
@@ -86,68 +100,51 @@ class Exchange:
         The credential and the organization it acts for, as a digest.
 
         Raises:
-            RefusedError: There is no credential.
+            Refused: There is no credential.
         """
         headers = self.request.headers
         scheme, _, token = headers.get(hdrs.AUTHORIZATION, "").partition(" ")
         credential = token.strip() if scheme.lower() == "bearer" else None
         credential = credential or headers.get("api-key") or headers.get("x-api-key")
         if not credential:
-            raise RefusedError(refusals.no_credential())
+            raise NO_CREDENTIAL(credential)
         organization = headers.get("OpenAI-Organization", "")
         return hashlib.sha256(f"{credential}\n{organization}".encode()).hexdigest()[:32]
 
-    def read_json(self, kind: type[_T]) -> _T:
+    def read_json(self) -> Any:
         """
         Decode the body, and record it.
 
         Raises:
-            RefusedError: The body is not JSON, or not of that shape.
+            Refused: The body is not JSON.
         """
         try:
-            plain = self._plain_body()
-            self.received.json = msgspec.json.decode(plain)
-            return msgspec.json.decode(plain, type=kind)
-        except msgspec.MsgspecError as error:
-            raise RefusedError(refusals.unreadable_body(str(error))) from error
-
-    def read_body(self) -> Body:
-        """
-        Decode the body of a request about responses.
-
-        Raises:
-            RefusedError: The body is not JSON, or not of the shape of a request.
-        """
-        body = self.read_json(Body)
-        try:
-            body.declared_tools()
-        except msgspec.MsgspecError as error:
-            raise RefusedError(refusals.unreadable_body(f"tools: {error}")) from error
-        body.detach()
-        return body
+            self.received.json = json.loads(self.plain_body())
+        except ValueError as error:
+            raise UNREADABLE(error) from error
+        return self.received.json
 
     def answer(self, body: object, status: int = 200) -> web.Response:
         """Send one JSON object as the response."""
-        return self.answer_bytes(msgspec.json.encode(body), status)
+        return self.answer_bytes(json.dumps(body).encode(), status)
 
-    def answer_bytes(self, body: bytes, status: int = 200) -> web.Response:
-        """Send JSON in this spelling as the response."""
-        response = web.Response(body=body, status=status, content_type="application/json")
+    def answer_bytes(
+        self, body: bytes, status: int = 200, kind: str = "application/json"
+    ) -> web.Response:
+        """Send these bytes as the response."""
+        response = web.Response(body=body, status=status, content_type=kind)
         self._sign(response)
         self.received.finished = True
         return response
 
-    def refuse(self, refusal: Refusal) -> web.Response:
+    def refuse(self, refused: Refused) -> web.Response:
         """Send an error as the response."""
-        if not refusal.is_text:
-            return self.answer(refusal.envelope, refusal.status)
-        response = web.Response(text=refusal.message, status=refusal.status)
-        self._sign(response)
-        self.received.finished = True
-        return response
+        if getattr(refused, "is_text", False):
+            return self.answer_bytes(refused.message.encode(), refused.status, "text/plain")
+        return self.answer({"error": error_of(refused)}, refused.status)
 
     async def stream(
-        self, frames: Iterable[bytes], *, chunk_bytes: int | None, delay_s: float
+        self, frames: Sequence[bytes], *, chunk_bytes: int | None, delay_s: float
     ) -> web.StreamResponse:
         """
         Send framed events as the response.
@@ -184,23 +181,30 @@ class Exchange:
         response.headers["openai-version"] = "2020-10-01"
         self.received.status = response.status
 
-    def _plain_body(self) -> bytes:
+    def plain_body(self) -> bytes:
         """
         Return the body without its content encoding.
 
         Raises:
-            RefusedError: The encoding is unknown, broken, or inflates beyond the limit.
+            Refused: The encoding is unknown, broken, or inflates beyond the limit.
         """
         encoding = self.request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
         if encoding == "identity":
             return self.received.body
         if encoding not in {"gzip", "deflate"}:
-            raise RefusedError(refusals.unreadable_body(f"content-encoding {encoding} is not read"))
+            raise UNREADABLE(f"content-encoding {encoding} is not read")
         inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
         try:
             plain = inflater.decompress(self.received.body, BODY_BYTES_MAX)
         except zlib.error as error:
-            raise RefusedError(refusals.unreadable_body(str(error))) from error
+            raise UNREADABLE(error) from error
         if not inflater.eof:
-            raise RefusedError(refusals.unreadable_body(f"{encoding} data is cut off or too long"))
+            raise UNREADABLE(f"{encoding} data is cut off or too long")
         return plain
+
+
+def error_of(refused: Refused) -> dict[str, Any]:
+    """Return the error of a refusal, with the four members that it always has."""
+    kind = getattr(refused, "type", "invalid_request_error")
+    error = {"message": refused.message, "type": kind, "param": refused.param}
+    return error | {"code": refused.code}

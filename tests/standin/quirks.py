@@ -9,8 +9,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["PLAIN", "Foreign", "NotFound", "Quirks", "RefusesBy"]
+from tests.standin.variants import Variant
 
+__all__ = ["Behaviour", "Continuity", "End", "Foreign", "NotFound", "Quirks", "RefusesBy"]
+
+Continuity = Literal["normal", "strict"]
+End = Literal["completed", "incomplete", "failed"]
 NotFound = Literal["api", "text", "azure"]
 Foreign = Literal["organization", "item", "masked", "caller", "resource"]
 RefusesBy = Literal["status", "error", "flat_error", "failed", "late"]
@@ -59,4 +63,28 @@ class Quirks(Struct, frozen=True, kw_only=True):
     refuses_by: RefusesBy = "status"
 
 
-PLAIN = Quirks()
+class Behaviour(Struct, kw_only=True):
+    """
+    Behaviour of the stand-in; may be changed between two requests.
+
+    Attributes:
+        variant: The scripted agent loop (variants.LOOPS).
+        continuity: "strict" also refuses lost reasoning that the API would accept.
+        end: How a response ends.
+        always_encrypted: Send ciphertext without a request for it (`include`), as newer models do.
+        empty_completed_output: `response.completed` has `output: []` (ChatGPT-login backend).
+        rotate_ids: Ids in `added` and `completed` differ from those in `done` (GitHub Copilot).
+        chunk_bytes: Size of one write of the stream, in bytes; None writes event by event.
+        delay_s: Pause after every event, 5 s at most.
+        quirks: Differences from api.openai.com.
+    """
+
+    variant: Variant = "one_call"
+    continuity: Continuity = "normal"
+    end: End = "completed"
+    always_encrypted: bool = False
+    empty_completed_output: bool = False
+    rotate_ids: bool = False
+    chunk_bytes: int | None = None
+    delay_s: float = 0.0
+    quirks: Quirks = Quirks()

@@ -6,25 +6,24 @@ runs lanes in parallel.
 """
 
 import asyncio
+import json
 import re
 from collections.abc import Callable, Container
 
-import msgspec
 from aiohttp import WSMsgType, web
-from msgspec import UNSET, Struct, UnsetType
+from reasoning_replay.strict_api import Item
+from reasoning_replay.strict_api.dialect import Refused, Rule
+from reasoning_replay.strict_api.responses_words import UNSUPPORTED
+from reasoning_replay.strict_api.server import read_body
 
-from tests.standin import refusals
-from tests.standin.answering import Behaviour, View
-from tests.standin.events import tell
 from tests.standin.exchange import (
     BODY_BYTES_MAX,
     DELAY_S_MAX,
+    UNREADABLE,
     Exchange,
     Received,
-    RefusedError,
+    error_of,
 )
-from tests.standin.refusals import ErrorBody, Refusal
-from tests.standin.shapes import Body
 
 __all__ = ["Socket"]
 
@@ -33,21 +32,20 @@ UNSUPPORTED_DATA = 1003
 _CREATE = "response.create"
 _LANE = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 
-
-class Command(Struct):
-    """The head of a client's message."""
-
-    type: str
-    stream_id: str | UnsetType = UNSET
-
-
-class Failure(Struct, kw_only=True):
-    """An error on a WebSocket: the same as over HTTP, with the status inside."""
-
-    type: str = "error"
-    status: int
-    error: ErrorBody
-    stream_id: str | UnsetType = UNSET
+INVALID_LANE = Rule(
+    "Invalid 'stream_id': expected 1 to 256 letters, digits, underscores, dots or dashes.",
+    "not confirmed",
+    "2026-11",
+    param="stream_id",
+    code="invalid_stream_id",
+)
+LANE_LIMIT = Rule(
+    "This WebSocket connection has reached its stream limit.",
+    "github.com/openai/openai-openapi",
+    "2026-08",
+    param="stream_id",
+    code="websocket_stream_limit_reached",
+)
 
 
 class Socket:
@@ -56,22 +54,22 @@ class Socket:
 
     Args:
         exchange: The handshake.
-        answer: Judges and answers a request, given the responses that this connection caches;
-            raises RefusedError.
-        behaviour: Returns the current behaviour.
+        answer: Returns the events for a request, given the responses that this connection caches;
+            raises Refused.
+        delay_s: Returns the current pause after each event.
         note: Records each request.
     """
 
     def __init__(
         self,
         exchange: Exchange,
-        answer: Callable[[Body, Container[str]], View],
-        behaviour: Callable[[], Behaviour],
+        answer: Callable[[Item, Container[str]], list[Item]],
+        delay_s: Callable[[], float],
         note: Callable[[Received], None],
     ) -> None:
         self._exchange = exchange
         self._answer = answer
-        self._behaviour = behaviour
+        self._delay_s = delay_s
         self._note = note
         self._cached: set[str] = set()
         self._lanes: set[str] = set()
@@ -86,67 +84,68 @@ class Socket:
             if message.type is not WSMsgType.TEXT:
                 await socket.close(code=UNSUPPORTED_DATA)
                 break
-            await self._hear(message.data.encode())
+            await self._hear(message.data)
         received.finished = True
         return socket
 
-    async def _hear(self, text: bytes) -> None:
+    async def _hear(self, text: str) -> None:
         handshake = self._exchange.received
         received = Received(
-            method="WEBSOCKET", path=handshake.path, body=text, headers=handshake.headers
+            method="WEBSOCKET",
+            path=handshake.path,
+            body=text.encode(),
+            headers=handshake.headers,
         )
-        lane: str | UnsetType = UNSET
+        lane: Item = {}
         try:
-            received.json = msgspec.json.decode(text)
-            command = msgspec.json.decode(text, type=Command)
+            received.json = command = _command(text)
             lane = self._lane(command)
             self._note(received)
-            await self._create(text, command, received)
-        except msgspec.MsgspecError as error:
-            await self._refuse(refusals.unreadable_body(str(error)), lane, received)
-        except RefusedError as error:
-            await self._refuse(error.refusal, lane, received)
+            await self._create(read_body(text.encode(), "input"), lane, received)
+        except Refused as refused:
+            received.status, received.finished = refused.status, True
+            failure = {"type": "error", "status": refused.status, "error": error_of(refused)}
+            await self._socket.send_json(failure | lane)
 
-    async def _create(self, text: bytes, command: Command, received: Received) -> None:
-        body = msgspec.json.decode(text, type=Body)
-        body.declared_tools()
-        body.detach()
-        behaviour = self._behaviour()
+    async def _create(self, body: Item, lane: Item, received: Received) -> None:
         try:
-            view = self._answer(body, self._cached)
-        except RefusedError:
-            self._cached.discard(body.previous_response_id or "")
+            events = self._answer(body, self._cached)
+        except Refused:
+            self._cached.discard(body.get("previous_response_id") or "")
             raise
-        answer = view.turn.answer
-        self._cached.add(answer.id)
+        self._cached.add(events[0]["response"]["id"])
         received.status = 200
-        for event in tell(answer, view.telling(behaviour, obfuscates=False)):
-            event.stream_id = command.stream_id
-            await self._socket.send_str(msgspec.json.encode(event).decode())
-            await asyncio.sleep(min(behaviour.delay_s, DELAY_S_MAX))
+        for event in events:
+            await self._socket.send_json(event | lane)
+            await asyncio.sleep(min(self._delay_s(), DELAY_S_MAX))
         received.finished = True
 
-    def _lane(self, command: Command) -> str | UnsetType:
+    def _lane(self, command: Item) -> Item:
         """
-        Check and record the lane of a message.
+        Check and record the lane of a message; return it as events name it.
 
         Raises:
-            RefusedError: The name is invalid, or it is one lane too many, or the type of the
-                message is not served here.
+            Refused: The name is invalid, or it is one lane too many, or the type of the message is
+                not served here.
         """
-        if command.type != _CREATE:
-            raise RefusedError(refusals.unsupported_value("type", command.type, (_CREATE,)))
-        name = command.stream_id
-        if isinstance(name, UnsetType):
-            return name
-        if _LANE.fullmatch(name) is None:
-            raise RefusedError(refusals.invalid_stream_id())
+        if command.get("type") != _CREATE:
+            raise UNSUPPORTED("type", command.get("type"), f"'{_CREATE}'")
+        if "stream_id" not in command:
+            return {}
+        name = command["stream_id"]
+        if not isinstance(name, str) or _LANE.fullmatch(name) is None:
+            raise INVALID_LANE(name)
         if name not in self._lanes and len(self._lanes) >= LANES_MAX:
-            raise RefusedError(refusals.stream_limit())
+            raise LANE_LIMIT(name)
         self._lanes.add(name)
-        return name
+        return {"stream_id": name}
 
-    async def _refuse(self, refusal: Refusal, lane: str | UnsetType, received: Received) -> None:
-        received.status, received.finished = refusal.status, True
-        failure = Failure(status=refusal.status, error=refusal.envelope.error, stream_id=lane)
-        await self._socket.send_str(msgspec.json.encode(failure).decode())
+
+def _command(text: str) -> Item:
+    try:
+        command = json.loads(text)
+    except ValueError as error:
+        raise UNREADABLE(error) from error
+    if not isinstance(command, dict):
+        raise UNREADABLE("no object")
+    return command

@@ -6,32 +6,17 @@ ctc custom tool call, ws hosted web search; one string per response. The loop re
 user message. Its position follows from the number of tool outputs since then, so it needs no state.
 """
 
+import json
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
+from reasoning_replay.strict_api import Item
+from reasoning_replay.strict_api.dialect import asked_at, text_of
 
-from tests.standin.common.script import CALLS, arguments, part_of
-from tests.standin.mint import Ids
-from tests.standin.shapes import (
-    CustomToolCall,
-    FunctionCall,
-    InputItem,
-    Message,
-    OutputItem,
-    OutputText,
-    Reasoning,
-    ReasoningText,
-    SearchAction,
-    SummaryText,
-    Tool,
-    WebSearchCall,
-    plain_text,
-)
+from tests.standin.script import CALLS, TOPIC_CHARS, arguments, part_of
 
-__all__ = ["LOOPS", "Cue", "Variant", "cue", "perform", "progress"]
+__all__ = ["LOOPS", "Variant", "perform"]
 
 Variant = Literal[
     "one_call",
@@ -68,147 +53,68 @@ LOOPS: Mapping[Variant, tuple[str, ...]] = {
 }
 """The shapes down to `call_zero` were recorded, except `custom`; clients reported the others."""
 
-_EMPTY: Mapping[str, tuple[OutputText, ...]] = {"E": (OutputText(text=""),), "N": ()}
-_TOPIC_CHARS = 40
-_FUNCTION = Tool(type="function", name="lookup")
-_CUSTOM = Tool(type="custom", name="run")
+_OUTPUT_TEXT = {"type": "output_text", "annotations": [], "logprobs": []}
 
 
-class Cue(Struct, frozen=True, kw_only=True):
+def perform(variant: Variant, body: Item, items: Sequence[Item], *, reasons: bool) -> list[Item]:
     """
-    The input of the "model": the facts of a request that its response depends on.
+    Build the items of the next response, reasoning with its words.
 
-    `answered` counts the tool outputs since the last user message, `topic` is the start of that
-    message, `round` counts the user messages. So two conversations, or two rounds of one, have
-    different texts. `thinks_aloud` emits reasoning as text.
-    """
-
-    answered: int
-    round: int
-    topic: str
-    tools: Sequence[Tool] = ()
-    summarises: bool = False
-    thinks_aloud: bool = False
-
-
-def progress(items: Sequence[InputItem], before: int = 0) -> int:
-    """Count the tool outputs since the last user message, and `before` if there is none."""
-    answered = before
-    for item in items:
-        if item.role == "user":
-            answered = 0
-        elif item.type is not None and item.type.endswith("_call_output"):
-            answered += 1
-    return answered
-
-
-def cue(
-    items: Sequence[InputItem], tools: Sequence[Tool], *, before: int = 0, summarises: bool = False
-) -> Cue:
-    """
-    Read the cue from a request.
-
-    Args:
-        items: The `input`.
-        tools: The declared tools; calls go to them, or to made-up ones if there are none.
-        before: Tool outputs already answered in the response being continued.
-        summarises: Whether the request asks for reasoning summaries.
-    """
-    asked = [plain_text(item.content) for item in items if item.role == "user"]
-    return Cue(
-        answered=progress(items, before),
-        round=len(asked),
-        topic=asked[-1][:_TOPIC_CHARS] if asked else "this",
-        tools=tools,
-        summarises=summarises,
-    )
-
-
-def perform(variant: Variant, cue: Cue, ids: Ids, *, reasons: bool) -> tuple[OutputItem, ...]:
-    """
-    Build the items of the next response, without ciphertext.
+    Two conversations, or two rounds of one, have different texts.
 
     Args:
         variant: The loop.
-        cue: The facts of the request.
-        ids: The source of ids.
+        body: The request; calls go to its tools, or to made-up ones if there are none.
+        items: The whole history.
         reasons: False leaves the reasoning out, as a model without it would.
     """
-    parts = part_of(LOOPS[variant], cue.answered).split()
-    calls = cue.answered
-    made: list[OutputItem] = []
+    asked = [text_of(item) for item in items if item.get("role") == "user"]
+    since = items[asked_at(items, lambda item: item.get("role") == "user") + 1 :]
+    answered = sum(str(item.get("type")).endswith("_call_output") for item in since)
+    topic, round_ = (asked or ["this"])[-1][:TOPIC_CHARS], len(asked)
+    parts = part_of(LOOPS[variant], answered).split()
+    step = answered + 1
+    made: list[Item] = []
     for at, part in enumerate(parts):
-        step = calls + 1
-        if part == "R":
-            if reasons:
-                made.append(_reasoning(ids.item("rs"), cue, len(made) + 1))
-        elif part == "A":
-            ends = CALLS.isdisjoint(parts[at:])
-            made.append(_message(ids.item("msg"), cue, step, ends=ends))
-        elif part in _EMPTY:
-            message = _message(ids.item("msg"), cue, step, ends=False)
-            made.append(replace(message, content=_EMPTY[part]))
-        elif part == "ws":
-            made.append(
-                WebSearchCall(
-                    id=ids.item("ws"),
-                    action=SearchAction(query=f"{cue.topic}, part {at}"),
-                )
-            )
-        else:
-            made.append(
-                _call(
-                    part,
-                    ids.item(part),
-                    "call_0" if variant == "call_zero" else ids.call(),
-                    cue,
-                    step,
-                )
-            )
-            calls += 1
-    return tuple(made)
+        item: Item = {"id": f"{_PREFIXES.get(part, part)}_{secrets.token_hex(24)}"}
+        match part:
+            case "R":
+                if reasons:
+                    words = f"**Step {len(made) + 1}**\n\nThinking about {topic}."
+                    made.append({**item, "type": "reasoning", "summary": [], "words": words})
+            case "ws":
+                query = {"type": "search", "query": f"{topic}, part {at}"}
+                item |= {"type": "web_search_call", "status": "completed", "action": query}
+                made.append(item)
+            case "fc" | "ctc":
+                call_id = "call_0" if variant == "call_zero" else f"call_{secrets.token_hex(12)}"
+                about = f"{topic}, round {round_}, step {step}"
+                made.append({**item, **_call(part, body, about, step), "call_id": call_id})
+                step += 1
+            case _:
+                ends = part == "A" and CALLS.isdisjoint(parts[at:])
+                answer = f"Here is answer {round_} about {topic}."
+                text = answer if ends else f"Let me look into {topic} first, step {step}."
+                text = "" if part == "E" else text
+                item |= {"type": "message", "status": "completed", "role": "assistant"}
+                item["phase"] = "final_answer" if ends else "commentary"
+                item["content"] = [{**_OUTPUT_TEXT, "text": text}] if part != "N" else []
+                made.append(item)
+    return made
 
 
-def _reasoning(item_id: str, cue: Cue, step: int) -> Reasoning:
-    text = f"**Step {step}**\n\nThinking about {cue.topic}."
-    return Reasoning(
-        id=item_id,
-        summary=(SummaryText(text=text),) if cue.summarises else (),
-        content=(ReasoningText(text=text),) if cue.thinks_aloud else (),
-    )
+_PREFIXES = {"R": "rs", "A": "msg", "E": "msg", "N": "msg"}
 
 
-def _message(item_id: str, cue: Cue, step: int, *, ends: bool) -> Message:
-    text = (
-        f"Here is answer {cue.round} about {cue.topic}."
-        if ends
-        else f"Let me look into {cue.topic} first, step {step}."
-    )
-    return Message(
-        id=item_id,
-        content=(OutputText(text=text),),
-        phase="final_answer" if ends else "commentary",
-    )
-
-
-def _call(
-    part: str, item_id: str, call_id: str, cue: Cue, step: int
-) -> FunctionCall | CustomToolCall:
+def _call(part: str, body: Item, about: str, step: int) -> Item:
     """Call a declared tool of the right type, each in turn."""
-    kind, fallback = ("function", _FUNCTION) if part == "fc" else ("custom", _CUSTOM)
-    tools = [tool for tool in cue.tools if tool.type == kind and tool.name] or [fallback]
+    kind, fallback = ("function", "lookup") if part == "fc" else ("custom", "run")
+    declared = [tool for tool in body.get("tools") or () if tool.get("type") == kind]
+    tools = [tool for tool in declared if tool.get("name")] or [{"name": fallback}]
     tool = tools[(step - 1) % len(tools)]
-    name = tool.name or ""
-    subject = f"{cue.topic}, round {cue.round}, step {step}"
+    call = {"type": f"{kind if part == 'fc' else 'custom_tool'}_call", "status": "completed"}
     if part == "ctc":
-        return CustomToolCall(id=item_id, call_id=call_id, name=name, input=subject)
-    return FunctionCall(
-        id=item_id, call_id=call_id, name=name, arguments=_arguments(tool, subject, step)
-    )
-
-
-def _arguments(tool: Tool, subject: str, step: int) -> str:
-    """Fill in the arguments of a tool; one with a schema that cannot be read is called as well."""
-    schema = msgspec.json.decode(tool.parameters)
-    given = arguments(schema if isinstance(schema, dict) else {}, subject, step)
-    return msgspec.json.encode(given).decode()
+        return {**call, "name": tool["name"], "input": about}
+    schema = tool.get("parameters")  # one that cannot be read is called as well
+    given = arguments(schema if isinstance(schema, dict) else {}, about, step)
+    return {**call, "name": tool["name"], "arguments": json.dumps(given)}

@@ -304,6 +304,33 @@ def test_kimi_demands_all_rounds() -> None:
     assert exchange.refused.message.endswith("tool call message at index 1")
 
 
+def test_the_place_tells_turns_that_look_alike() -> None:
+    """With the same words and ids in each turn, reasoning of another turn is misplaced."""
+
+    def turn(thought: str) -> list[Part]:
+        return [Part("reasoning", "", thought), Part("said", "", "look", ("call_0",))]
+
+    ledger, ask, result = Ledger(), Part("given", "", "Rain?"), Part("given", "", "7 degrees")
+    ledger.record("", [ask], turn("one"))
+    ledger.record("", [ask, *turn("one"), result], turn("two"))
+    ledger.record("", [ask], turn("again"))  # the same question in another conversation
+    for thoughts, states in (
+        ("one two", ["whole", "whole"]),
+        ("again two", ["whole", "whole"]),
+        ("two one", ["misplaced", "misplaced"]),
+        ("one one", ["repeated", "missing"]),
+    ):
+        first, second = thoughts.split()
+        sent = [ask, *turn(first), result, *turn(second)]
+        found = [one.state for one in ledger.judge("", sent).findings]
+        assert found == states, thoughts
+    _, call = turn("one")
+    own = Part("said", "", "words of the client")
+    assert not ledger.judge("", [ask, Part("reasoning", "", "one"), own, call]).lost
+    late = ledger.judge("", [ask, Part("reasoning", "", "one"), result, call])
+    assert [one.state for one in late.findings] == ["misplaced"]
+
+
 def test_the_ledger_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest turn is dropped entirely: what it emitted is foreign then."""
     monkeypatch.setattr("reasoning_replay.strict_api.ledger.TURNS_MAX", 1)

@@ -55,13 +55,15 @@ async def test_what_breaks_a_pair_is_refused(upstream: StrictApi) -> None:
 
 
 async def test_a_call_without_its_id_needs_no_reasoning(upstream: StrictApi) -> None:
-    """A call without its id is accepted with or without its reasoning."""
-    _, (reasoning, call) = await ask(upstream, ASK)
-    bare = {key: value for key, value in call.items() if key != "id"}
-    assert (await ask(upstream, ASK, bare, result(call)))[0] == 200
-    assert (await ask(upstream, ASK, reasoning, bare, result(call)))[0] == 200
-    other = {**bare, "call_id": "call_other"}
-    assert (await ask(upstream, ASK, reasoning, other, result(other)))[0] == 400
+    """It is accepted without reasoning; with `rs_` id and blob, only if nothing is stored."""
+    for stores, status in ((False, 200), (True, 400)):
+        more = {"store": stores, "include": ["reasoning.encrypted_content"]}
+        _, (reasoning, call) = await ask(upstream, ASK, **more)
+        bare = {key: value for key, value in call.items() if key != "id"}
+        assert (await ask(upstream, ASK, bare, result(call), **more))[0] == 200
+        assert (await ask(upstream, ASK, reasoning, bare, result(call), **more))[0] == status
+        other = {**bare, "call_id": "call_other"}
+        assert (await ask(upstream, ASK, reasoning, other, result(other), **more))[0] == 400
 
 
 async def test_encrypted_content_is_what_was_issued_for_the_item(
@@ -81,7 +83,9 @@ async def test_encrypted_content_is_what_was_issued_for_the_item(
         assert status == 400
         assert words.startswith("The encrypted content for item rs_")
     nameless = {key: value for key, value in reasoning.items() if key != "id"}
-    assert (await ask(upstream, ASK, nameless, *rest))[0] == 200
+    assert (await ask(upstream, ASK, nameless, *rest))[0] == 400  # the call names its reasoning
+    bare = {key: value for key, value in call.items() if key != "id"}
+    assert (await ask(upstream, ASK, nameless, bare, result(call)))[0] == 200
     unknown = {"type": "reasoning", "id": "rs_unknown", "summary": []}
     status, words = await ask(upstream, ASK, unknown, *rest)
     assert (status, words[:36]) == (404, "Item with id 'rs_unknown' not found.")
@@ -160,8 +164,9 @@ async def test_references_stand_for_what_is_stored(upstream: StrictApi) -> None:
     _, first = await respond(upstream, ASK)
     _, call = first["output"]
     references = [{"type": "item_reference", "id": item["id"]} for item in first["output"]]
-    assert (await ask(upstream, ASK, *references, result(call)))[0] == 200
-    assert (await ask(upstream, ASK, references[1], result(call)))[0] == 400
+    assert (await ask(upstream, ASK, references[0], call, result(call)))[0] == 200
+    status, words = await ask(upstream, ASK, *references, result(call))  # it does not stand for it
+    assert (status, words[:18]) == (400, "No tool call found")
     previous = {"previous_response_id": first["id"]}
     assert (await ask(upstream, result(call), **previous))[0] == 200
 

@@ -24,12 +24,11 @@ from reasoning_replay.strict_api.dialect import (
     asked_at,
     canonical,
     sse,
+    text_of,
 )
 from reasoning_replay.strict_api.example_values import example
 from reasoning_replay.strict_api.ledger import Judgement, Part
 from reasoning_replay.strict_api.scenarios import Piece, pieces_of, tokens_of
-
-__all__ = ["MISSING", "Chat"]
 
 REASONING: Final = "reasoning_content"
 
@@ -65,19 +64,19 @@ class Chat(Dialect):
         parts = [
             part
             for at, message in enumerate(messages)
-            for part in _parts(message, f"messages[{at}]")
+            for part in parts_of(message, f"messages[{at}]")
         ]
         return Reading(canonical(body.get("tools")), messages, parts)
 
     @override
     def refusals(self, body: Item, reading: Reading, judgement: Judgement) -> Iterator[Refused]:
-        messages, start = reading.items, _question(reading.items)
+        messages, start = reading.items, question(reading.items)
         is_kimi = "kimi" in str(body.get("model"))
         for at, message in enumerate(messages):
             calls = message.get("tool_calls") or ()
             if message.get("role") != "assistant":
                 continue
-            is_lacking = message.get(REASONING) is None and _thinks(body)
+            is_lacking = message.get(REASONING) is None and thinks(body)
             if is_lacking and is_kimi and calls:
                 yield MISSING_KIMI(at)
             if is_lacking and not is_kimi and body.get("tools") and at > start:
@@ -92,13 +91,13 @@ class Chat(Dialect):
 
     @override
     def answer(self, body: Item, reading: Reading, judgement: Judgement) -> tuple[Item, list[Part]]:
-        since = reading.items[_question(reading.items) + 1 :]
+        since = reading.items[question(reading.items) + 1 :]
         answered = sum(one.get("role") == "tool" for one in since)
         tools = [tool["function"] for tool in body.get("tools") or () if "function" in tool]
         may_call = bool(tools) and body.get("tool_choice") != "none"
         pieces = self.script.pieces(answered, may_call=may_call)
         message = _message_of(pieces, tools[answered % len(tools)] if tools else {})
-        if not _thinks(body):
+        if not thinks(body):
             del message[REASONING]
         elif "tool_calls" in message and body.get("reasoning_effort") == "low":
             message[REASONING] = ""
@@ -117,7 +116,7 @@ class Chat(Dialect):
             ],
             "usage": _usage(judgement, message),
         }
-        return completion, list(_parts(message, "message"))
+        return completion, list(parts_of(message, "message"))
 
     @override
     def events(self, answer: Item) -> Iterator[bytes]:
@@ -138,17 +137,14 @@ class Chat(Dialect):
         return {"error": {"message": refused.message, "type": kind, "param": None, "code": kind}}
 
 
-def _parts(message: Item, path: str) -> Iterator[Part]:
+def parts_of(message: Item, path: str) -> Iterator[Part]:
     """Yield the parts of a message; an empty text is none."""
     if message.get("role") != "assistant":
         yield Part("given", path, canonical(message))
         return
     if thought := message.get(REASONING):
         yield Part("reasoning", f"{path}.{REASONING}", str(thought))
-    content = message.get("content") or ""
-    if isinstance(content, list):
-        content = "".join(str(part.get("text") or "") for part in content)
-    if content:
+    if content := text_of(message):
         yield Part("said", f"{path}.content", canonical(["assistant", content]))
     for at, call in enumerate(message.get("tool_calls") or ()):
         function = call.get("function") or {}
@@ -157,12 +153,21 @@ def _parts(message: Item, path: str) -> Iterator[Part]:
         yield Part("said", f"{path}.tool_calls[{at}]", value, names)
 
 
-def _question(messages: Sequence[Item]) -> int:
+def question(messages: Sequence[Item]) -> int:
+    """Return the index of the last question of the user; a round starts after it."""
     return asked_at(messages, lambda message: message.get("role") == "user")
 
 
-def _thinks(body: Item) -> bool:
-    return (body.get("thinking") or {}).get("type") != "disabled"
+def thinks(body: Item) -> bool:
+    """Return whether thinking is on; each vendor switches it off by another parameter."""
+    template = body.get("chat_template_kwargs") or {}
+    reasoning = body.get("reasoning") or {}
+    return not (
+        (body.get("thinking") or {}).get("type") == "disabled"
+        or False in (body.get("enable_thinking"), template.get("enable_thinking"))
+        or "none" in (body.get("reasoning_effort"), reasoning.get("effort"))
+        or False in (body.get("think"), reasoning.get("enabled"))
+    )
 
 
 def _message_of(pieces: Sequence[Piece], tool: Item) -> Item:

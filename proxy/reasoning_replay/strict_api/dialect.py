@@ -15,18 +15,6 @@ from yarl import URL
 from reasoning_replay.strict_api.ledger import Judgement, Ledger, Part
 from reasoning_replay.strict_api.scenarios import Script
 
-__all__ = [
-    "Dialect",
-    "Exchange",
-    "Item",
-    "Reading",
-    "Refused",
-    "Rule",
-    "asked_at",
-    "canonical",
-    "sse",
-]
-
 Item = dict[str, Any]
 
 
@@ -65,8 +53,8 @@ class Rule(NamedTuple):
 
     def __call__(self, *names: object) -> Refused:
         """Return the refusal, with these names in its message."""
-        source = f"{self.source}, {self.date}"
-        return Refused(self.words.format(*names), self.status, self.code, self.param, source)
+        source, param = f"{self.source}, {self.date}", self.param and self.param.format(*names)
+        return Refused(self.words.format(*names), self.status, self.code, param, source)
 
 
 # The only rule that no vendor has: what `strict` adds.
@@ -147,14 +135,19 @@ class Dialect(ABC):
             judgement = self.ledger.judge(reading.frame, reading.parts)
             for refused in self.refusals(body, reading, judgement):
                 raise refused
-            for lost in judgement.lost if self._is_strict else ():
-                raise LOST(lost.turn, lost.state, lost.path)
+            for refused in self.losses(body, reading, judgement):
+                raise refused
         except Refused as refused:
             return Exchange(self.name, client, judgement, refused), {}
         answer, said = self.answer(body, reading, judgement)
         self.ledger.record(reading.frame, reading.parts, said)
         emitted = sum(part.kind == "reasoning" for part in said)
         return Exchange(self.name, client, judgement, None, emitted), answer
+
+    def losses(self, _body: Item, _reading: Reading, judgement: Judgement) -> Iterator[Refused]:
+        """Yield the losses that the vendor accepts in silence, and this API refuses."""
+        for one in judgement.lost if self._is_strict else ():
+            yield LOST(one.turn, one.state, one.path)
 
     def members_of(self, url: URL) -> Item | None:
         """Return the members of a request that its URL has; None if it is another API's."""
@@ -200,6 +193,27 @@ def canonical(value: object) -> str:
         except ValueError:
             return value
     return json.dumps(value, sort_keys=True)
+
+
+def text_of(message: Item) -> str:
+    """Return the text of a message, in any of its forms."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return str(content or "")
+
+
+def joined(
+    messages: Sequence[Item], role: str, member: str, members: Callable[[Item], list[Item]]
+) -> list[Item]:
+    """Return messages with adjacent ones of a role as one."""
+    made: list[Item] = []
+    for message in messages:
+        if made and made[-1].get("role") == message.get("role") == role:
+            made[-1] = {**message, member: members(made[-1]) + members(message)}
+        else:
+            made.append(message)
+    return made
 
 
 def asked_at(items: Sequence[Item], is_question: Callable[[Item], bool]) -> int:

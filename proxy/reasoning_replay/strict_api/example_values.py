@@ -6,8 +6,6 @@ They cover the parts of JSON schema that tools and structured outputs use.
 
 from typing import Any, Final
 
-__all__ = ["example"]
-
 Schema = dict[str, Any]
 
 DEPTH_MAX: Final = 8  # a schema may contain itself

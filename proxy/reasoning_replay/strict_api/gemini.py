@@ -24,13 +24,12 @@ from reasoning_replay.strict_api.dialect import (
     Rule,
     asked_at,
     canonical,
+    joined,
     sse,
 )
 from reasoning_replay.strict_api.example_values import example
 from reasoning_replay.strict_api.ledger import Judgement, Part
 from reasoning_replay.strict_api.scenarios import pieces_of, tokens_of
-
-__all__ = ["Gemini"]
 
 SIGNATURE: Final = "thoughtSignature"
 CALL: Final = "functionCall"
@@ -89,7 +88,7 @@ class Gemini(Dialect):
 
     @override
     def read(self, body: Item) -> Reading:
-        contents = _joined(body["contents"])
+        contents = joined(body["contents"], "model", "parts", _members)
         parts = [
             part
             for at, content in enumerate(contents)
@@ -246,17 +245,6 @@ def _chunks(part: Item) -> Iterator[Item]:
         yield {"text": word, **rest}
     if SIGNATURE in part:
         yield {"text": "", SIGNATURE: part[SIGNATURE]}
-
-
-def _joined(contents: Sequence[Item]) -> list[Item]:
-    """Return contents with adjacent ones of the model as one."""
-    made: list[Item] = []
-    for content in contents:
-        if made and made[-1].get("role") == content.get("role") == "model":
-            made[-1] = {**content, "parts": _members(made[-1]) + _members(content)}
-        else:
-            made.append(content)
-    return made
 
 
 def _question(contents: Sequence[Item]) -> int:

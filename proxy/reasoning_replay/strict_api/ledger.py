@@ -2,15 +2,14 @@
 Ledger: the turns that an API has emitted, and the judge of the reasoning in later requests.
 
 A history is a list of parts. What the model said is recognised by its ids, or else by its words,
-so each piece of reasoning that led to it is due again: the same, once, directly before it.
+and by its place if it said the same more than once. So each piece of reasoning that led to it is
+due again: the same, once, before it, and only words of the client's own may be between them.
 """
 
 import hashlib
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
-
-__all__ = ["Finding", "Judgement", "Ledger", "Part", "State"]
 
 # Most turns that are kept; the oldest is dropped.
 TURNS_MAX: Final = 2_000
@@ -44,7 +43,8 @@ class Finding(NamedTuple):
 
     Attributes:
         state: whole: as it was emitted. missing: not there. damaged: there, and changed.
-            misplaced: not before the item that it led to. repeated: more than once.
+            misplaced: not before the item that it led to, or something known is between them.
+            repeated: more than once.
             foreign: never emitted here.
         path: Where it is, or would be.
         turn: The number of the turn that emitted it; 0 if none did.
@@ -65,6 +65,7 @@ class Judgement(NamedTuple):
         tokens: Size of the request, estimated.
         cached: The size of its longest prefix that the API has processed.
         known: The size of the history that it continues, with the answer; 0 if it is new.
+        unknown: The paths of what the model is said to have said, and has not.
     """
 
     findings: tuple[Finding, ...]
@@ -72,6 +73,7 @@ class Judgement(NamedTuple):
     tokens: int
     cached: int
     known: int
+    unknown: tuple[str, ...] = ()
 
     @property
     def lost(self) -> list[Finding]:
@@ -80,14 +82,15 @@ class Judgement(NamedTuple):
 
 
 class _Emitted(NamedTuple):
-    """A part that the API has emitted: its turn, and its index there."""
+    """A part that the API has emitted: its turn, its index there, and what was visible before."""
 
     turn: int
     at: int
     part: Part
+    place: bytes
 
 
-class _Turn(NamedTuple):
+class Turn(NamedTuple):
     """One answer: its parts, the digests of what it answered, and the size of both."""
 
     parts: tuple[_Emitted, ...]
@@ -96,10 +99,10 @@ class _Turn(NamedTuple):
 
 
 class Ledger:
-    """The newest turns, each with what it answered."""
+    """The newest turns by number, each with what it answered."""
 
     def __init__(self) -> None:
-        self._turns: dict[int, _Turn] = {}
+        self.turns: dict[int, Turn] = {}
         self._made = 0
         # By each name, and by the value.
         self._found: defaultdict[str, deque[_Emitted]] = defaultdict(deque)
@@ -108,15 +111,17 @@ class Ledger:
     def record(self, frame: str, parts: Sequence[Part], said: Sequence[Part]) -> None:
         """Record a turn: the request, and what was emitted."""
         self._made += 1
-        emitted = tuple(_Emitted(self._made, at, part) for at, part in enumerate(said))
+        places = list(_places([*parts, *said]))[len(parts) :]
+        both = enumerate(zip(said, places, strict=True))
+        emitted = tuple(_Emitted(self._made, at, part, place) for at, (part, place) in both)
         for one in emitted:
             for key in _keys(one.part):
                 self._found[key].append(one)
         size = _size(frame, [*parts, *said])
-        self._turns[self._made] = _Turn(emitted, tuple(_digests(frame, parts)), size)
+        self.turns[self._made] = Turn(emitted, tuple(_digests(frame, parts)), size)
         self._processed(frame, [*parts, *said])
-        if len(self._turns) > TURNS_MAX:
-            self._drop(self._turns.pop(self._made - TURNS_MAX))
+        if len(self.turns) > TURNS_MAX:
+            self._drop(self.turns.pop(self._made - TURNS_MAX))
 
     def judge(self, frame: str, parts: Sequence[Part]) -> Judgement:
         """Judge a request; it counts as processed from now on."""
@@ -124,7 +129,7 @@ class Ledger:
         turn = max((origins[at].turn for at in origins if parts[at].kind == "said"), default=0)
         moved, known = "", 0
         if turn:
-            before, known = self._turns[turn].before, self._turns[turn].size
+            before, known = self.turns[turn].before, self.turns[turn].size
             own = list(_digests(frame, parts))
             differing = (at for at, digest in enumerate(before) if own[at : at + 1] != [digest])
             at = next(differing, None)
@@ -134,12 +139,14 @@ class Ledger:
         cached = self._processed(frame, parts)
         findings = tuple(self._findings(parts, origins))
         tokens = _size(frame, parts) // CHARACTERS_PER_TOKEN
+        said = ((at, part) for at, part in enumerate(parts) if part.kind == "said")
         return Judgement(
             findings,
             moved,
             tokens,
             cached // CHARACTERS_PER_TOKEN,
             known // CHARACTERS_PER_TOKEN,
+            tuple(part.path for at, part in said if at not in origins),
         )
 
     def by_name(self, name: str) -> Part | None:
@@ -149,27 +156,58 @@ class Ledger:
 
     def _origins(self, parts: Sequence[Part]) -> dict[int, _Emitted]:
         """Return what each part was emitted as, by its index."""
+        origins = self._said(parts)
+        taken: set[_Emitted] = set()
+        turn = 0  # of what follows
+        for at, part in reversed([*enumerate(parts)]):
+            if part.kind == "said" and at in origins:
+                turn = origins[at].turn
+            if part.kind != "reasoning":
+                continue
+            # Its content says more than its id, which may be wrong.
+            named = [one for name in part.names for one in self._found.get(name, ())]
+            both = (*self._found.get(part.value, ()), *named)
+            found = [one for one in both if one.part.kind == part.kind]
+            if found:
+                own = (one for one in found if one.turn == turn and one not in taken)
+                origins[at] = next(own, found[0])
+                taken.add(origins[at])
+        return origins
+
+    def _said(self, parts: Sequence[Part]) -> dict[int, _Emitted]:
+        """Return what the parts that the model said were emitted as, by their indexes."""
         origins: dict[int, _Emitted] = {}
         taken: set[_Emitted] = set()
         last = 0
-        for at, part in enumerate(parts):
-            if part.kind == "given":
+        run: set[str] = set()
+        for at, (part, place) in enumerate(zip(parts, _places(parts), strict=True)):
+            if part.kind == "reasoning":
+                run.add(part.value)
                 continue
-            named = [one for name in part.names for one in self._found.get(name, ())]
-            alike = self._found.get(part.value, ())
-            if part.kind == "reasoning":  # its content says more than its id, which may be wrong
-                found = [one for one in (*alike, *named) if one.part.kind == part.kind][:1]
-            else:
-                found = [
-                    one for one in named or alike if one.part.kind == part.kind and one not in taken
-                ]
-            if found:
-                # A text may have been emitted twice; a history goes on.
-                origins[at] = next((one for one in found if one.turn >= last), found[0])
-                taken.add(origins[at])
-                if part.kind == "said":
+            if part.kind == "said":
+                named = [one for name in part.names for one in self._found.get(name, ())]
+                alike = named or [*self._found.get(part.value, ())]
+                found = [one for one in alike if one.part.kind == "said" and one not in taken]
+                if found:
+                    # The same may have been emitted often; its place tells, and a history goes on.
+                    origins[at] = max(
+                        found,
+                        key=lambda one: (
+                            one.place == place,
+                            one.turn == last,
+                            self._thoughts(one.turn, run),
+                            one.turn >= last,
+                            -one.turn,
+                        ),
+                    )
+                    taken.add(origins[at])
                     last = origins[at].turn
+            run = set()
         return origins
+
+    def _thoughts(self, turn: int, run: Collection[str]) -> int:
+        """Return how much reasoning of a turn is in a run."""
+        return sum(one.part.value in run for one in self.turns[turn].parts)
 
     def _findings(self, parts: Sequence[Part], origins: dict[int, _Emitted]) -> Iterator[Finding]:
         sent: defaultdict[_Emitted, list[int]] = defaultdict(list)
@@ -177,7 +215,7 @@ class Ledger:
             sent[one].append(at)
         judged: set[int] = set()
         for turn in sorted({one.turn for at, one in origins.items() if parts[at].kind == "said"}):
-            for run, led in _runs(self._turns[turn].parts):
+            for run, led in _runs(self.turns[turn].parts):
                 first = min((at for one in led for at in sent[one]), default=None)
                 if first is None:  # the client has left out what it led to
                     continue
@@ -194,7 +232,11 @@ class Ledger:
                         yield Finding("damaged", parts[place].path, turn)
                         continue
                     judged |= {*places}
-                    state = _state(parts, places, one, after, first)
+                    is_next = after < places[0] < first and not any(
+                        parts[at].kind == "given" or (parts[at].kind == "said" and at in origins)
+                        for at in range(places[0], first)
+                    )
+                    state = _state(parts, places, one, is_next=is_next)
                     after = places[0]
                     yield Finding(state, parts[places[-1]].path, turn)
         for at, part in enumerate(parts):
@@ -217,7 +259,7 @@ class Ledger:
                 del self._prefixes[next(iter(self._prefixes))]
         return cached
 
-    def _drop(self, turn: _Turn) -> None:
+    def _drop(self, turn: Turn) -> None:
         for one in turn.parts:
             for key in _keys(one.part):
                 self._found[key].remove(one)
@@ -225,10 +267,8 @@ class Ledger:
                     del self._found[key]
 
 
-def _state(
-    parts: Sequence[Part], places: Sequence[int], one: _Emitted, after: int, first: int
-) -> State:
-    """Return the state of reasoning that was sent at `places`, and is due before `first`."""
+def _state(parts: Sequence[Part], places: Sequence[int], one: _Emitted, *, is_next: bool) -> State:
+    """Return the state of reasoning that was sent at `places`: before what it led to, or not."""
     if len(places) > 1:
         return "repeated"
     (place,) = places
@@ -236,9 +276,7 @@ def _state(
     is_renamed = bool(part.names) and bool(names) and set(part.names).isdisjoint(names)
     if part.value != one.part.value or is_renamed:
         return "damaged"
-    is_before = after < place < first
-    between = parts[place:first]
-    return "whole" if is_before and all(a.kind == "reasoning" for a in between) else "misplaced"
+    return "whole" if is_next else "misplaced"
 
 
 def _runs(turn: Sequence[_Emitted]) -> Iterator[tuple[list[_Emitted], list[_Emitted]]]:
@@ -265,6 +303,15 @@ def _digests(frame: str, parts: Sequence[Part]) -> Iterator[bytes]:
     yield _digest(frame)
     for part in parts:
         yield _digest(part.value)
+
+
+def _places(parts: Sequence[Part]) -> Iterator[bytes]:
+    """Yield for each part the digest of all before it that is no reasoning."""
+    visible = hashlib.sha256()
+    for part in parts:
+        yield visible.digest()
+        if part.kind != "reasoning":
+            visible.update(_digest(part.value))
 
 
 def _digest(text: str) -> bytes:

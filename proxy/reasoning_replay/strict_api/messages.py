@@ -23,15 +23,15 @@ from reasoning_replay.strict_api.dialect import (
     Rule,
     asked_at,
     canonical,
+    joined,
     sse,
 )
 from reasoning_replay.strict_api.example_values import example
 from reasoning_replay.strict_api.ledger import Judgement, Part
 from reasoning_replay.strict_api.scenarios import pieces_of, tokens_of
 
-__all__ = ["Messages"]
-
 THINKING: Final = "thinking"
+REASONING: Final = (THINKING, "redacted_thinking")
 SIGNATURE_BYTES: Final = 64
 # Later models think unasked.
 THINKS_IF_ASKED: Final = re.compile(r"claude-(?:[123]|[a-z]+-4)")
@@ -44,9 +44,9 @@ MISSING: Final = Rule(
     "github.com/anomalyco/opencode/issues/3077",
     "2025-10",
 )
-# The index of a message, and that of a block.
+# The index of a message, and that of a block; the member, and the type of the block.
 BAD_SIGNATURE: Final = Rule(
-    "messages.{}.content.{}: Invalid `signature` in `thinking` block",
+    "messages.{}.content.{}: Invalid `{}` in `{}` block",
     "github.com/zed-industries/zed/issues/48872",
     "2026-02",
 )
@@ -73,7 +73,7 @@ class Messages(Dialect):
 
     @override
     def read(self, body: Item) -> Reading:
-        messages = _joined(body["messages"])
+        messages = joined_by_role(body["messages"])
         parts = [
             part
             for at, message in enumerate(messages)
@@ -83,35 +83,57 @@ class Messages(Dialect):
 
     @override
     def refusals(self, body: Item, reading: Reading, judgement: Judgement) -> Iterator[Refused]:
-        messages = reading.items
-        if not _thinks(body):
-            return
-        is_manual = (body.get(THINKING) or {}).get("type") == "enabled"
+        if self.thinks(body):
+            yield from self.signatures(reading)
+            yield from self._current_loop(body, reading.items, judgement)
+            yield from _unanswered(reading.items)
+
+    def signatures(self, reading: Reading) -> Iterator[Refused]:
+        """Each block is one that was emitted."""
+        for index, at, block in thoughts_of(reading.items):
+            if not self._is_emitted(block):
+                yield bad_signature(index, at, block)
+
+    def _current_loop(
+        self, body: Item, messages: Sequence[Item], judgement: Judgement
+    ) -> Iterator[Refused]:
+        """
+        With manual thinking, each message starts with its thoughts, unless it was made without any.
+
+        In any mode, the latest one has all of its thoughts, or none.
+        """
         said = [at for at, one in enumerate(messages) if one.get("role") == "assistant"]
-        start = _question(messages)
-        for index in said:
-            blocks = _blocks(messages[index])
-            for at, block in enumerate(blocks):
-                if block.get("type") == THINKING and not self._is_emitted(block):
-                    yield BAD_SIGNATURE(index, at)
-            if is_manual and blocks and index > start and blocks[0].get("type") != THINKING:
-                yield MISSING(index, blocks[0].get("type"))
+        start = question(messages)
+        is_manual = (body.get(THINKING) or {}).get("type") == "enabled"
+        lacking = [*(one.path for one in judgement.lost), *judgement.unknown]
+        for index in said if is_manual else ():
+            blocks = blocks_of(messages[index])
+            path = f"messages.{index}."
+            is_due = any(one.startswith(path) for one in lacking)
+            if is_due and index > start and not (blocks and is_reasoning(blocks[0])):
+                yield MISSING(index, blocks[0].get("type") if blocks else "text")
         for index in said[-1:]:
-            blocks = _blocks(messages[index])
-            thoughts = [at for at, one in enumerate(blocks) if one.get("type") == THINKING]
+            thoughts = [at for _, at, _ in thoughts_of(messages[index:], index)]
             path = f"messages.{index}."
             if thoughts and any(one.path.startswith(path) for one in judgement.lost):
                 yield MODIFIED(index, thoughts[0])
-        yield from _unanswered(messages)
+
+    def thinks(self, body: Item) -> bool:
+        """Return whether thinking is on in a request."""
+        kind = (body.get(THINKING) or {}).get("type")
+        if kind is None:
+            model = str(body.get("model"))
+            return "claude" in model and THINKS_IF_ASKED.search(model) is None
+        return bool(kind != "disabled")
 
     def _is_emitted(self, block: Item) -> bool:
-        part = self.ledger.by_name(str(block.get("signature")))
+        part = self.ledger.by_name(str(block.get("signature") or block.get("data")))
         return part is not None and part.value == _value(block)
 
     @override
     def answer(self, body: Item, reading: Reading, judgement: Judgement) -> tuple[Item, list[Part]]:
-        since = reading.items[_question(reading.items) + 1 :]
-        answered = sum(_is_result(block) for message in since for block in _blocks(message))
+        since = reading.items[question(reading.items) + 1 :]
+        answered = sum(is_result(block) for message in since for block in blocks_of(message))
         tools = [tool for tool in body.get("tools") or () if "input_schema" in tool]
         choice = (body.get("tool_choice") or {}).get("type")
         content: list[Item] = []
@@ -120,7 +142,7 @@ class Messages(Dialect):
                 content.append(_call(tools[answered % len(tools)], words))
             elif sign != "R":
                 content.append({"type": "text", "text": words})
-            elif _thinks(body):
+            elif self.thinks(body):
                 signature = base64.b64encode(secrets.token_bytes(SIGNATURE_BYTES)).decode()
                 content.append({"type": THINKING, THINKING: words, "signature": signature})
         calls = any(block["type"] == "tool_use" for block in content)
@@ -166,24 +188,43 @@ class Messages(Dialect):
 def _parts(message: Item, path: str) -> Iterator[Part]:
     """Yield the parts of a message, block by block."""
     is_said = message.get("role") == "assistant"
-    for at, block in enumerate(_blocks(message)):
+    for at, block in enumerate(blocks_of(message)):
         place = f"{path}.content.{at}"
         if not is_said:
             yield Part("given", place, canonical([message.get("role"), _plain(block)]))
-        elif block.get("type") == THINKING:
-            names = (block["signature"],) if block.get("signature") else ()
-            yield Part("reasoning", place, _value(block), names)
+        elif is_reasoning(block):
+            signature = block.get("signature") or block.get("data")
+            yield Part("reasoning", place, _value(block), (signature,) if signature else ())
         elif block.get("type") == "tool_use":
             names = (block["id"],) if block.get("id") else ()
             yield Part("said", place, canonical([block.get("name"), block.get("input")]), names)
         elif block.get("type") == "text":
             yield Part("said", place, canonical(["assistant", block.get("text")]))
-        else:
-            yield Part("given", place, canonical(_plain(block)))
+        else:  # a search that the API ran itself, and what it found
+            yield Part("said", place, canonical(_plain(block)))
+
+
+def thoughts_of(messages: Sequence[Item], start: int = 0) -> Iterator[tuple[int, int, Item]]:
+    """Yield each block of reasoning with the index of its message, from `start` on, and its own."""
+    for index, message in enumerate(messages, start):
+        for at, block in enumerate(blocks_of(message)):
+            if message.get("role") == "assistant" and is_reasoning(block):
+                yield index, at, block
+
+
+def is_reasoning(block: Item) -> bool:
+    """Return whether a block is reasoning."""
+    return block.get("type") in REASONING
+
+
+def bad_signature(index: int, at: int, block: Item) -> Refused:
+    """Return the refusal of a block that was not issued like this."""
+    kind = block.get("type")
+    return BAD_SIGNATURE(index, at, "signature" if kind == THINKING else "data", kind)
 
 
 def _value(block: Item) -> str:
-    return canonical([block.get(THINKING), block.get("signature")])
+    return canonical([block.get(name) for name in (THINKING, "signature", "data")])
 
 
 def _plain(value: object) -> object:
@@ -198,8 +239,8 @@ def _plain(value: object) -> object:
 def _unanswered(messages: Sequence[Item]) -> Iterator[Refused]:
     """Each call has its result in the next message."""
     for index, (message, following) in enumerate(zip(messages, [*messages[1:], {}], strict=True)):
-        calls = [one.get("id") for one in _blocks(message) if one.get("type") == "tool_use"]
-        results = {one.get("tool_use_id") for one in _blocks(following) if _is_result(one)}
+        calls = [one.get("id") for one in blocks_of(message) if one.get("type") == "tool_use"]
+        results = {one.get("tool_use_id") for one in blocks_of(following) if is_result(one)}
         if left := [str(call) for call in calls if call not in results]:
             yield UNANSWERED(index, ", ".join(left))
 
@@ -215,38 +256,25 @@ def _deltas(block: Item) -> Iterator[Item]:
             yield {"type": "input_json_delta", "partial_json": word}
 
 
-def _joined(messages: Sequence[Item]) -> list[Item]:
+def joined_by_role(messages: Sequence[Item]) -> list[Item]:
     """Return messages with adjacent ones of the assistant as one."""
-    made: list[Item] = []
-    for message in messages:
-        if made and made[-1].get("role") == message.get("role") == "assistant":
-            made[-1] = {**message, "content": _blocks(made[-1]) + _blocks(message)}
-        else:
-            made.append(message)
-    return made
+    return joined(messages, "assistant", "content", blocks_of)
 
 
-def _question(messages: Sequence[Item]) -> int:
+def question(messages: Sequence[Item]) -> int:
     """Return the index of the last question; results of tools are none."""
     return asked_at(
         messages,
-        lambda one: one.get("role") == "user" and not any(map(_is_result, _blocks(one))),
+        lambda one: one.get("role") == "user" and not any(map(is_result, blocks_of(one))),
     )
 
 
-def _thinks(body: Item) -> bool:
-    kind = (body.get(THINKING) or {}).get("type")
-    if kind is None:
-        model = str(body.get("model"))
-        return "claude" in model and THINKS_IF_ASKED.search(model) is None
-    return bool(kind != "disabled")
-
-
-def _is_result(block: Item) -> bool:
+def is_result(block: Item) -> bool:
+    """Return whether a block is the result of a call."""
     return block.get("type") == "tool_result"
 
 
-def _blocks(message: Item) -> list[Item]:
+def blocks_of(message: Item) -> list[Item]:
     """Return the blocks of a message; a string is one text."""
     content = message.get("content")
     if isinstance(content, list):

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["ANSWER", "CITIES", "SCENARIOS", "Piece", "Script", "pieces_of", "tokens_of"]
-
 # The first one is the default: a call, two at once, and an answer.
 SCENARIOS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

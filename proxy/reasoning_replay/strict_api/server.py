@@ -10,14 +10,13 @@ import json
 import logging
 import secrets
 from collections import Counter, deque
+from collections.abc import Mapping, MutableSequence
 from http import HTTPStatus
-from typing import Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from aiohttp import hdrs, web
 
 from reasoning_replay.strict_api.dialect import Dialect, Exchange, Item, Refused
-
-__all__ = ["StrictApi"]
 
 HOST: Final = "127.0.0.1"
 BODY_MAX_BYTES: Final = 8 << 20
@@ -35,30 +34,42 @@ class StrictApi:
     A server that listens while its context is open.
 
     Attributes:
+        options: Options of aiohttp's runner.
         base_url: The base URL for clients, `/v1` included.
         received: The histories of the newest requests, refused ones included.
         exchanges: The newest exchanges.
         unserved: Requests that are no exchange, such as `POST /messages`: how many of each.
     """
 
-    def __init__(self, *dialects: Dialect, word_s: float = 0.0) -> None:
+    options: ClassVar[Mapping[str, Any]] = {"shutdown_timeout": 0.1}
+
+    def __init__(
+        self,
+        *dialects: Dialect,
+        word_s: float = 0.0,
+        root: str = "/v1",
+        body_max_bytes: int = BODY_MAX_BYTES,
+    ) -> None:
         """
         Start with nothing received.
 
         Args:
             dialects: The dialects; the errors of unknown paths are those of the first one.
             word_s: Time in which the model writes one word, in seconds.
+            root: The path of the base URL.
+            body_max_bytes: Size of the largest request.
         """
         self.base_url = ""
-        self.received: deque[list[Item]] = deque(maxlen=RECEIVED_MAX)
+        self.received: MutableSequence[Any] = deque(maxlen=RECEIVED_MAX)
         self.exchanges: deque[Exchange] = deque(maxlen=EXCHANGES_MAX)
         self.unserved: Counter[str] = Counter()
         self._word_s = word_s
         self._dialects = dialects
-        app = web.Application(client_max_size=BODY_MAX_BYTES)
-        app.router.add_route("*", "/{path:.*}", self._respond)
+        self._root = root
+        app = web.Application(client_max_size=body_max_bytes)
+        app.router.add_route("*", "/{path:.*}", self.respond)
         app.on_response_prepare.append(_add_request_id)
-        self._runner = web.AppRunner(app, access_log=None, logger=_SILENT, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(app, access_log=None, logger=_SILENT, **self.options)
 
     async def __aenter__(self) -> Self:
         """
@@ -69,14 +80,15 @@ class StrictApi:
         """
         await self._runner.setup()
         await web.TCPSite(self._runner, HOST, 0).start()
-        self.base_url = f"http://{HOST}:{self._runner.addresses[0][1]}/v1"
+        self.base_url = f"http://{HOST}:{self._runner.addresses[0][1]}{self._root}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Stop listening, and cut off running requests."""
         await self._runner.cleanup()
 
-    async def _respond(self, request: web.Request) -> web.StreamResponse:
+    async def respond(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request, whatever it is."""
         asked = ((one, one.members_of(request.rel_url)) for one in self._dialects)
         dialect, named = next((one for one in asked if one[1] is not None), (None, None))
         if dialect is None or named is None or request.method != hdrs.METH_POST:
@@ -91,7 +103,7 @@ class StrictApi:
             response.force_close()
             return response
         try:
-            body = _body(raw, dialect.history) | named
+            body = read_body(raw, dialect.history) | named
         except Refused as refused:
             self._note(f"{request.method} {request.path}: {refused}")
             return _refusal(dialect, refused)
@@ -127,7 +139,7 @@ class StrictApi:
         return stream
 
 
-def _body(raw: bytes, history: str) -> Item:
+def read_body(raw: bytes, history: str) -> Item:
     """
     Return a parsed request, with its history as a list of objects.
 
@@ -151,4 +163,4 @@ def _refusal(dialect: Dialect, refused: Refused) -> web.Response:
 
 
 async def _add_request_id(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers["x-request-id"] = f"req_{secrets.token_hex(16)}"
+    response.headers.setdefault("x-request-id", f"req_{secrets.token_hex(16)}")

@@ -172,7 +172,7 @@ class Run:
 def _request(one: Exchange) -> dict[str, Any]:
     judged: dict[str, Any] = {"findings": [], "moved": "", "tokens": 0, "cached": 0, "known": 0}
     if one.judgement is not None:
-        judged = one.judgement._asdict()
+        judged = {name: getattr(one.judgement, name) for name in judged}
         judged["findings"] = [each._asdict() for each in one.judgement.findings]
     refused = None
     if one.refused is not None:

@@ -1,26 +1,21 @@
 """
 Answers: the message of a turn as each family writes it, and the whole JSON of a response.
 
-`message` is the one place that says which members reasoning has. deltas.py cuts the same message
+`message_of` is the one place that says which members reasoning has. deltas.py cuts the same message
 into pieces.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
-from msgspec import Struct
+from msgspec.structs import replace
+from reasoning_replay.strict_api.scenarios import tokens_of
 
 from tests.standin.chat.families import Family, Spelling
-from tests.standin.chat.messages import reasoning_of, visible
 from tests.standin.chat.model import Call, Turn
-from tests.standin.common.ledger import Emission
-from tests.standin.common.script import Source
 
-__all__ = ["End", "Head", "answer", "cut_short", "details", "due", "finish", "message", "written"]
-
-End = Literal["complete", "length", "error"]
-"""How a response ends: as it should, at a token limit, or with an error."""
+__all__ = ["answer_of", "cut_short", "message_of", "written"]
 
 _SEPARATORS: Mapping[Spelling, tuple[str, str]] = {
     "compact": (",", ":"),
@@ -29,16 +24,7 @@ _SEPARATORS: Mapping[Spelling, tuple[str, str]] = {
 }
 
 
-class Head(Struct, frozen=True, kw_only=True):
-    """The members of a response that are not about its content."""
-
-    id: str
-    created: int
-    model: str
-    usage: Mapping[str, int]
-
-
-def message(family: Family, model: str, turn: Turn) -> dict[str, Any]:
+def message_of(family: Family, model: str, turn: Turn) -> dict[str, Any]:
     """Return the assistant message of a turn."""
     made: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
     if turn.calls:
@@ -50,7 +36,7 @@ def message(family: Family, model: str, turn: Turn) -> dict[str, Any]:
                 made[family.form] = value
         case "details":
             made["reasoning"] = turn.thought or None
-            if entries := details(model, turn):
+            if entries := _details(model, turn):
                 made["reasoning_details"] = entries
         case "signatures":
             if turn.signature and not turn.calls:
@@ -58,21 +44,7 @@ def message(family: Family, model: str, turn: Turn) -> dict[str, Any]:
     return made
 
 
-def due(family: Family, model: str, caller: str, place: str, made: Mapping[str, Any]) -> Emission:
-    """Return the record of an emitted message, with the members that must be sent again."""
-    reasoning = reasoning_of(made)
-    again = reasoning.keys() - ({"reasoning"} if family.form == "details" else set())
-    return Emission(
-        caller=caller,
-        model=model,
-        place=place,
-        visible=visible(made),
-        reasoning=reasoning,
-        due=frozenset(again),
-    )
-
-
-def details(model: str, turn: Turn) -> list[dict[str, Any]]:
+def _details(model: str, turn: Turn) -> list[dict[str, Any]]:
     """
     Return the `reasoning_details` of a turn, which differ by the vendor of the model.
 
@@ -116,52 +88,40 @@ def details(model: str, turn: Turn) -> list[dict[str, Any]]:
     return made
 
 
-def answer(
-    family: Family, head: Head, messages: Sequence[Mapping[str, Any]], end: End
+def answer_of(
+    family: Family, head: Mapping[str, Any], made: dict[str, Any], end: str, asked: int
 ) -> dict[str, Any]:
-    """Return the JSON of a response that is not streamed; one choice for each message."""
-    choices = [
-        {
-            "index": index,
-            "message": made,
-            "logprobs": None,
-            "finish_reason": finish(family, made, end),
-        }
-        for index, made in enumerate(messages)
-    ]
-    if end == "error":
-        choices[0]["error"] = {"code": 502, "message": "Upstream error"}
-    return {
-        "id": head.id,
-        "object": "chat.completion",
-        "created": head.created,
-        "model": head.model,
-        "choices": choices,
-        "usage": dict(head.usage),
+    """
+    Return the JSON of a response that is not streamed.
+
+    Args:
+        family: The vendor.
+        head: Its id, its time, and its model.
+        made: The message.
+        end: How it ends.
+        asked: The tokens of the request.
+    """
+    finish = "tool_calls" if made.get("tool_calls") and not family.calls_stop else "stop"
+    choice = {
+        "index": 0,
+        "message": made,
+        "logprobs": None,
+        "finish_reason": finish if end == "complete" else end,
     }
-
-
-def finish(family: Family, made: Mapping[str, Any], end: End) -> str:
-    """Return the `finish_reason` of a message."""
-    if end in {"length", "error"}:
-        return end
-    return "tool_calls" if made.get("tool_calls") and not family.calls_stop else "stop"
+    if end == "error":
+        choice["error"] = {"code": 502, "message": "Upstream error"}
+    said = tokens_of(made)
+    usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+    return {**head, "object": "chat.completion", "choices": [choice], "usage": usage}
 
 
 def cut_short(turn: Turn) -> Turn:
     """Cut the last part of a turn in half, as a token limit does."""
     if not turn.calls:
-        return Turn(
-            text=turn.text[: len(turn.text) // 2],
-            calls=(),
-            thought=turn.thought,
-            signature=turn.signature,
-        )
+        return replace(turn, text=turn.text[: len(turn.text) // 2])
     *before, last = turn.calls
-    half = Call(last.id, last.name, last.arguments[: len(last.arguments) // 2], last.signature)
-    return Turn(
-        text=turn.text, calls=(*before, half), thought=turn.thought, signature=turn.signature
-    )
+    half = replace(last, arguments=last.arguments[: len(last.arguments) // 2])
+    return replace(turn, calls=(*before, half))
 
 
 def written(family: Family, value: object) -> bytes:
@@ -170,11 +130,6 @@ def written(family: Family, value: object) -> bytes:
     return json.dumps(
         value, ensure_ascii=is_ascii, separators=_SEPARATORS[family.spelling]
     ).encode()
-
-
-def head_of(model: str, source: Source, created: int, usage: Mapping[str, int]) -> Head:
-    """Return the head of a response."""
-    return Head(id=f"chatcmpl-{source.digits('id', 24)}", created=created, model=model, usage=usage)
 
 
 def _call(family: Family, index: int, call: Call) -> dict[str, Any]:

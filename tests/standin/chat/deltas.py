@@ -4,91 +4,60 @@ Deltas: a message cut into the chunks that its vendor streams, reasoning first.
 The pieces of a message, joined as the vendor's own SDK joins them, are that message again.
 """
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from msgspec import Struct
-
-from tests.standin.chat.answers import End, Head, finish, written
+from tests.standin.chat.answers import written
 from tests.standin.chat.families import CallIndex, Family
-from tests.standin.common.script import pieces
+from tests.standin.chat.model import ChatBehaviour
+from tests.standin.script import pieces
 
-__all__ = ["Cutting", "stream"]
+__all__ = ["stream"]
 
 Delta = dict[str, Any]
 
 
-class Cutting(Struct, frozen=True, kw_only=True):
-    """
-    How a message is cut.
-
-    Attributes:
-        call_index: See families.CallIndex.
-        halves: Whether a piece may end inside a character, as an escaped half of it.
-        usage: Whether the request asked for a chunk with the usage.
-    """
+class Cutting(NamedTuple):
+    """How a message is cut: see families.CallIndex and ChatBehaviour.halves."""
 
     call_index: CallIndex
-    halves: bool = False
-    usage: bool = False
+    halves: bool
 
 
 def stream(
-    family: Family, head: Head, messages: Sequence[Mapping[str, Any]], end: End, cutting: Cutting
+    family: Family, answer: Mapping[str, Any], behaviour: ChatBehaviour, *, wants_usage: bool
 ) -> Iterator[bytes]:
     """Yield the frames of a stream: comments, chunks, usage and `[DONE]`."""
+    (choice,), usage = answer["choices"], answer["usage"]
+    cutting = Cutting(behaviour.call_index or family.call_index, behaviour.halves)
+    head = {name: answer[name] for name in ("id", "created", "model")}
+    head["object"] = "chat.completion.chunk"
+
+    def frame(**rest: Any) -> bytes:
+        return b"data: " + written(family, head | rest) + b"\n\n"
+
     for comment in family.comments:
         yield f": {comment}\n\n".encode()
-    per_choice = [_chunks(family, index, made, end, cutting) for index, made in enumerate(messages)]
-    for row in itertools.zip_longest(*per_choice):  # choices are interleaved
-        for choice in row:
-            if choice is not None:
-                yield _frame(family, head, {"choices": [choice]} | _always(family, choice, head))
-    if end == "error":
-        error = {"code": 502, "message": "Upstream error"}
+    always = {"deepseek": {"usage": None}, "gemini": {"usage": usage}}.get(family.name, {})
+    for delta in _DELTAS.get(family.name, _plain)(family, choice["message"], cutting):
+        yield frame(choices=[{"index": 0, "delta": delta, "finish_reason": None}], **always)
+    if behaviour.end == "error":
         last = {"index": 0, "delta": {"content": ""}, "finish_reason": "error"}
-        yield _frame(family, head, {"error": error, "choices": [last]})
-    if cutting.usage and family.name not in {"deepseek", "gemini"}:
-        yield _frame(family, head, {"choices": [], "usage": dict(head.usage)})
+        yield frame(error=choice["error"], choices=[last])
+    else:
+        last = {"index": 0, "delta": _LAST.get(family.name, {})}
+        last["finish_reason"] = choice["finish_reason"]
+        yield frame(choices=[last], **({"usage": usage} if always else {}))
+    if wants_usage and not always:
+        yield frame(choices=[], usage=usage)
     yield b"data: [DONE]\n\n"
 
 
-def _chunks(
-    family: Family, index: int, made: Mapping[str, Any], end: End, cutting: Cutting
-) -> Iterator[Mapping[str, Any]]:
-    deltas = {
-        "deepseek": _deepseek,
-        "gemini": _gemini,
-        "openrouter": _openrouter,
-    }.get(family.name, _plain)(family, made, cutting)
-    for delta in deltas:
-        yield {"index": index, "delta": delta, "finish_reason": None}
-    if end != "error":
-        yield {"index": index, "delta": _last(family), "finish_reason": finish(family, made, end)}
-
-
-def _last(family: Family) -> Delta:
-    match family.name:
-        case "deepseek":
-            return {"content": "", "reasoning_content": None}
-        case "openrouter":
-            return {"content": "", "role": "assistant", "reasoning": None}
-        case "gemini":
-            return {"role": "assistant"}
-        case _:
-            return {}
-
-
-def _always(family: Family, choice: Mapping[str, Any], head: Head) -> Delta:
-    """Return the usage of a chunk, where a vendor sends one without being asked."""
-    match family.name:
-        case "deepseek":
-            return {"usage": dict(head.usage) if choice["finish_reason"] else None}
-        case "gemini":
-            return {"usage": dict(head.usage)}
-        case _:
-            return {}
+_LAST: Mapping[str, Delta] = {
+    "deepseek": {"content": "", "reasoning_content": None},
+    "openrouter": {"content": "", "role": "assistant", "reasoning": None},
+    "gemini": {"role": "assistant"},
+}
 
 
 def _deepseek(family: Family, made: Mapping[str, Any], cutting: Cutting) -> Iterator[Delta]:
@@ -173,12 +142,4 @@ def _if_any(name: str, value: object, shown: object = None) -> Delta:
     return {} if value is None else {name: value if shown is None else shown}
 
 
-def _frame(family: Family, head: Head, rest: Mapping[str, Any]) -> bytes:
-    chunk = {
-        "id": head.id,
-        "object": "chat.completion.chunk",
-        "created": head.created,
-        "model": head.model,
-        **rest,
-    }
-    return b"data: " + written(family, chunk) + b"\n\n"
+_DELTAS = {"deepseek": _deepseek, "gemini": _gemini, "openrouter": _openrouter}

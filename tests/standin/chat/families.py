@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["FAMILIES", "CallIndex", "Family", "FamilyName", "Form", "IdForm", "Spelling"]
+__all__ = ["FAMILIES", "CallIndex", "Family", "FamilyName", "Form", "Spelling"]
 
 FamilyName = Literal["deepseek", "kimi", "gemini", "openrouter", "lenient", "groq", "cerebras"]
 Form = Literal["reasoning_content", "reasoning", "details", "signatures"]
@@ -19,9 +19,6 @@ Where an answer carries reasoning.
 A text of the message, `reasoning` with `reasoning_details`, or thought signatures on calls and
 messages.
 """
-IdForm = Literal[
-    "deepseek", "kimi", "counter", "empty", "google", "tool", "random", "uuid", "short"
-]
 CallIndex = Literal["own", "zero", "none"]
 """The `index` of a streamed call: its own, always 0 with a new id, or missing (recorded)."""
 Spelling = Literal["compact", "spaced", "ascii"]
@@ -38,7 +35,7 @@ class Family(Struct, frozen=True, kw_only=True):
         path: The path of its base URL.
         profile: The profile of the proxy that fits, if it has another name.
         form: Where its answers carry reasoning.
-        ids: The ids of its calls.
+        ids: The form of the ids of its calls (model.py).
         call_index: The `index` of its calls in a stream.
         spelling: How its answers are written.
         unreasoned: The value that `form` has in an answer without reasoning; None for none.
@@ -54,7 +51,7 @@ class Family(Struct, frozen=True, kw_only=True):
     path: str = "/v1"
     profile: str = ""
     form: Form = "reasoning_content"
-    ids: IdForm = "random"
+    ids: str = "random"
     call_index: CallIndex = "own"
     spelling: Spelling = "compact"
     unreasoned: str | None = None

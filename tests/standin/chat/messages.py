@@ -1,31 +1,29 @@
 """
-Messages of a request: what is visible of them, where they stand, and which reasoning they carry.
+Messages of a request as parts: each vendor's reasoning, and what it led to.
 
 Two spellings of one visible message are equal here: null, "" and [] as content, a text and a list
-of its parts, other white space, and re-serialised arguments. Ids count for nothing, since clients
-change them.
+of its parts, and re-serialised arguments.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tests.standin.common.judging import Message, Reading
-from tests.standin.common.ledger import Visible
+from reasoning_replay.strict_api import Item
+from reasoning_replay.strict_api.chat import parts_of as said_of
+from reasoning_replay.strict_api.dialect import canonical
+from reasoning_replay.strict_api.ledger import Part
+
+from tests.standin.chat.families import Family
 
 __all__ = [
     "CALL_MEMBERS",
-    "CHAT",
     "FRAME",
     "MESSAGE_MEMBERS",
     "SENTINELS",
     "joined",
-    "last_user",
-    "places",
+    "parts_of",
     "reasoning_of",
-    "text_of",
-    "visible",
+    "thoughts_of",
 ]
 
 FRAME = ("system", "developer")
@@ -42,46 +40,45 @@ MESSAGE_MEMBERS = (
 CALL_MEMBERS = ("extra_content", "thought_signature")
 SENTINELS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 """Values that Google documents for calls without a signature."""
+OWN = {"details": "reasoning_details", "signatures": "extra_content"}
+"""The members that carry reasoning, for the forms that are not the name of one."""
 
 
-def visible(message: Message) -> Visible:
-    """Return what is visible of a message."""
-    calls = tuple(
-        (str(function.get("name")), _canonical(function.get("arguments")))
-        for function in _functions(message)
-    )
-    return Visible(str(message.get("role")), " ".join(text_of(message).split()), calls)
-
-
-def text_of(message: Message) -> str:
-    """Return the text of a message."""
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-
-
-def places(caller: str, messages: Sequence[Message]) -> Iterator[str]:
+def parts_of(family: Family, message: Item, path: str, thoughts: set[str]) -> Iterator[Part]:
     """
-    Yield the place of each message, and that of a next one.
+    Yield the parts of a message, each reasoning before what it led to.
 
-    A place is a digest of the caller and of all that was visible before, without the frame.
+    A vendor reads no name but its own. So the same words under another name are no reasoning;
+    other words there are foreign.
+
+    Args:
+        family: The vendor.
+        message: The message.
+        path: Where it is.
+        thoughts: The words of all that was thought for this caller.
     """
-    digest = hashlib.sha256(caller.encode())
-    for message in messages:
-        yield digest.hexdigest()
-        if message.get("role") not in FRAME:
-            seen = visible(message)
-            digest.update(json.dumps([seen.role, seen.text, seen.calls]).encode())
-    yield digest.hexdigest()
+    if message.get("role") != "assistant":
+        yield from said_of(message, path)
+        return
+    own = OWN.get(family.form, family.form)
+    carried = reasoning_of(message)
+    due = {one: value for one, value in carried.items() if one.rpartition(".")[2] == own}
+    words = {*thoughts_of(due.get(own))} if own in due else thoughts
+    for name, value in carried.items():
+        is_alias = name not in due
+        if is_alias and not words.issuperset(thoughts_of(value)):
+            yield Part("reasoning", f"{path}.{name}", canonical([name, value]))
+    if own in due and not _is_sentinel(due[own]):
+        yield Part("reasoning", f"{path}.{own}", canonical(due[own]))
+    for part in said_of({**message, "reasoning_content": None}, path):
+        call = part.path.removeprefix(path).strip(".").replace("[", ".").replace("]", "")
+        value = due.get(f"{call}.{own}")
+        if value is not None and not _is_sentinel(value):
+            yield Part("reasoning", f"{path}.{call}.{own}", canonical(value))
+        yield part
 
 
-def last_user(messages: Sequence[Message]) -> int:
-    """Return the index of the last user message, -1 if there is none: a round starts there."""
-    return max((at for at, one in enumerate(messages) if one.get("role") == "user"), default=-1)
-
-
-def reasoning_of(message: Message) -> dict[str, Any]:
+def reasoning_of(message: Item) -> dict[str, Any]:
     """
     Return the reasoning that a message carries, by its path.
 
@@ -110,6 +107,15 @@ def reasoning_of(message: Message) -> dict[str, Any]:
     return found
 
 
+def thoughts_of(value: object) -> Iterator[str]:
+    """Yield the words in a piece of reasoning; "" says nothing."""
+    if isinstance(value, str) and value:
+        yield value
+    elif isinstance(value, list | dict):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from thoughts_of(inner)
+
+
 def joined(details: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     Join the fragments of `reasoning_details` that belong together, as OpenRouter's own SDK does.
@@ -129,19 +135,6 @@ def joined(details: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(entries.values())
 
 
-def _functions(message: Message) -> Iterator[Mapping[str, Any]]:
-    for call in message.get("tool_calls") or ():
-        yield call.get("function") or {}
-    if legacy := message.get("function_call"):
-        yield legacy
-
-
-def _canonical(arguments: object) -> str:
-    """Return arguments as JSON in one spelling; a text that is no JSON stays as it is."""
-    try:
-        return json.dumps(json.loads(str(arguments or "{}")), sort_keys=True)
-    except ValueError:
-        return str(arguments)
-
-
-CHAT = Reading(visible, reasoning_of, places, SENTINELS)
+def _is_sentinel(value: object) -> bool:
+    words = [*thoughts_of(value)]
+    return bool(words) and {*words} <= {*SENTINELS}

@@ -7,29 +7,20 @@ needs no state: the same history, asked again, differs in its thoughts alone.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Mapping
 
 from msgspec import Struct
+from reasoning_replay.strict_api import Item
+from reasoning_replay.strict_api.chat import question, thinks
+from reasoning_replay.strict_api.dialect import text_of
 
-from tests.standin.chat.families import Family, IdForm
-from tests.standin.chat.messages import last_user, text_of
-from tests.standin.common.judging import Message
-from tests.standin.common.script import (
-    TOPIC_CHARS,
-    Cue,
-    Source,
-    arguments,
-    part_of,
-    subject,
-    words,
-)
+from tests.standin.chat.families import CallIndex, Family
+from tests.standin.judging import Behaviour
+from tests.standin.script import TOPIC_CHARS, Cue, Source, arguments, part_of, subject, words
 
-__all__ = ["LOOPS", "Call", "Loop", "Turn", "cue", "perform", "thinks"]
+__all__ = ["LOOPS", "Call", "ChatBehaviour", "Turn", "cue", "perform"]
 
-Loop = Literal["one_call", "parallel", "chain", "gaps", "preamble", "text", "plain"]
-
-LOOPS: Mapping[Loop, tuple[str, ...]] = {
+LOOPS: Mapping[str, tuple[str, ...]] = {
     "one_call": ("R fc", "R A"),
     "parallel": ("R fc fc fc", "R A"),
     "chain": ("R fc", "R fc", "R A"),
@@ -38,7 +29,20 @@ LOOPS: Mapping[Loop, tuple[str, ...]] = {
     "text": ("R A",),
     "plain": ("fc", "A"),
 }
-_WITHOUT_TOOLS = ("R A",)
+_WITHOUT_TOOLS = "R A"
+
+
+class ChatBehaviour(Behaviour, kw_only=True):
+    """
+    Behaviour of a stand-in for Chat Completions.
+
+    Attributes:
+        call_index: See families.CallIndex; None for that of its family.
+        halves: Whether a delta may end inside a character, as an escaped half of it.
+    """
+
+    call_index: CallIndex | None = None
+    halves: bool = False
 
 
 class Call(Struct, frozen=True):
@@ -67,14 +71,14 @@ class Turn(Struct, frozen=True, kw_only=True):
     signature: str
 
 
-def cue(body: Message) -> Cue:
+def cue(body: Item) -> Cue:
     """Return the facts of a request."""
-    messages: Sequence[Message] = body["messages"]
-    start = last_user(messages)
+    messages: list[Item] = body["messages"]
+    since = messages[question(messages) + 1 :]
     asked = [text_of(one) for one in messages if one.get("role") == "user"]
     is_forbidden = body.get("tool_choice") == "none"
     return Cue(
-        answered=sum(one.get("role") in {"tool", "function"} for one in messages[start + 1 :]),
+        answered=sum(one.get("role") in {"tool", "function"} for one in since),
         round=len(asked),
         topic=asked[-1][:TOPIC_CHARS] if asked else "this",
         tools=[
@@ -86,49 +90,23 @@ def cue(body: Message) -> Cue:
     )
 
 
-def thinks(body: Message) -> bool:
-    """Return whether thinking is on; every vendor switches it off by another parameter."""
-    template = body.get("chat_template_kwargs") or {}
-    reasoning = body.get("reasoning") or {}
-    return not (
-        (body.get("thinking") or {}).get("type") == "disabled"
-        or False in {body.get("enable_thinking"), template.get("enable_thinking")}
-        or body.get("reasoning_effort") == "none"
-        or reasoning.get("enabled") is False
-        or reasoning.get("effort") == "none"
-        or body.get("think") is False
-    )
-
-
-def perform(
-    loop: Loop, cue: Cue, family: Family, source: Source, *, ids: IdForm, repeats: bool
-) -> Turn:
-    """
-    Build the next turn of a loop.
-
-    Args:
-        loop: The loop; without tools, the model answers at once.
-        cue: The facts of the request.
-        family: Its vendor.
-        source: Where ids, signatures and thoughts are from.
-        ids: The ids of its calls.
-        repeats: Whether it says the same in every turn, so that only places differ.
-    """
-    parts = (part_of(LOOPS[loop], cue.answered) if cue.tools else _WITHOUT_TOOLS[0]).split()
+def perform(cue: Cue, family: Family, source: Source, behaviour: ChatBehaviour) -> Turn:
+    """Build the next turn of a loop; without tools, the model answers at once."""
+    loop, repeats = LOOPS[behaviour.loop], behaviour.repeats
+    parts = (part_of(loop, cue.answered) if cue.tools else _WITHOUT_TOOLS).split()
     is_thinking = cue.thinks and "R" in parts
     is_signed = is_thinking or (family.always_signs and "fc" in parts)
-    count = parts.count("fc")
     calls = []
-    for index in range(count):
+    for index in range(parts.count("fc")):
         tool = cue.tools[(cue.answered + index) % len(cue.tools)]
         name = str(tool.get("name"))
-        schema = tool.get("parameters") or {}
         about = subject(cue, index, repeats=repeats)
+        given = arguments(tool.get("parameters") or {}, about, index)
         calls.append(
             Call(
-                _call_id(ids, name, index, source),
+                _call_id(behaviour.ids or family.ids, name, index, source),
                 name,
-                json.dumps(arguments(schema, about, index), ensure_ascii=False),
+                json.dumps(given, ensure_ascii=False),
                 source.signature("call") if is_signed and not index else "",
             )
         )
@@ -140,11 +118,11 @@ def perform(
     )
 
 
-def _call_id(form: IdForm, name: str, index: int, source: Source) -> str:
+def _call_id(form: str, name: str, index: int, source: Source) -> str:
     """Return the id of a call. The forms `kimi`, `counter` and `empty` repeat in every turn."""
     digits = source.digits(f"call {index}", 32)
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-    ids: Mapping[IdForm, str] = {
+    ids: Mapping[str, str] = {
         "deepseek": f"call_{index:02}_{digits[:22]}",
         "kimi": f"functions.{name}:{index}",
         "counter": f"call_{index}",

@@ -1,156 +1,198 @@
 """
-Rules: which of the findings about a request its vendor refuses, and in which words.
+Rules: what the vendors of Chat Completions refuse beyond the strict API, in their words.
 
-`refusal` is the only entry point. Pure: its inputs are a family, a request and its findings.
+Those of DeepSeek and Moonshot are the strict API's own.
 """
 
 import base64
 import binascii
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from reasoning_replay.strict_api import Item
+from reasoning_replay.strict_api.chat import question
+from reasoning_replay.strict_api.dialect import Refused, Rule
+from reasoning_replay.strict_api.gemini import CORRUPTED, MISSING
+from reasoning_replay.strict_api.ledger import Judgement
 
-from tests.standin.chat import refusals
 from tests.standin.chat.families import Family, FamilyName
-from tests.standin.chat.messages import FRAME, SENTINELS, last_user, reasoning_of
-from tests.standin.chat.model import thinks
-from tests.standin.common.judging import Finding, Message
-from tests.standin.common.server import ApiRefusal
+from tests.standin.chat.messages import FRAME, SENTINELS, reasoning_of
+from tests.standin.judging import WRONG, ApiRefusal, index_of
 
-__all__ = ["refusal"]
+__all__ = ["error_of", "refusals"]
+
+# The vendors do not notice it, so the words are the stand-in's own.
+NEVER_EMITTED = Rule(
+    "messages[{}] has reasoning that is not what was emitted for it (stand-in)", "tests", "2026-11"
+)
+NOT_BASE64 = Rule(
+    "Invalid value at 'contents[{}].parts[0].thought_signature' (TYPE_BYTES), Base64 decoding"
+    ' failed for "{}"',
+    "github.com/QuantumNous/new-api/issues/2257",
+    "2026-11",
+)
+OPENROUTER_MISSING = Rule(
+    "Gemini models require OpenRouter reasoning details to be preserved in each request. Please"
+    " refer to our docs: https://openrouter.ai/docs/guides/best-practices/reasoning-tokens"
+    "#preserving-reasoning-blocks. Upstream error: {}\n",
+    "github.com/open-webui/open-webui/issues/19328",
+    "2026-11",
+    param="Google AI Studio",
+)
+OPENROUTER_CORRUPTED = Rule(
+    "{}\n", "github.com/open-webui/open-webui/issues/27467", "2026-11", param="Google AI Studio"
+)
+OPENROUTER_SIGNATURE = Rule(
+    "{}", "github.com/synthetic-sciences/openscience/issues/167", "2026-11", param="Anthropic"
+)
+# An error inside a 200: UKGovernmentBEIS/inspect_ai#3986.
+FOREIGN_ID = ApiRefusal(200, {"error": {"code": 400, "message": "Provider returned error"}})
+GROQ_UNSUPPORTED = Rule(
+    "'messages.{0}' : for 'role:assistant' the following must be satisfied"
+    "[('messages.{0}' : property '{1}' is unsupported)]",
+    "github.com/vellum-ai/vellum/issues/42635",
+    "2026-11",
+)
+CEREBRAS_UNSUPPORTED = Rule(
+    "messages.{0}.assistant.{1}: property 'messages.{0}.assistant.{1}' is unsupported",
+    "github.com/QwenLM/qwen-code/issues/11045",
+    "2026-11",
+    code="wrong_api_format",
+    param="validation_error",
+)
 
 
 class _Case(Struct, frozen=True, kw_only=True):
-    """A request, its findings, and the index at which its judged part starts."""
+    """A request, and what was found in it."""
 
-    body: Message
-    messages: Sequence[Message]
-    findings: Sequence[Finding]
-    start: int
+    body: Item
+    messages: Sequence[Item]
+    judgement: Judgement
 
-    def judged(self) -> Iterator[tuple[int, Message]]:
-        """Yield the assistant messages of the judged part, with their index."""
+    def judged(self) -> Iterator[tuple[int, Item]]:
+        """Yield the assistant messages of the current round, with their index."""
+        start = question(self.messages) + 1
         for index, message in enumerate(self.messages):
-            if index >= self.start and message.get("role") == "assistant":
+            if index >= start and message.get("role") == "assistant":
                 yield index, message
 
-    def is_wrong(self, index: int) -> bool:
-        """Return whether a message has reasoning of another one, or of another model."""
-        return any(one.index == index and one.state in _NOT_ITS_OWN for one in self.findings)
+    def wrong(self) -> set[int]:
+        """Return the messages with reasoning of another one, of another model, or damaged."""
+        lost = self.judgement.lost
+        return {index_of(one) for one in lost if one.state in WRONG}
 
 
-_NOT_ITS_OWN = frozenset({"wrong", "other_model", "foreign"})
-
-
-def refusal(family: Family, body: Message, findings: Sequence[Finding]) -> ApiRefusal | None:
-    """Return the refusal of a request, given what was found in it; None if it is accepted."""
-    messages = body["messages"]
+def refusals(
+    family: Family, body: Item, messages: Sequence[Item], judgement: Judgement
+) -> Iterator[Refused]:
+    """Yield what a vendor refuses in a request, given what was found in it."""
     for index, message in enumerate(messages):
         if message.get("role") == "assistant":
-            for path, value in reasoning_of(message).items():
-                name = path.rpartition(".")[2]
-                if name in family.refuses:
-                    return _UNKNOWN_MEMBER[family.name](index, path, value)
-    rule = _RULES.get(family.name)
-    if rule is None:
-        return None
-    start = last_user(messages) + 1
-    case = _Case(body=body, messages=messages, findings=findings, start=start)
-    return next(rule(case), None)
+            for path in reasoning_of(message):
+                if path.rpartition(".")[2] in family.refuses:
+                    yield _UNKNOWN_MEMBER[family.name](index, path)
+    case = _Case(body=body, messages=messages, judgement=judgement)
+    if family.name in _RULES:
+        yield from _RULES[family.name](case)
 
 
-def _deepseek(case: _Case) -> Iterator[ApiRefusal]:
-    """With tools and thinking, each message of the round has the key; null is absent."""
-    if thinks(case.body) and case.body.get("tools"):
-        for _, message in case.judged():
-            if message.get("reasoning_content") is None:
-                yield refusals.deepseek_missing()
-    yield from _wrong(case)
+def error_of(family: Family, refused: Refused) -> Any:
+    """Return the body of a refusal, as the vendor has it."""
+    words, kind = refused.message, "invalid_request_error"
+    match family.name:
+        case "gemini":
+            return [_google(words)]
+        case "openrouter" if refused.param:
+            more = {"raw": words, "provider_name": refused.param}
+            error = {"message": "Provider returned error", "code": 400, "metadata": more}
+            return {"error": error, "user_id": "user_standin"}
+        case "cerebras" if refused.code:
+            return {"message": words, "type": kind, "param": refused.param, "code": refused.code}
+    return {"error": {"message": words, "type": kind, "param": None, "code": kind}}
 
 
-def _kimi(case: _Case) -> Iterator[ApiRefusal]:
-    """While thinking is on, each message with calls has the key, in all rounds."""
-    if thinks(case.body):
-        for index, message in enumerate(case.messages):
-            lacks = message.get("role") == "assistant" and message.get("reasoning_content") is None
-            if lacks and message.get("tool_calls"):
-                yield refusals.kimi_missing(index)
-    yield from _wrong(case)
+def _never_emitted(case: _Case) -> Iterator[Refused]:
+    """Refuse reasoning of another message; an empty text is none."""
+    for one in case.judgement.lost:
+        message = case.messages[index_of(one)]
+        is_said = reasoning_of(message).get(one.path.partition("].")[2]) != ""
+        if one.state in {"damaged", "misplaced", "repeated"} and is_said:
+            yield NEVER_EMITTED(index_of(one))
 
 
-def _wrong(case: _Case) -> Iterator[ApiRefusal]:
-    """Refuse a text that was emitted for another message; vendors do not notice that."""
-    for one in case.findings:
-        if one.state == "wrong":
-            yield refusals.never_emitted(one.index, one.path)
-
-
-def _gemini(case: _Case) -> Iterator[ApiRefusal]:
+def _gemini(case: _Case) -> Iterator[Refused]:
     """The first call of each step of the current round has its signature, byte for byte."""
     for index, message in case.judged():
         calls = message.get("tool_calls") or ()
         if not calls:
             continue
-        position = _position(case.messages, index)
         extra = calls[0].get("extra_content") or {}
         signature = (extra.get("google") or {}).get("thought_signature")
         if not signature:
-            yield refusals.gemini_missing(_name(calls[0]), position)
+            yield _missing(case.messages, index)
         elif signature in SENTINELS:
             continue
         elif not _is_base64(signature):
-            yield refusals.gemini_not_base64(position, signature)
-        elif case.is_wrong(index):
-            yield refusals.gemini_corrupted()
+            yield NOT_BASE64(_position(case.messages, index) - 1, signature)
+        elif index in case.wrong():
+            yield CORRUPTED()
 
 
-def _openrouter(case: _Case) -> Iterator[ApiRefusal]:
+def _openrouter(case: _Case) -> Iterator[Refused]:
     """Gemini demands its details, Claude refuses damaged ones, and other models accept all."""
     vendor = str(case.body.get("model")).partition("/")[0]
     if vendor == "google":
         yield from _openrouter_gemini(case)
     elif vendor == "anthropic":
         for index, _ in case.judged():
-            if case.is_wrong(index):
-                yield refusals.openrouter_bad_signature(index)
-    yield from _wrong(case)
+            if index in case.wrong():
+                said = f"messages.{index}.content.0: Invalid `signature` in `thinking` block"
+                error = {"type": "invalid_request_error", "message": said}
+                yield OPENROUTER_SIGNATURE(json.dumps({"type": "error", "error": error}))
+    yield from _never_emitted(case)
 
 
-def _openrouter_gemini(case: _Case) -> Iterator[ApiRefusal]:
+def _openrouter_gemini(case: _Case) -> Iterator[Refused]:
     for index, message in case.judged():
         calls = message.get("tool_calls") or ()
         entries = message.get("reasoning_details") or ()
         ids = {call.get("id") for call in calls}
         blobs = [one for one in entries if one.get("type") == "reasoning.encrypted"]
         if any(one.get("id") not in ids for one in blobs):
-            yield refusals.openrouter_foreign_id()
+            yield FOREIGN_ID
         if calls and not blobs:
-            yield refusals.openrouter_missing(_name(calls[0]), _position(case.messages, index))
-        elif case.is_wrong(index):
-            yield refusals.openrouter_corrupted()
+            missing = _missing(case.messages, index).message
+            yield OPENROUTER_MISSING(json.dumps(_google(missing), indent=2))
+        elif index in case.wrong():
+            yield OPENROUTER_CORRUPTED(json.dumps(_google(CORRUPTED.words), indent=2))
 
 
-_RULES: Mapping[FamilyName, Callable[[_Case], Iterator[ApiRefusal]]] = {
-    "deepseek": _deepseek,
-    "kimi": _kimi,
+_RULES: Mapping[FamilyName, Callable[[_Case], Iterator[Refused]]] = {
+    "deepseek": _never_emitted,
+    "kimi": _never_emitted,
     "gemini": _gemini,
     "openrouter": _openrouter,
 }
-
-_UNKNOWN_MEMBER: Mapping[FamilyName, Callable[[int, str, Any], ApiRefusal]] = {
-    "groq": lambda index, path, _: refusals.groq_unsupported(index, path),
-    "cerebras": lambda index, path, _: refusals.cerebras_unsupported(index, path),
+_UNKNOWN_MEMBER: Mapping[FamilyName, Rule] = {
+    "groq": GROQ_UNSUPPORTED,
+    "cerebras": CEREBRAS_UNSUPPORTED,
 }
 
 
-def _position(messages: Sequence[Message], index: int) -> int:
+def _missing(messages: Sequence[Item], index: int) -> Refused:
+    function = messages[index]["tool_calls"][0].get("function") or {}
+    return MISSING(function.get("name"), _position(messages, index))
+
+
+def _position(messages: Sequence[Item], index: int) -> int:
     """Return the position of a message in Gemini's own form, which has no system messages."""
     return 1 + sum(one.get("role") not in FRAME for one in messages[:index])
 
 
-def _name(call: Mapping[str, Any]) -> str:
-    return str((call.get("function") or {}).get("name"))
+def _google(message: str) -> Mapping[str, Any]:
+    return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
 
 
 def _is_base64(value: object) -> bool:

@@ -5,140 +5,102 @@ Stand-in server for Chat Completions: one family on a socket, judged by rules.py
 """
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Unpack
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
 
-import msgspec
-from aiohttp import web
+from msgspec.structs import replace
+from reasoning_replay.strict_api import Item
+from reasoning_replay.strict_api.chat import Chat
+from reasoning_replay.strict_api.dialect import Reading, Refused, canonical
+from reasoning_replay.strict_api.ledger import Judgement, Part
 from typing_extensions import override
 
-from tests.standin.chat.answers import answer, cut_short, due, head_of, message, written
-from tests.standin.chat.behaviour import Behaviour, Options
-from tests.standin.chat.deltas import Cutting, stream
+from tests.standin.chat.answers import answer_of, cut_short, message_of, written
+from tests.standin.chat.deltas import stream
 from tests.standin.chat.families import FAMILIES, Family, FamilyName
-from tests.standin.chat.messages import CHAT, places
-from tests.standin.chat.model import cue, perform
-from tests.standin.chat.refusals import unreadable
-from tests.standin.chat.rules import refusal
-from tests.standin.common.judging import Finding
-from tests.standin.common.script import Source
-from tests.standin.common.server import BYTES_PER_TOKEN, ApiRefusal, JudgingServer, Ruling
-from tests.standin.exchange import Exchange
+from tests.standin.chat.messages import parts_of, reasoning_of, thoughts_of
+from tests.standin.chat.model import ChatBehaviour, cue, perform
+from tests.standin.chat.rules import error_of, refusals
+from tests.standin.judging import JudgingServer, of_model
+from tests.standin.script import Source
 
 __all__ = ["ChatStandIn"]
 
 BLANK_LINES = b"\n         \n\n         \n"
-CHOICES_MAX = 8
 
 
-class ChatStandIn(JudgingServer):
+class ChatStandIn(JudgingServer, Chat):
     """
     A strict stand-in for one vendor's Chat Completions, serving while its context is open.
 
     Args:
-        family: The vendor, by name or as data.
-        options: Attributes of Behaviour, kept as `behaviour`; a test may change it at any time.
-
-    The other arguments are those of JudgingServer.
+        family: The vendor.
+        behaviour: Attributes of ChatBehaviour, kept as `behaviour`.
     """
 
     routes = ("chat/completions",)
-    reading = CHAT
+    behaviour: ChatBehaviour
 
-    def __init__(
-        self,
-        family: FamilyName | Family = "deepseek",
-        *,
-        port: int = 0,
-        seed: bytes | None = None,
-        clock: Callable[[], float] = time.time,
-        **options: Unpack[Options],
-    ) -> None:
-        self.family = FAMILIES[family] if isinstance(family, str) else family
-        self.behaviour = Behaviour(**options)
-        profile = self.family.profile or self.family.name
-        super().__init__(self.family.path, profile=profile, port=port, seed=seed, clock=clock)
+    def __init__(self, family: FamilyName = "deepseek", **behaviour: Any) -> None:
+        self.family = FAMILIES[family]
+        self.behaviour = ChatBehaviour(**behaviour)
+        super().__init__(self.family.path, self.family.profile or family)
+        self._thoughts: defaultdict[str, set[str]] = defaultdict(set)  # of each caller
+        self._wants_usage = False
 
     @override
-    def unreadable(self, detail: str) -> ApiRefusal:
-        return unreadable(detail)
+    def read(self, body: Item) -> Reading:
+        model, messages = body.get("model"), body["messages"]
+        parts = [
+            of_model(model, part)
+            for at, message in enumerate(messages)
+            for part in self._parts(message, f"messages[{at}]")
+        ]
+        return Reading(canonical([model, body.get("tools")]), messages, parts)
+
+    def _parts(self, message: Item, path: str) -> Iterator[Part]:
+        return parts_of(self.family, message, path, self._thoughts[self.caller])
 
     @override
-    def rule(
-        self,
-        exchange: Exchange,
-        body: Mapping[str, Any],
-        caller: str,
-        findings: list[Finding],
-    ) -> Ruling:
-        return Ruling(refusal(self.family, body, findings))
+    def rules(self, body: Item, reading: Reading, judgement: Judgement) -> Iterator[Refused]:
+        if self.family.name in {"deepseek", "kimi"}:
+            yield from Chat.refusals(self, body, reading, judgement)
+        yield from refusals(self.family, body, reading.items, judgement)
 
     @override
-    async def answer(
-        self,
-        exchange: Exchange,
-        body: Mapping[str, Any],
-        caller: str,
-        ruling: Ruling,
-    ) -> web.StreamResponse:
-        behaviour, family = self.behaviour, self.family
-        if behaviour.halves:  # half of a character can only be written as an escape
-            family = msgspec.structs.replace(family, spelling="ascii")
-        model = str(body.get("model"))
-        *_, place = places(caller, body["messages"])
-        made = []
-        for number in range(min(int(body.get("n") or 1), CHOICES_MAX)):
-            source = Source(self._seed, place, self.ledger.attempt(place))
-            turn = perform(
-                behaviour.loop if not number else "text",
-                cue(body),
-                family,
-                source,
-                ids=behaviour.ids or family.ids,
-                repeats=behaviour.repeats,
-            )
-            if behaviour.end == "length":
-                turn = cut_short(turn)
-            made.append(message(family, model, turn))
-            if behaviour.end in {"complete", "length"}:
-                self.ledger.record(due(family, model, caller, place, made[-1]))
-        usage = _usage(exchange.received.body, made)
-        head = head_of(model, source, int(self._clock()), usage)
-        if not body.get("stream"):
-            whole = written(family, answer(family, head, made, behaviour.end))
-            return exchange.answer_bytes(BLANK_LINES * family.blank_lines + whole)
-        wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
-        cutting = Cutting(
-            call_index=behaviour.call_index or family.call_index,
-            halves=behaviour.halves,
-            usage=wants_usage,
-        )
-        frames = list(stream(family, head, made, behaviour.end, cutting))
-        return await exchange.stream(
-            frames,
-            chunk_bytes=behaviour.chunk_bytes,
-            delay_s=behaviour.delay_s,
-        )
+    def answer(self, body: Item, reading: Reading, judgement: Judgement) -> tuple[Item, list[Part]]:
+        behaviour, family, model = self.behaviour, self.family, str(body.get("model"))
+        source = Source(self.next_seed())
+        turn = perform(cue(body), family, source, behaviour)
+        if behaviour.end == "length":
+            turn = cut_short(turn)
+        made = message_of(family, model, turn)
+        self._wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
+        self._thoughts[self.caller].update(thoughts_of(reasoning_of(made)))
+        head = {
+            "id": f"chatcmpl-{source.digits('id', 24)}",
+            "created": int(time.time()),
+            "model": model,
+        }
+        said = [] if behaviour.end == "error" else self._parts(made, "message")
+        whole = answer_of(family, head, made, behaviour.end, judgement.tokens)
+        return whole, [of_model(model, part) for part in said]
 
     @override
-    def refuse(
-        self, exchange: Exchange, refused: ApiRefusal, *, streams: bool = False
-    ) -> web.StreamResponse:
-        raw = written(self.family, refused.body)
-        if refused.status == web.HTTPOk.status_code and streams:
-            response = web.Response(
-                body=b"data: " + raw + b"\n\n", content_type="text/event-stream"
-            )
-            exchange.received.status = response.status
-            return response
-        return exchange.answer_bytes(raw, refused.status)
+    def events(self, answer: Item) -> Iterator[bytes]:
+        return stream(self._spelled(), answer, self.behaviour, wants_usage=self._wants_usage)
 
+    @override
+    def error(self, refused: Refused) -> Any:
+        return error_of(self.family, refused)
 
-def _usage(body: bytes, made: list[dict[str, Any]]) -> Mapping[str, int]:
-    """Return estimates: numbers that grow with the request, nothing more exact."""
-    asked, said = len(body) // BYTES_PER_TOKEN, sum(len(str(one)) for one in made)
-    return {
-        "prompt_tokens": asked,
-        "completion_tokens": said // BYTES_PER_TOKEN,
-        "total_tokens": asked + said // BYTES_PER_TOKEN,
-    }
+    @override
+    def written(self, value: object) -> bytes:
+        is_answer = isinstance(value, dict) and "choices" in value
+        blank = BLANK_LINES * (self.family.blank_lines and is_answer)
+        return blank + written(self._spelled(), value)
+
+    def _spelled(self) -> Family:
+        """Return the family; half of a character can only be written as an escape."""
+        return replace(self.family, spelling="ascii") if self.behaviour.halves else self.family

@@ -5,41 +5,22 @@ Notation of a loop: R reasoning, X redacted reasoning, A text, fc call, S a sear
 one string per response.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
-from tests.standin.common.judging import Message
-from tests.standin.common.script import (
-    TOPIC_CHARS,
-    Cue,
-    Source,
-    arguments,
-    part_of,
-    subject,
-    words,
-)
-from tests.standin.messages.blocks import Block, asks, blocks_of, last_question, text_of
+from reasoning_replay.strict_api import Item
+from reasoning_replay.strict_api.dialect import text_of
+from reasoning_replay.strict_api.messages import blocks_of, is_result, question
 
-__all__ = ["LOOPS", "IdForm", "Loop", "Think", "cue", "perform", "thinks"]
+from tests.standin.judging import Behaviour
+from tests.standin.script import TOPIC_CHARS, Cue, Source, arguments, part_of, subject, words
 
-Loop = Literal[
-    "one_call",
-    "parallel",
-    "chain",
-    "gaps",
-    "preamble",
-    "redacted",
-    "interleaved",
-    "search",
-    "text",
-    "plain",
-]
-IdForm = Literal["toolu", "deepseek", "counter"]
-Think = Callable[[str, list[Block]], Block]
+__all__ = ["LOOPS", "cue", "perform"]
+
+Think = Callable[[str, list[Item]], Item]
 """Makes a block of reasoning from its sign in the loop and the blocks before it."""
 
-LOOPS: Mapping[Loop, tuple[str, ...]] = {
+LOOPS: Mapping[str, tuple[str, ...]] = {
     "one_call": ("R fc", "R A"),
     "parallel": ("R fc fc", "R A"),
     "chain": ("R fc", "R fc", "R A"),
@@ -54,47 +35,36 @@ LOOPS: Mapping[Loop, tuple[str, ...]] = {
 _WITHOUT_TOOLS = "R A"
 
 
-def cue(body: Message, *, thinks_unasked: bool) -> Cue:
+def cue(body: Item, *, thinks: bool) -> Cue:
     """Return the facts of a request."""
     messages = body["messages"]
-    asked_at = last_question(messages)
-    questions = [one for one in messages if asks(one)]
+    since = messages[question(messages) + 1 :]
+    asked = [one for at, one in enumerate(messages) if question(messages[: at + 1]) == at]
     is_forbidden = (body.get("tool_choice") or {}).get("type") == "none"
+    topic = text_of(asked[-1]) if asked else ""
     return Cue(
-        answered=sum(
-            block.get("type") == "tool_result"
-            for one in messages[asked_at + 1 :]
-            for block in blocks_of(one)
-        ),
-        round=len(questions),
-        topic=text_of(questions[-1])[:TOPIC_CHARS] if questions else "this",
+        answered=sum(is_result(block) for one in since for block in blocks_of(one)),
+        round=len(asked),
+        topic=topic[:TOPIC_CHARS],
         tools=[tool for tool in body.get("tools") or () if not is_forbidden],
-        thinks=thinks(body, unasked=thinks_unasked),
+        thinks=thinks,
     )
 
 
-def thinks(body: Message, *, unasked: bool) -> bool:
-    """Return whether thinking is on; `unasked`: also without the member."""
-    kind = (body.get("thinking") or {}).get("type")
-    return unasked if kind is None else kind != "disabled"
-
-
-def perform(
-    loop: Loop, cue: Cue, source: Source, think: Think, *, ids: IdForm, repeats: bool
-) -> list[Block]:
+def perform(cue: Cue, source: Source, think: Think, behaviour: Behaviour, ids: str) -> list[Item]:
     """
-    Build the next response of a loop.
+    Build the next response of a loop; without tools, the model answers at once.
 
     Args:
-        loop: The loop; without tools, the model answers at once.
         cue: The facts of the request.
         source: Where ids are from.
         think: Makes the blocks of reasoning.
-        ids: The ids of its calls.
-        repeats: Whether it says the same in every turn, so that only places differ.
+        behaviour: The loop, and what it says.
+        ids: The ids of its calls, unless the behaviour has others.
     """
-    parts = (part_of(LOOPS[loop], cue.answered) if cue.tools else _WITHOUT_TOOLS).split()
-    made: list[Block] = []
+    loop, repeats = LOOPS[behaviour.loop], behaviour.repeats
+    parts = (part_of(loop, cue.answered) if cue.tools else _WITHOUT_TOOLS).split()
+    made: list[Item] = []
     called = 0
     for sign in parts:
         if sign in {"R", "X"}:
@@ -109,14 +79,14 @@ def perform(
             tool = cue.tools[(cue.answered + called) % len(cue.tools)]
             about = subject(cue, called, repeats=repeats)
             given = arguments(tool.get("input_schema") or {}, about, called)
-            call_id = _call_id(ids, called, source)
+            call_id = _call_id(behaviour.ids or ids, called, source)
             call = {"type": "tool_use", "id": call_id, "name": tool.get("name"), "input": given}
             made.append(call)
             called += 1
     return made
 
 
-def _search(source: Source, query: str) -> list[Block]:
+def _search(source: Source, query: str) -> list[Item]:
     """Return a search that the server ran, and what it found."""
     call_id = f"srvtoolu_01{source.digits('search', 22)}"
     found: dict[str, Any] = {
@@ -136,11 +106,11 @@ def _search(source: Source, query: str) -> list[Block]:
     ]
 
 
-def _call_id(form: IdForm, index: int, source: Source) -> str:
+def _call_id(form: str, index: int, source: Source) -> str:
     """Return the id of a call. The form `counter` repeats in every turn."""
     digits = source.digits(f"call {index}", 32)
-    made: Mapping[IdForm, str] = {
-        "toolu": f"toolu_01{hashlib.sha256(digits.encode()).hexdigest()[:22]}",
+    made: Mapping[str, str] = {
+        "toolu": f"toolu_01{digits[:22]}",
         "deepseek": f"call_{index:02}_{digits[:22]}",
         "counter": f"call_{index}",
     }

@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from tests.standin.messages.model import IdForm
-
 __all__ = ["MODES", "Mode", "ModeName"]
 
 ModeName = Literal["manual", "adaptive", "bound", "deepseek"]
@@ -30,7 +28,7 @@ class Mode(Struct, frozen=True, kw_only=True):
         is_signed: Whether each block has a signature, which is checked.
         is_bound: Whether a block is bound to everything before it.
         shows_text: Whether a block has a text unless the request asks for one.
-        ids: The ids of its calls.
+        ids: The form of the ids of its calls (model.py).
     """
 
     name: ModeName
@@ -42,7 +40,7 @@ class Mode(Struct, frozen=True, kw_only=True):
     is_signed: bool = True
     is_bound: bool = False
     shows_text: bool = True
-    ids: IdForm = "toolu"
+    ids: str = "toolu"
 
 
 MODES: Mapping[ModeName, Mode] = {

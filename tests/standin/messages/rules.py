@@ -1,163 +1,120 @@
 """
-Rules: which requests a mode refuses, and which blocks it leaves out without an error.
+Rules: what Anthropic Messages refuses beyond the strict API, in its words.
 
-`judged` is the only entry point. Pure: its inputs are a mode, a request and its findings.
+The signatures say what a block was emitted for; DeepSeek has none, and demands the thoughts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
-from tests.standin.common.judging import Finding, Message
-from tests.standin.common.server import ApiRefusal, Ruling
-from tests.standin.messages import refusals
-from tests.standin.messages.blocks import (
-    Block,
-    Prefix,
+from reasoning_replay.strict_api import Item
+from reasoning_replay.strict_api.dialect import Refused, Rule
+from reasoning_replay.strict_api.ledger import Judgement
+from reasoning_replay.strict_api.messages import (
+    THINKING,
+    bad_signature,
     blocks_of,
     is_reasoning,
-    last_question,
-    prefixes,
+    question,
+    thoughts_of,
 )
-from tests.standin.messages.model import thinks
+
+from tests.standin.judging import index_of
+from tests.standin.messages.binding import Bound, bound_to, flaws
 from tests.standin.messages.modes import Mode
-from tests.standin.messages.seals import Flaw, Sealed, Sealer
 
-__all__ = ["DROPS_BLOCKS", "Case", "judged"]
+__all__ = ["OVERLOADED", "deepseek", "signatures"]
 
-DROPS_BLOCKS = "thinking-binding-controls-2026-08-01"
-"""The value of `anthropic-beta` that allows a request to have such blocks left out."""
-_BOUND: frozenset[Flaw] = frozenset({"system", "tools", "messages", "thinking"})
-_UNREADABLE: frozenset[Flaw] = frozenset({"model", "account"})
-_NOT_ITS_OWN = frozenset({"wrong", "missing", "foreign"})
+# An error inside a stream whose status was 200.
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+_DOCS = "platform.claude.com/docs/en/build-with-claude/extended-thinking"
+
+UNSIGNED = Rule("messages.{}.content.{}.thinking.signature: Field required", _DOCS, "2026-11")
+BLANK = Rule(
+    "messages.{}.content.{}.thinking: each thinking block must contain non-whitespace thinking",
+    _DOCS,
+    "2026-11",
+)
+BOUND_ELSEWHERE = Rule(
+    "{}. The block is bound to a different conversation. Remove the block, or set"
+    ' `thinking.block_binding.prefix_mismatch_behavior` to "drop_block". {}',
+    _DOCS,
+    "2026-11",
+)
+# The words for all but `system` are not confirmed.
+_BOUND_TO = {
+    "system": "The `system` prompt differs from the one this block was created with.",
+    "tools": "The `tools` differ from the ones this block was created with.",
+    "messages": "The `messages` before it differ from the ones this block was created with.",
+    "thinking": "A `thinking` block before it was left out or moved.",
+}
+DEEPSEEK_MISSING = Rule(
+    "The `content[].thinking` in the thinking mode must be passed back to the API.",
+    "api-docs.deepseek.com/guides/anthropic_api",
+    "2026-11",
+)
+# The vendor does not notice it, so the words are the stand-in's own.
+NEVER_EMITTED = Rule("{} is not what was emitted for this message (stand-in)", "tests", "2026-11")
 
 
-class Case(Struct, frozen=True, kw_only=True):
+def signatures(
+    mode: Mode,
+    body: Item,
+    account: str,
+    emitted: Mapping[str, Bound],
+    left_out: list[dict[str, Any]],
+    *,
+    drops: bool,
+) -> Iterator[Refused]:
     """
-    A request, and what is known of it.
+    Each block is as it was emitted, by this model for this account, and after the same history.
 
-    Attributes:
-        findings: What was found in it (judging.py).
-        caller: Digest of the credential.
-        unknown: Indices of assistant messages that were not emitted here.
-        betas: Its header `anthropic-beta`.
+    Args:
+        mode: The mode, which may not look at the history.
+        body: The request.
+        account: The account that asks.
+        emitted: What each signature stands for.
+        left_out: Gets what an accepted request has in vain.
+        drops: Whether blocks of another history are to be left out, not refused.
     """
-
-    mode: Mode
-    body: Message
-    findings: Sequence[Finding]
-    caller: str
-    sealer: Sealer
-    unknown: frozenset[int] = frozenset()
-    betas: str = ""
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """Its messages."""
-        messages: Sequence[Message] = self.body["messages"]
-        return messages
-
-    @property
-    def thinks(self) -> bool:
-        """Whether thinking is on."""
-        return thinks(self.body, unasked=self.mode.thinks_unasked)
-
-    @property
-    def drops_blocks(self) -> bool:
-        """Whether blocks of another history are to be left out, not refused."""
-        binding = (self.body.get("thinking") or {}).get("block_binding") or {}
-        is_asked = binding.get("prefix_mismatch_behavior") == "drop_block"
-        return is_asked and DROPS_BLOCKS in self.betas
-
-    def reasoning(self) -> Iterator[tuple[int, int, Block, Prefix]]:
-        """Yield each block of reasoning, with its message, its index there, and its prefix."""
-        for index, (message, before) in enumerate(
-            zip(self.messages, prefixes(self.body), strict=False)
-        ):
-            if message.get("role") == "assistant":
-                for at, block in enumerate(blocks_of(message)):
-                    if is_reasoning(block):
-                        yield index, at, block, before[at]
-
-    def loop(self) -> list[tuple[int, list[Block]]]:
-        """Return the assistant messages since the last question, with their index."""
-        start = last_question(self.messages) + 1
-        return [
-            (index, blocks_of(message))
-            for index, message in enumerate(self.messages)
-            if index >= start and message.get("role") == "assistant"
-        ]
-
-    def states(self, index: int) -> set[str]:
-        """Return the states of the findings of a message."""
-        return {one.state for one in self.findings if one.index == index}
-
-
-def judged(case: Case) -> Ruling:
-    """Judge a request."""
-    left_out: list[dict[str, Any]] = []
-    rule = _deepseek(case) if not case.mode.is_signed else _anthropic(case, left_out)
-    refusal = next(rule, None)
-    return Ruling(refusal, () if refusal else tuple(left_out))
-
-
-def _deepseek(case: Case) -> Iterator[ApiRefusal]:
-    """With tools and thinking, each message of the round has its reasoning, signed or not."""
-    if case.thinks and case.body.get("tools"):
-        for index, blocks in case.loop():
-            is_due = "missing" in case.states(index) or index in case.unknown
-            if is_due and not any(map(is_reasoning, blocks)):
-                yield refusals.deepseek_missing()
-    for one in case.findings:
-        if one.state == "wrong":
-            yield refusals.never_emitted(one.index, one.path)
-
-
-def _anthropic(case: Case, left_out: list[dict[str, Any]]) -> Iterator[ApiRefusal]:
-    """Signatures first; then the current loop, if thinking is on."""
-    if case.thinks:
-        yield from _signatures(case, left_out)
-        yield from _current_loop(case)
-
-
-def _signatures(case: Case, left_out: list[dict[str, Any]]) -> Iterator[ApiRefusal]:
-    mode = case.mode
-    for index, at, block, prefix in case.reasoning():
-        kind = str(block["type"])
-        if kind == "thinking" and "signature" not in block:
-            yield refusals.unsigned(index, at)
-        if mode.name == "manual" and kind == "thinking" and not str(block["thinking"]).strip():
-            yield refusals.blank(index, at)
-        sealed = Sealed("", str(case.body.get("model")), case.caller, prefix)
-        flaws = set(case.sealer.flaws(block, sealed)) - (frozenset() if mode.is_bound else _BOUND)
-        if not flaws:
+    bound = [*bound_to(body, account)]
+    for index, at, block in thoughts_of(body["messages"]):
+        kind = block["type"]
+        if kind == THINKING and "signature" not in block:
+            yield UNSIGNED(index, at)
+        if mode.name == "manual" and kind == THINKING and not str(block[THINKING]).strip():
+            yield BLANK(index, at)
+        known = emitted.get(str(block.get("signature", block.get("data"))))
+        found = flaws(known, bound[index][at])
+        if not mode.is_bound:
+            found -= _BOUND_TO.keys()
+        if not found:
             continue
-        is_lost = mode.is_bound and bool(flaws & _UNREADABLE)
-        if "damaged" in flaws or (flaws & _UNREADABLE and not is_lost):
-            yield refusals.invalid_signature(index, at, kind)
-        elif is_lost or case.drops_blocks:
+        is_lost = mode.is_bound and bool(found & {"model", "account"})
+        if "content" in found or (found & {"model", "account"} and not is_lost):
+            yield bad_signature(index, at, block)
+        elif is_lost or drops:
             reason = "unreadable" if is_lost else "prefix_mismatch"
             path = f"messages.{index}.content.{at}"
             left_out.append({"type": "thinking_dropped", "path": path, "reason": reason})
         else:
-            yield refusals.bound_elsewhere(index, at, kind, [*flaws])
+            differ = next(words for flaw, words in _BOUND_TO.items() if flaw in found)
+            yield BOUND_ELSEWHERE(bad_signature(index, at, block), differ)
 
 
-def _current_loop(case: Case) -> Iterator[ApiRefusal]:
-    """
-    Manual thinking starts each message of the loop with its reasoning, if it had any.
-
-    In every mode, the latest message has all its reasoning, as it was emitted, or none.
-    """
-    loop, found = case.loop(), case.findings
-    for index, blocks in loop if case.mode.name == "manual" else ():
-        starts = bool(blocks) and is_reasoning(blocks[0])
-        is_first_unknown = index == loop[0][0] and index in case.unknown
-        if not starts and (Finding(index, "content.0.0", "missing") in found or is_first_unknown):
-            kind = str(blocks[0]["type"]) if blocks else "text"
-            yield refusals.missing(index, kind)
-    for index, blocks in loop[-1:]:
-        at = next((at for at, block in enumerate(blocks) if is_reasoning(block)), None)
-        if at is not None and case.states(index) & _NOT_ITS_OWN:
-            yield refusals.modified(index, at)
+def deepseek(
+    body: Item, messages: Sequence[Item], judgement: Judgement, *, thinks: bool
+) -> Iterator[Refused]:
+    """With tools and thinking, each message of the round has its reasoning, signed or not."""
+    lacking = [one.path for one in judgement.lost if one.state == "missing"]
+    start = question(messages) + 1
+    for index, message in enumerate(messages) if thinks and body.get("tools") else ():
+        if index < start or message.get("role") != "assistant":
+            continue
+        due = [*lacking, *judgement.unknown]
+        is_due = any(path.startswith(f"messages.{index}.") for path in due)
+        if is_due and not any(map(is_reasoning, blocks_of(message))):
+            yield DEEPSEEK_MISSING()
+    for one in judgement.lost:
+        if one.state in {"damaged", "misplaced", "repeated"} and index_of(one) >= 0:
+            yield NEVER_EMITTED(one.path)

@@ -6,211 +6,178 @@ knew of each accepted request.
 """
 
 import json
-import time
-from collections.abc import Callable, Mapping
-from typing import Any, Unpack
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from aiohttp import web
+from reasoning_replay.strict_api import Item
+from reasoning_replay.strict_api.dialect import Reading, Refused, canonical, sse
+from reasoning_replay.strict_api.ledger import Judgement, Part
+from reasoning_replay.strict_api.messages import Messages, blocks_of, is_reasoning
+from reasoning_replay.strict_api.scenarios import tokens_of
 from typing_extensions import override
 
-from tests.standin.common.judging import Finding
-from tests.standin.common.ledger import Emission
-from tests.standin.common.script import Source
-from tests.standin.common.server import BYTES_PER_TOKEN, ApiRefusal, JudgingServer, Ruling
-from tests.standin.exchange import Exchange
-from tests.standin.messages.behaviour import Behaviour, Options
-from tests.standin.messages.blocks import MESSAGES, Block, blocks_of, is_reasoning, joined, prefixes
-from tests.standin.messages.caching import PromptCache, Read
-from tests.standin.messages.events import stream
+from tests.standin.judging import Behaviour, JudgingServer, of_model
+from tests.standin.messages.binding import Bound, bound_to
 from tests.standin.messages.model import cue, perform
-from tests.standin.messages.modes import MODES, Mode, ModeName
-from tests.standin.messages.refusals import OVERLOADED, unreadable
-from tests.standin.messages.rules import Case, judged
-from tests.standin.messages.seals import Sealed, Sealer
+from tests.standin.messages.modes import MODES, ModeName
+from tests.standin.messages.rules import OVERLOADED, deepseek, signatures
+from tests.standin.script import Source
 
 __all__ = ["MessagesStandIn"]
 
 OVERLOADED_STATUS = 529
 COUNT = "messages/count_tokens"
+# The value of `anthropic-beta` that allows a request to have blocks left out.
+DROPS_BLOCKS = "thinking-binding-controls-2026-08-01"
 
 
-class MessagesStandIn(JudgingServer):
+class Read(NamedTuple):
+    """Estimated tokens of one request, and how many of them were read from the cache."""
+
+    tokens: int
+    cached: int
+
+
+class MessagesStandIn(JudgingServer, Messages):
     """
     A strict stand-in for one mode of Anthropic Messages, serving while its context is open.
 
     Args:
-        mode: The mode, by name or as data.
-        options: Attributes of Behaviour, kept as `behaviour`; a test may change it at any time.
-
-    The other arguments are those of JudgingServer.
+        mode: The mode.
+        behaviour: Attributes of Behaviour, kept as `behaviour`.
 
     Attributes:
         reads: The tokens of each accepted request that is no count, oldest first.
     """
 
     routes = ("messages", COUNT)
-    reading = MESSAGES
+    behaviour: Behaviour
 
-    def __init__(
-        self,
-        mode: ModeName | Mode = "manual",
-        *,
-        port: int = 0,
-        seed: bytes | None = None,
-        clock: Callable[[], float] = time.time,
-        **options: Unpack[Options],
-    ) -> None:
-        self.mode = MODES[mode] if isinstance(mode, str) else mode
-        self.behaviour = Behaviour(**options)
+    def __init__(self, mode: ModeName = "manual", **behaviour: Any) -> None:
+        self.mode = MODES[mode]
+        self.behaviour = Behaviour(**behaviour)
         self.reads: list[Read] = []
-        profile = self.mode.profile
-        super().__init__(self.mode.path, profile=profile, port=port, seed=seed, clock=clock)
-        self._sealer = Sealer(self._seed)
-        self._cache = PromptCache()
+        super().__init__(self.mode.path, self.mode.profile)
+        self._bound: dict[str, Bound] = {}  # by signature
+        self._left_out: list[Item] = []
 
     @override
-    def joined(self, body: dict[str, Any]) -> dict[str, Any]:
-        return {**body, "messages": joined(body["messages"])}
+    def thinks(self, body: Item) -> bool:
+        kind = (body.get("thinking") or {}).get("type")
+        return self.mode.thinks_unasked if kind is None else kind != "disabled"
 
     @override
-    def unreadable(self, detail: str) -> ApiRefusal:
-        return unreadable(detail)
+    def read(self, body: Item) -> Reading:
+        frame, messages, parts = super().read(body)
+        model = body.get("model")
+        frame = canonical([model, frame])
+        return Reading(frame, messages, [of_model(model, part) for part in parts])
 
     @override
-    def rule(
-        self, exchange: Exchange, body: Mapping[str, Any], caller: str, findings: list[Finding]
-    ) -> Ruling:
-        messages = body["messages"]
-        both = zip(messages, MESSAGES.places(caller, messages), strict=False)
-        unknown = frozenset(
-            index
-            for index, (message, place) in enumerate(both)
-            if not self.ledger.at(place, MESSAGES.visible(message))
-        )
-        case = Case(
-            mode=self.mode,
-            body=body,
-            findings=findings,
-            caller=caller,
-            sealer=self._sealer,
-            unknown=unknown,
-            betas=exchange.request.headers.get("anthropic-beta", ""),
-        )
-        return judged(case)
+    def rules(self, body: Item, reading: Reading, judgement: Judgement) -> Iterator[Refused]:
+        self._left_out = []
+        if not self.mode.is_signed:
+            yield from deepseek(body, reading.items, judgement, thinks=self.thinks(body))
+            return
+        if self.thinks(body):
+            binding = (body.get("thinking") or {}).get("block_binding") or {}
+            is_asked = binding.get("prefix_mismatch_behavior") == "drop_block"
+            betas = self.exchange.request.headers.get("anthropic-beta", "")
+            whole = {**body, "messages": reading.items}
+            known = self.caller, self._bound, self._left_out
+            drops = is_asked and DROPS_BLOCKS in betas
+            yield from signatures(self.mode, whole, *known, drops=drops)
+        yield from Messages.refusals(self, body, reading, judgement)
 
     @override
-    def refuse(
-        self,
-        exchange: Exchange,
-        refused: ApiRefusal,
-        *,
-        streams: bool = False,
-    ) -> web.StreamResponse:
-        return exchange.answer_bytes(_written(refused.body), refused.status)
+    def signatures(self, reading: Reading) -> Iterator[Refused]:
+        return iter(())  # rules() has looked at them
 
     @override
-    async def answer(
-        self, exchange: Exchange, body: Mapping[str, Any], caller: str, ruling: Ruling
-    ) -> web.StreamResponse:
-        if exchange.request.path.endswith(COUNT):
-            tokens = PromptCache().read(caller, body).tokens
-            return exchange.answer_bytes(_written({"input_tokens": tokens}))
+    def answer(self, body: Item, reading: Reading, judgement: Judgement) -> tuple[Item, list[Part]]:
+        if self.exchange.request.path.endswith(COUNT):
+            return {"input_tokens": judgement.tokens}, []
         behaviour = self.behaviour
-        *_, place = MESSAGES.places(caller, body["messages"])
-        source = Source(self._seed, place, self.ledger.attempt(place))
-        read_body = _without({one["path"] for one in ruling.left_out}, body)
-        blocks = self._blocks(read_body, caller, source)
+        source = Source(self.next_seed())
+        read_body = _without({one["path"] for one in self._left_out}, body, reading.items)
+        blocks = self._blocks(read_body, source)
         if behaviour.end == "length":
             blocks = _cut_short(blocks)
-        said = {"role": "assistant", "content": blocks}
-        read = self._cache.read(caller, body)
-        self.reads.append(read)
-        if behaviour.end in {"complete", "length"}:
-            self._record(body, caller, place, said)
-        answer = self._answer(body, source, blocks, read)
-        if ruling.left_out:
-            answer["input_transformations"] = ruling.left_out
-        if not body.get("stream"):
-            if behaviour.end == "error":
-                return exchange.answer_bytes(_written(OVERLOADED), OVERLOADED_STATUS)
-            return exchange.answer_bytes(_written(answer))
-        frames = list(stream(answer, behaviour.end))
-        return await exchange.stream(
-            frames,
-            chunk_bytes=behaviour.chunk_bytes,
-            delay_s=behaviour.delay_s,
-        )
-
-    def _blocks(self, body: Mapping[str, Any], caller: str, source: Source) -> list[Block]:
-        """Return the blocks of the next response, with the reasoning bound to its place."""
-        mode = self.mode
-        facts = cue(body, thinks_unasked=mode.thinks_unasked)
-        shows = mode.shows_text or (body.get("thinking") or {}).get("display") == "summarized"
-        made = 0
-
-        def think(sign: str, before: list[Block]) -> Block:
-            nonlocal made
-            made += 1
-            text = f"{source.thought(facts.topic)} ({made})" if shows and sign == "R" else ""
-            if not mode.is_signed:
-                return {"type": "thinking", "thinking": text or f"Note {made}."}
-            history = [*body["messages"], {"role": "assistant", "content": before}]
-            *_, own, _ = prefixes({**body, "messages": history})
-            sealed = Sealed(text, str(body.get("model")), caller, own[-1])
-            signature = self._sealer.seal(source.digits(f"thought {made}", 32), sealed)
-            if sign == "X":
-                return {"type": "redacted_thinking", "data": signature}
-            return {"type": "thinking", "thinking": text, "signature": signature}
-
-        return perform(
-            self.behaviour.loop,
-            facts,
-            source,
-            think,
-            ids=self.behaviour.ids or mode.ids,
-            repeats=self.behaviour.repeats,
-        )
-
-    def _record(
-        self, body: Mapping[str, Any], caller: str, place: str, said: Mapping[str, Any]
-    ) -> None:
-        reasoning = MESSAGES.reasoning_of(said)
-        emission = Emission(
-            caller=caller,
-            model=str(body.get("model")),
-            place=place,
-            visible=MESSAGES.visible(said),
-            reasoning=reasoning,
-            due=frozenset(reasoning),
-        )
-        self.ledger.record(emission)
-        self._cache.write(caller, body, said)
-
-    def _answer(
-        self, body: Mapping[str, Any], source: Source, blocks: list[Block], read: Read
-    ) -> dict[str, Any]:
+        self.reads.append(Read(judgement.tokens, judgement.cached))
         calls = any(block["type"] == "tool_use" for block in blocks)
         reason = "tool_use" if calls else "end_turn"
-        return {
+        answer = {
             "id": f"msg_01{source.digits('id', 22)}",
             "type": "message",
             "role": "assistant",
             "model": body.get("model"),
             "content": blocks,
-            "stop_reason": "max_tokens" if self.behaviour.end == "length" else reason,
+            "stop_reason": "max_tokens" if behaviour.end == "length" else reason,
             "stop_sequence": None,
             "usage": {
-                "input_tokens": read.tokens - read.cached,
+                "input_tokens": judgement.tokens - judgement.cached,
                 "cache_creation_input_tokens": 0,
-                "cache_read_input_tokens": read.cached,
-                "output_tokens": len(_written(blocks)) // BYTES_PER_TOKEN,
+                "cache_read_input_tokens": judgement.cached,
+                "output_tokens": tokens_of(blocks),
             },
         }
+        if self._left_out:
+            answer["input_transformations"] = self._left_out
+        if behaviour.end == "error":
+            return answer, []
+        _, _, said = self.read({**body, "messages": [answer]})
+        return answer, said
+
+    def _blocks(self, body: Item, source: Source) -> list[Item]:
+        """Return the blocks of the next response, with the reasoning bound to its place."""
+        mode = self.mode
+        facts = cue(body, thinks=self.thinks(body))
+        shows = mode.shows_text or (body.get("thinking") or {}).get("display") == "summarized"
+        made = 0
+
+        def think(sign: str, before: list[Item]) -> Item:
+            nonlocal made
+            made += 1
+            text = f"{source.thought(facts.topic)} ({made})" if shows and sign == "R" else ""
+            if not mode.is_signed:
+                return {"type": "thinking", "thinking": text or f"Note {made}."}
+            signature = source.signature(f"thought {made}")
+            block = {"type": "thinking", "thinking": text, "signature": signature}
+            if sign == "X":
+                block = {"type": "redacted_thinking", "data": signature}
+            history = [*body["messages"], {"role": "assistant", "content": [*before, block]}]
+            *_, own = bound_to({**body, "messages": history}, self.caller)
+            self._bound[signature] = own[len(before)]
+            return block
+
+        return perform(facts, source, think, self.behaviour, mode.ids)
+
+    @override
+    def events(self, answer: Item) -> Iterator[bytes]:
+        """Yield the events with pings between them; after an error, the end is missing."""
+        for frame in super().events(answer):
+            if self.behaviour.end == "error" and frame.startswith(b"event: message_delta\n"):
+                yield sse(OVERLOADED)
+                return
+            yield frame
+            if frame.startswith((b"event: message_start\n", b"event: content_block_stop\n")):
+                yield sse({"type": "ping"})
+
+    @override
+    def written(self, value: object) -> bytes:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+    @override
+    def whole(self, answer: Item) -> web.StreamResponse:
+        if self.behaviour.end == "error":
+            return self.exchange.answer_bytes(self.written(OVERLOADED), OVERLOADED_STATUS)
+        return super().whole(answer)
 
 
-def _without(paths: set[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without(paths: set[str], body: Item, messages: list[Item]) -> Item:
     """Return a request without the blocks at these paths, which the model does not see."""
-    messages = [
+    kept = [
         {
             **message,
             "content": [
@@ -219,19 +186,15 @@ def _without(paths: set[str], body: Mapping[str, Any]) -> Mapping[str, Any]:
                 if f"messages.{index}.content.{at}" not in paths
             ],
         }
-        for index, message in enumerate(body["messages"])
+        for index, message in enumerate(messages)
     ]
-    return {**body, "messages": messages} if paths else body
+    return {**body, "messages": kept if paths else messages}
 
 
-def _cut_short(blocks: list[Block]) -> list[Block]:
+def _cut_short(blocks: list[Item]) -> list[Item]:
     """Leave out the last block that is not reasoning, and all after it, as a token limit does."""
     last = max(at for at, block in enumerate(blocks) if not is_reasoning(block))
     half = blocks[last]
     if half["type"] != "text":
         return blocks[:last]
     return [*blocks[:last], {**half, "text": half["text"][: len(half["text"]) // 2]}]
-
-
-def _written(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -52,10 +52,10 @@ class Cue(Struct, frozen=True, kw_only=True):
 
 
 class Source:
-    """Digits, ids and thoughts of one response: repeatable, and unlike those of any other."""
+    """Digits, ids and thoughts of one response, which follow from its seed."""
 
-    def __init__(self, seed: bytes, place: str, number: int) -> None:
-        self._seed = seed + f"/{place}/{number}/".encode()
+    def __init__(self, seed: bytes) -> None:
+        self._seed = seed
 
     def digits(self, label: str, count: int) -> str:
         """Return hexadecimal digits for a label."""

@@ -1,19 +1,15 @@
-"""Other API calls of the SDK: they work as without the proxy."""
+"""Responses that upstream stores: they work as without the proxy."""
 
-import hashlib
 from collections.abc import AsyncIterator
-from typing import Literal
 
 import pytest
-from openai import AsyncOpenAI, Omit, omit
-from openai.types import CreateEmbeddingResponse
+from openai import AsyncOpenAI
 
 from tests.e2e.agent import MARK, MODEL
 from tests.e2e.proxies import proxied
 from tests.standin import StandIn
 
 ASK = "Where does it rain today?"
-FILE_BYTES = 3_000_000
 
 
 @pytest.fixture
@@ -31,41 +27,6 @@ async def sdk(standin: StandIn) -> AsyncIterator[AsyncOpenAI]:
         AsyncOpenAI(base_url=base_url, api_key="sk-a", max_retries=0) as client,
     ):
         yield client
-
-
-async def test_models(sdk: AsyncOpenAI) -> None:
-    """The model list passes unchanged, without a header of the proxy."""
-    raw = await sdk.models.with_raw_response.list()
-    assert MODEL in [model.id for model in raw.parse().data]
-    assert MARK not in raw.headers
-
-
-@pytest.mark.parametrize("encoding", ["float", "base64", pytest.param(omit, id="left-to-the-sdk")])
-async def test_embeddings(
-    sdk: AsyncOpenAI, standin: StandIn, encoding: Literal["float", "base64"] | Omit
-) -> None:
-    """Embeddings arrive unchanged in either encoding."""
-
-    async def embed(client: AsyncOpenAI) -> CreateEmbeddingResponse:
-        return await client.embeddings.create(
-            model="text-embedding-3-small", input=["rain", "sun"], encoding_format=encoding
-        )
-
-    said = await embed(sdk)
-    async with AsyncOpenAI(base_url=standin.base_url, api_key="sk-a") as straight:
-        same = await embed(straight)
-    assert said == same
-    assert len(said.data) == 2
-
-
-async def test_upload(sdk: AsyncOpenAI, standin: StandIn) -> None:
-    """A multipart body arrives complete, with its original length."""
-    content = bytes(range(256)) * (FILE_BYTES // 256)
-    stored = await sdk.files.create(file=("rain.bin", content), purpose="user_data")
-    assert (stored.bytes, stored.filename) == (len(content), "rain.bin")
-    assert stored.to_dict()["sha256"] == hashlib.sha256(content).hexdigest()
-    headers = dict(standin.received[-1].headers)
-    assert int(headers["Content-Length"]) == len(standin.received[-1].body)
 
 
 async def test_a_stored_response_is_retrieved_counted_and_deleted(sdk: AsyncOpenAI) -> None:

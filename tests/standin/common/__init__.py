@@ -1,1 +1,0 @@
-"""Parts that the stand-ins for the stateless APIs share: a judge, a ledger, a server, a script."""
