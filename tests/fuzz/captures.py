@@ -13,7 +13,7 @@ from reasoning_replay.core.wire import json_spans
 
 from tests.core.dialects.anthropic.streams import capture as capture_messages
 from tests.core.dialects.chat.streams import capture as capture_chat
-from tests.fuzz.inputs import chunks, cut, read
+from tests.fuzz.inputs import cut, read
 from tests.fuzz.naive import data_of, less, meaning
 from tests.fuzz.trees import is_deep
 
@@ -22,12 +22,9 @@ __all__ = [
     "capture_chat",
     "capture_messages",
     "capture_responses",
-    "feed",
-    "hear_all",
     "is_captured_from_events",
     "is_captured_from_json",
     "is_captured_in_any_pieces",
-    "read_json",
 ]
 
 BOUND = 1 << 20
@@ -40,9 +37,6 @@ New = Callable[[int], Capture]
 def capture_responses(max_bytes: int = BOUND) -> ResponsesCapture:
     """Return the capture for a response to a request without history."""
     return ResponsesCapture(_ORIGIN, max_bytes)
-
-
-# Checks...
 
 
 def is_captured_in_any_pieces(new: New, data: bytes) -> None:
@@ -85,48 +79,11 @@ def is_captured_from_events(data: bytes) -> None:
         assert _captured(capture_responses(), events)[0].turn == heard.turn
 
 
-# Work...
-
-
-def feed(new: New, data: bytes) -> None:
-    """Capture a stream."""
-    capture = new(1 << 24)
-    for chunk in chunks(read(data).payload):
-        capture.feed(chunk)
-    capture.close()
-    _keep(capture)
-
-
-def read_json(data: bytes) -> None:
-    """Capture a whole response."""
-    capture = capture_responses(1 << 24)
-    capture.read(read(data).payload)
-    _keep(capture)
-
-
-def hear_all(data: bytes) -> None:
-    """Capture the messages of a WebSocket."""
-    capture = capture_responses(1 << 24)
-    for text in read(data).documents:
-        capture.hear(text)
-    _keep(capture)
-
-
-def _keep(capture: Capture) -> None:
-    turn = capture.snapshot(1).turn
-    if turn is not None:
-        keys_of_turn(turn)
-        turns_of(turn.conversation, records_of(turn))
-
-
 def _captured(capture: Capture, pieces: Iterable[bytes]) -> tuple[CaptureSnapshot, Capture]:
     for piece in pieces:
         capture.feed(piece)
     capture.close()
     return capture.snapshot(1), capture
-
-
-# The judge...
 
 
 def _judge(turn: Turn | None, capture: Capture, said: list[bytes]) -> None:

@@ -1,9 +1,8 @@
 """
-Drivers: three ways to search for a failing input; each runs in its own process.
+Drivers: two ways to search for a failing input; each runs in its own process.
 
     drawn     hypothesis: a seed with some changes; a finding is made smaller
     guided    atheris: changes that reach code that no input has reached before
-    grown     part of an input repeated many times: does the cost grow faster than the input?
 """
 
 import json
@@ -19,7 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as beginning_with
 from hypothesis import strategies as st
 
-from tests.fuzz.growth import SUPERLINEAR, Pump, growth, pumped
 from tests.fuzz.mutation import mutated
 from tests.fuzz.targets import TARGETS
 
@@ -29,10 +27,8 @@ __all__ = [
     "SEEDS",
     "drawn",
     "figures_of",
-    "grown",
     "guided",
     "inputs",
-    "load_pump",
 ]
 
 MAX_BYTES = 64 * 1024
@@ -119,35 +115,6 @@ def guided(name: str, seconds: float, folder: Path) -> None:
     atheris.Fuzz()
 
 
-def grown(name: str, seconds: float, folder: Path) -> None:
-    """Measure how the cost of inputs grows; raise if one grows faster than its input."""
-    target = TARGETS[name]
-    seeds = list(target.seeds())
-    dice = random.Random()  # noqa: S311 (no secret)
-    until = time.monotonic() + seconds
-    count, worst = 0, 0.0
-    while time.monotonic() < until:
-        data = dice.choice(seeds)
-        for _ in range(dice.choice((0, 0, 1, 2))):
-            data = mutated(data, dice.randrange(1 << 32), MAX_BYTES)
-        pump = pumped(data[: 16 * 1024], dice)
-        found = growth(target.work, pump)
-        count += 1
-        worst = max(worst, found)
-        if found >= SUPERLINEAR:
-            kept = {key: part.decode("latin-1") for key, part in pump._asdict().items()}
-            (folder / f"{name}.grown").write_text(json.dumps(kept))
-            _report(inputs=count, worst=round(worst, 1))
-            raise AssertionError(f"{found:.1f} times the cost for four times the input")
-    _report(inputs=count, worst=round(worst, 1))
-
-
-def load_pump(file: Path) -> Pump:
-    """Return the input that `grown` has written."""
-    kept: dict[str, str] = json.loads(file.read_text())
-    return Pump(**{key: part.encode("latin-1") for key, part in kept.items()})
-
-
 def _report(**figures: Any) -> None:
     """Write the figures to stderr, for the parent process."""
     sys.stderr.write(json.dumps(figures) + "\n")
@@ -170,5 +137,4 @@ def figures_of(said: str) -> dict[str, float]:
 DRIVERS: dict[str, Callable[[str, float, Path], None]] = {
     "drawn": drawn,
     "guided": guided,
-    "grown": grown,
 }

@@ -9,12 +9,8 @@ import random
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["HEAD_BYTES", "SEPARATOR", "Input", "chunks", "cut", "read", "write"]
-
 HEAD_BYTES = 4
 SEPARATOR = b"\x1e"  # record separator, as in RFC 7464
-# About one read from the network, in bytes.
-CHUNK_BYTES = 4096
 
 
 class Input(NamedTuple):
@@ -49,8 +45,3 @@ def cut(dice: random.Random, stream: bytes, most: int = 12) -> list[bytes]:
     """Cut a stream at random places, with empty chunks too; joined, they are the stream."""
     places = sorted(dice.randint(0, len(stream)) for _ in range(dice.randint(0, most)))
     return [stream[a:b] for a, b in zip([0, *places], [*places, len(stream)], strict=True)]
-
-
-def chunks(stream: bytes) -> list[bytes]:
-    """Cut a stream as the network does, in pieces of CHUNK_BYTES."""
-    return [stream[n : n + CHUNK_BYTES] for n in range(0, len(stream), CHUNK_BYTES)]

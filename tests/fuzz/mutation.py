@@ -9,9 +9,7 @@ import random
 import re
 
 from tests.fuzz.inputs import HEAD_BYTES, SEPARATOR, read, write
-from tests.fuzz.tree_changes import tree_changed
-
-__all__ = ["mutated"]
+from tests.fuzz.trees import tree_changed
 
 _BYTES = (b"\xef\xbb\xbf", b"\xff", b"\x00", b"\r", b"\n", b"\r\n", b"\\", b'"', b"{", b"]", b",")
 _LINES = (

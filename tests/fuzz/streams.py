@@ -15,12 +15,10 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, decoder_for
 from reasoning_replay.core.wire.sse import Events
 
-from tests.fuzz.inputs import chunks, cut, read
+from tests.fuzz.inputs import cut, read
 from tests.fuzz.naive import Unclear, data_of, meaning
 from tests.fuzz.seeds import CODINGS
 from tests.fuzz.trees import Object
-
-__all__ = ["coding", "decode_all", "diagnose_it", "parse_events", "refusal", "sse"]
 
 BOUND = 1 << 20
 MARK = b"\xef\xbb\xbf"
@@ -46,11 +44,6 @@ def sse(data: bytes) -> None:
     assert _events(cut(dice, stream), small) == (short, is_overrun)
     assert short == whole[: len(short)]
     assert is_overrun or short == whole
-
-
-def parse_events(data: bytes) -> None:
-    """Parse the events of a stream."""
-    _events(chunks(read(data).payload), 1 << 24)
 
 
 def _events(pieces: list[bytes], bound: int) -> tuple[list[bytes], bool]:
@@ -84,11 +77,6 @@ def coding(data: bytes) -> None:
                     decode(coded, named, len(plain) - 1)
 
 
-def decode_all(data: bytes) -> None:
-    """Decode a body."""
-    _decoded(chunks(read(data).payload), _coding_of(data), 1 << 24)
-
-
 def _coding_of(data: bytes) -> str:
     return CODINGS[data[0] % len(CODINGS) if data else 0]
 
@@ -117,11 +105,6 @@ def refusal(data: bytes) -> None:
         assert all(word in said for word in name.split())
     assert diagnosis.index is None or diagnosis.index >= 0
     assert is_failing_event(body) or not is_refusing_event(body)
-
-
-def diagnose_it(data: bytes) -> None:
-    """Diagnose a refusal."""
-    diagnose(400, read(data).payload[: 256 * 1024])
 
 
 def _texts(body: bytes) -> str:

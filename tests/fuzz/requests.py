@@ -1,9 +1,12 @@
-"""Checks of any JSON document: the located values, and the document without some members."""
+"""Checks of requests: the located values of any JSON document, and the scope of any headers."""
 
 import re
 
+from multidict import CIMultiDict
 from reasoning_replay.core.dialects.responses.include import INCLUDE, exclude_edit, include_edit
 from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.tenancy.jwt_claims import claims_of
+from reasoning_replay.core.tenancy.scope import Scoping, account_of, hint_of, read_parts
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import Unspliceable
 
@@ -11,10 +14,12 @@ from tests.fuzz.inputs import read
 from tests.fuzz.naive import json_of, less, meaning, spliced
 from tests.fuzz.trees import is_deep
 
-__all__ = ["document", "locate"]
-
 # Half of a character, or a byte that is not UTF-8.
 _HALF = re.compile("[\ud800-\udfff]")
+# The sources of a tenant, as in the setting.
+_SOURCES = ("credential", "claims:tid+oid", "header:x-tenant", "credential,header:x-a")
+_SCOPINGS = [Scoping("http://upstream", "secret", read_parts(one)) for one in _SOURCES]
+_OTHERS = [Scoping("http://upstream", "other", read_parts(one)) for one in _SOURCES]
 
 
 def document(data: bytes) -> None:
@@ -50,17 +55,6 @@ def document(data: bytes) -> None:
     _judge_include(body)
 
 
-def locate(data: bytes) -> None:
-    """Locate values, and remove members."""
-    body = read(data).payload
-    surrogates.readable(body)
-    try:
-        include_edit(read_request(body, {}))
-        json_spans.without(body, ("id", "status", "include", "input"))
-    except Unspliceable:
-        return
-
-
 def _is_unreadable(body: bytes) -> None:
     """Check that only lone surrogates are replaced, and that a second pass changes nothing."""
     mended = surrogates.readable(body)
@@ -90,3 +84,26 @@ def _judge_include(body: bytes) -> None:
         less(json_of(one), ["include"]) for one in (body, json_spans.apply(asking, [taken]))
     )
     assert before == after
+
+
+def scope(data: bytes) -> None:
+    """Check that the scope depends on the headers and the settings, and on nothing else."""
+    headers = _headers(data)
+    shouted = CIMultiDict((n.upper() if n.isascii() else n, v) for n, v in headers.items())
+    for ours, other in zip(_SCOPINGS, _OTHERS, strict=True):
+        found = ours.of(headers)
+        assert ours.of(headers) == ours.of(shouted) == found
+        if found is not None:
+            assert len(found) == 16
+            assert other.of(headers) != found
+    for value in headers.values():
+        claims = claims_of(value, ("tid", "oid"))
+        assert claims is None or len(claims) == 3
+    account_of(headers)
+    hint_of(headers, lambda _: "")
+
+
+def _headers(data: bytes) -> CIMultiDict[str]:
+    lines = read(data).payload.decode("latin-1").split("\n")
+    pairs = [line.partition(":") for line in lines]
+    return CIMultiDict((name.strip(), value.strip()) for name, _, value in pairs)
