@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Bench"]
-
 
 @dataclass(frozen=True, slots=True)
 class Bench:

@@ -15,8 +15,6 @@ from pathlib import Path
 from tests.bench.bench import Bench
 from tests.bench.machine import cores, cpu_s, family, free_port, pinned, rss_bytes
 
-__all__ = ["Contender", "bare", "direct", "nginx", "ours", "started", "upstream"]
-
 STARTS_S = 30.0
 ENDS_S = 10.0
 NGINX = """

@@ -11,8 +11,6 @@ from tests.bench.runs import Measured, alternated, everybody, spent
 from tests.bench.shapes.dialect import Dialect
 from tests.bench.table import Figure, against_bare
 
-__all__ = ["connected", "small", "small_requests"]
-
 AT_ONCE = 16
 CPU = 1.25  # target, as a multiple of bare
 

@@ -11,8 +11,6 @@ from tests.bench.load import back_to_back
 from tests.bench.shapes.dialect import Dialect
 from tests.bench.table import Figure, bounded
 
-__all__ = ["footprint"]
-
 STARTS = 3
 AT_ONCE = 16
 FEW, MANY = 20_000, 200_000

@@ -12,8 +12,6 @@ from tests.bench.runs import Measured, Rounds, alternated, spent
 from tests.bench.shapes.dialect import Dialect, History
 from tests.bench.table import Figure, against_bare
 
-__all__ = ["growing", "steep"]
-
 LATE = range(80, 100)
 FIRST, LAST = range(20, 40), range(380, 400)
 STEEPER = 1.1  # target: no steeper than bare; it includes an allowance for the noise of the machine

@@ -11,8 +11,6 @@ from tests.bench.runs import spent
 from tests.bench.shapes.dialect import Dialect, History
 from tests.bench.table import Figure, bounded
 
-__all__ = ["growth"]
-
 # A process keeps a bounded amount of conversations; one conversation fills this small bound.
 SETTINGS = {**PATIENT, "recent_max_bytes": 1 << 19}
 # Targets; they include an allowance for the noise of the machine.

@@ -19,18 +19,6 @@ from tests.bench.table import Figure, against_bare, bounded
 from tests.redis_server import RedisServer, redis_server
 from tests.slow_line import slow_line
 
-__all__ = [
-    "ITEMS",
-    "ITEM_CHARS",
-    "PATIENT",
-    "check",
-    "history",
-    "long",
-    "play",
-    "redis",
-    "without_redis",
-]
-
 ITEMS, ITEM_CHARS = 300, 717  # 275 KB
 QUICK_ITEMS = 600
 # Requested in turn, because a client does not request the same turn hundreds of times.

@@ -8,8 +8,6 @@ from typing import cast
 
 from tests.bench.shapes.common import STAMP
 
-__all__ = ["Arrivals", "Line", "LoadError", "back_to_back", "lines"]
-
 END = b"\r\n\r\n"
 LENGTH = b"content-length: "
 OK = b"HTTP/1.1 200 "

@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["ALLOWED", "cores", "cpu_s", "family", "free_port", "pinned", "rss_bytes"]
-
 ALLOWED = tuple(sorted(os.sched_getaffinity(0)))
 """CPUs that this program was given when it started."""
 

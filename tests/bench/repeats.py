@@ -12,8 +12,6 @@ from tests.bench.runs import Measured, alternated, spent
 from tests.bench.shapes.dialect import Dialect, History
 from tests.bench.table import Figure, against_bare
 
-__all__ = ["huge", "repeats"]
-
 CONVERSATIONS = 10
 HUGE_TURNS, QUICK_HUGE_TURNS = 1_000, 400  # a conversation keeps 1,024
 HUGE_TURN_CHARS = 2_900  # 3.3 MB with those turns

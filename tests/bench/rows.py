@@ -23,8 +23,6 @@ from tests.bench.shapes.responses import RESPONSES
 from tests.bench.streams import scale, stream
 from tests.bench.table import Figure
 
-__all__ = ["ROWS"]
-
 
 class _Measure(Protocol):
     def __call__(self, bench: Bench, row: str, dialect: Dialect) -> Awaitable[list[Figure]]: ...

@@ -14,8 +14,6 @@ from tests.bench import contenders
 from tests.bench.bench import Bench
 from tests.bench.contenders import Contender
 
-__all__ = ["Measured", "Rounds", "Spent", "alternated", "everybody", "running", "spent"]
-
 Measured = dict[str, float]
 
 

@@ -13,8 +13,6 @@ from tests.bench.runs import Measured, alternated, everybody, spent
 from tests.bench.shapes.dialect import Dialect
 from tests.bench.table import Figure, against_bare, bounded
 
-__all__ = ["scale", "stream", "streamed"]
-
 STREAMS = 100
 EVERY_US = 20_000  # 50 a second
 OPEN_STREAMS = 2_000

@@ -6,8 +6,6 @@ from typing import Any
 
 from tests.bench.runs import Rounds
 
-__all__ = ["NAMES", "Figure", "against_bare", "as_json", "bounded", "table"]
-
 NAMES = ("direct", "nginx", "bare", "proxy")
 HEAD = ("row", "figure", *NAMES, "target", "result")
 

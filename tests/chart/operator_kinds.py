@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import jsonschema
 
-__all__ = ["assert_valid"]
-
 DURATION: Final = {"type": "string", "pattern": r"^[0-9]+(ms|[smhdwy])$"}
 LABELS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
 

@@ -12,8 +12,6 @@ from reasoning_replay.settings.loader import ENV_PREFIX
 
 from tests.chart import strict_yaml
 
-__all__ = ["CHART", "CI", "NEWEST", "OLDEST", "SIDECARS", "Helm", "env_of_container", "pod_specs"]
-
 CHART: Final = Path(__file__).parents[2] / "helm"
 CI: Final = {path.name.removesuffix("-values.yaml"): path for path in CHART.glob("ci/*.yaml")}
 # Kubernetes versions: minimum of Chart.yaml, first with sidecars, newest with a schema.

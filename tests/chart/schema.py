@@ -13,8 +13,6 @@ from reasoning_replay.settings.loader import SECRET_NAMES
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.units import kind_of
 
-__all__ = ["SCHEMA", "definitions"]
-
 SCHEMA: Final = Path(__file__).parents[2] / "helm" / "values.schema.json"
 KEPT: Final = ("type", "enum", "minimum", "exclusiveMinimum", "pattern", "description")
 YAML_BOOLEANS: Final = {"on": True, "off": False}  # YAML reads these bare words as booleans

@@ -4,8 +4,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["load_all"]
-
 
 class _Strict(yaml.SafeLoader):
     pass

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CHART_README", "table", "written"]
-
 HELM: Final = Path(__file__).parents[2] / "helm"
 CHART_README: Final = HELM / "README.md"
 HEAD: Final = "| value | default | meaning |\n|---|---|---|\n"

@@ -11,21 +11,9 @@ from reasoning_replay.core.history.records import records_of, turns_of
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.wire import json_spans
 
-from tests.core.dialects.anthropic.streams import capture as capture_messages
-from tests.core.dialects.chat.streams import capture as capture_chat
 from tests.fuzz.inputs import cut, read
 from tests.fuzz.naive import data_of, less, meaning
 from tests.fuzz.trees import is_deep
-
-__all__ = [
-    "New",
-    "capture_chat",
-    "capture_messages",
-    "capture_responses",
-    "is_captured_from_events",
-    "is_captured_from_json",
-    "is_captured_in_any_pieces",
-]
 
 BOUND = 1 << 20
 OUTPUT_ONLY = ("status", "created_by")

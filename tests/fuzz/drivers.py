@@ -21,16 +21,6 @@ from hypothesis import strategies as st
 from tests.fuzz.mutation import mutated
 from tests.fuzz.targets import TARGETS
 
-__all__ = [
-    "DRIVERS",
-    "MAX_BYTES",
-    "SEEDS",
-    "drawn",
-    "figures_of",
-    "guided",
-    "inputs",
-]
-
 MAX_BYTES = 64 * 1024
 # Folder of the seeds while they are in use; recorded ones are not kept.
 SEEDS = "seeds"

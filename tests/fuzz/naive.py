@@ -9,8 +9,6 @@ from reasoning_replay.core.wire.json_spans import Edit
 
 from tests.fuzz.trees import Literal, Object
 
-__all__ = ["Unclear", "data_of", "json_of", "less", "meaning", "spliced"]
-
 Json = Any
 
 

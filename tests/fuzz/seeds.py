@@ -23,19 +23,6 @@ from tests.fuzz.inputs import write
 from tests.recordings.responses import tape
 from tests.recordings.wire import root
 
-__all__ = [
-    "CODINGS",
-    "answers",
-    "chat_streams",
-    "documents",
-    "encoded",
-    "headers",
-    "messages",
-    "messages_streams",
-    "refusals",
-    "streams",
-]
-
 CODINGS = ("gzip", "deflate", "br", "zstd", "identity", "x-gzip", "gzip, br")
 MODEL = "gpt-5.4"
 # Larger recorded documents are left out: they cover nothing new.

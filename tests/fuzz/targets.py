@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from tests.core.dialects.anthropic import streams as messages
+from tests.core.dialects.chat import streams as chat
 from tests.fuzz import captures, requests, seeds, streams
 
 
@@ -33,6 +35,6 @@ TARGETS: dict[str, Target] = {
     "capture_stream": _stream(captures.capture_responses, seeds.streams),
     "capture_json": Target(captures.is_captured_from_json, seeds.answers),
     "capture_messages": Target(captures.is_captured_from_events, seeds.messages),
-    "chat_stream": _stream(captures.capture_chat, seeds.chat_streams),
-    "messages_stream": _stream(captures.capture_messages, seeds.messages_streams),
+    "chat_stream": _stream(chat.capture, seeds.chat_streams),
+    "messages_stream": _stream(messages.capture, seeds.messages_streams),
 }

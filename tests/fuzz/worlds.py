@@ -8,8 +8,6 @@ from itertools import count, takewhile
 
 from tests.core.worlds import play as worlds
 
-__all__ = ["play"]
-
 
 def play(first: int, seconds: float) -> tuple[str, int]:
     """Play the worlds from a number on; return their table and the number of faults."""

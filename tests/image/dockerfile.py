@@ -18,8 +18,6 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-__all__ = ["Built", "Instruction", "build", "instructions", "passes_ignore"]
-
 # Absolute paths to the folders that the steps write, except the system's own.
 OURS = re.compile(r"(?<![\w./-])/(?=(?:opt|src|wheels|var/lib/replay)\b)")
 OWNERS = re.compile(r" --(?:owner|group)=\d+")

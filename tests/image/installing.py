@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["environment", "pip"]
-
 
 def environment(folder: Path) -> Path:
     """Create a virtual environment without pip; return its folder."""

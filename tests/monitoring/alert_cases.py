@@ -7,8 +7,6 @@ import yaml
 
 from tests.monitoring.files import ALERTS, RULES_PATH
 
-__all__ = ["CASES", "unit_tests"]
-
 Json = dict[str, Any]
 
 # All values are text: `0x90` is ninety samples, not a hexadecimal number.

@@ -6,8 +6,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["ALERTS", "DASHBOARD", "PANELS", "RECORDED", "RULES", "RULES_PATH", "filled", "queries"]
-
 ROOT = Path(__file__).parents[2]
 RULES_PATH = ROOT / "helm/files/alerts.yaml"
 

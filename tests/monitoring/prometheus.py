@@ -14,9 +14,6 @@ from tests.patience import SOON_S
 from tests.ports import free_port
 from tests.programs import ends_with_tests, require
 
-__all__ = ["Prometheus", "prometheus"]
-
-
 Json = Any
 
 

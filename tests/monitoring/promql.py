@@ -3,8 +3,6 @@
 import re
 from dataclasses import dataclass
 
-__all__ = ["Matcher", "Selector", "labels_of", "selectors_of"]
-
 _LISTS = "by|without|on|ignoring|group_left|group_right"
 # A keyword with its list of labels.
 _CLAUSE = re.compile(rf"\b(?:{_LISTS})\s*\(([^)]*)\)")

@@ -17,8 +17,6 @@ from tests.e2e.proxies import ProxyProcess, proxied
 from tests.recordings.upstream import TAPE, Answer, Upstream, upstream
 from tests.recordings.wire import Wire
 
-__all__ = ["Played", "alone", "client", "faults", "one_tenant", "play"]
-
 MARK = "x-reasoning-replay"
 MIXED_SEED = 20_250_612
 _SKIP = ("User-Agent", "Accept-Encoding", "Accept", "Content-Type")

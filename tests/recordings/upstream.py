@@ -10,8 +10,6 @@ from aiohttp import web
 
 from tests.recordings.wire import Wire
 
-__all__ = ["TAPE", "Answer", "Upstream", "upstream"]
-
 # Names the exchange to respond with. The proxy forwards it like any unknown header.
 TAPE = "x-tape"
 PIECES_MAX = 600

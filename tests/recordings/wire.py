@@ -14,8 +14,6 @@ from typing import Any
 
 import brotli
 
-__all__ = ["Wire", "decoded", "encoded", "read_wire", "root"]
-
 BESIDE = Path(__file__).parents[2].parent / "shared" / "recorded"
 # Headers of the connection, not of the client; or replaced by the runner's own.
 _NOT_SENT = frozenset(

@@ -12,19 +12,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-__all__ = [
-    "MEMBER",
-    "REASONING",
-    "Claim",
-    "Item",
-    "Told",
-    "claim_in",
-    "is_fragile",
-    "is_reasoning",
-    "rest",
-    "said",
-]
-
 Item = dict[str, Any]
 MEMBER = "soak"
 REASONING = "rs_"

@@ -16,8 +16,6 @@ from tests.soak.claims import MEMBER, Claim, Item, Told, is_fragile, is_reasonin
 from tests.soak.habits import Habit
 from tests.soak.relay import LOOP, TERMINAL
 
-__all__ = ["Conversation", "Floor", "Plan", "Way"]
-
 Way = Literal["json", "stream", "websocket"]
 MODEL = "gpt-5.4"
 MARK = "x-reasoning-replay"

@@ -2,8 +2,6 @@
 
 from random import Random
 
-__all__ = ["ANSWERED", "FAULTS", "dice", "fault_of"]
-
 FAULTS = {
     "500": 6,
     "429": 6,

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-__all__ = ["Gauges", "Lag", "Sample"]
-
 WARM_SHARE = 0.15
 PROBE_EVERY_S = 0.05
 PROBE_TAKES_S = 60.0

@@ -6,8 +6,6 @@ from typing import Literal
 
 from tests.soak.claims import Item
 
-__all__ = ["HABITS", "Habit"]
-
 INCLUDE = ["reasoning.encrypted_content"]
 Keeps = Literal["dropped", "whole", "bare", "blob", "reference"]
 

@@ -22,8 +22,6 @@ import aiohttp
 from tests.soak.claims import Item
 from tests.web.wire import END, as_json, chunk, events, head
 
-__all__ = ["KIND", "Hostile", "answer", "kinds"]
-
 KIND = "x-soak-kind"
 KEY = "Bearer sk-soak-hostile"
 WAITS_S = 60.0

@@ -12,8 +12,6 @@ from typing import Protocol
 
 from tests.soak.claims import Claim, Item, Told, is_reasoning, rest, said
 
-__all__ = ["AWAY", "Attempt", "Emitter", "Judge"]
-
 # After these, an error of the proxy itself is right: upstream did not respond.
 AWAY = frozenset({"reset", "hang", "cut", "stall", "closed"})
 KEPT = 2_000

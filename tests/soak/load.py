@@ -15,8 +15,6 @@ from tests.soak.habits import HABITS
 from tests.soak.upstream import Upstream
 from tests.standin import LOOPS
 
-__all__ = ["Load"]
-
 TENANTS = [f"sk-soak-{letter}" for letter in "abcdef"]
 WAYS: dict[Way, int] = {"stream": 6, "json": 3, "websocket": 3}
 CITIES = ("Oslo", "Lima", "Bari", "Kyiv")

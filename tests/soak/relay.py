@@ -26,8 +26,6 @@ from tests.web.scripted import Received, _body, _received
 from tests.web.sockets import TEXT
 from tests.web.wire import END, as_json, chunk, head
 
-__all__ = ["LOOP", "Relay"]
-
 LOOP = "x-soak-loop"
 HANGS_S = 6.0
 PAUSE_S = 0.01

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 from tests.soak.run import Options, Result
 
-__all__ = ["broken", "table"]
-
 MIB = 1 << 20
 # Second half against first half. Bounded memory may still fill up a little. The lowest value
 # counts: hostile requests take memory for a while, but a leak takes it for ever.

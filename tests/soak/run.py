@@ -18,8 +18,6 @@ from tests.soak.hostile import Hostile
 from tests.soak.load import Load
 from tests.soak.upstream import upstream
 
-__all__ = ["Options", "Result", "soak"]
-
 SETTINGS = {
     "store_budget_ms": "500",
     "connect_timeout_s": "2",

@@ -24,8 +24,6 @@ from tests.soak.judge import Judge
 from tests.soak.relay import Relay
 from tests.standin import LOOPS, StandIn
 
-__all__ = ["Upstream", "upstream"]
-
 ROOT = Path(__file__).parents[2]
 LINE_BYTES_MAX = 1 << 20
 STARTS_S = 30.0

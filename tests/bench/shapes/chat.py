@@ -6,8 +6,6 @@ from typing import Any
 from tests.bench.shapes.common import HOLE, Item, compact, digits, lines_of, numbered, stamped
 from tests.bench.shapes.dialect import Dialect
 
-__all__ = ["CHAT"]
-
 _MODEL = "deepseek-reasoner"
 _REASONING_CHARS = 1_200
 _THOUGHTS = 4  # number of chunks of a stream with reasoning

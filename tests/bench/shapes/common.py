@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["HOLE", "STAMP", "Item", "blob", "compact", "digits", "lines_of", "numbered", "stamped"]
-
 Item = dict[str, Any]
 
 STAMP = b'"obfuscation":"'

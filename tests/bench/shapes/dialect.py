@@ -10,8 +10,6 @@ from functools import cached_property
 
 from tests.bench.shapes.common import Item, compact, lines_of
 
-__all__ = ["Dialect", "History"]
-
 
 @dataclass(frozen=True)
 class Dialect:

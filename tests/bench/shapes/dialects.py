@@ -6,6 +6,4 @@ from tests.bench.shapes.gemini import GEMINI
 from tests.bench.shapes.messages import MESSAGES
 from tests.bench.shapes.responses import RESPONSES
 
-__all__ = ["DIALECTS"]
-
 DIALECTS: dict[str, Dialect] = {each.name: each for each in (RESPONSES, CHAT, MESSAGES, GEMINI)}

@@ -5,8 +5,6 @@ from typing import Any
 from tests.bench.shapes.common import HOLE, Item, blob, compact, digits, lines_of, numbered, stamped
 from tests.bench.shapes.dialect import Dialect
 
-__all__ = ["GEMINI"]
-
 _MODEL = "gemini-3-pro-preview"
 _SIGNATURE_CHARS = 1_200
 _WORDS = " word %d and another"

@@ -6,8 +6,6 @@ from typing import Any
 from tests.bench.shapes.common import HOLE, Item, blob, compact, digits, numbered, stamped
 from tests.bench.shapes.dialect import Dialect
 
-__all__ = ["RESPONSES"]
-
 _OPENING = 6  # number of events of a stream before its deltas
 _MODEL = "gpt-5.2"
 _TOOLS = [

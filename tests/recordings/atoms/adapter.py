@@ -12,8 +12,6 @@ from typing import Protocol
 
 from tests.recordings.rawjson import Span
 
-__all__ = ["Adapter", "Addition", "Altered", "Atom", "Role", "Said", "folded", "leaves_of"]
-
 Leaf = tuple[str, str]
 
 

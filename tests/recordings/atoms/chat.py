@@ -14,8 +14,6 @@ from tests.recordings.atoms.adapter import Addition, Altered, Atom, Role, Said, 
 from tests.recordings.atoms.chat_stream import assembled
 from tests.recordings.rawjson import Edit, Member, Span
 
-__all__ = ["Chat"]
-
 _TEXTS = frozenset({"reasoning_content", "reasoning", "reasoning_text"})
 _OPAQUE = frozenset({"reasoning_opaque", "thought_signature"})
 _DETAILS = "reasoning_details"

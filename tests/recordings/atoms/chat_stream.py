@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["assembled"]
-
 _JOINED = frozenset({"content", "reasoning_content", "reasoning", "reasoning_text", "refusal"})
 
 

@@ -9,8 +9,6 @@ from tests.recordings.atoms.adapter import Adapter, Atom, Role, Said
 from tests.recordings.atoms.tape import Exchange, Recording
 from tests.recordings.rawjson import Edit
 
-__all__ = ["Lack", "Take", "Variant", "emitted_as", "take"]
-
 
 class Variant(StrEnum):
     """What a client does with the reasoning of earlier answers; recorded ones did either."""

@@ -14,8 +14,6 @@ from tests.recordings import rawjson
 from tests.recordings.atoms.adapter import Addition, Altered, Atom, Role, Said, folded, leaves_of
 from tests.recordings.rawjson import Edit, Span
 
-__all__ = ["Gemini"]
-
 _NAMES = ("thoughtSignature", "thought_signature")
 _CALLS = ("functionCall", "function_call")
 _ABOUT = {*_NAMES, "thought", "text", "partMetadata"}

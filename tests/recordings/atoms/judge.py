@@ -15,8 +15,6 @@ from tests.recordings.atoms.adapter import Adapter, Addition, Altered, Atom, Sai
 from tests.recordings.atoms.client import Lack, Take, emitted_as
 from tests.recordings.rawjson import Edit
 
-__all__ = ["Note", "Result", "Verdict", "judge", "unsteady"]
-
 
 class Result(StrEnum):
     """Result of one exchange."""

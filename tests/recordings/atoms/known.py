@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from tests.recordings.atoms.reasons import Reason
 
-__all__ = ["CHAT", "GEMINI", "MESSAGES", "Known"]
-
 
 @dataclass(frozen=True, slots=True)
 class Known:

@@ -13,8 +13,6 @@ from tests.recordings import rawjson
 from tests.recordings.atoms.adapter import Addition, Altered, Atom, Role, Said, folded, leaves_of
 from tests.recordings.rawjson import Span
 
-__all__ = ["Messages"]
-
 _REASONING = frozenset({"thinking", "redacted_thinking"})
 _FIELDS = ("thinking", "signature", "data")
 _CONTENT = "content"

@@ -8,8 +8,6 @@ from tests.recordings.atoms.adapter import Adapter, Role, Said
 from tests.recordings.atoms.client import Take, Variant
 from tests.recordings.atoms.tape import Recording
 
-__all__ = ["Reason", "bound_of", "reason_of", "twin_of"]
-
 Line = tuple[Role, tuple[str, ...]]
 # What has fewer letters and digits recurs by chance.
 SHORT = 24

@@ -12,8 +12,6 @@ from tests.recordings.atoms.client import Take, Variant, take
 from tests.recordings.atoms.judge import Verdict, judge, unsteady
 from tests.recordings.atoms.tape import Recording, load
 
-__all__ = ["KINDS", "Played", "alone", "changing", "mix", "one_tenant", "own"]
-
 KINDS = ("oracle", "dropped", "foreign", "error")
 Played = runner.Played[Take, Verdict]
 

@@ -41,8 +41,6 @@ from tests.recordings.atoms.runs import KINDS, Played, alone, changing, mix, one
 from tests.recordings.atoms.tape import Recording, load
 from tests.redis_server import redis_server
 
-__all__ = ["ADAPTERS", "excuses", "print_table"]
-
 # The dialects that are judged by atoms, with their known results.
 ADAPTERS: Mapping[str, tuple[Adapter, Known]] = {
     "chat": (Chat(), CHAT),

@@ -10,8 +10,6 @@ from typing import Any
 from tests.recordings.atoms.adapter import Adapter, Role, Said
 from tests.recordings.wire import Wire, decoded, read_wire, root
 
-__all__ = ["Exchange", "Recording", "load"]
-
 # The family is the API that answered, as the recording's own notes name it; without, its host.
 _FAMILIES = {
     "127.0.0.1": "ollama",

@@ -9,8 +9,6 @@ from tests.recordings import rawjson
 from tests.recordings.rawjson import Edit
 from tests.recordings.responses.tape import Emitted, Exchange, Json, Key, Recording
 
-__all__ = ["Piece", "Take", "Thought", "Variant", "is_stateful", "take", "with_reasoning"]
-
 # Types that the API accepts without their `id`; all others require it, so it stays.
 ID_IS_OPTIONAL = frozenset(
     {

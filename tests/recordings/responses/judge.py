@@ -19,8 +19,6 @@ from tests.recordings.rawjson import Edit, Span
 from tests.recordings.responses.client import ID_IS_OPTIONAL, Piece, Take, Thought, is_stateful
 from tests.recordings.responses.tape import Json, Key
 
-__all__ = ["RULES", "TOGETHER", "Result", "Rule", "Verdict", "has_easy_form", "judge"]
-
 # Families that refuse the value with 400 (recorded).
 WITHOUT_REASONING = re.compile(r"\bgpt-(3|4o|4\.1|4\b|4-)|-chat\b")
 SHOWN = 80  # characters of an item that a fault quotes

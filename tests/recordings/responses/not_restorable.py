@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 
 from tests.recordings.responses.client import Variant
 
-__all__ = ["ALONE", "ONE_TENANT"]
-
 _HELLO = (
     "the client sends no ids, and two other conversations of the same tenant begin with the same "
     'request and response, "Hello!" included'

@@ -8,8 +8,6 @@ from tests.recordings.responses.client import Take, Variant, take
 from tests.recordings.responses.judge import RULES, TOGETHER, Verdict, judge
 from tests.recordings.responses.tape import Recording, load
 
-__all__ = ["Played", "alone", "mix", "one_tenant", "own"]
-
 MIXED = ("oracle", "dropped", "plain", "stateful")
 Played = runner.Played[Take, Verdict]
 

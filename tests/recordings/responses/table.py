@@ -18,8 +18,6 @@ from tests.recordings.responses.not_restorable import ALONE, ONE_TENANT
 from tests.recordings.responses.runs import Played, alone, mix, one_tenant, own
 from tests.redis_server import redis_server
 
-__all__ = ["print_table"]
-
 HEAD = (
     "run",
     "client",

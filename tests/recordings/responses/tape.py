@@ -8,8 +8,6 @@ from pathlib import Path
 
 from tests.recordings.wire import Wire, decoded, encoded, read_wire, root
 
-__all__ = ["Emitted", "Exchange", "Json", "Key", "Recording", "load", "sealed"]
-
 Json = dict[str, object]
 Key = tuple[int, int]  # the exchange of a recording, and the output index of an item in it
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from tests.recordings.responses.client import Piece, Take, Thought, Variant, take
 from tests.recordings.responses.tape import Json, Recording
 
-__all__ = ["twins"]
-
 # Members that clients leave out of items or rewrite: they do not identify an item.
 _NOTHING_TOLD = frozenset({"id", "status", "annotations", "logprobs", "phase", "type"})
 
