@@ -7,7 +7,8 @@ A dialect brings its takes, which are exchanges as a client plays them, and its 
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import groupby
 from typing import Generic, Protocol, TypeVar
 
@@ -34,14 +35,52 @@ class Take(Protocol):
         """The bytes that are sent."""
 
 
-class Verdict(Protocol):
-    """The verdict on one exchange; `wrong` has the faults."""
+class Result(StrEnum):
+    """Result of one exchange."""
 
-    wrong: list[str]
+    INJECTED = "injected"
+    PARTLY = "partly"
+    UNTOUCHED = "untouched"  # nothing was injected, although something was to inject
+    NOTHING_TO_DO = "nothing to do"
+    WRONG = "wrong"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """
+    The verdict on one exchange.
+
+    Attributes:
+        wanted, restored: Numbers of messages, or of reasoning items: to inject, and injected.
+        missing: What was not injected.
+        wrong: The faults; any makes the exchange WRONG.
+    """
+
+    wanted: int
+    restored: int = 0
+    missing: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def result(self) -> Result:
+        """The result of the exchange."""
+        if self.wrong:
+            return Result.WRONG
+        if not self.wanted:
+            return Result.NOTHING_TO_DO
+        if self.restored == self.wanted:
+            return Result.INJECTED
+        return Result.PARTLY if self.has_some else Result.UNTOUCHED
+
+    @property
+    def has_some(self) -> bool:
+        """Whether anything was injected."""
+        return self.restored > 0
 
     @property
     def is_lacking(self) -> bool:
         """Whether reasoning was to be injected, and was not."""
+        return self.result in (Result.UNTOUCHED, Result.PARTLY)
 
 
 TakeT = TypeVar("TakeT", bound=Take)

@@ -6,14 +6,18 @@ names another folder with the same layout. Notes on the format: its README.
 """
 
 import gzip
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import brotli
+import yaml
 
+# By dialect; see the comments in the file.
+KNOWN: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("known.yaml").read_text())
 BESIDE = Path(__file__).parents[2].parent / "shared" / "recorded"
 # Headers of the connection, not of the client; or replaced by the runner's own.
 _NOT_SENT = frozenset(
@@ -117,6 +121,18 @@ def decoded(answer: bytes, encoding: str) -> bytes:
     if encoding == "gzip":
         return gzip.decompress(answer)
     return brotli.decompress(answer) if encoding == "br" else answer
+
+
+def events(answer: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the data of each event of a stream that is an object."""
+    for line in answer.replace(b"\r\n", b"\n").split(b"\n"):
+        if line.startswith(b"data:"):
+            try:
+                event = json.loads(line[5:])
+            except ValueError:
+                continue  # `[DONE]`
+            if isinstance(event, dict):
+                yield event
 
 
 def _texts(value: object) -> dict[str, str]:

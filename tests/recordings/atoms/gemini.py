@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from tests.recordings import rawjson
 from tests.recordings.atoms.adapter import Addition, Altered, Atom, Role, Said, folded, leaves_of
 from tests.recordings.rawjson import Edit, Span
+from tests.recordings.wire import events
 
 _NAMES = ("thoughtSignature", "thought_signature")
 _CALLS = ("functionCall", "function_call")
@@ -35,15 +36,11 @@ class Gemini:
 
     def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
         """Return the content of the first candidate, if it ended."""
-        text = body.decode()
-        chunks = [text]
-        if is_stream:
-            lines = [line for line in text.splitlines() if line.startswith("data:")]
-            chunks, text = [line.removeprefix("data:") for line in lines], ""
+        text = "" if is_stream else body.decode()
         parts: list[Part] = []
         has_ended = False
-        for chunk in chunks:
-            for candidate in json.loads(chunk).get("candidates", [])[:1]:
+        for chunk in events(body) if is_stream else [json.loads(text)]:
+            for candidate in chunk.get("candidates", [])[:1]:
                 parts += candidate.get("content", {}).get(_PARTS, [])
                 has_ended = has_ended or bool(candidate.get("finishReason"))
         return _said({"role": "model", _PARTS: parts}, text) if has_ended else None

@@ -10,20 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tests.recordings import rawjson
+from tests.recordings import rawjson, runner
 from tests.recordings.atoms.adapter import Adapter, Addition, Altered, Atom, Said
 from tests.recordings.atoms.client import Lack, Take, emitted_as
 from tests.recordings.rawjson import Edit
-
-
-class Result(StrEnum):
-    """Result of one exchange."""
-
-    INJECTED = "injected"
-    PARTLY = "partly"
-    UNTOUCHED = "untouched"  # nothing was injected, although something was to inject
-    NOTHING_TO_DO = "nothing to do"
-    WRONG = "wrong"
+from tests.recordings.runner import Result
 
 
 class Note(StrEnum):
@@ -36,42 +27,29 @@ class Note(StrEnum):
 
 
 @dataclass(slots=True)
-class Verdict:
+class Verdict(runner.Verdict):
     """
-    The verdict on one exchange.
+    The verdict on one exchange, which counts messages.
 
     Attributes:
-        wanted, restored: Numbers of messages: that lack reasoning, and that got all of it.
-        missing: What was not injected.
-        wrong: The faults; any makes the exchange WRONG.
         notes: How the injected reasoning differs from what the client once sent.
         injected: Index of a message -> all that was injected into it.
         is_held: See Take.
     """
 
-    wanted: int
-    restored: int = 0
-    missing: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
     notes: set[Note] = field(default_factory=set)
     injected: dict[int, tuple[Atom, ...]] = field(default_factory=dict)
     is_held: bool = False
 
     @property
-    def result(self) -> Result:
-        """The result of the exchange."""
-        if self.wrong:
-            return Result.WRONG
-        if not self.wanted:
-            return Result.NOTHING_TO_DO
-        if self.restored == self.wanted:
-            return Result.INJECTED
-        return Result.PARTLY if self.injected else Result.UNTOUCHED
+    def has_some(self) -> bool:
+        """Whether anything was injected."""
+        return bool(self.injected)
 
     @property
     def is_lacking(self) -> bool:
         """Whether reasoning was to be injected, and was not; or nothing could be stripped."""
-        return self.result in (Result.UNTOUCHED, Result.PARTLY) or self.is_held
+        return self.is_held or self.result in (Result.UNTOUCHED, Result.PARTLY)
 
 
 def judge(adapter: Adapter, take: Take, got: bytes) -> Verdict:

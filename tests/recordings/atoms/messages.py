@@ -12,6 +12,7 @@ from typing import Any
 from tests.recordings import rawjson
 from tests.recordings.atoms.adapter import Addition, Altered, Atom, Role, Said, folded, leaves_of
 from tests.recordings.rawjson import Span
+from tests.recordings.wire import events
 
 _REASONING = frozenset({"thinking", "redacted_thinking"})
 _FIELDS = ("thinking", "signature", "data")
@@ -154,10 +155,7 @@ def _assembled(body: bytes) -> Mapping[str, Any] | None:
     blocks: dict[int, dict[str, Any]] = {}
     inputs: dict[int, str] = {}
     has_stopped = False
-    for line in body.decode().splitlines():
-        if not line.startswith("data:"):
-            continue
-        event = json.loads(line.removeprefix("data:"))
+    for event in events(body):
         match event.get("type"):
             case "content_block_start":
                 blocks[event["index"]] = dict(event["content_block"])

@@ -1,12 +1,14 @@
-"""Reasons why reasoning cannot be injected, found in the recordings themselves."""
+"""Reasons why reasoning cannot be injected: known ones, and those found in the recordings."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
 from tests.recordings.atoms.adapter import Adapter, Role, Said
 from tests.recordings.atoms.client import Take, Variant
 from tests.recordings.atoms.tape import Recording
+from tests.recordings.wire import KNOWN
 
 Line = tuple[Role, tuple[str, ...]]
 # What has fewer letters and digits recurs by chance.
@@ -26,6 +28,32 @@ class Reason(StrEnum):
         "its model binds it to all that precedes it, and the client has forgotten a part of that"
     )
     LOOKALIKE = "the same, except for ids of calls, which are short, counted or were sent as well"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """
+    The known results of one dialect; see known.yaml.
+
+    Attributes:
+        injected: Run -> number of exchanges in which all that lacked is injected; None while the
+            proxy does not speak the dialect. Then a run must only not be wrong.
+    """
+
+    alone: Mapping[str, Reason]
+    one_tenant: Mapping[str, Reason]
+    head_cut: Mapping[str, Reason]
+    injected: Mapping[str, int | None]
+
+    @classmethod
+    def of(cls, dialect: str) -> "Known":
+        """Read the results of a dialect."""
+        told = KNOWN[dialect]
+        alone, one_tenant, head_cut = (
+            {name: Reason[why] for why, names in told.get(part, {}).items() for name in names}
+            for part in ("alone", "one_tenant", "head_cut")
+        )
+        return cls(alone, one_tenant, head_cut, told["injected"])
 
 
 def reason_of(adapter: Adapter, this: Take) -> Reason | None:

@@ -33,19 +33,16 @@ from tests.recordings.atoms.adapter import Adapter
 from tests.recordings.atoms.chat import Chat
 from tests.recordings.atoms.client import Variant
 from tests.recordings.atoms.gemini import Gemini
-from tests.recordings.atoms.judge import Result
-from tests.recordings.atoms.known import CHAT, GEMINI, MESSAGES, Known
 from tests.recordings.atoms.messages import Messages
-from tests.recordings.atoms.reasons import Reason, bound_of, reason_of, twin_of
+from tests.recordings.atoms.reasons import Known, Reason, bound_of, reason_of, twin_of
 from tests.recordings.atoms.runs import KINDS, Played, alone, changing, mix, one_tenant, own
 from tests.recordings.atoms.tape import Recording, load
+from tests.recordings.runner import Result
 from tests.redis_server import redis_server
 
 # The dialects that are judged by atoms, with their known results.
 ADAPTERS: Mapping[str, tuple[Adapter, Known]] = {
-    "chat": (Chat(), CHAT),
-    "messages": (Messages(), MESSAGES),
-    "gemini": (Gemini(), GEMINI),
+    adapter.name: (adapter, Known.of(adapter.name)) for adapter in (Chat(), Messages(), Gemini())
 }
 
 HEAD = (

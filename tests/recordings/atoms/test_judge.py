@@ -8,8 +8,9 @@ import pytest
 
 from tests.recordings.atoms.chat import Chat
 from tests.recordings.atoms.client import Take, Variant, take
-from tests.recordings.atoms.judge import Result, Verdict, judge, unsteady
+from tests.recordings.atoms.judge import Verdict, judge, unsteady
 from tests.recordings.atoms.tape import Exchange, Recording
+from tests.recordings.runner import Result
 
 Json = dict[str, Any]
 Edit = Callable[[str], str]

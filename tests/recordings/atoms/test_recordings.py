@@ -7,14 +7,14 @@ import pytest
 from tests.recordings.atoms.adapter import Role, Said
 from tests.recordings.atoms.chat import Chat
 from tests.recordings.atoms.client import Take, Variant, emitted_as, take
-from tests.recordings.atoms.known import CHAT as KNOWN
-from tests.recordings.atoms.reasons import reason_of, twin_of
+from tests.recordings.atoms.reasons import Known, reason_of, twin_of
 from tests.recordings.atoms.runs import mix
 from tests.recordings.atoms.tape import load
 
 pytestmark = pytest.mark.usefixtures("recordings")
 
 CHAT = Chat()
+KNOWN = Known.of("chat")
 
 
 def takes(kind: str, variant: Variant = Variant.DROPPED) -> Iterator[Take]:

@@ -5,10 +5,10 @@ import pytest
 from tests.fast_lane import slow
 from tests.recordings import runner
 from tests.recordings.atoms.client import Variant
-from tests.recordings.atoms.judge import Result
 from tests.recordings.atoms.runs import Played, alone, changing, mix, one_tenant, own
 from tests.recordings.atoms.table import ADAPTERS, excuses
 from tests.recordings.atoms.tape import load
+from tests.recordings.runner import Result
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.usefixtures("recordings")

@@ -10,11 +10,10 @@ emitted it or left out; a message's `phase`, injected as upstream emitted it; on
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any
 
-from tests.recordings import rawjson
+from tests.recordings import rawjson, runner
 from tests.recordings.rawjson import Edit, Span
 from tests.recordings.responses.client import ID_IS_OPTIONAL, Piece, Take, Thought, is_stateful
 from tests.recordings.responses.tape import Json, Key
@@ -54,51 +53,18 @@ RULES = {
 }
 
 
-class Result(StrEnum):
-    """Result of one exchange."""
-
-    RESTORED = "injected"
-    PARTLY = "partly"
-    UNTOUCHED = "untouched"  # nothing was injected, although something could have been
-    NOTHING_TO_DO = "nothing to do"
-    WRONG = "wrong"
-
-
 @dataclass(slots=True)
-class Verdict:
+class Verdict(runner.Verdict):
     """
-    The verdict on one exchange.
+    The verdict on one exchange, which counts reasoning items.
 
     Attributes:
-        wanted, restored: Numbers of reasoning items: expected, and injected.
-        missing: Labels of the items that were not injected.
-        wrong: The faults; any makes the exchange WRONG.
         ids_changed: Number of items with an id that was injected or left out.
         has_include: Whether a value was added to `include`.
     """
 
-    wanted: int
-    restored: int = 0
-    missing: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
     ids_changed: int = 0
     has_include: bool = False
-
-    @property
-    def result(self) -> Result:
-        """The result of the exchange."""
-        if self.wrong:
-            return Result.WRONG
-        if not self.wanted:
-            return Result.NOTHING_TO_DO
-        if not self.missing:
-            return Result.RESTORED
-        return Result.PARTLY if self.restored else Result.UNTOUCHED
-
-    @property
-    def is_lacking(self) -> bool:
-        """Whether reasoning was to be injected, and was not."""
-        return self.result in (Result.UNTOUCHED, Result.PARTLY)
 
 
 @dataclass(frozen=True, slots=True)

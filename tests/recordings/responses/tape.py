@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from tests.recordings.wire import Wire, decoded, encoded, read_wire, root
+from tests.recordings.wire import Wire, decoded, encoded, events, read_wire, root
 
 Json = dict[str, object]
 Key = tuple[int, int]  # the exchange of a recording, and the output index of an item in it
@@ -200,7 +200,7 @@ def _whole(n: int, answer: bytes) -> Iterator[Emitted]:
 def _streamed(n: int, answer: bytes) -> Iterator[Emitted]:
     done: dict[int, Json] = {}
     blobs: dict[int, frozenset[str]] = {}
-    for event in _events(answer):
+    for event in events(answer):
         kind, index, item = event.get("type"), event.get("output_index"), event.get("item")
         if isinstance(index, int) and isinstance(item, dict):
             if kind == "response.output_item.done":
@@ -214,17 +214,6 @@ def _streamed(n: int, answer: bytes) -> Iterator[Emitted]:
                     blobs[at] = blobs.get(at, frozenset()) | _blobs(last)
     for index in sorted(done):
         yield Emitted((n, index), done[index], blobs[index])
-
-
-def _events(answer: bytes) -> Iterator[Json]:
-    for line in answer.replace(b"\r\n", b"\n").split(b"\n"):
-        if line.startswith(b"data:"):
-            try:
-                event = json.loads(line[5:])
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                yield event
 
 
 def _blobs(item: Json) -> frozenset[str]:

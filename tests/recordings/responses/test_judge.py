@@ -5,8 +5,9 @@ import json
 import pytest
 
 from tests.recordings.responses.client import Take, Variant, take
-from tests.recordings.responses.judge import Result, Rule, judge
+from tests.recordings.responses.judge import Rule, judge
 from tests.recordings.responses.tape import Emitted, Exchange, Json, Recording
+from tests.recordings.runner import Result
 
 ASK: Json = {"role": "user", "content": "Weather?"}
 CALL: Json = {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "weather"}
@@ -41,8 +42,8 @@ def taken(*recorded: Json, store: bool = False) -> Take:
 @pytest.mark.parametrize(
     ("arrived", "result"),
     [
-        pytest.param([ASK, THOUGHT, CALL, DONE], Result.RESTORED, id="with both ids"),
-        pytest.param([ASK, BARE, BARE_CALL, DONE], Result.RESTORED, id="with neither id"),
+        pytest.param([ASK, THOUGHT, CALL, DONE], Result.INJECTED, id="with both ids"),
+        pytest.param([ASK, BARE, BARE_CALL, DONE], Result.INJECTED, id="with neither id"),
         pytest.param([ASK, CALL, DONE], Result.UNTOUCHED, id="nothing added"),
         pytest.param([ASK, BARE_CALL, DONE], Result.UNTOUCHED, id="id left out"),
         pytest.param([ASK, CALL, THOUGHT, DONE], Result.WRONG, id="too late"),

@@ -9,10 +9,10 @@ from tests.e2e.proxies import proxied
 from tests.recordings import wire
 from tests.recordings.responses import tape
 from tests.recordings.responses.client import Variant, is_stateful, take
-from tests.recordings.responses.judge import Result, has_easy_form, judge
+from tests.recordings.responses.judge import has_easy_form, judge
 from tests.recordings.responses.runs import alone
 from tests.recordings.responses.tape import load
-from tests.recordings.runner import client, faults, play
+from tests.recordings.runner import Result, client, faults, play
 from tests.recordings.upstream import Answer, upstream
 
 pytestmark = pytest.mark.usefixtures("recordings")
@@ -61,7 +61,7 @@ async def test_captured_reasoning_is_injected_for_real_dropping_clients() -> Non
     sealed = {one.name for one in played if one.verdict.wanted and one.take.is_sealed}
 
     assert faults(played) == []
-    assert {one.name for one in played if one.verdict.result is Result.RESTORED} == sealed
+    assert {one.name for one in played if one.verdict.result is Result.INJECTED} == sealed
     assert sealed
 
 

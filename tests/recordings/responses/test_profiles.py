@@ -9,10 +9,10 @@ from reasoning_replay.core.dialects.vendors import AUTO
 
 from tests.recordings.responses import tape
 from tests.recordings.responses.client import Variant
-from tests.recordings.responses.judge import RULES, TOGETHER, Result
+from tests.recordings.responses.judge import RULES, TOGETHER
 from tests.recordings.responses.runs import own
 from tests.recordings.responses.tape import Recording
-from tests.recordings.runner import faults
+from tests.recordings.runner import Result, faults
 
 pytestmark = pytest.mark.usefixtures("recordings")
 
@@ -33,7 +33,7 @@ async def test_all_reasoning_is_injected_under_the_vendors_profile(variant: Vari
 
     assert faults(played) == []
     assert [one.name for one in played if one.is_lacking] == []
-    assert Result.RESTORED in {one.verdict.result for one in played}
+    assert Result.INJECTED in {one.verdict.result for one in played}
 
 
 async def test_the_form_is_the_one_that_the_vendor_accepted() -> None:

@@ -1,17 +1,13 @@
 """Replay of real conversations: dropped reasoning is injected, and nothing else is changed."""
 
-from collections.abc import Mapping
-
 import pytest
 
 from tests.fast_lane import first, slow
-from tests.recordings.responses import not_restorable
 from tests.recordings.responses.client import Piece, Thought, Variant, take, with_reasoning
-from tests.recordings.responses.judge import Result
 from tests.recordings.responses.runs import Played, alone, mix, one_tenant
 from tests.recordings.responses.tape import Key, load
-from tests.recordings.responses.twins import twins
-from tests.recordings.runner import faults
+from tests.recordings.responses.twins import ambiguous, twins
+from tests.recordings.runner import Result, faults
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.usefixtures("recordings")
@@ -25,11 +21,6 @@ def lacking(played: list[Played]) -> set[str]:
     return {one.name for one in oracle if one.is_lacking}
 
 
-def excused(table: Mapping[str, str], played: list[Played]) -> set[str]:
-    """Return the played exchanges that a table excuses; another set of recordings may be played."""
-    return {one.name for one in played} & set(table)
-
-
 @pytest.mark.parametrize("seed", [None, 1], ids=["whole responses", "responses in pieces"])
 @pytest.mark.parametrize("variant", first(1, DROPPING))
 async def test_a_recording_alone_is_restored(variant: Variant, seed: int | None) -> None:
@@ -37,8 +28,8 @@ async def test_a_recording_alone_is_restored(variant: Variant, seed: int | None)
     played = await alone(load("oracle"), variant, seed)
 
     assert faults(played) == []
-    assert lacking(played) == excused(not_restorable.ALONE[variant], played)
-    assert Result.RESTORED in {one.verdict.result for one in played}
+    assert lacking(played) == set()
+    assert Result.INJECTED in {one.verdict.result for one in played}
 
 
 @slow
@@ -50,14 +41,15 @@ async def test_conversations_of_one_tenant_are_not_confused(
     played, complaints = await one_tenant(mix(), variant, own_redis.url)
 
     assert faults(played) == []
-    assert lacking(played) == excused(not_restorable.ONE_TENANT[variant], played)
+    # Another set of recordings may be played.
+    assert lacking(played) == {one.name for one in played} & set(ambiguous(variant))
     assert complaints == []
 
 
 @pytest.mark.parametrize("variant", DROPPING)
 def test_every_ambiguous_exchange_has_a_twin(variant: Variant) -> None:
     """For every excused exchange, another conversation of the tenant has the same content."""
-    named = not_restorable.ONE_TENANT[variant]
+    named = ambiguous(variant)
     takes = [
         take(recording, exchange, variant)
         for recording in load("oracle")

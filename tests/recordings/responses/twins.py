@@ -5,9 +5,16 @@ from collections.abc import Iterable
 
 from tests.recordings.responses.client import Piece, Take, Thought, Variant, take
 from tests.recordings.responses.tape import Json, Recording
+from tests.recordings.wire import KNOWN
 
 # Members that clients leave out of items or rewrite: they do not identify an item.
 _NOTHING_TOLD = frozenset({"id", "status", "annotations", "logprobs", "phase", "type"})
+
+
+def ambiguous(variant: Variant) -> list[str]:
+    """Return the exchanges of the one tenant that a client with fewer ids makes ambiguous."""
+    known: dict[str, list[str]] = KNOWN["responses"]
+    return known["always"] + (known["ids dropped"] if variant.drops_ids else [])
 
 
 def twins(this: Take, mix: Iterable[Recording], variant: Variant) -> set[str]:
