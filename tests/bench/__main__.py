@@ -15,6 +15,7 @@ from pathlib import Path
 import uvloop
 from reasoning_replay.adapters.runtime.allocator import MMAP_BYTES, TRIM_BYTES
 
+from tests.bench.histories import LeftOut
 from tests.bench.load import LoadError
 from tests.bench.machine import cores
 from tests.bench.rows import ROWS
@@ -70,6 +71,8 @@ async def measured(rows: list[str], *, is_quick: bool, profile: Path | None = No
             try:
                 async with asyncio.timeout(ROW_S):
                     figures += await ROWS[row](this)
+            except* LeftOut as left:
+                figures.append(Figure(row, f"left out: {left.exceptions[0]}"))
             except* (LoadError, OSError, TimeoutError) as failed:
                 reason = repr(failed.exceptions[0])[:120]
                 figures.append(Figure(row, f"failed: {reason}", got=1, limit=0))

@@ -1,4 +1,4 @@
-"""Contenders: no proxy, nginx, a bare pass-through, and the product."""
+"""Contenders of a run: no proxy, nginx, a bare pass-through, and the product."""
 
 import asyncio
 import contextlib
@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.bench import Bench
-from tests.bench.machine import cores, cpu_s, family, free_port, pinned, rss_bytes
+from tests.bench.machine import cores, cpu_s, family, pinned, rss_bytes
+from tests.ports import free_port
 
 STARTS_S = 30.0
 ENDS_S = 10.0
@@ -35,6 +35,30 @@ http {{
   }}
 }}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """
+    One run.
+
+    Attributes:
+        upstream_port: Port of the only upstream.
+        folder: Folder for files; removed at the end.
+        is_quick: Whether figures may be rougher, so that a whole run takes ten minutes.
+        numbers: Source of numbers that make all exchanges of a run different.
+        profile: Prefix of py-spy's files, one for each process of the product; None: no profile.
+    """
+
+    upstream_port: int
+    folder: Path
+    is_quick: bool
+    numbers: Iterator[int]
+    profile: Path | None = None
+
+    def either(self, quick: int, else_: int) -> int:
+        """Return the size for a quick run, or the other one."""
+        return quick if self.is_quick else else_
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,24 @@
-"""Rows of conversations that grow, each request by one turn, relative to bare: growing, steep."""
+"""Rows of conversations that grow, each request by one turn: growing, steep and growth."""
 
+import statistics
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
 
-from tests.bench.bench import Bench
-from tests.bench.contenders import Contender, bare, ours
-from tests.bench.exchanges import connected
-from tests.bench.histories import ITEM_CHARS, PATIENT, check, redis, without_redis
+from tests.bench.contenders import Bench, Contender
+from tests.bench.histories import ITEM_CHARS, PATIENT, bare_and_ours, check, verify
+from tests.bench.load import Line
 from tests.bench.runs import Measured, Rounds, alternated, spent
 from tests.bench.shapes.dialect import Dialect, History
-from tests.bench.table import Figure, against_bare
+from tests.bench.table import Figure, against_bare, bounded
 
 LATE = range(80, 100)
 FIRST, LAST = range(20, 40), range(380, 400)
 STEEPER = 1.1  # target: no steeper than bare; it includes an allowance for the noise of the machine
+# A process keeps a bounded amount of conversations; one conversation fills this small bound.
+BOUNDED = {**PATIENT, "recent_max_bytes": 1 << 19}
+# Targets; they include an allowance for the noise of the machine.
+FASTER_THAN_BODY, MEMORY = 1.2, 1.05
 
 
 async def growing(
@@ -37,8 +41,6 @@ async def growing(
         on_redis: Whether the store is Redis; else it is in memory.
         drops: Members of emitted items that the client leaves out, as well as reasoning.
     """
-    if on_redis and (missing := without_redis(row)):
-        return missing
     rounds = await _grown(bench, dialect, [LATE], 4, on_redis=on_redis, drops=drops)
     return [_figure(row, rounds, LATE, limit)]
 
@@ -61,6 +63,45 @@ async def steep(bench: Bench, row: str, dialect: Dialect) -> list[Figure]:
     ]
 
 
+async def growth(
+    bench: Bench, row: str, dialect: Dialect, *, turns: int = 500, quick_turns: int = 120
+) -> list[Figure]:
+    """Measure conversations that grow, turn by turn; Redis."""
+    turns = bench.either(quick_turns, turns)
+    told = [History(dialect, seed, turns, ITEM_CHARS) for seed in range(10, 13)]
+    early, late = range(turns // 10, turns // 5), range(turns * 9 // 10, turns)
+    per_kb: dict[str, dict[range, float]] = {}
+    async with AsyncExitStack() as stack:
+        plain, product, opened = await bare_and_ours(stack, bench, on_redis=True, settings=BOUNDED)
+        held: dict[str, list[int]] = {"bare": [], "proxy": []}
+        cpu_us: dict[str, list[list[float]]] = {"bare": [], "proxy": []}
+        for conversation in told:
+            for one in (plain, product):
+                costs = await _turn_by_turn(one, opened[one.name][0], conversation)
+                cpu_us[one.name].append(costs)
+                held[one.name].append(one.rss_bytes())
+            await verify(stack, product, conversation)
+    kb = [len(told[0].asks(number)) / 1024 for number in range(turns)]
+    for name, plays in cpu_us.items():
+        turn_us = [statistics.median(play[number] for play in plays) for number in range(turns)]
+        per_kb[name] = {
+            part: sum(turn_us[number] for number in part) / sum(kb[number] for number in part)
+            for part in (early, late)
+        }
+    ratio = {name: each[late] / each[early] for name, each in per_kb.items()}
+    memory = {name: sizes[-1] / sizes[0] for name, sizes in held.items()}
+    parts = f"turns {late.start}-{late.stop} / turns {early.start}-{early.stop}"
+    return [
+        Figure(
+            row,
+            f"CPU us per KB of body, turns {early.start}-{early.stop}",
+            {name: each[early] for name, each in per_kb.items()},
+        ),
+        bounded(row, parts, ratio, FASTER_THAN_BODY),
+        bounded(row, f"RSS after {len(told)} conversations / after 1", memory, MEMORY),
+    ]
+
+
 async def _grown(
     bench: Bench,
     dialect: Dialect,
@@ -72,11 +113,8 @@ async def _grown(
 ) -> Rounds:
     """Play new conversations in each round, from their first turns on, and measure some parts."""
     async with AsyncExitStack() as stack:
-        url = stack.enter_context(redis()).url if on_redis else "memory://"
-        product = await stack.enter_async_context(ours(bench, url, settings=PATIENT))
-        those = [await stack.enter_async_context(bare(bench)), product]
-        opened = {one.name: await connected(stack, one, 1) for one in those}
-        seeds = {one.name: count(700) for one in those}
+        plain, product, opened = await bare_and_ours(stack, bench, on_redis=on_redis)
+        seeds = {one.name: count(700) for one in (plain, product)}
 
         async def once(one: Contender) -> Measured:
             [line] = opened[one.name]
@@ -102,7 +140,7 @@ async def _grown(
                 played = part.stop
             return got
 
-        return await alternated(those, bench.either(2, 5), once)
+        return await alternated((plain, product), bench.either(2, 5), once)
 
 
 def _name(part: range) -> str:
@@ -112,3 +150,14 @@ def _name(part: range) -> str:
 def _figure(row: str, rounds: Rounds, part: range, limit: float | None = None) -> Figure:
     what = _name(part)
     return against_bare(row, f"{what}: CPU us per exchange", rounds, what, limit)
+
+
+async def _turn_by_turn(one: Contender, line: Line, told: History) -> list[float]:
+    """Play a conversation; return the CPU time of the contender for each turn, in us."""
+    cpu_us: list[float] = []
+    for number in range(told.turns):
+        asks = told.asks(number)
+        with spent(one) as block:
+            await line.exchange(asks)
+        cpu_us.append(block.cpu_s * 1e6)
+    return cpu_us

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 
-from tests.bench.bench import Bench
-from tests.bench.contenders import Contender, bare, direct, ours
+from tests.bench.contenders import Bench, Contender, bare, direct, ours
 from tests.bench.exchanges import connected
 from tests.bench.load import Line, LoadError
 from tests.bench.machine import cores, pinned
@@ -52,8 +51,6 @@ async def history(
         item_chars: Size of each, about.
         drops: Members of emitted items that the client leaves out, as well as reasoning.
     """
-    if missing := without_redis(row):
-        return missing
     turns = items // dialect.items_a_turn
     count = bench.either(QUICK_CONVERSATIONS, CONVERSATIONS)
     told, *every = [
@@ -107,8 +104,6 @@ async def long(
     bench: Bench, row: str, dialect: Dialect, *, items: int = 3_000, item_chars: int = 967
 ) -> list[Figure]:
     """Measure a huge history, of 3.5 MB and 1,000 injected items, with a stream in parallel."""
-    if missing := without_redis(row):
-        return missing
     a_turn = dialect.items_a_turn
     short = History(dialect, 1, ITEMS // a_turn, ITEM_CHARS)
     turns = bench.either(QUICK_ITEMS, items) // a_turn
@@ -143,18 +138,38 @@ async def long(
     ]
 
 
-def without_redis(row: str) -> list[Figure]:
-    """Return what a row that needs Redis says on a machine without it; [] with it."""
-    if shutil.which("redis-server") is not None:
-        return []
-    return [Figure(row, "left out: redis-server is not installed")]
+class LeftOut(Exception):
+    """A row cannot be measured on this machine."""
 
 
 @contextmanager
 def redis() -> Iterator[RedisServer]:
-    """Run a Redis on the upstream's CPU, where it does not compete with the product."""
+    """
+    Run a Redis on the upstream's CPU, where it does not compete with the product.
+
+    Raises:
+        LeftOut: It is not installed.
+    """
+    if shutil.which("redis-server") is None:
+        raise LeftOut("redis-server is not installed")
     with pinned(*cores()[1:]), redis_server() as server:
         yield server
+
+
+async def bare_and_ours(
+    stack: AsyncExitStack,
+    bench: Bench,
+    *,
+    on_redis: bool,
+    at_once: int = 1,
+    settings: Mapping[str, object] = PATIENT,
+) -> tuple[Contender, Contender, dict[str, list[Line]]]:
+    """Start both, the product with Redis or with its memory, and open connections to each."""
+    url = stack.enter_context(redis()).url if on_redis else "memory://"
+    plain = await stack.enter_async_context(bare(bench))
+    product = await stack.enter_async_context(ours(bench, url, settings=settings))
+    opened = {one.name: await connected(stack, one, at_once) for one in (plain, product)}
+    return plain, product, opened
 
 
 async def play(stack: AsyncExitStack, product: Contender, told: History) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from tests.bench.shapes.common import STAMP
+from tests.bench.shapes.dialect import STAMP
 
 END = b"\r\n\r\n"
 LENGTH = b"content-length: "

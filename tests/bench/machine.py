@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,10 +48,3 @@ def cpu_s(pid: int) -> float:
 def rss_bytes(pid: int) -> int:
     """Return the resident memory of one process, in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def free_port() -> int:
-    """Find a free port on loopback."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port

@@ -3,10 +3,8 @@
 from contextlib import AsyncExitStack
 from itertools import cycle, islice
 
-from tests.bench.bench import Bench
-from tests.bench.contenders import Contender, bare, ours
-from tests.bench.exchanges import connected
-from tests.bench.histories import ITEM_CHARS, ITEMS, PATIENT, check, play, redis, without_redis
+from tests.bench.contenders import Bench, Contender
+from tests.bench.histories import ITEM_CHARS, ITEMS, bare_and_ours, check, play
 from tests.bench.load import back_to_back
 from tests.bench.runs import Measured, alternated, spent
 from tests.bench.shapes.dialect import Dialect, History
@@ -65,19 +63,16 @@ async def repeats(
         conversations: Number of conversations.
         exchanges: Number of exchanges of a round; None: the usual number.
     """
-    if on_redis and (missing := without_redis(row)):
-        return missing
     turns = items // dialect.items_a_turn
     exchanges = exchanges or bench.either(50, 200)
     told = [History(dialect, 500 + n, turns, item_chars) for n in range(conversations)]
     async with AsyncExitStack() as stack:
-        url = stack.enter_context(redis()).url if on_redis else "memory://"
-        product = await stack.enter_async_context(ours(bench, url, settings=PATIENT))
-        those = [await stack.enter_async_context(bare(bench)), product]
+        plain, product, opened = await bare_and_ours(
+            stack, bench, on_redis=on_redis, at_once=at_once
+        )
         if is_known:
             for each in told:
                 await play(stack, product, each)
-        opened = {one.name: await connected(stack, one, at_once) for one in those}
         asks = cycle([each.asks(turns) for each in told])
 
         async def once(one: Contender) -> Measured:
@@ -88,7 +83,7 @@ async def repeats(
                     check(line.head, turns if is_known else 0)
             return block.per(exchanges)
 
-        rounds = await alternated(those, bench.either(3, 5), once)
+        rounds = await alternated((plain, product), bench.either(3, 5), once)
     size = f"{len(next(asks)) // 1000:,} KB, {told[0].items:,} {dialect.items}"
     what = f"{size}, {turns if is_known else 0:,} injected, {at_once} at once"
     return [against_bare(row, f"{what}: CPU us per exchange", rounds, "cpu", limit)]

@@ -8,17 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-from tests.bench.bench import Bench
-from tests.bench.exchanges import small
-from tests.bench.footprint import footprint
-from tests.bench.growing import growing, steep
-from tests.bench.growth import growth
+from tests.bench.contenders import Bench
+from tests.bench.exchanges import footprint, small
+from tests.bench.growing import growing, growth, steep
 from tests.bench.histories import history, long
 from tests.bench.repeats import huge, repeats
-from tests.bench.shapes.chat import CHAT
 from tests.bench.shapes.dialect import Dialect
-from tests.bench.shapes.gemini import GEMINI
-from tests.bench.shapes.messages import MESSAGES
+from tests.bench.shapes.dialects import DIALECTS
 from tests.bench.shapes.responses import RESPONSES
 from tests.bench.streams import scale, stream
 from tests.bench.table import Figure
@@ -45,7 +41,6 @@ _OF_EACH: tuple[tuple[str, _Measure], ...] = (
     ("history", history),
     ("growth", growth),
 )
-_DIALECTS = {"": RESPONSES, "chat-": CHAT, "messages-": MESSAGES, "gemini-": GEMINI}
 _OF_RESPONSES: tuple[tuple[str, _Measure], ...] = (
     ("long", long),
     ("scale", scale),
@@ -60,8 +55,9 @@ def _row(
 
 
 ROWS: Mapping[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
-    prefix + name: _row(prefix + name, measure, dialect)
+    row: _row(row, measure, dialect)
     for name, measure in _OF_EACH
-    for prefix, dialect in _DIALECTS.items()
+    for dialect in DIALECTS.values()
+    for row in [name if dialect is RESPONSES else f"{dialect.name}-{name}"]
 } | {name: _row(name, measure, RESPONSES) for name, measure in _OF_RESPONSES}
 """Such as `("huge-ids", partial(history, items=3_000, drops={"id"}))`."""

@@ -11,8 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.bench import contenders
-from tests.bench.bench import Bench
-from tests.bench.contenders import Contender
+from tests.bench.contenders import Bench, Contender
 
 Measured = dict[str, float]
 

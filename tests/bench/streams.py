@@ -5,8 +5,7 @@ import statistics
 import time
 from contextlib import AsyncExitStack
 
-from tests.bench.bench import Bench
-from tests.bench.contenders import Contender, bare, ours
+from tests.bench.contenders import Bench, Contender, bare, ours
 from tests.bench.exchanges import connected
 from tests.bench.load import Arrivals, Line, LoadError
 from tests.bench.runs import Measured, alternated, everybody, spent

@@ -5,8 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.bench.bench import Bench
-from tests.bench.contenders import Contender, bare, direct, ours
+from tests.bench.contenders import Bench, Contender, bare, direct, ours
 from tests.bench.exchanges import connected
 from tests.bench.histories import play, verify
 from tests.bench.load import Arrivals, LoadError

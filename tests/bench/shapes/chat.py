@@ -3,8 +3,16 @@
 import json
 from typing import Any
 
-from tests.bench.shapes.common import HOLE, Item, compact, digits, lines_of, numbered, stamped
-from tests.bench.shapes.dialect import Dialect
+from tests.bench.shapes.dialect import (
+    HOLE,
+    Dialect,
+    Item,
+    compact,
+    digits,
+    lines_of,
+    numbered,
+    stamped,
+)
 
 _MODEL = "deepseek-reasoner"
 _REASONING_CHARS = 1_200

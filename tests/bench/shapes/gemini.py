@@ -2,8 +2,17 @@
 
 from typing import Any
 
-from tests.bench.shapes.common import HOLE, Item, blob, compact, digits, lines_of, numbered, stamped
-from tests.bench.shapes.dialect import Dialect
+from tests.bench.shapes.dialect import (
+    HOLE,
+    Dialect,
+    Item,
+    blob,
+    compact,
+    digits,
+    lines_of,
+    numbered,
+    stamped,
+)
 
 _MODEL = "gemini-3-pro-preview"
 _SIGNATURE_CHARS = 1_200

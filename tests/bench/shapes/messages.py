@@ -2,8 +2,17 @@
 
 from typing import Any
 
-from tests.bench.shapes.common import HOLE, Item, blob, compact, digits, lines_of, numbered, stamped
-from tests.bench.shapes.dialect import Dialect
+from tests.bench.shapes.dialect import (
+    HOLE,
+    Dialect,
+    Item,
+    blob,
+    compact,
+    digits,
+    lines_of,
+    numbered,
+    stamped,
+)
 
 _MODEL = "claude-fable-5-1"  # its reasoning is bound to the history before it: the most work
 _THINKING_CHARS = 600

@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from tests.bench.shapes.common import HOLE, Item, blob, compact, digits, numbered, stamped
-from tests.bench.shapes.dialect import Dialect
+from tests.bench.shapes.dialect import HOLE, Dialect, Item, blob, compact, digits, numbered, stamped
 
 _OPENING = 6  # number of events of a stream before its deltas
 _MODEL = "gpt-5.2"
