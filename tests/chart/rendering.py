@@ -10,8 +10,6 @@ from typing import Any, Final
 import yaml
 from reasoning_replay.settings.loader import ENV_PREFIX
 
-from tests.chart import strict_yaml
-
 CHART: Final = Path(__file__).parents[2] / "helm"
 CI: Final = {path.name.removesuffix("-values.yaml"): path for path in CHART.glob("ci/*.yaml")}
 # Kubernetes versions: minimum of Chart.yaml, first with sidecars, newest with a schema.
@@ -98,7 +96,7 @@ class Helm:
 
     def read(self, rendered: str) -> list[Manifest]:
         """Parse the output of `helm template`."""
-        return strict_yaml.load_all(rendered)
+        return load_all(rendered)
 
     def one(self, values: Values, kind: str, name: str = "r-reasoning-replay") -> Manifest:
         """Return the single manifest of a kind and name."""
@@ -146,3 +144,22 @@ def env_of_container(container: Manifest, secret: str = "") -> dict[str, str]:
         for each in container["env"]
         if each["name"].startswith(ENV_PREFIX)
     }
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML as Kubernetes reads it: a duplicate key in a mapping is an error."""
+
+
+def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    names = [loader.construct_object(key) for key, _ in node.value]
+    twice = {name for name in names if names.count(name) > 1}
+    assert not twice, f"{twice} stand twice{node.start_mark}"
+    return loader.construct_mapping(node, deep=True)
+
+
+_Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def load_all(text: str) -> list[Any]:
+    """Return every document that is not empty."""
+    return [each for each in yaml.load_all(text, _Strict) if each]

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from reasoning_replay.settings.loader import SECRET_NAMES
 
-from tests.chart import strict_yaml
-from tests.chart.rendering import OLDEST, Helm
+from tests.chart.rendering import OLDEST, Helm, load_all
 
-(CASES,) = strict_yaml.load_all(Path(__file__).with_name("refused.yaml").read_text())
+(CASES,) = load_all(Path(__file__).with_name("refused.yaml").read_text())
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], words: list[str]) -> None:

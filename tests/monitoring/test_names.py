@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
@@ -125,6 +126,8 @@ def ours(expr: str) -> list[Selector]:
 @pytest.mark.parametrize("expr", ASKED.values(), ids=ASKED)
 def test_every_name_label_and_value_is_in_a_scrape(expr: str, scraped: Scraped) -> None:
     """Every metric, label and value of an expression exists: otherwise the panel stays empty."""
+    matchers = [matcher for one in selectors_of(expr) for matcher in one.matchers]
+    assert len(matchers) == len(re.findall(r'\w+\s*[=!]=?~?\s*"', expr))  # none is overlooked
     selectors = ours(expr)
     for selector in selectors:
         assert selector.name in scraped.labels
