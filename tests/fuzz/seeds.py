@@ -1,7 +1,7 @@
 """
 Seeds: the valid inputs that fuzzing starts with.
 
-A few are built here, in the shapes of the stand-in's responses. The recordings outside the
+A few are built here. The recordings outside the
 repository are added if they are available, and read when they are needed.
 """
 
@@ -12,85 +12,39 @@ from collections.abc import Iterator
 
 import brotli
 import zstandard
-from reasoning_replay.strict_api import Item, Script
 from reasoning_replay.strict_api import responses_words as errors
-from reasoning_replay.strict_api.ledger import Judgement
-from reasoning_replay.strict_api.responses import Responses, response_of
+from reasoning_replay.strict_api.responses import Responses
 
 from tests.core.dialects.anthropic import streams as anthropic
 from tests.core.dialects.chat import streams as chat
+from tests.core.streams import stream_of
+from tests.core.world import MODEL, Item, answer, call, message, reasoning, search, user
 from tests.fuzz.inputs import write
 from tests.recordings.responses import tape
-from tests.recordings.wire import root
+from tests.recordings.wire import events, root
 
 CODINGS = ("gzip", "deflate", "br", "zstd", "identity", "x-gzip", "gzip, br")
-MODEL = "gpt-5.4"
 # Larger recorded documents are left out: they cover nothing new.
 RECORDED_MAX_BYTES = 24 * 1024
 
-_RS: Item = {
-    "type": "reasoning",
-    "id": "rs_0a1b2c3d4e5f60718293a4b5",
-    "encrypted_content": "gAAAAABpW1fQ0c2V0OnJlYXNvbmluZw==",
-    "summary": [{"type": "summary_text", "text": "Look it up."}],
-}
-_RS_2 = _RS | {
-    "id": "rs_1b2c3d4e5f60718293a4b5c6",
-    "encrypted_content": "gAAAAABpW1fQ3R3byB0d28=",
-    "summary": [],
-}
-_OPEN: Item = {
-    "type": "reasoning",
-    "id": "rs_2c3d4e5f60718293a4b5c6d7",
-    "summary": [],
-    "content": [{"type": "reasoning_text", "text": "Hm."}],
-}
-_SAID: Item = {
-    "type": "message",
-    "id": "msg_3d4e5f60718293a4b5c6d7e8",
-    "status": "completed",
-    "role": "assistant",
-    "content": [{"type": "output_text", "text": "It is sunny, 21 \N{DEGREE SIGN}C."}],
-    "phase": "final_answer",
-}
-_CALL: Item = {
-    "type": "function_call",
-    "id": "fc_4e5f60718293a4b5c6d7e8f9",
-    "status": "completed",
-    "arguments": '{"city": "Paris"}',
-    "call_id": "call_Ab3dEf6hIj9kLm2n",
-    "name": "get_weather",
-}
-_CALL_2 = _CALL | {
-    "id": "fc_5f60718293a4b5c6d7e8f90a",
-    "arguments": '{"city": "Rome"}',
-    "call_id": "call_Bc4eFg7iJk0lMn3o",
-}
-_CUSTOM: Item = {
-    "type": "custom_tool_call",
-    "id": "ctc_60718293a4b5c6d7e8f90a1b",
-    "status": "completed",
-    "call_id": "call_0",
-    "input": "ls -l",
-    "name": "shell",
-}
-_SEARCH: Item = {
-    "type": "web_search_call",
-    "id": "ws_718293a4b5c6d7e8f90a1b2c",
-    "status": "completed",
-    "action": {"type": "search", "query": "weather"},
-}
+_RS = reasoning("1", summary=[{"type": "summary_text", "text": "Look it up."}])
+_RS_2 = reasoning("2")
+_OPEN = reasoning("3", content=[{"type": "reasoning_text", "text": "Hm."}], encrypted_content=None)
+_SAID = message("4", "It is sunny, 21 \N{DEGREE SIGN}C.", phase="final_answer")
+_CALL, _CALL_2 = call("5"), call("6")
+_CUSTOM = call("7", tool="shell", call_id="call_0", type="custom_tool_call", input="ls -l")
+_SEARCH = search("8")
 
-_OUTPUTS: tuple[tuple[Item, ...], ...] = (
-    (_RS, _CALL),
-    (_RS, _CALL, _CALL_2),
-    (_RS, _RS_2, _CALL),
-    (_RS, _SEARCH, _RS_2, _SAID),
-    (_RS, _SAID),
-    (_OPEN, _CUSTOM),
-    (_CUSTOM, _RS, _CALL),
-    (_SAID,),
-    (_RS,),
+_OUTPUTS: tuple[list[Item], ...] = (
+    [_RS, _CALL],
+    [_RS, _CALL, _CALL_2],
+    [_RS, _RS_2, _CALL],
+    [_RS, _SEARCH, _RS_2, _SAID],
+    [_RS, _SAID],
+    [_OPEN, _CUSTOM],
+    [_CUSTOM, _RS, _CALL],
+    [_SAID],
+    [_RS],
 )
 _WORDS = (
     "The encrypted content gAAA...0aa= could not be verified. Reason: item_id did not match",
@@ -114,7 +68,7 @@ _SIGNED = {"extra_content": {"google": {"thought_signature": "Eg=="}}}
 def answers() -> Iterator[bytes]:
     """Yield whole JSON responses."""
     for output in _OUTPUTS:
-        yield write([json.dumps(_answer(output)).encode()])
+        yield write([answer(output, "resp_1")])
     for exchange in _recorded("oracle", "plain"):
         if not exchange.content_type.startswith("text/event-stream"):
             yield write([exchange.answer])
@@ -123,7 +77,7 @@ def answers() -> Iterator[bytes]:
 def streams() -> Iterator[bytes]:
     """Yield streamed responses."""
     for output in _OUTPUTS:
-        yield write([_streamed(output)])
+        yield write([stream_of(output)])
     for exchange in _recorded("stream"):
         if exchange.content_type.startswith("text/event-stream"):
             yield write([exchange.answer])
@@ -132,7 +86,7 @@ def streams() -> Iterator[bytes]:
 def messages() -> Iterator[bytes]:
     """Yield the messages of an upstream on a WebSocket."""
     for output in _OUTPUTS:
-        yield write(json.dumps(event).encode() for event in _API.steps(_answer(output)))
+        yield write(json.dumps(event).encode() for event in events(stream_of(output)))
 
 
 def chat_streams() -> Iterator[bytes]:
@@ -158,7 +112,7 @@ def documents() -> Iterator[bytes]:
     yield write([first])
     yield write([_request("Hi")])
     for output in _OUTPUTS:
-        yield write([_request([{"role": "user", "content": "Weather in Paris?"}, *output])])
+        yield write([_request([user("Weather in Paris?"), *output])])
     for exchange in _recorded("oracle", "dropped", "stateful"):
         yield write([exchange.request])
 
@@ -171,7 +125,7 @@ def refusals() -> Iterator[bytes]:
         errors.DUPLICATE(_CALL["id"]),
         errors.NOT_FOUND(_RS["id"]),
     ):
-        yield write([json.dumps(_API.error(refusal)).encode()])
+        yield write([json.dumps(Responses().error(refusal)).encode()])
     for text in _WORDS:
         yield write([json.dumps({"detail": [{"error": {"message": text}}]}).encode()])
     for exchange in _recorded("error"):
@@ -190,7 +144,7 @@ def headers() -> Iterator[bytes]:
 
 def encoded() -> Iterator[bytes]:
     """Yield bodies in several codings, each with the name of every coding (CODINGS)."""
-    plain = _streamed(_OUTPUTS[0])
+    plain = stream_of(_OUTPUTS[0])
     bare = zlib.compressobj(wbits=-zlib.MAX_WBITS)
     bodies = (
         gzip.compress(plain, mtime=0),
@@ -210,17 +164,6 @@ def encoded() -> Iterator[bytes]:
 def _request(given: object) -> bytes:
     top = {"model": MODEL, "input": given, "store": False, "include": None}
     return json.dumps(top, indent=1).encode()
-
-
-_API = Responses(Script())
-
-
-def _answer(output: tuple[Item, ...]) -> Item:
-    return response_of({"model": MODEL}, [*output], Judgement((), "", 0, 0, 0))
-
-
-def _streamed(output: tuple[Item, ...]) -> bytes:
-    return b"".join(_API.events(_answer(output)))
 
 
 def _recorded(*kinds: str) -> Iterator[tape.Exchange]:
