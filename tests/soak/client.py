@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import aiohttp
 import msgspec
@@ -15,6 +15,9 @@ import msgspec
 from tests.soak.claims import MEMBER, Claim, Item, Told, is_fragile, is_reasoning, rest, said
 from tests.soak.habits import Habit
 from tests.soak.relay import LOOP, TERMINAL
+
+if TYPE_CHECKING:
+    from tests.soak.load import Load
 
 Way = Literal["json", "stream", "websocket"]
 MODEL = "gpt-5.4"
@@ -31,28 +34,6 @@ TRIES = 6
 ROUNDS_MAX = 8
 PAUSE_S = 0.1
 WAITS_S = 60.0
-
-
-class Floor(Protocol):
-    """Interface to the shared parts of a run."""
-
-    urls: Sequence[str]
-    session: aiohttp.ClientSession
-
-    def number(self) -> str:
-        """Return the number of the next request."""
-
-    def tell(self, told: Told) -> None:
-        """Report a response."""
-
-    def failures(self) -> int:
-        """Count the starts and ends of store failures: odd while the store fails."""
-
-    async def slot(self) -> None:
-        """Wait until another request may be sent."""
-
-    def quits(self) -> bool:
-        """Return whether it is time to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +80,18 @@ class Conversation:
 
     Args:
         plan: The parameters of the conversation.
-        floor: The shared parts of the run.
+        load: The load that it is a part of.
         chance: Source of its random choices.
     """
 
-    def __init__(self, plan: Plan, floor: Floor, chance: Random) -> None:
+    def __init__(self, plan: Plan, load: "Load", chance: Random) -> None:
         self._plan = plan
-        self._floor = floor
+        self._load = load
         self._chance = chance
         self._whole: list[Item] = []
         self._new = 0  # index of the first item that upstream has not received
         self._previous = ""
-        self._failures = floor.failures()
+        self._failures = load.failures()
         # After a cut head, a conversation without a name cannot be identified for certain.
         self._is_plain = not plan.is_like_another and not plan.habit.rounds_kept
         self._socket: aiohttp.ClientWebSocketResponse | None = None
@@ -125,7 +106,7 @@ class Conversation:
                 self._whole.append({"role": "user", "content": question})
                 if not await self._answered():
                     return
-                if self._floor.quits():
+                if self._load.quits():
                     return
         finally:
             await self._hang_up()
@@ -138,7 +119,7 @@ class Conversation:
             if self._chance.random() < 0.04:
                 await self._twice_at_once()
             output = await self._turn()
-            if output is None or self._floor.quits():
+            if output is None or self._load.quits():
                 return False
             if self._chance.random() < 0.04 and not self._plan.habit.is_stateful:
                 output = await self._regenerated(output)
@@ -182,7 +163,7 @@ class Conversation:
     async def _turn(self) -> list[Item] | None:
         """Send the request until it is answered; return None if it never is."""
         for _ in range(TRIES):
-            if self._floor.quits():
+            if self._load.quits():
                 break
             number, body = self._request()
             try:
@@ -215,7 +196,7 @@ class Conversation:
         if plan.way == "websocket" and creates:
             body = {"type": "response.create", **body}
         claim = Claim(
-            number=self._floor.number(),
+            number=self._load.number(),
             whole=[item["id"] if is_reasoning(item) else "" for item in whole],
             kept=sum(map(is_reasoning, body["input"])),
             is_fragile=is_fragile(body["input"]),
@@ -239,7 +220,7 @@ class Conversation:
         self, number: str, body: Item, path: str = "", leaves_behind: int | None = None
     ) -> _Got:
         got = _Got()
-        await self._floor.slot()
+        await self._load.slot()
         try:
             with contextlib.suppress(aiohttp.ClientError):
                 if self._plan.way == "websocket" and not path:
@@ -248,11 +229,11 @@ class Conversation:
                     asked = self._ask_http(body, path, got, leaves_behind)
                     await asyncio.wait_for(asked, WAITS_S)
         finally:
-            failures = self._floor.failures()
+            failures = self._load.failures()
             has_failed = failures != self._failures or failures % 2 == 1
             is_answered = got.is_whole and got.status == 200 and not path
             is_plain = self._is_plain and not has_failed and is_answered
-            self._floor.tell(
+            self._load.tell(
                 Told(
                     number=number,
                     status=got.status,
@@ -277,8 +258,8 @@ class Conversation:
         if "session-id" in self._plan.habit.named:
             headers["session-id"] = self._plan.name
         data = json.dumps(body, separators=(",", ":")).encode()
-        url = f"{self._chance.choice(self._floor.urls)}/responses{path}"
-        async with self._floor.session.post(url, data=data, headers=headers) as response:
+        url = f"{self._chance.choice(self._load.urls)}/responses{path}"
+        async with self._load.session.post(url, data=data, headers=headers) as response:
             got.status = response.status
             got.mark = response.headers.get(MARK, "")
             got.request_id = response.headers.get("x-request-id", "")
@@ -292,11 +273,9 @@ class Conversation:
 
     async def _ask_socket(self, body: Item, got: _Got) -> None:
         if self._socket is None or self._socket.closed:
-            url = f"{self._chance.choice(self._floor.urls)}/responses"
+            url = f"{self._chance.choice(self._load.urls)}/responses"
             headers = {"Authorization": f"Bearer {self._plan.key}", LOOP: self._plan.loop}
-            self._socket = await self._floor.session.ws_connect(
-                url, headers=headers, max_msg_size=0
-            )
+            self._socket = await self._load.session.ws_connect(url, headers=headers, max_msg_size=0)
         got.status = 200
         await self._socket.send_str(json.dumps(body, separators=(",", ":")))
         async for message in self._socket:

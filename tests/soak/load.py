@@ -10,8 +10,8 @@ import aiohttp
 
 from tests.soak.claims import Told
 from tests.soak.client import Conversation, Plan, Way
-from tests.soak.faults import dice
 from tests.soak.habits import HABITS
+from tests.soak.relay import dice
 from tests.soak.upstream import Upstream
 from tests.standin import LOOPS
 

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from random import Random
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,7 +18,6 @@ from reasoning_replay.strict_api.dialect import text_of
 
 from tests.slow_line import reset_now
 from tests.soak.claims import Claim, Item, claim_in
-from tests.soak.faults import ANSWERED, dice, fault_of
 from tests.soak.hostile import KIND, answer
 from tests.soak.judge import Attempt, Judge
 from tests.standin import StandIn
@@ -30,7 +30,33 @@ LOOP = "x-soak-loop"
 HANGS_S = 6.0
 PAUSE_S = 0.01
 TERMINAL = ("response.completed", "response.incomplete", "response.failed", "error")
+# Faults of responses, with their weights.
+FAULTS = {
+    "500": 6,
+    "429": 6,
+    "503": 3,
+    "reset": 5,  # before any response
+    "hang": 2,  # no response, for longer than the proxy waits
+    "cut": 6,  # reset during the response
+    "closed": 4,  # closed in good order during the response
+    "stall": 2,  # silence during the response, for longer than the proxy waits
+    "slow": 6,  # a pause after every chunk: not a fault
+}
+ANSWERED = {"500": 500, "429": 429, "503": 503}
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+def dice(*seed: object) -> Random:
+    """Return a random source that is the same for the same seed."""
+    return Random("/".join(map(str, seed)))  # noqa: S311 - no secret
+
+
+def fault_of(seed: str, number: str, share: float) -> str:
+    """Choose the fault of a request; "" for most."""
+    thrown = dice(seed, "fault", number)
+    if thrown.random() >= share:
+        return ""
+    return thrown.choices(list(FAULTS), list(FAULTS.values()))[0]
 
 
 class Relay:

@@ -12,10 +12,10 @@ import aiohttp
 
 from tests.e2e.proxies import ProxyProcess
 from tests.redis_server import RedisServer, redis_server
-from tests.soak.faults import dice
 from tests.soak.gauges import Gauges, Lag
 from tests.soak.hostile import Hostile
 from tests.soak.load import Load
+from tests.soak.relay import dice
 from tests.soak.upstream import upstream
 
 SETTINGS = {

@@ -19,9 +19,8 @@ import msgspec
 
 from tests.programs import ends_with_tests
 from tests.soak.claims import Told
-from tests.soak.faults import dice
 from tests.soak.judge import Judge
-from tests.soak.relay import Relay
+from tests.soak.relay import Relay, dice
 from tests.standin import LOOPS, StandIn
 
 ROOT = Path(__file__).parents[2]
