@@ -10,7 +10,7 @@ from tests.recordings import wire
 from tests.recordings.responses import tape
 from tests.recordings.responses.client import Variant, is_stateful, take
 from tests.recordings.responses.judge import has_easy_form, judge
-from tests.recordings.responses.runs import alone
+from tests.recordings.responses.runs import alone, own
 from tests.recordings.responses.tape import load
 from tests.recordings.runner import Result, client, faults, play
 from tests.recordings.upstream import Answer, upstream
@@ -21,19 +21,10 @@ SEEDS = pytest.mark.parametrize("seed", [None, 2], ids=["whole responses", "resp
 
 
 @SEEDS
-async def test_plain_conversations_pass(seed: int | None) -> None:
-    """If no model reasoned, only `include` may differ from the client's request."""
-    played = await alone(load("plain"), Variant.AS_RECORDED, seed)
-
-    assert faults(played) == []
-    assert {one.verdict.result for one in played} == {Result.NOTHING_TO_DO}
-    assert sum(one.verdict.ids_changed for one in played) == 0
-
-
-@SEEDS
-async def test_requests_with_replayed_reasoning_are_not_changed(seed: int | None) -> None:
-    """Reasoning that the client replays is not injected again: only `include` may differ."""
-    played = await alone(load("oracle"), Variant.AS_RECORDED, seed)
+@pytest.mark.parametrize("kind", ["plain", "oracle"])
+async def test_complete_requests_pass(kind: str, seed: int | None) -> None:
+    """If no model reasoned, or the client replays it all, only `include` may be changed."""
+    played = await alone(load(kind), Variant.AS_RECORDED, seed)
 
     assert faults(played) == []
     assert {one.verdict.result for one in played} == {Result.NOTHING_TO_DO}
@@ -68,11 +59,12 @@ async def test_captured_reasoning_is_injected_for_real_dropping_clients() -> Non
 async def test_all_reasoning_is_injected_if_upstream_sends_blobs() -> None:
     """If upstream sends blobs, as the proxy asks it to, all dropped reasoning is injected."""
     sealed = [tape.sealed(recording) for recording in load("dropped")]
+    under_own_profile = await own(sealed, Variant.AS_RECORDED)
     played = await alone(sealed, Variant.AS_RECORDED)
     asked = [one for one in played if b"reasoning.encrypted_content" in one.arrived[0]]
 
-    assert faults(played) == []
-    assert [one.name for one in played if one.is_lacking] == []
+    assert faults(played + under_own_profile) == []
+    assert [one.name for one in played + under_own_profile if one.is_lacking] == []
     # In the other requests upstream stores the items, and their ids are enough if they have one.
     assert asked == [
         one

@@ -12,28 +12,17 @@ from tests.recordings.responses.client import Variant
 from tests.recordings.responses.judge import RULES, TOGETHER
 from tests.recordings.responses.runs import own
 from tests.recordings.responses.tape import Recording
-from tests.recordings.runner import Result, faults
+from tests.recordings.runner import faults
 
 pytestmark = pytest.mark.usefixtures("recordings")
 
 KINDS = ("oracle", "dropped", "plain", "stateful", "stream", "error", "other")
-DROPPING = [variant for variant in Variant if variant is not Variant.AS_RECORDED]
 
 
 def every() -> Iterator[Recording]:
     """Yield all recordings."""
     for kind in KINDS:
         yield from tape.load(kind)
-
-
-@pytest.mark.parametrize("variant", DROPPING)
-async def test_all_reasoning_is_injected_under_the_vendors_profile(variant: Variant) -> None:
-    """All dropped reasoning is injected, with ids as the vendor's rule demands."""
-    played = await own(tape.load("oracle"), variant)
-
-    assert faults(played) == []
-    assert [one.name for one in played if one.is_lacking] == []
-    assert Result.INJECTED in {one.verdict.result for one in played}
 
 
 async def test_the_form_is_the_one_that_the_vendor_accepted() -> None:
@@ -59,15 +48,6 @@ async def test_complete_requests_pass_under_the_vendors_profile(kind: str) -> No
     assert faults(played) == []
     assert {one.name for one in played if one.is_lacking and one.take.is_sealed} == set()
     assert played
-
-
-async def test_all_reasoning_is_injected_if_upstream_sends_blobs() -> None:
-    """With the vendor's profile all reasoning of dropping clients is injected, as with `auto`."""
-    sealed = [tape.sealed(recording) for recording in tape.load("dropped")]
-    played = await own(sealed, Variant.AS_RECORDED)
-
-    assert faults(played) == []
-    assert [one.name for one in played if one.is_lacking] == []
 
 
 def test_auto_finds_the_profile_of_recorded_hosts() -> None:

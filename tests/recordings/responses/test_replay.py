@@ -4,7 +4,7 @@ import pytest
 
 from tests.fast_lane import first, slow
 from tests.recordings.responses.client import Piece, Thought, Variant, take, with_reasoning
-from tests.recordings.responses.runs import Played, alone, mix, one_tenant
+from tests.recordings.responses.runs import Played, alone, mix, one_tenant, own
 from tests.recordings.responses.tape import Key, load
 from tests.recordings.responses.twins import ambiguous, twins
 from tests.recordings.runner import Result, faults
@@ -29,6 +29,16 @@ async def test_a_recording_alone_is_restored(variant: Variant, seed: int | None)
 
     assert faults(played) == []
     assert lacking(played) == set()
+    assert Result.INJECTED in {one.verdict.result for one in played}
+
+
+@pytest.mark.parametrize("variant", DROPPING)
+async def test_a_recording_is_restored_under_its_vendors_profile(variant: Variant) -> None:
+    """The same, with ids as the vendor's rule demands."""
+    played = await own(load("oracle"), variant)
+
+    assert faults(played) == []
+    assert [one.name for one in played if one.is_lacking] == []
     assert Result.INJECTED in {one.verdict.result for one in played}
 
 
