@@ -1,21 +1,20 @@
 """Chat Completions: requests, completions and chunks in the form of real ones."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from tests.bench.shapes.dialect import (
-    HOLE,
+    TURN_CHARS,
     Dialect,
     Item,
     compact,
     digits,
     lines_of,
-    numbered,
     stamped,
 )
 
 _MODEL = "deepseek-reasoner"
-_REASONING_CHARS = 1_200
 _THOUGHTS = 4  # number of chunks of a stream with reasoning
 _TOOLS = [
     {
@@ -33,9 +32,15 @@ def _user(text: str) -> Item:
     return {"role": "user", "content": text}
 
 
-def _message(text: str | None, reasoning: str, *calls: Item) -> Item:
-    said: Item = {"role": "assistant", "content": text, "reasoning_content": reasoning}
-    return said | ({"tool_calls": list(calls)} if calls else {})
+def _said(_: str, text: str) -> Item:
+    reasoning = lines_of(100, "first")
+    return {"role": "assistant", "content": text, "reasoning_content": reasoning}
+
+
+def _emits(this: str, text: str, path: str, chars: int, of: Sequence[object]) -> list[Item]:
+    reasoning = lines_of(chars, *of, "reasoning")
+    said = {"role": "assistant", "content": text or None, "reasoning_content": reasoning}
+    return [said | {"tool_calls": [_call(f"call_{this[-24:]}", path)]}]
 
 
 def _call(call_id: str, path: str) -> Item:
@@ -53,12 +58,12 @@ def _usage() -> Item:
     }
 
 
-def _answer(this: str, message: Item) -> bytes:
-    reason = "tool_calls" if "tool_calls" in message else "stop"
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+def _envelope(this: str, items: list[Item]) -> bytes:
+    [message] = items
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "tool_calls"}
     return compact(
         {
-            "id": f"chatcmpl-{this}",
+            "id": f"chatcmpl-{this[-32:]}",
             "object": "chat.completion",
             "created": 1_780_000_000,
             "model": _MODEL,
@@ -71,60 +76,6 @@ def _answer(this: str, message: Item) -> bytes:
 
 def _body(messages: list[Item], **more: Any) -> bytes:
     return compact({"model": _MODEL, "messages": messages, "tools": _TOOLS, **more})
-
-
-# A small exchange
-
-_small_body = numbered(
-    _body(
-        [
-            _user(f"Ticket {HOLE}: which file sets the timeout?"),
-            _message("I shall look at the settings.", lines_of(100, "first")),
-            _user("Please do."),
-            _message(
-                f"Step {HOLE}: I read the first file.",
-                lines_of(360, "small"),
-                _call(f"call_{'0d' * 6}{HOLE}", "settings.py"),
-            ),
-            {
-                "role": "tool",
-                "tool_call_id": f"call_{'0d' * 6}{HOLE}",
-                "content": f"TIMEOUT_S = {HOLE}",
-            },
-        ],
-        temperature=1.0,
-        max_tokens=4_096,
-    )
-)
-_small_answer = numbered(
-    _answer(
-        "1a" * 8 + HOLE,
-        _message(
-            f"Step {HOLE}: I read the next file.",
-            lines_of(980, "answer"),
-            _call(f"call_{'1d' * 6}{HOLE}", "timeouts.py"),
-        ),
-    )
-)
-
-
-# A conversation of many turns: a message with reasoning and a call; then the call's output
-
-
-def _first(seed: int) -> Item:
-    return _user(f"Conversation {seed}: read the files one by one, and sum them up.")
-
-
-def _emitted(seed: int, number: int) -> list[Item]:
-    this = digits(seed, number)
-    text = f"Step {number}: I read the next file." if number else None
-    call = _call(f"call_{this[:24]}", f"src/part_{number}.py")
-    return [_message(text, lines_of(_REASONING_CHARS, seed, number, "reasoning"), call)]
-
-
-def _turn_answer(seed: int, number: int) -> bytes:
-    [message] = _emitted(seed, number)
-    return _answer(digits(seed, number, count=32), message)
 
 
 def _output(emitted: list[Item], text: str) -> Item:
@@ -161,7 +112,7 @@ def _stream_body(number: int) -> bytes:
 
 
 def _opening(number: int) -> list[bytes]:
-    piece = _REASONING_CHARS // _THOUGHTS
+    piece = TURN_CHARS // _THOUGHTS
     return [
         _chunk(number, {"role": "assistant", "content": None, "reasoning_content": ""}),
         *[
@@ -189,12 +140,12 @@ CHAT = Dialect(
     items="messages",
     items_a_turn=2,
     key="messages",
+    small_chars=(430, 1_010),
     body=_body,
-    small_body=_small_body,
-    small_answer=_small_answer,
-    first=_first,
-    emitted=_emitted,
-    answer=_turn_answer,
+    user=_user,
+    said=_said,
+    emits=_emits,
+    envelope=_envelope,
     output=_output,
     dropped=_dropped,
     seen=_seen,

@@ -20,7 +20,8 @@ STAMP = b'"obfuscation":"'
 HOLE = "#" * 12
 """Text in place of a number; see `numbered`."""
 
-_BLOB_BYTES = 1_200
+TURN_CHARS = 1_200
+"""Characters of a turn's reasoning."""
 
 
 def compact(value: Any) -> bytes:
@@ -33,7 +34,7 @@ def digits(*of: object, count: int = 48) -> str:
     return hashlib.shake_128(repr(of).encode()).hexdigest(count // 2)
 
 
-def blob(*of: object, size: int = _BLOB_BYTES) -> str:
+def blob(*of: object, size: int = TURN_CHARS) -> str:
     """Return a text in the form of encrypted reasoning, of about `size` characters."""
     raw = hashlib.shake_128(repr(of).encode()).digest(size * 3 // 4)
     return "gAAAAA" + base64.urlsafe_b64encode(raw).decode()
@@ -69,13 +70,13 @@ class Dialect:
         items: Name of an element of a history.
         items_a_turn: Number of elements that a turn adds to a history without reasoning.
         key: Key of the history in a body.
+        small_chars: Characters of the reasoning in a small request, and in its response.
         body: Builds a body with a history.
-        small_body: Builds a request's body of 1.3 KB; it has no reasoning to inject, and its ids
-            occur in no other.
-        small_answer: Builds a response of 1.7 KB: reasoning, and the call that it led to.
-        first: Builds the first item of a conversation, given its seed.
-        emitted: Lists the items that a turn emitted, given the seed and its number.
-        answer: Builds the response of a turn from the same.
+        user: Builds a message of the user.
+        said: Builds a message of the model, given the text of its id and its words.
+        emits: Lists the items of a turn: reasoning, words and a call. It is given the text of all
+            ids, the words, the path that is read, the reasoning's characters, and their seed.
+        envelope: Builds the response with some items, given the text of its id.
         output: Builds the output of a call, given the items that a turn emitted, and its text.
         dropped: Returns an emitted item as a client sends it that drops reasoning; None: not at
             all.
@@ -92,12 +93,12 @@ class Dialect:
     items: str
     items_a_turn: int
     key: str
+    small_chars: tuple[int, int]
     body: Callable[[list[Item]], bytes]
-    small_body: Callable[[int], bytes]
-    small_answer: Callable[[int], bytes]
-    first: Callable[[int], Item]
-    emitted: Callable[[int, int], list[Item]]
-    answer: Callable[[int, int], bytes]
+    user: Callable[[str], Item]
+    said: Callable[[str, str], Item]
+    emits: Callable[[str, str, str, int, Sequence[object]], list[Item]]
+    envelope: Callable[[str, list[Item]], bytes]
     output: Callable[[list[Item], str], Item]
     dropped: Callable[[Item], Item | None]
     seen: Callable[[Item], list[str | None]]
@@ -106,6 +107,45 @@ class Dialect:
     delta: Callable[[int], bytes]
     closing: Callable[[int, int], Sequence[bytes]]
     ending: bytes
+
+    @cached_property
+    def small_body(self) -> Callable[[int], bytes]:
+        """
+        Builder of a request's body of 1.3 KB.
+
+        It has no reasoning to inject, and its ids occur in no other.
+        """
+        this = "0d" * 18 + HOLE
+        step = self.emits(this, "", "settings.py", self.small_chars[0], ["small"])
+        history = [
+            self.user(f"Ticket {HOLE}: which file sets the timeout?"),
+            self.said("0a" * 18 + HOLE, "I shall look at the settings."),
+            self.user("Please do."),
+            *step,
+            self.output(step, f"TIMEOUT_S = {HOLE}"),
+        ]
+        return numbered(self.body(history))
+
+    @cached_property
+    def small_answer(self) -> Callable[[int], bytes]:
+        """Builder of a response of 1.7 KB: reasoning, and the call that it led to."""
+        this = "1d" * 18 + HOLE
+        step = self.emits(this, "", "timeouts.py", self.small_chars[1], ["answer"])
+        return numbered(self.envelope(this, step))
+
+    def first(self, seed: int) -> Item:
+        """Build the first item of a conversation."""
+        return self.user(f"Conversation {seed}: read the files one by one, and sum them up.")
+
+    def emitted(self, seed: int, number: int) -> list[Item]:
+        """List the items that a turn of a conversation emitted; the first one has no words."""
+        words = f"Step {number}: I read the next file." if number else ""
+        path = f"src/part_{number}.py"
+        return self.emits(digits(seed, number), words, path, TURN_CHARS, [seed, number])
+
+    def answer(self, seed: int, number: int) -> bytes:
+        """Build the response of a turn."""
+        return self.envelope(digits(seed, number), self.emitted(seed, number))
 
     @cached_property
     def events_around(self) -> int:

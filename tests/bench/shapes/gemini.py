@@ -1,21 +1,19 @@
 """Gemini: requests, contents and chunks in the form of real ones."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.bench.shapes.dialect import (
-    HOLE,
     Dialect,
     Item,
     blob,
     compact,
     digits,
     lines_of,
-    numbered,
     stamped,
 )
 
 _MODEL = "gemini-3-pro-preview"
-_SIGNATURE_CHARS = 1_200
 _WORDS = " word %d and another"
 _TOOLS = [
     {
@@ -30,12 +28,19 @@ _TOOLS = [
 ]
 
 
-def _user(*parts: Item) -> Item:
-    return {"role": "user", "parts": list(parts)}
+def _user(text: str) -> Item:
+    return {"role": "user", "parts": [{"text": text}]}
 
 
-def _model(*parts: Item) -> Item:
-    return {"role": "model", "parts": list(parts)}
+def _said(_: str, text: str) -> Item:
+    return {"role": "model", "parts": [{"text": text}]}
+
+
+def _emits(this: str, text: str, path: str, chars: int, of: Sequence[object]) -> list[Item]:
+    # Longer words, so that a history has about the size of the other dialects'.
+    preamble = [{"text": f"{text} It belongs to the workspace."}] if text else []
+    call = _signed(_call(this[-16:], path), blob(*of, size=chars))
+    return [{"role": "model", "parts": [*preamble, call]}]
 
 
 def _signed(part: Item, signature: str) -> Item:
@@ -44,11 +49,6 @@ def _signed(part: Item, signature: str) -> Item:
 
 def _call(call_id: str, path: str) -> Item:
     return {"functionCall": {"name": "read_file", "args": {"path": path}, "id": call_id}}
-
-
-def _result(call_id: str, text: str) -> Item:
-    response = {"name": "read_file", "response": {"result": text}, "id": call_id}
-    return {"functionResponse": response}
 
 
 def _answer(this: str, parts: list[Item], reason: str = "STOP") -> Item:
@@ -69,57 +69,14 @@ def _body(contents: list[Item], **more: Any) -> bytes:
     return compact({"contents": contents, "tools": _TOOLS, "generationConfig": thinking} | more)
 
 
-# A small exchange
-
-_small_body = numbered(
-    _body(
-        [
-            _user({"text": f"Ticket {HOLE}: which file sets the timeout?"}),
-            _model({"text": "I shall look at the settings."}),
-            _user({"text": "Please do."}),
-            _model(
-                _signed({"text": f"Step {HOLE}: I read the first file."}, blob("text", size=200)),
-                _signed(_call(f"0d1e{HOLE}", "settings.py"), blob("small", size=280)),
-            ),
-            _user(_result(f"0d1e{HOLE}", f"TIMEOUT_S = {HOLE}")),
-        ]
-    )
-)
-_small_answer = numbered(
-    compact(
-        _answer(
-            f"1a2b{HOLE}",
-            [
-                {"text": f"Step {HOLE}: I read the next file."},
-                _signed(_call(f"1d2e{HOLE}", "timeouts.py"), blob("answer", size=1_180)),
-            ],
-        )
-    )
-)
-
-
-# A conversation of many turns: a preamble and a signed call; then the call's result
-
-
-def _first(seed: int) -> Item:
-    return _user({"text": f"Conversation {seed}: read the files one by one, and sum them up."})
-
-
-def _emitted(seed: int, number: int) -> list[Item]:
-    # The first turn has no preamble.
-    call = _call(digits(seed, number, count=16), f"src/part_{number}.py")
-    text = f"Step {number}: I read the next file of the workspace."
-    preamble = [{"text": text}] if number else []
-    return [_model(*preamble, _signed(call, blob(seed, number, size=_SIGNATURE_CHARS)))]
-
-
-def _turn_answer(seed: int, number: int) -> bytes:
-    [content] = _emitted(seed, number)
-    return compact(_answer(digits(seed, number, count=24), content["parts"]))
+def _envelope(this: str, items: list[Item]) -> bytes:
+    return compact(_answer(this[-24:], items[0]["parts"]))
 
 
 def _output(emitted: list[Item], text: str) -> Item:
-    return _user(_result(emitted[-1]["parts"][-1]["functionCall"]["id"], text))
+    call_id = emitted[-1]["parts"][-1]["functionCall"]["id"]
+    response = {"name": "read_file", "response": {"result": text}, "id": call_id}
+    return {"role": "user", "parts": [{"functionResponse": response}]}
 
 
 def _dropped(content: Item) -> Item:
@@ -145,7 +102,7 @@ def _event(number: int, *parts: Item, reason: str = "") -> bytes:
 
 
 def _stream_body(number: int) -> bytes:
-    return _body([_user({"text": f"Tell story {number}."})])
+    return _body([_user(f"Tell story {number}.")])
 
 
 def _opening(number: int) -> list[bytes]:
@@ -158,7 +115,7 @@ def _delta(number: int) -> bytes:
 
 
 def _closing(number: int, deltas: int) -> list[bytes]:
-    bare = _signed({"text": ""}, blob("stream", number, size=_SIGNATURE_CHARS))
+    bare = _signed({"text": ""}, blob("stream", number))
     return [_event(number, bare, reason="STOP")]
 
 
@@ -168,12 +125,12 @@ GEMINI = Dialect(
     items="parts",
     items_a_turn=3,
     key="contents",
+    small_chars=(560, 1_220),
     body=_body,
-    small_body=_small_body,
-    small_answer=_small_answer,
-    first=_first,
-    emitted=_emitted,
-    answer=_turn_answer,
+    user=_user,
+    said=_said,
+    emits=_emits,
+    envelope=_envelope,
     output=_output,
     dropped=_dropped,
     seen=_seen,

@@ -1,22 +1,20 @@
 """Anthropic Messages: requests, messages and events in the form of real ones."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.bench.shapes.dialect import (
-    HOLE,
+    TURN_CHARS,
     Dialect,
     Item,
     blob,
     compact,
     digits,
     lines_of,
-    numbered,
     stamped,
 )
 
 _MODEL = "claude-fable-5-1"  # its reasoning is bound to the history before it: the most work
-_THINKING_CHARS = 600
-_SIGNATURE_CHARS = 600
 _THOUGHTS = 4  # number of events of a stream with thinking
 _WORDS = " word %d" + " and another" * 10
 _TOOLS = [
@@ -28,8 +26,8 @@ _TOOLS = [
 ]
 
 
-def _user(*blocks: Item) -> Item:
-    return {"role": "user", "content": list(blocks)}
+def _user(text: str) -> Item:
+    return {"role": "user", "content": [_text(text)]}
 
 
 def _assistant(*blocks: Item) -> Item:
@@ -48,8 +46,23 @@ def _call(call_id: str, path: str) -> Item:
     return {"type": "tool_use", "id": call_id, "name": "read_file", "input": {"path": path}}
 
 
-def _result(call_id: str, text: str) -> Item:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": text}
+def _thought(chars: int, *of: object) -> Item:
+    return _thinking(lines_of(chars // 2, *of), blob(*of, size=chars // 2))
+
+
+def _said(_: str, text: str) -> Item:
+    return _assistant(_text(text))
+
+
+def _emits(this: str, text: str, path: str, chars: int, of: Sequence[object]) -> list[Item]:
+    preamble = [_text(text)] if text else []
+    return [_assistant(_thought(chars, *of), *preamble, _call(f"toolu_{this[-24:]}", path))]
+
+
+def _output(emitted: list[Item], text: str) -> Item:
+    call_id = emitted[-1]["content"][-1]["id"]
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": text}
+    return {"role": "user", "content": [block]}
 
 
 def _usage() -> Item:
@@ -81,62 +94,8 @@ def _body(messages: list[Item], **more: Any) -> bytes:
     return compact(told | {"thinking": {"type": "adaptive"}} | more)
 
 
-# A small exchange
-
-_small_body = numbered(
-    _body(
-        [
-            _user(_text(f"Ticket {HOLE}: which file sets the timeout?")),
-            _assistant(_text("I shall look at the settings.")),
-            _user(_text("Please do.")),
-            _assistant(
-                _thinking(lines_of(100, "small"), blob("small", size=280)),
-                _text(f"Step {HOLE}: I read the first file."),
-                _call(f"toolu_{'0d' * 6}{HOLE}", "settings.py"),
-            ),
-            _user(_result(f"toolu_{'0d' * 6}{HOLE}", f"TIMEOUT_S = {HOLE}")),
-        ]
-    )
-)
-_small_answer = numbered(
-    compact(
-        _answer(
-            "1a" * 6 + HOLE,
-            [
-                _thinking(lines_of(520, "answer"), blob("answer", size=520)),
-                _text(f"Step {HOLE}: I read the next file."),
-                _call(f"toolu_{'1d' * 6}{HOLE}", "timeouts.py"),
-            ],
-        )
-    )
-)
-
-
-# A conversation of many turns: thinking, a preamble and a call; then the call's result
-
-
-def _first(seed: int) -> Item:
-    return _user(_text(f"Conversation {seed}: read the files one by one, and sum them up."))
-
-
-def _thought(*of: object) -> Item:
-    return _thinking(lines_of(_THINKING_CHARS, *of), blob(*of, size=_SIGNATURE_CHARS))
-
-
-def _emitted(seed: int, number: int) -> list[Item]:
-    # The first turn has no preamble.
-    call = _call(f"toolu_{digits(seed, number, count=24)}", f"src/part_{number}.py")
-    preamble = [_text(f"Step {number}: I read the next file.")] if number else []
-    return [_assistant(_thought(seed, number), *preamble, call)]
-
-
-def _turn_answer(seed: int, number: int) -> bytes:
-    [message] = _emitted(seed, number)
-    return compact(_answer(digits(seed, number, count=24), message["content"]))
-
-
-def _output(emitted: list[Item], text: str) -> Item:
-    return _user(_result(emitted[-1]["content"][-1]["id"], text))
+def _envelope(this: str, items: list[Item]) -> bytes:
+    return compact(_answer(this[-24:], items[0]["content"]))
 
 
 def _dropped(message: Item) -> Item:
@@ -161,12 +120,12 @@ def _added(index: int, kind: str, **members: Any) -> bytes:
 
 
 def _stream_body(number: int) -> bytes:
-    return _body([_user(_text(f"Tell story {number}."))], stream=True)
+    return _body([_user(f"Tell story {number}.")], stream=True)
 
 
 def _opening(number: int) -> list[bytes]:
     begun = _answer(digits("stream", number, count=24), [], None)
-    thought = _thought("stream", number)
+    thought = _thought(TURN_CHARS, "stream", number)
     text = thought["thinking"]
     size = len(text) // _THOUGHTS + 1
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
@@ -200,12 +159,12 @@ MESSAGES = Dialect(
     items="blocks",
     items_a_turn=3,
     key="messages",
+    small_chars=(440, 1_100),
     body=_body,
-    small_body=_small_body,
-    small_answer=_small_answer,
-    first=_first,
-    emitted=_emitted,
-    answer=_turn_answer,
+    user=_user,
+    said=_said,
+    emits=_emits,
+    envelope=_envelope,
     output=_output,
     dropped=_dropped,
     seen=_seen,

@@ -1,9 +1,10 @@
 """Responses API: requests, responses and events in the form of real ones."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from tests.bench.shapes.dialect import HOLE, Dialect, Item, blob, compact, digits, numbered, stamped
+from tests.bench.shapes.dialect import Dialect, Item, blob, compact, digits, stamped
 
 _OPENING = 6  # number of events of a stream before its deltas
 _MODEL = "gpt-5.2"
@@ -49,8 +50,16 @@ def _call(item_id: str, call_id: str, path: str) -> Item:
     }
 
 
-def _output(call_id: str, text: str) -> Item:
-    return {"type": "function_call_output", "call_id": call_id, "output": text}
+def _said(this: str, text: str) -> Item:
+    return _message(f"msg_{this}", text, "commentary")
+
+
+def _emits(this: str, text: str, path: str, chars: int, of: Sequence[object]) -> list[Item]:
+    return [
+        _reasoning(f"rs_{this}", blob(*of, size=chars)),
+        *([_said(this, text)] if text else []),
+        _call(f"fc_{this}", f"call_{this[-24:]}", path),
+    ]
 
 
 def _answer(response_id: str, output: list[Item], status: str = "completed") -> Item:
@@ -99,57 +108,16 @@ def _body(items: list[Item], **more: Any) -> bytes:
     )
 
 
-# A small exchange: written once, with a number of 12 digits in each place that differs.
-
-_small_body = numbered(
-    _body(
-        [
-            _user(f"Ticket {HOLE}: which file sets the timeout?"),
-            _message(f"msg_{'0a' * 18}{HOLE}", "I shall look at the settings.", "commentary"),
-            _user("Please do."),
-            _reasoning(f"rs_{'0b' * 18}{HOLE}", blob("small", size=120)),
-            _call(f"fc_{'0c' * 18}{HOLE}", f"call_{'0d' * 6}{HOLE}", "settings.py"),
-            _output(f"call_{'0d' * 6}{HOLE}", f"TIMEOUT_S = {HOLE}"),
-        ]
-    )
-)
-_small_answer = numbered(
-    compact(
-        _answer(
-            f"resp_{'1a' * 18}{HOLE}",
-            [
-                _reasoning(f"rs_{'1b' * 18}{HOLE}", blob("answer", size=420)),
-                _call(f"fc_{'1c' * 18}{HOLE}", f"call_{'1d' * 6}{HOLE}", "timeouts.py"),
-            ],
-        )
-    )
-)
+def _envelope(this: str, items: list[Item]) -> bytes:
+    return compact(_answer(f"resp_{this}", items))
 
 
-# A conversation of many turns: reasoning, a preamble and a call; then the call's output.
-
-
-def _emitted(seed: int, number: int) -> list[Item]:
-    # The first turn has no preamble.
-    this = digits(seed, number)
-    preamble = _message(f"msg_{this}", f"Step {number}: I read the next file.", "commentary")
-    return [
-        _reasoning(f"rs_{this}", blob(seed, number)),
-        *([preamble] if number else []),
-        _call(f"fc_{this}", f"call_{this[:24]}", f"src/part_{number}.py"),
-    ]
-
-
-def _turn_answer(seed: int, number: int) -> bytes:
-    return compact(_answer(f"resp_{digits(seed, number)}", _emitted(seed, number)))
-
-
-def _first(seed: int) -> Item:
-    return _user(f"Conversation {seed}: read the files one by one, and sum them up.")
-
-
-def _output_of(emitted: list[Item], text: str) -> Item:
-    return _output(emitted[-1]["call_id"], text)
+def _output(emitted: list[Item], text: str) -> Item:
+    return {
+        "type": "function_call_output",
+        "call_id": emitted[-1]["call_id"],
+        "output": text,
+    }
 
 
 def _dropped(item: Item) -> Item | None:
@@ -223,13 +191,13 @@ RESPONSES = Dialect(
     items="items",
     items_a_turn=3,
     key="input",
+    small_chars=(120, 420),
     body=_body,
-    small_body=_small_body,
-    small_answer=_small_answer,
-    first=_first,
-    emitted=_emitted,
-    answer=_turn_answer,
-    output=_output_of,
+    user=_user,
+    said=_said,
+    emits=_emits,
+    envelope=_envelope,
+    output=_output,
     dropped=_dropped,
     seen=_seen,
     stream_body=_stream_body,
