@@ -1,8 +1,8 @@
 """
 Drivers: two ways to search for a failing input; each runs in its own process.
 
-    drawn     hypothesis: a seed with some changes; a finding is made smaller
     guided    atheris: changes that reach code that no input has reached before
+    drawn     hypothesis, where atheris is not installed: a seed with some changes
 """
 
 import json
@@ -10,9 +10,8 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as beginning_with
@@ -66,7 +65,7 @@ def drawn(name: str, seconds: float, folder: Path) -> None:
         (folder / f"{name}.drawn").write_bytes(failing[0])
         raise
     finally:
-        _report(inputs=count)
+        sys.stderr.write(json.dumps({"inputs": count}) + "\n")  # for the parent process
 
 
 def guided(name: str, seconds: float, folder: Path) -> None:
@@ -105,12 +104,6 @@ def guided(name: str, seconds: float, folder: Path) -> None:
     atheris.Fuzz()
 
 
-def _report(**figures: Any) -> None:
-    """Write the figures to stderr, for the parent process."""
-    sys.stderr.write(json.dumps(figures) + "\n")
-    sys.stderr.flush()
-
-
 def figures_of(said: str) -> dict[str, float]:
     """Read the figures that a driver, or libFuzzer, has written."""
     found: dict[str, float] = {}
@@ -122,9 +115,3 @@ def figures_of(said: str) -> dict[str, float]:
         elif match := re.match(r"#(\d+)\s.*\bcov: (\d+)", line):
             found |= {"inputs": int(match[1]), "coverage": int(match[2])}
     return found
-
-
-DRIVERS: dict[str, Callable[[str, float, Path], None]] = {
-    "drawn": drawn,
-    "guided": guided,
-}
