@@ -7,10 +7,10 @@ All builders are functions of their arguments, so that each contender receives t
 import base64
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 Item = dict[str, Any]
 
@@ -57,8 +57,7 @@ def stamped(event: bytes) -> bytes:
     return event.removesuffix(b"}\n\n") + b"," + STAMP + b'%016d"}\n\n'
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(ABC):
     """
     One API.
 
@@ -71,20 +70,8 @@ class Dialect:
         items_a_turn: Number of elements that a turn adds to a history without reasoning.
         key: Key of the history in a body.
         small_chars: Characters of the reasoning in a small request, and in its response.
-        body: Builds a body with a history.
-        user: Builds a message of the user.
-        said: Builds a message of the model, given the text of its id and its words.
-        emits: Lists the items of a turn: reasoning, words and a call. It is given the text of all
-            ids, the words, the path that is read, the reasoning's characters, and their seed.
-        envelope: Builds the response with some items, given the text of its id.
-        output: Builds the output of a call, given the items that a turn emitted, and its text.
-        dropped: Returns an emitted item as a client sends it that drops reasoning; None: not at
-            all.
-        seen: Returns what identifies an item at the upstream: its kind, and its reasoning.
-        stream_body: Builds the body of a request for a stream.
-        opening: Lists the events of a stream before its first delta.
-        delta: Builds the template of a delta, of about 300 bytes: for `% (number, time in ns)`.
-        closing: Lists the events of a stream after its last delta, given the number of deltas.
+        members: Members of every body, with a place for the history.
+        stream_members: Further members of a request for a stream.
         ending: Start of the last event of a stream.
     """
 
@@ -94,19 +81,68 @@ class Dialect:
     items_a_turn: int
     key: str
     small_chars: tuple[int, int]
-    body: Callable[[list[Item]], bytes]
-    user: Callable[[str], Item]
-    said: Callable[[str, str], Item]
-    emits: Callable[[str, str, str, int, Sequence[object]], list[Item]]
-    envelope: Callable[[str, list[Item]], bytes]
-    output: Callable[[list[Item], str], Item]
-    dropped: Callable[[Item], Item | None]
-    seen: Callable[[Item], list[str | None]]
-    stream_body: Callable[[int], bytes]
-    opening: Callable[[int], Sequence[bytes]]
-    delta: Callable[[int], bytes]
-    closing: Callable[[int, int], Sequence[bytes]]
+    members: ClassVar[Item]
+    stream_members: ClassVar[Item] = {}
     ending: bytes
+
+    def body(self, items: list[Item], **more: Any) -> bytes:
+        """Build a body with a history."""
+        return compact({**self.members, self.key: items, **more})
+
+    @abstractmethod
+    def user(self, text: str) -> Item:
+        """Build a message of the user."""
+
+    @abstractmethod
+    def said(self, this: str, text: str) -> Item:
+        """Build a message of the model, given the text of its id and its words."""
+
+    @abstractmethod
+    def emits(
+        self, this: str, text: str, path: str, chars: int, of: Sequence[object]
+    ) -> list[Item]:
+        """
+        List the items of a turn: reasoning, words and a call.
+
+        Args:
+            this: The text of all ids.
+            text: The words; "" for none.
+            path: The file that the call reads.
+            chars: Characters of the reasoning.
+            of: Seed of the reasoning.
+        """
+
+    @abstractmethod
+    def envelope(self, this: str, items: list[Item]) -> bytes:
+        """Build the response with some items, given the text of its id."""
+
+    @abstractmethod
+    def output(self, emitted: list[Item], text: str) -> Item:
+        """Build the output of a call, given the items that a turn emitted, and its text."""
+
+    @abstractmethod
+    def dropped(self, item: Item) -> Item | None:
+        """Return an emitted item as a client sends it that drops reasoning; None: not at all."""
+
+    @abstractmethod
+    def seen(self, item: Item) -> list[str | None]:
+        """Return what identifies an item at the upstream: its kind, and its reasoning."""
+
+    def stream_body(self, number: int) -> bytes:
+        """Build the body of a request for a stream."""
+        return self.body([self.user(f"Tell story {number}.")], **self.stream_members)
+
+    @abstractmethod
+    def opening(self, number: int) -> Sequence[bytes]:
+        """List the events of a stream before its first delta."""
+
+    @abstractmethod
+    def delta(self, number: int) -> bytes:
+        """Build the template of a delta, of about 300 bytes: for `% (number, time in ns)`."""
+
+    @abstractmethod
+    def closing(self, number: int, deltas: int) -> Sequence[bytes]:
+        """List the events of a stream after its last delta, given the number of deltas."""
 
     @cached_property
     def small_body(self) -> Callable[[int], bytes]:

@@ -1,7 +1,7 @@
 """Gemini: requests, contents and chunks in the form of real ones."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
 from tests.bench.shapes.dialect import (
     Dialect,
@@ -28,21 +28,6 @@ _TOOLS = [
 ]
 
 
-def _user(text: str) -> Item:
-    return {"role": "user", "parts": [{"text": text}]}
-
-
-def _said(_: str, text: str) -> Item:
-    return {"role": "model", "parts": [{"text": text}]}
-
-
-def _emits(this: str, text: str, path: str, chars: int, of: Sequence[object]) -> list[Item]:
-    # Longer words, so that a history has about the size of the other dialects'.
-    preamble = [{"text": f"{text} It belongs to the workspace."}] if text else []
-    call = _signed(_call(this[-16:], path), blob(*of, size=chars))
-    return [{"role": "model", "parts": [*preamble, call]}]
-
-
 def _signed(part: Item, signature: str) -> Item:
     return part | {"thoughtSignature": signature}
 
@@ -64,79 +49,72 @@ def _answer(this: str, parts: list[Item], reason: str = "STOP") -> Item:
     }
 
 
-def _body(contents: list[Item], **more: Any) -> bytes:
-    thinking = {"thinkingConfig": {"thinkingLevel": "high"}}
-    return compact({"contents": contents, "tools": _TOOLS, "generationConfig": thinking} | more)
-
-
-def _envelope(this: str, items: list[Item]) -> bytes:
-    return compact(_answer(this[-24:], items[0]["parts"]))
-
-
-def _output(emitted: list[Item], text: str) -> Item:
-    call_id = emitted[-1]["parts"][-1]["functionCall"]["id"]
-    response = {"name": "read_file", "response": {"result": text}, "id": call_id}
-    return {"role": "user", "parts": [{"functionResponse": response}]}
-
-
-def _dropped(content: Item) -> Item:
-    bare = [
-        {name: value for name, value in part.items() if name != "thoughtSignature"}
-        for part in content["parts"]
-    ]
-    return {"role": content["role"], "parts": bare}
-
-
-def _seen(content: Item) -> list[str | None]:
-    kinds = [next(iter(part)) for part in content["parts"]]
-    signatures = [part["thoughtSignature"] for part in content["parts"] if len(part) > 1]
-    return [" ".join([content["role"], *kinds]), "".join(signatures) or None]
-
-
-# A stream
-
-
 def _event(number: int, *parts: Item, reason: str = "") -> bytes:
     chunk = _answer(digits("stream", number, count=24), list(parts), reason)
     return b"data: %b\n\n" % compact(chunk)
 
 
-def _stream_body(number: int) -> bytes:
-    return _body([_user(f"Tell story {number}.")])
+class _Gemini(Dialect):
+    name = "gemini"
+    path = f"/v1/models/{_MODEL}:streamGenerateContent?alt=sse"
+    items = "parts"
+    items_a_turn = 3
+    key = "contents"
+    small_chars = (560, 1_220)
+    members: ClassVar[Item] = {
+        "contents": [],
+        "tools": _TOOLS,
+        "generationConfig": {"thinkingConfig": {"thinkingLevel": "high"}},
+    }
+    ending = b'data: {"candidates":[{"content":{"parts":[{"text":"","thoughtSignature"'
+
+    def user(self, text: str) -> Item:
+        return {"role": "user", "parts": [{"text": text}]}
+
+    def said(self, _: str, text: str) -> Item:
+        return {"role": "model", "parts": [{"text": text}]}
+
+    def emits(
+        self, this: str, text: str, path: str, chars: int, of: Sequence[object]
+    ) -> list[Item]:
+        # Longer words, so that a history has about the size of the other dialects'.
+        preamble = [{"text": f"{text} It belongs to the workspace."}] if text else []
+        call = _signed(_call(this[-16:], path), blob(*of, size=chars))
+        return [{"role": "model", "parts": [*preamble, call]}]
+
+    def envelope(self, this: str, items: list[Item]) -> bytes:
+        return compact(_answer(this[-24:], items[0]["parts"]))
+
+    def output(self, emitted: list[Item], text: str) -> Item:
+        call_id = emitted[-1]["parts"][-1]["functionCall"]["id"]
+        response = {"name": "read_file", "response": {"result": text}, "id": call_id}
+        return {"role": "user", "parts": [{"functionResponse": response}]}
+
+    def dropped(self, content: Item) -> Item:
+        bare = [
+            {name: value for name, value in part.items() if name != "thoughtSignature"}
+            for part in content["parts"]
+        ]
+        return {"role": content["role"], "parts": bare}
+
+    def seen(self, content: Item) -> list[str | None]:
+        kinds = [next(iter(part)) for part in content["parts"]]
+        signatures = [part["thoughtSignature"] for part in content["parts"] if len(part) > 1]
+        return [" ".join([content["role"], *kinds]), "".join(signatures) or None]
+
+    def opening(self, number: int) -> list[bytes]:
+        thought = lines_of(300, "stream", number)
+        return [
+            _event(number, {"text": thought, "thought": True}),
+            _event(number, {"text": "Once"}),
+        ]
+
+    def delta(self, number: int) -> bytes:
+        return stamped(_event(number, {"text": _WORDS}))
+
+    def closing(self, number: int, deltas: int) -> list[bytes]:
+        bare = _signed({"text": ""}, blob("stream", number))
+        return [_event(number, bare, reason="STOP")]
 
 
-def _opening(number: int) -> list[bytes]:
-    thought = lines_of(300, "stream", number)
-    return [_event(number, {"text": thought, "thought": True}), _event(number, {"text": "Once"})]
-
-
-def _delta(number: int) -> bytes:
-    return stamped(_event(number, {"text": _WORDS}))
-
-
-def _closing(number: int, deltas: int) -> list[bytes]:
-    bare = _signed({"text": ""}, blob("stream", number))
-    return [_event(number, bare, reason="STOP")]
-
-
-GEMINI = Dialect(
-    name="gemini",
-    path=f"/v1/models/{_MODEL}:streamGenerateContent?alt=sse",
-    items="parts",
-    items_a_turn=3,
-    key="contents",
-    small_chars=(560, 1_220),
-    body=_body,
-    user=_user,
-    said=_said,
-    emits=_emits,
-    envelope=_envelope,
-    output=_output,
-    dropped=_dropped,
-    seen=_seen,
-    stream_body=_stream_body,
-    opening=_opening,
-    delta=_delta,
-    closing=_closing,
-    ending=b'data: {"candidates":[{"content":{"parts":[{"text":"","thoughtSignature"',
-)
+GEMINI = _Gemini()
