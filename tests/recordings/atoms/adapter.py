@@ -5,11 +5,12 @@ A dialect is one module here that implements `Adapter`, and one line in `ADAPTER
 shares no code with the proxy. Everything is pure.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
+from tests.recordings import rawjson
 from tests.recordings.rawjson import Span
 
 Leaf = tuple[str, str]
@@ -99,44 +100,46 @@ class Addition:
     leaves: frozenset[Leaf]
 
 
-class Adapter(Protocol):
+class Adapter(ABC):
     """
     The wire format of one dialect.
 
     Attributes:
         name: The folder of its recordings, and the value of `--dialect`.
+        path: The path of a client's requests; hosts have it below different paths.
+        key: The member of a request that holds its messages.
     """
 
     name: str
-
-    def __hash__(self) -> int:
-        """Return the hash: recordings are read once for each adapter."""
-        ...
+    path = ""
+    key = "messages"
 
     def path_of(self, url: str) -> str:
         """Return the path of a client's request that was recorded with this URL, from `/` on."""
-        ...
-
-    def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
-        """Return the message that a successful response holds; None if it did not end well."""
-        ...
+        return self.path
 
     def spans(self, request: str) -> Sequence[Span]:
         """Locate the messages of a request, of all roles."""
-        ...
+        at = rawjson.member(request, self.key)
+        return rawjson.elements(request, at.start) if at is not None else []
 
     def binds(self, request: str) -> bool:
         """Return whether the model accepts reasoning only after the history that it had."""
-        ...
+        return False
 
+    @abstractmethod
+    def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
+        """Return the message that a successful response holds; None if it did not end well."""
+
+    @abstractmethod
     def said(self, raw: str) -> Said:
         """Parse one message of a request."""
-        ...
 
+    @abstractmethod
     def without(self, raw: str, atoms: Collection[Atom]) -> str:
         """Remove the parts of a message that hold only these atoms; all other bytes stay."""
-        ...
 
+    @abstractmethod
     def additions(self, sent: str, got: str) -> Sequence[Addition]:
         """
         Return the parts that were added to the client's message.
@@ -144,7 +147,6 @@ class Adapter(Protocol):
         Raises:
             Altered: Without them, the message is not the client's, byte for byte.
         """
-        ...
 
 
 def folded(text: str) -> str:

@@ -10,8 +10,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.recordings import rawjson
-from tests.recordings.atoms.adapter import Addition, Altered, Atom, Role, Said, folded, leaves_of
-from tests.recordings.rawjson import Edit, Member, Span
+from tests.recordings.atoms.adapter import (
+    Adapter,
+    Addition,
+    Altered,
+    Atom,
+    Role,
+    Said,
+    folded,
+    leaves_of,
+)
+from tests.recordings.rawjson import Edit, Member
 from tests.recordings.wire import events
 
 _TEXTS = frozenset({"reasoning_content", "reasoning", "reasoning_text"})
@@ -26,14 +35,11 @@ _JOINED = frozenset({"content", "reasoning_content", "reasoning", "reasoning_tex
 _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 
 
-class Chat:
+class Chat(Adapter):
     """The adapter of Chat Completions."""
 
     name = "chat"
-
-    def path_of(self, _: str) -> str:
-        """Return the path; hosts have it below different paths."""
-        return "/v1/chat/completions"
+    path = "/v1/chat/completions"
 
     def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
         """Return the first choice of a response; a stream counts if it has a finish reason."""
@@ -53,15 +59,6 @@ class Chat:
             return None
         raw = choice[inner.start : inner.end]
         return _said(json.loads(raw), raw)
-
-    def spans(self, request: str) -> Sequence[Span]:
-        """Locate the elements of `messages`."""
-        at = rawjson.member(request, "messages")
-        return rawjson.elements(request, at.start) if at is not None else []
-
-    def binds(self, request: str) -> bool:
-        """See `Adapter.binds`."""
-        return False
 
     def said(self, raw: str) -> Said:
         """Parse one element of `messages`."""

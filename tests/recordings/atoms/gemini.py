@@ -11,8 +11,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.recordings import rawjson
-from tests.recordings.atoms.adapter import Addition, Altered, Atom, Role, Said, folded, leaves_of
-from tests.recordings.rawjson import Edit, Span
+from tests.recordings.atoms.adapter import (
+    Adapter,
+    Addition,
+    Altered,
+    Atom,
+    Role,
+    Said,
+    folded,
+    leaves_of,
+)
+from tests.recordings.rawjson import Edit
 from tests.recordings.wire import events
 
 _NAMES = ("thoughtSignature", "thought_signature")
@@ -25,10 +34,11 @@ _URL_SAFE = str.maketrans("-_", "+/")
 Part = Mapping[str, Any]
 
 
-class Gemini:
+class Gemini(Adapter):
     """The adapter of Gemini."""
 
     name = "gemini"
+    key = "contents"
 
     def path_of(self, url: str) -> str:
         """Return the path of a recorded URL: it names the model."""
@@ -44,15 +54,6 @@ class Gemini:
                 parts += candidate.get("content", {}).get(_PARTS, [])
                 has_ended = has_ended or bool(candidate.get("finishReason"))
         return _said({"role": "model", _PARTS: parts}, text) if has_ended else None
-
-    def spans(self, request: str) -> Sequence[Span]:
-        """Locate the elements of `contents`."""
-        at = rawjson.member(request, "contents")
-        return rawjson.elements(request, at.start) if at is not None else []
-
-    def binds(self, request: str) -> bool:
-        """See `Adapter.binds`."""
-        return False
 
     def said(self, raw: str) -> Said:
         """Parse one element of `contents`."""

@@ -10,8 +10,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.recordings import rawjson
-from tests.recordings.atoms.adapter import Addition, Altered, Atom, Role, Said, folded, leaves_of
-from tests.recordings.rawjson import Span
+from tests.recordings.atoms.adapter import (
+    Adapter,
+    Addition,
+    Altered,
+    Atom,
+    Role,
+    Said,
+    folded,
+    leaves_of,
+)
 from tests.recordings.wire import events
 
 _REASONING = frozenset({"thinking", "redacted_thinking"})
@@ -23,14 +31,11 @@ _BINDING = re.compile(r"claude-[a-z]+-(?:5[-.][1-9]|[6-9])(?!\d)")
 Block = Mapping[str, Any]
 
 
-class Messages:
+class Messages(Adapter):
     """The adapter of Anthropic Messages."""
 
     name = "messages"
-
-    def path_of(self, _: str) -> str:
-        """Return the path; hosts have it below different paths."""
-        return "/v1/messages"
+    path = "/v1/messages"
 
     def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
         """Return the message of a response; a stream counts if it has a stop reason."""
@@ -40,11 +45,6 @@ class Messages:
         text = body.decode()
         message = json.loads(text)
         return _said(message, text) if message.get("type") == "message" else None
-
-    def spans(self, request: str) -> Sequence[Span]:
-        """Locate the elements of `messages`."""
-        at = rawjson.member(request, "messages")
-        return rawjson.elements(request, at.start) if at is not None else []
 
     def binds(self, request: str) -> bool:
         """Return whether the model checks the history before its blocks: Claude 5.1 and later."""
