@@ -155,15 +155,7 @@ async def ours(
     name: str = "proxy",
     settings: Mapping[str, object] | None = None,
 ) -> AsyncIterator[Contender]:
-    """
-    Run the product as its users do, with this folder's code; its log goes to a file.
-
-    Args:
-        bench: The run: its folder, and whether to profile.
-        store_url: The setting `store_url`.
-        name: Name in the table.
-        settings: Other settings that differ from their defaults.
-    """
+    """Run the product as its users do, with this folder's code; its log goes to a file."""
     port, admin_port = free_port(), free_port()
     given: dict[str, object] = {
         "upstream_url": f"http://127.0.0.1:{bench.upstream_port}/v1",

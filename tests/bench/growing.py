@@ -31,15 +31,9 @@ async def growing(
     drops: Collection[str] = (),
 ) -> list[Figure]:
     """
-    Measure turns 80 to 100 of conversations that take turns.
+    Measure turns 80 to 100 of conversations that take turns; the target is a multiple of bare.
 
-    Args:
-        bench: The run.
-        row: Name of the row.
-        dialect: The API.
-        limit: Target, as a multiple of bare.
-        on_redis: Whether the store is Redis; else it is in memory.
-        drops: Members of emitted items that the client leaves out, as well as reasoning.
+    The client drops these members of emitted items, as well as reasoning.
     """
     rounds = await _grown(bench, dialect, [LATE], 4, on_redis=on_redis, drops=drops)
     return [_figure(row, rounds, LATE, limit)]

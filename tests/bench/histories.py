@@ -43,13 +43,7 @@ async def history(
     """
     Measure a long history of one client, with reasoning injected for each turn.
 
-    Args:
-        bench: The run.
-        row: Name of the row.
-        dialect: The API.
-        items: Number of elements of the history.
-        item_chars: Size of each, about.
-        drops: Members of emitted items that the client leaves out, as well as reasoning.
+    The client drops these members of emitted items, as well as reasoning.
     """
     turns = items // dialect.items_a_turn
     count = bench.either(QUICK_CONVERSATIONS, CONVERSATIONS)

@@ -50,18 +50,8 @@ async def repeats(
     """
     Measure the last request of some conversations, sent again and again.
 
-    Args:
-        bench: The run.
-        row: Name of the row.
-        dialect: The API.
-        limit: Target, as a multiple of bare.
-        on_redis: Whether the store is Redis; else it is in memory.
-        at_once: Number of connections; each waits for its response.
-        is_known: Whether the conversations were captured, so that reasoning is injected.
-        items: Number of elements of a history.
-        item_chars: Size of each, about.
-        conversations: Number of conversations.
-        exchanges: Number of exchanges of a round; None: the usual number.
+    The target is a multiple of bare. If the conversations are known, they were captured, so that
+    reasoning is injected. Each of the connections waits for its response.
     """
     turns = items // dialect.items_a_turn
     exchanges = exchanges or bench.either(50, 200)

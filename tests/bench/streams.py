@@ -125,17 +125,7 @@ async def _at_once(
 async def streamed(
     bench: Bench, dialect: Dialect, line: Line, deltas: int, every_us: int, *, at_ns: int = 0
 ) -> Arrivals:
-    """
-    Read a stream to its end, or until it fails.
-
-    Args:
-        bench: The run, for its numbers.
-        dialect: The API.
-        line: The connection.
-        deltas: Number of deltas.
-        every_us: Interval between two deltas, in us.
-        at_ns: Start, on the monotonic clock; 0: now.
-    """
+    """Read a stream, which starts at this time of the monotonic clock (0: now), until it fails."""
     arrivals = Arrivals(dialect.ending)
     number = next(bench.numbers)
     task = f"stream {number} {deltas} {every_us} {at_ns or time.monotonic_ns()}"

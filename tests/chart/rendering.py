@@ -23,14 +23,7 @@ class Helm:
     """One chart, and the values that it has been rendered with."""
 
     def __init__(self, program: str, chart: Path, folder: Path) -> None:
-        """
-        Create a renderer.
-
-        Args:
-            program: Path of helm.
-            chart: Folder of the chart.
-            folder: Folder for values files.
-        """
+        """Use this helm; values files are written to a folder."""
         self.program = program
         self._chart = chart
         self._folder = folder
@@ -132,13 +125,7 @@ def pod_specs(manifests: Iterable[Manifest]) -> list[Manifest]:
 
 
 def env_of_container(container: Manifest, secret: str = "") -> dict[str, str]:
-    """
-    Return the REPLAY_ variables of a container as its process has them.
-
-    Args:
-        container: The container of a pod.
-        secret: The value for each key of a Secret.
-    """
+    """Return a container's REPLAY_ variables as its process has them; secrets have one value."""
     return {
         each["name"]: each.get("value", secret)
         for each in container["env"]

@@ -28,14 +28,7 @@ _END = re.compile(rb"((?:\r\n|\n|\r){2,})")
 
 
 def mutated(data: bytes, seed: int, max_bytes: int) -> bytes:
-    """
-    Return an input that is similar to this one.
-
-    Args:
-        data: An input in the format of `inputs.read`.
-        seed: Selects the change.
-        max_bytes: Largest size of the result, in bytes.
-    """
+    """Return an input that is similar to this one; both have the format of `inputs.read`."""
     dice = random.Random(seed)  # noqa: S311 (no secret)
     given = read(data)
     head, documents = data[:HEAD_BYTES], given.documents

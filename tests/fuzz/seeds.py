@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import brotli
 import zstandard
+from reasoning_replay.strict_api import Script
 from reasoning_replay.strict_api import responses_words as errors
 from reasoning_replay.strict_api.responses import Responses
 
@@ -125,7 +126,7 @@ def refusals() -> Iterator[bytes]:
         errors.DUPLICATE(_CALL["id"]),
         errors.NOT_FOUND(_RS["id"]),
     ):
-        yield write([json.dumps(Responses().error(refusal)).encode()])
+        yield write([json.dumps(Responses(Script()).error(refusal)).encode()])
     for text in _WORDS:
         yield write([json.dumps({"detail": [{"error": {"message": text}}]}).encode()])
     for exchange in _recorded("error"):

@@ -141,34 +141,24 @@ async def answer(name: str, writer: asyncio.StreamWriter) -> None:
     await writer.drain()
 
 
+@dataclass
 class Hostile:
     """
     All clients of the hostile tenant.
-
-    Args:
-        urls: Base URLs of the replicas.
-        session: Their session.
-        chance: Source of their choices.
 
     Attributes:
         counts: Requests by kind, and the faults found.
     """
 
-    def __init__(
-        self,
-        urls: Sequence[str],
-        session: aiohttp.ClientSession,
-        chance: Random,
-    ) -> None:
-        self.counts: Counter[str] = Counter()
-        self._urls = urls
-        self._session = session
-        self._chance = chance
-        self._next: list[str] = []  # so that each kind has its turn
+    urls: Sequence[str]
+    session: aiohttp.ClientSession
+    chance: Random
+    counts: Counter[str] = field(default_factory=Counter)
+    _next: list[str] = field(default_factory=list)  # so that each kind has its turn
 
     async def warm_up(self) -> None:
         """Send each kind to each replica, so that its memory has its size before it is measured."""
-        for url in self._urls:
+        for url in self.urls:
             await asyncio.gather(*(self._send(name, url) for name in kinds()))
 
     async def run(self, clients: int, quits: Callable[[], bool]) -> None:
@@ -179,9 +169,9 @@ class Hostile:
 
     async def _client(self, quits: Callable[[], bool]) -> None:
         while not quits():
-            self._next = self._next or self._chance.sample(list(kinds()), len(kinds()))
-            await self._send(self._next.pop(), self._chance.choice(self._urls))
-            await asyncio.sleep(self._chance.uniform(*PAUSE_S))
+            self._next = self._next or self.chance.sample(list(kinds()), len(kinds()))
+            await self._send(self._next.pop(), self.chance.choice(self.urls))
+            await asyncio.sleep(self.chance.uniform(*PAUSE_S))
 
     async def _send(self, name: str, url: str) -> None:
         kind = kinds()[name]
@@ -195,7 +185,7 @@ class Hostile:
         try:
             async with (
                 asyncio.timeout(WAITS_S),
-                self._session.post(url + kind.path, data=given, headers=headers) as response,
+                self.session.post(url + kind.path, data=given, headers=headers) as response,
             ):
                 async for piece in response.content.iter_any():
                     body += piece

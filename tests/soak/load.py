@@ -3,7 +3,8 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from random import Random
 
 import aiohttp
@@ -20,45 +21,35 @@ WAYS: dict[Way, int] = {"stream": 6, "json": 3, "websocket": 3}
 CITIES = ("Oslo", "Lima", "Bari", "Kyiv")
 
 
+@dataclass
 class Load:
     """
     All clients together.
 
-    Args:
+    Attributes:
         urls: Base URLs of the replicas; each request goes to a random one.
         upstream: Receives a report of each response.
         session: The session of all clients.
         seed: Seed of all choices.
         rate: Largest number of requests per second.
         ends_at: Time after which nothing more is started, on the monotonic clock.
-
-    Attributes:
+        complaints: Returns the number of warnings in the proxies' logs.
         conversations: Number of conversations that came to an end.
         outages: Number of starts and ends of store failures.
-        complaints: Returns the number of warnings in the proxies' logs.
     """
 
-    def __init__(  # noqa: PLR0917 - what it is made of
-        self,
-        urls: Sequence[str],
-        upstream: Upstream,
-        session: aiohttp.ClientSession,
-        seed: str,
-        rate: float,
-        ends_at: float,
-    ) -> None:
-        self.urls = urls
-        self.session = session
-        self.conversations = 0
-        self.outages = 0
-        self.complaints: Callable[[], int] = lambda: 0
-        self._upstream = upstream
-        self._seed = seed
-        self._pause_s = 1 / rate
-        self._ends_at = ends_at
-        self._next_at = time.monotonic()
-        self._numbers = itertools.count()
-        self._names = itertools.count()
+    urls: Sequence[str]
+    upstream: Upstream
+    session: aiohttp.ClientSession
+    seed: str
+    rate: float
+    ends_at: float
+    complaints: Callable[[], int]
+    conversations: int = 0
+    outages: int = 0
+    _next_at: float = field(default_factory=time.monotonic)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _names: Iterator[int] = field(default_factory=itertools.count)
 
     def number(self) -> str:
         """Return the number of the next request."""
@@ -66,7 +57,7 @@ class Load:
 
     def tell(self, told: Told) -> None:
         """Report a response."""
-        self._upstream.tell(told)
+        self.upstream.tell(told)
 
     def failures(self) -> int:
         """Count the starts and ends of store failures: odd while the store fails."""
@@ -75,12 +66,12 @@ class Load:
     async def slot(self) -> None:
         """Wait until another request may be sent."""
         now = time.monotonic()
-        self._next_at = max(self._next_at + self._pause_s, now)
+        self._next_at = max(self._next_at + 1 / self.rate, now)
         await asyncio.sleep(self._next_at - now)
 
     def quits(self) -> bool:
         """Return whether it is time to end."""
-        return time.monotonic() > self._ends_at
+        return time.monotonic() > self.ends_at
 
     async def run(self, clients: int) -> None:
         """Run parallel clients, each with one conversation after the other, until the end."""
@@ -91,7 +82,7 @@ class Load:
     async def _client(self) -> None:
         while not self.quits():
             name = f"c{next(self._names)}"
-            chance = dice(self._seed, name)
+            chance = dice(self.seed, name)
             plan = _plan(name, chance)
             await Conversation(plan, self, chance).run()
             self.conversations += 1

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from urllib.parse import urlsplit
 
@@ -59,24 +60,22 @@ def fault_of(seed: str, number: str, share: float) -> str:
     return thrown.choices(list(FAULTS), list(FAULTS.values()))[0]
 
 
+@dataclass(frozen=True)
 class Relay:
     """
     Upstream of the proxy.
 
-    Args:
+    Attributes:
         judge: Receives every request and response.
         standins: Loop -> its stand-in; a header of each request names the loop.
         seed: Seed of the faults.
         share: Share of requests with a fault.
     """
 
-    def __init__(
-        self, judge: Judge, standins: Mapping[str, StandIn], seed: str, share: float
-    ) -> None:
-        self._judge = judge
-        self._standins = standins
-        self._seed = seed
-        self._share = share
+    judge: Judge
+    standins: Mapping[str, StandIn]
+    seed: str
+    share: float
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection until it closes."""
@@ -100,7 +99,7 @@ class Relay:
 
     async def _answer(self, received: Received, writer: asyncio.StreamWriter) -> None:
         claim, attempt = self._judged(received.body, received)
-        attempt.fault = fault_of(self._seed, claim.number, self._share)
+        attempt.fault = fault_of(self.seed, claim.number, self.share)
         if attempt.fault == "reset":
             return reset_now(writer.transport)
         if attempt.fault == "hang":
@@ -122,7 +121,7 @@ class Relay:
         is_chunked = bool(told.values("transfer-encoding"))
         size = int((told.values("content-length") or ["-1"])[0])
         writer.write(_spelled_head(told))
-        ends_behind = dice(self._seed, "cut", claim.number).randrange(1, 40)
+        ends_behind = dice(self.seed, "cut", claim.number).randrange(1, 40)
         while piece := await line.some():
             ends_behind -= 1
             if attempt.fault in ("cut", "closed", "stall") and (ends_behind <= 0 or not is_chunked):
@@ -154,10 +153,10 @@ class Relay:
         claim = claim_in(body)
         caller = _caller(received)
         emitter = Issued(self._standin(received), caller)
-        return claim, self._judge.arrived(claim, body, emitter)
+        return claim, self.judge.arrived(claim, body, emitter)
 
     def _standin(self, received: Received) -> StandIn:
-        return self._standins[received.values(LOOP)[0]]
+        return self.standins[received.values(LOOP)[0]]
 
     # WebSocket...
 
@@ -189,7 +188,7 @@ class Relay:
             raw, opcode, payload = await _frame(reader)
             if opcode == TEXT:
                 claim, attempt = self._judged(payload, received)
-                attempt.fault = fault_of(self._seed, claim.number, self._share / 2)
+                attempt.fault = fault_of(self.seed, claim.number, self.share / 2)
                 attempt.fault = "cut" if attempt.fault else ""
                 attempt.status = 200
                 attempts.append((claim, attempt))
@@ -209,7 +208,7 @@ class Relay:
             if opcode == TEXT:
                 claim, attempt = attempts[0]
                 if not attempt.body:
-                    left = dice(self._seed, "cut", claim.number).randrange(1, 40)
+                    left = dice(self.seed, "cut", claim.number).randrange(1, 40)
                 left -= 1
                 if attempt.fault == "cut" and not left:
                     return reset_now(writer.transport)
@@ -223,6 +222,7 @@ class Relay:
             await writer.drain()
 
 
+@dataclass(frozen=True)
 class Issued:
     """The items that a stand-in has issued to one caller."""
 

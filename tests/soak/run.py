@@ -103,8 +103,15 @@ async def soak(options: Options) -> Result:
         if options.hostile:
             await hostile.warm_up()
         ends_at = time.monotonic() + options.minutes * 60
-        load = Load(urls, above, session, options.seed, options.rate, ends_at)
-        load.complaints = lambda: sum(len(proxy.complaints) for proxy in replicas)
+        load = Load(
+            urls,
+            above,
+            session,
+            options.seed,
+            options.rate,
+            ends_at,
+            lambda: sum(len(proxy.complaints) for proxy in replicas),
+        )
         lags = [Lag(proxy.admin_url) for proxy in replicas]
         for lag in lags:
             stack.callback(lag.end)

@@ -102,14 +102,9 @@ class Dialect(ABC):
         self, this: str, text: str, path: str, chars: int, of: Sequence[object]
     ) -> list[Item]:
         """
-        List the items of a turn: reasoning, words and a call.
+        List the items of a turn: reasoning, words if there are any, and a call that reads a file.
 
-        Args:
-            this: The text of all ids.
-            text: The words; "" for none.
-            path: The file that the call reads.
-            chars: Characters of the reasoning.
-            of: Seed of the reasoning.
+        All ids have the text `this`, and the reasoning has this size and is made of this seed.
         """
 
     @abstractmethod
@@ -189,13 +184,7 @@ class Dialect(ABC):
         return len(self.opening(0)) + len(self.closing(0, 0))
 
     def request(self, task: str, body: bytes) -> bytes:
-        """
-        Build a request as an SDK sends it.
-
-        Args:
-            task: The task for the upstream; see `upstream`.
-            body: JSON.
-        """
+        """Build a request as an SDK sends it; for the task see `upstream`."""
         head = (
             f"POST {self.path} HTTP/1.1\r\n"
             "Host: 127.0.0.1\r\n"
@@ -231,16 +220,7 @@ class History:
         item_chars: int,
         drops: Collection[str] = (),
     ) -> None:
-        """
-        Build all items.
-
-        Args:
-            dialect: See above.
-            seed: See above.
-            turns: See above.
-            item_chars: Characters of a call's output, for each item of a turn.
-            drops: Members of emitted items that the client leaves out, such as `id`.
-        """
+        """Build all items; a call's output has `item_chars` for each item of its turn."""
         self.dialect = dialect
         self.seed = seed
         self.turns = turns
