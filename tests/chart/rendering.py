@@ -124,6 +124,14 @@ def pod_specs(manifests: Iterable[Manifest]) -> list[Manifest]:
     return specs
 
 
+def sidecar(
+    consumer: Helm, values: Mapping[str, Any] | None = None, *, classic: bool = False
+) -> tuple[Manifest, Manifest]:
+    """Return the spec of a pod, and the sidecar in it; a classic one is a plain container."""
+    (pod,) = pod_specs(consumer.manifests({**(values or {}), "classic": classic}))
+    return pod, (pod["containers"] if classic else pod["initContainers"])[0]
+
+
 def env_of_container(container: Manifest, secret: str = "") -> dict[str, str]:
     """Return a container's REPLAY_ variables as its process has them; secrets have one value."""
     return {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.chart.rendering import CI, Helm, pod_specs
+from tests.chart.rendering import CI, Helm, pod_specs, sidecar
 
 VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
 
@@ -49,6 +49,6 @@ def test_our_pods_are_restricted(helm: Helm, name: str) -> None:
 @pytest.mark.parametrize("classic", [False, True])
 def test_the_sidecar_is_restricted_by_itself(consumer: Helm, classic: bool) -> None:
     """The sidecar is restricted in a pod without a security context; the snippets equal it."""
-    (pod,) = pod_specs(consumer.manifests({"classic": classic}))
+    _, container = sidecar(consumer, classic=classic)
 
-    assert faults({}, (pod["containers"] if classic else pod["initContainers"])[0]) == []
+    assert faults({}, container) == []

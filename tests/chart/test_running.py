@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from reasoning_replay.settings.loader import ENV_PREFIX
 
-from tests.chart.rendering import CI, Helm, env_of_container, pod_specs
+from tests.chart.rendering import CI, Helm, env_of_container, sidecar
 from tests.patience import SOON_S
 from tests.ports import free_port
 from tests.web.line import line_to, request
@@ -68,9 +68,7 @@ def answers(upstream: Upstream, status: int) -> None:
 @pytest.fixture(params=[False, True], ids=["native", "classic"])
 def container(consumer: Helm, request: pytest.FixtureRequest) -> dict[str, Any]:
     """The proxy's container next to an app."""
-    (pod,) = pod_specs(consumer.manifests({"classic": request.param}))
-    found: dict[str, Any] = (pod["containers"] if request.param else pod["initContainers"])[0]
-    return found
+    return sidecar(consumer, classic=request.param)[1]
 
 
 async def test_the_sidecar_serves_and_ends(container: dict[str, Any]) -> None:
@@ -117,8 +115,7 @@ def restricted() -> list[str]:
 
 async def test_the_sidecar_needs_no_rights(consumer: Helm) -> None:
     """The sidecar runs with a read-only root, without capabilities and without a volume."""
-    (pod,) = pod_specs(consumer.manifests({}))
-    (container,) = pod["initContainers"]
+    _, container = sidecar(consumer)
     assert "volumeMounts" not in container
     async with scripted() as upstream, contained(container, upstream.url, restricted()) as proxy:
         assert await probe(proxy, container, "startupProbe") == 200
@@ -126,10 +123,8 @@ async def test_the_sidecar_needs_no_rights(consumer: Helm) -> None:
 
 async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
     """The postStart hook ends when the proxy is ready, the preStop hook after its sleep."""
-    sidecar = {"preStopSeconds": 0}
-    values = {"classic": True, "replay": {"sidecar": sidecar}}
-    (pod,) = pod_specs(consumer.manifests(values))
-    first = pod["containers"][0]
+    values = {"replay": {"sidecar": {"preStopSeconds": 0}}}
+    _, first = sidecar(consumer, values, classic=True)
     hooks = {name: hook["exec"]["command"] for name, hook in first["lifecycle"].items()}
     async with contained(first, "http://127.0.0.1:9/v1") as proxy:
         waits = [

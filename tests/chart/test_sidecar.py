@@ -6,23 +6,9 @@ import pytest
 import yaml
 from reasoning_replay.settings.loader import load
 
-from tests.chart.rendering import CHART, Helm, env_of_container, pod_specs
+from tests.chart.rendering import CHART, Helm, env_of_container, pod_specs, sidecar
 
 SNIPPETS = CHART.parent / "config" / "kubernetes"
-
-
-@pytest.fixture
-def native(consumer: Helm) -> dict[str, Any]:
-    """The spec of a pod with a native sidecar."""
-    (pod,) = pod_specs(consumer.manifests({}))
-    return pod
-
-
-@pytest.fixture
-def classic(consumer: Helm) -> dict[str, Any]:
-    """The spec of a pod with a plain container instead."""
-    (pod,) = pod_specs(consumer.manifests({"classic": True}))
-    return pod
 
 
 def by_name(container: dict[str, Any]) -> dict[str, Any]:
@@ -31,24 +17,25 @@ def by_name(container: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("snippet", "kind", "members"),
-    [("sidecar", "native", "initContainers"), ("sidecar-classic", "classic", "containers")],
+    ("snippet", "classic", "members"),
+    [("sidecar", False, "initContainers"), ("sidecar-classic", True, "containers")],
 )
 def test_the_snippet_is_what_the_chart_makes(
-    snippet: str, kind: str, members: str, request: pytest.FixtureRequest
+    consumer: Helm, snippet: str, classic: bool, members: str
 ) -> None:
     """The snippet for use without Helm equals the chart's pod."""
     (theirs,) = pod_specs([yaml.safe_load((SNIPPETS / f"{snippet}.yaml").read_text())])
-    ours = request.getfixturevalue(kind)
+    ours, _ = sidecar(consumer, classic=classic)
 
     assert [by_name(each) for each in theirs[members]] == [by_name(each) for each in ours[members]]
     assert theirs | {members: 0} == ours | {members: 0}
 
 
-def test_the_native_one_starts_first_and_ends_last(native: dict[str, Any]) -> None:
+def test_the_native_one_starts_first_and_ends_last(consumer: Helm) -> None:
     """The app starts after the startup probe; a Job does not wait for the sidecar."""
-    (container,) = native["initContainers"]
+    pod, container = sidecar(consumer)
 
+    assert pod["initContainers"] == [container]
     assert container["restartPolicy"] == "Always"
     assert container["startupProbe"]["httpGet"] == {"path": "/readyz", "port": "admin"}
     assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "admin"}
@@ -63,20 +50,19 @@ def slept(container: dict[str, Any]) -> int:
     return int(command[-1].partition("sleep(")[2][:-1])
 
 
-def test_the_classic_one_holds_the_app_until_it_answers(classic: dict[str, Any]) -> None:
+def test_the_classic_one_holds_the_app_until_it_answers(consumer: Helm) -> None:
     """The container is first: later ones start only after its postStart hook."""
-    first = classic["containers"][0]
+    _, first = sidecar(consumer, classic=True)
 
     assert first["name"] == "reasoning-replay"
     assert "restartPolicy" not in first
     assert "/readyz" in first["lifecycle"]["postStart"]["exec"]["command"][-1]
 
 
-@pytest.mark.parametrize("kind", ["native", "classic"])
-def test_the_pod_has_time_for_both(kind: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("classic", [False, True], ids=["native", "classic"])
+def test_the_pod_has_time_for_both(consumer: Helm, classic: bool) -> None:
     """The grace period is longer than the preStop sleep plus the drain."""
-    pod = request.getfixturevalue(kind)
-    first = (pod["initContainers"] if kind == "native" else pod["containers"])[0]
+    pod, first = sidecar(consumer, classic=classic)
     settings = load({}, env_of_container(first), None)
 
     assert pod["terminationGracePeriodSeconds"] > slept(first) + settings.drain_s
@@ -97,25 +83,25 @@ def test_the_helper_points_the_app_at_the_sidecar(
     consumer: Helm, config: dict[str, str], url: str
 ) -> None:
     """`reasoning-replay.sidecarEnv` prints the base URL that the settings of the sidecar make."""
-    (pod,) = pod_specs(consumer.manifests({"replay": {"sidecar": {"config": config}}}))
+    pod, _ = sidecar(consumer, {"replay": {"sidecar": {"config": config}}})
 
     assert pod["containers"][0]["env"] == [{"name": "OPENAI_BASE_URL", "value": url}]
 
 
-def test_only_the_pod_may_call_it(native: dict[str, Any]) -> None:
+def test_only_the_pod_may_call_it(consumer: Helm) -> None:
     """Clients connect by loopback only; the admin port is open, since the kubelet needs it."""
-    settings = load({}, env_of_container(native["initContainers"][0]), None)
+    pod, container = sidecar(consumer)
+    settings = load({}, env_of_container(container), None)
 
     assert settings.listen == "127.0.0.1:8080"
     assert settings.admin_listen == "0.0.0.0:9090"
-    assert {"name": "OPENAI_BASE_URL", "value": f"http://{settings.listen}/v1"} in native[
-        "containers"
-    ][0]["env"]
+    url = {"name": "OPENAI_BASE_URL", "value": f"http://{settings.listen}/v1"}
+    assert url in pod["containers"][0]["env"]
 
 
-def test_what_it_may_hold_is_within_its_limit(native: dict[str, Any]) -> None:
+def test_what_it_may_hold_is_within_its_limit(consumer: Helm) -> None:
     """The limit covers a full budget and store; the memory request covers the store."""
-    (container,) = native["initContainers"]
+    _, container = sidecar(consumer)
     settings = load({}, env_of_container(container), None)
     stored_bytes = settings.store_max_bytes + settings.recent_max_bytes
     processing_mib = 192  # docs/operations.md
@@ -135,8 +121,7 @@ def test_a_chart_sets_it_as_its_own(consumer: Helm) -> None:
         "extraEnv": [{"name": "OTEL_SERVICE_NAME", "value": "replay"}],
     }
     parent = {"global": {"imageRegistry": "mirror.example"}, "replay": values}
-    (pod,) = pod_specs(consumer.manifests(parent))
-    (container,) = pod["initContainers"]
+    _, container = sidecar(consumer, parent)
     settings = load({}, env_of_container(container, secret="secret"), None)
 
     assert container["name"] == "replay"
