@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 from tests.bench.contenders import Bench, Contender, bare, ours
-from tests.bench.load import Line, back_to_back, lines
+from tests.bench.load import Line, back_to_back
 from tests.bench.runs import Measured, alternated, everybody, spent
 from tests.bench.shapes.dialect import Dialect
 from tests.bench.table import Figure, against_bare, bounded
@@ -75,9 +75,12 @@ async def footprint(bench: Bench, row: str, dialect: Dialect) -> list[Figure]:
 
 async def connected(stack: AsyncExitStack, one: Contender, count: int) -> list[Line]:
     """Open connections that stay open until the stack is closed."""
-    opened = await lines(one.port, count)
-    for line in opened:
+    loop = asyncio.get_running_loop()
+    opened: list[Line] = []
+    for _ in range(count):
+        _, line = await loop.create_connection(Line, "127.0.0.1", one.port)
         stack.callback(line.close)
+        opened.append(line)
     return opened
 
 

@@ -129,35 +129,16 @@ class Line(asyncio.Protocol):
         del got[:at]
 
 
-async def lines(port: int, count: int) -> list[Line]:
-    """Open `count` connections."""
-    loop = asyncio.get_running_loop()
-    opened: list[Line] = []
-    for _ in range(count):
-        _, line = await loop.create_connection(Line, "127.0.0.1", port)
-        opened.append(line)
-    return opened
-
-
-async def back_to_back(opened: list[Line], requests: Iterator[bytes]) -> list[float]:
-    """
-    Send requests; each connection sends the next one as soon as the last one has its response.
-
-    Returns:
-        The duration of each, in seconds.
-    """
-    took: list[float] = []
+async def back_to_back(opened: list[Line], requests: Iterator[bytes]) -> None:
+    """Send requests, on each connection the next one as soon as the last one has its response."""
 
     async def work(line: Line) -> None:
         for request in requests:
-            began = time.perf_counter()
             await line.exchange(request)
-            took.append(time.perf_counter() - began)
 
     async with asyncio.TaskGroup() as group:
         for line in opened:
             group.create_task(work(line))
-    return took
 
 
 @dataclass(slots=True)
