@@ -60,11 +60,9 @@ class Verdict(runner.Verdict):
 
     Attributes:
         ids_changed: Number of items with an id that was injected or left out.
-        has_include: Whether a value was added to `include`.
     """
 
     ids_changed: int = 0
-    has_include: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,6 @@ def _undo_include(sent: str, got: str, rule: Rule, verdict: Verdict) -> list[Edi
     if sorted(now) != sorted([*given, INCLUDE]):
         verdict.wrong.append(f"include is {now}, but the client sent {given}")
         return []
-    verdict.has_include = True
     request = json.loads(sent)
     is_stored = request.get("store") is not False and rule.keeps_items
     is_named = is_stored and not has_easy_form(request)
