@@ -222,7 +222,6 @@ class Relay:
             await writer.drain()
 
 
-@dataclass(frozen=True)
 class Issued:
     """The items that a stand-in has issued to one caller."""
 
