@@ -259,3 +259,11 @@ def test_the_reader_stops_at_the_same_event_in_any_split(
 
     assert want == bounded(stream, cuts, 18) == bounded(stream, bytewise(stream), 18)
     assert want[1] is any(more > 5 for _, more in sized)
+
+
+@pytest.mark.parametrize("stream", [b"\n\n\n]\n\n\n]\n\n", b": " + b"x" * 50 + b"\ndata: 1\n\n"])
+@pytest.mark.parametrize("bound", [0, 1, 7, 50])
+def test_what_is_between_events_is_not_measured(stream: bytes, bound: int) -> None:
+    """Blank lines and comments count for nothing, in one piece or byte by byte."""
+    assert bounded(stream, [], bound) == bounded(stream, bytewise(stream), bound)
+    assert bounded(stream, [], 7)[1] is False

@@ -61,24 +61,32 @@ class Events:
         buffer += chunk
         self._has_cr = self._has_cr or b"\r" in chunk
         found: list[bytes] = []
-        start = 0
-        search_from = max(0, self._searched - 3)  # an end may span two chunks
+        # Only a line end can complete a comment.
+        may_skip = b"\n" in chunk or b"\r" in chunk
+        start = _past_nothing(buffer, 0) if may_skip else 0
+        search_from = max(start, self._searched - 3)  # an end may span two chunks
         while (end := self._end(search_from)) is not None:
             stop, following = end
             # A final "\r" may be the first half of "\r\n": the blank line may be incomplete.
             if following == len(buffer) and buffer.endswith(b"\r"):
                 break
             if stop - start > self._max_bytes:
-                break
-            frame = bytes(buffer[_past_nothing(buffer, start, stop) : stop])
-            start = search_from = _past_nothing(buffer, following, len(buffer))
+                return self._overrun(found)
+            frame = bytes(buffer[start:stop])
+            start = search_from = _past_nothing(buffer, following)
             if self._is_worth_reading(frame) and (data := _data(frame)):
                 found.append(data)
         del buffer[:start]
+        if buffer.startswith(b":"):
+            del buffer[1:]  # a comment counts for nothing, however long it is
         self._searched = len(buffer)
         if len(buffer) > self._max_bytes + 4:  # more than the longest end of an event
-            self.is_overrun = True
-            buffer.clear()
+            return self._overrun(found)
+        return found
+
+    def _overrun(self, found: list[bytes]) -> list[bytes]:
+        self.is_overrun = True
+        self._buffer.clear()
         return found
 
     @property
@@ -96,15 +104,15 @@ class Events:
 
     def close(self) -> list[bytes]:
         """Return the data of a last event that the upstream did not end with a blank line."""
-        frame = bytes(self._buffer[_past_nothing(self._buffer, 0, len(self._buffer)) :])
+        frame = bytes(self._buffer[_past_nothing(self._buffer, 0) :])
         self._buffer.clear()
         data = _data(frame) if self._is_worth_reading(frame) else b""
         return [data] if data else []
 
 
-def _past_nothing(buffer: bytearray, start: int, stop: int) -> int:
-    """Return where an event begins after blank lines and comments, which may come in pieces."""
-    nothing = _NOTHING.match(buffer, start, stop)
+def _past_nothing(buffer: bytearray, start: int) -> int:
+    """Return where an event begins after blank lines and comments."""
+    nothing = _NOTHING.match(buffer, start)
     return nothing.end() if nothing is not None else start
 
 
