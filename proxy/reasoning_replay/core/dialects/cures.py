@@ -1,5 +1,5 @@
 """
-Cures: the way of a cure in every dialect whose reasoning is a part of a message.
+Cures: the way of a cure in every dialect.
 
 A cure is the smallest edit that makes a refused request acceptable, without inventing anything:
 
@@ -7,6 +7,8 @@ A cure is the smallest edit that makes a refused request acceptable, without inv
 - Reasoning is refused, and the client sends other reasoning than a known turn has where upstream
   means: what was captured goes in its place, and so in all such messages (*completed*).
 - Anything else: what the dialect leaves out, in the last resort all that the proxy injected.
+
+The Responses API, whose reasoning is no part of a message, has edits of its own in all of these.
 
 All of it is pure.
 """

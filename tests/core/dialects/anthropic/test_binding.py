@@ -148,6 +148,13 @@ def test_a_message_without_blocks() -> None:
     assert blocks_of(b"[]") == [b"[]"]
 
 
+@pytest.mark.parametrize("kind", [b"{}", b"5"])
+def test_a_block_whose_type_is_no_text(kind: bytes) -> None:
+    """It is a part of the prefix, as every block that is not known to be reasoning."""
+    message = b'{"content":[{"type":%s}],"role":"assistant"}' % kind
+    assert blocks_of(message) == [message.translate(None, b"[]")]
+
+
 def test_damaged_parts_count_as_they_are() -> None:
     """A lone surrogate, or a value of another type, is a part of the prefix."""
     assert normal(b'{"content":"\\ud83d"}') != normal(b'{"content":"\\ude00"}')

@@ -165,6 +165,16 @@ def test_a_failed_response_is_no_turn(failed: bytes) -> None:
     assert not captured.dirty
 
 
+def test_a_failed_response_is_not_held() -> None:
+    """What it emitted can lead to nothing, while the stream may go on."""
+    captured = capture()
+
+    captured.feed(chunk({"content": "Hi"}) + chunk(finish="error") + DONE)
+
+    assert captured.has_failed
+    assert captured.held_bytes == 0
+
+
 @pytest.mark.parametrize(
     "unfinished",
     [

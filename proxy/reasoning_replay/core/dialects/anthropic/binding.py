@@ -134,8 +134,8 @@ def _block(value: object) -> object:
 
 
 def _is_reasoning(message: dict[str, object], block: object) -> bool:
-    is_one = isinstance(block, dict) and block.get("type") in REASONING
-    return is_one and message.get("role") == "assistant"
+    kind = block.get("type") if isinstance(block, dict) else None
+    return isinstance(kind, str) and kind in REASONING and message.get("role") == "assistant"
 
 
 def _blocks(value: object) -> object:

@@ -109,6 +109,7 @@ class ChatCapture(TurnCapture[MessageJoiner]):
         self._status = reason
         if reason == _FAILED:
             self.has_failed = True
+            self._joiner = self._join()
             return
         if not self._fits(len(message) + ITEM_BYTES * calls_in(message)):
             return

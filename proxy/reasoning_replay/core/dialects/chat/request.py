@@ -15,7 +15,7 @@ _NO_PLAN = Plan()
 # `enable_thinking`; vLLM and SGLang `chat_template_kwargs`; OpenAI, Gemini, Groq and Cerebras
 # `reasoning_effort`; OpenRouter and Vercel `reasoning`; Ollama `think`).
 _SWITCHES: dict[str, tuple[tuple[str, object], ...]] = {
-    "thinking": (("type", "disabled"), ("", False)),
+    "thinking": (("type", "disabled"), ("", "disabled"), ("", False)),
     "enable_thinking": (("", False),),
     "chat_template_kwargs": (("enable_thinking", False), ("thinking", False)),
     "reasoning_effort": (("", "none"),),

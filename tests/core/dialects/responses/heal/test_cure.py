@@ -1,6 +1,7 @@
 """Cure of a refused request: it is retried only if an edit can change the outcome."""
 
 import json
+from collections import defaultdict
 
 import pytest
 from reasoning_replay.core.dialects.responses.heal.cure import BARE_LOOKED_UP, cure, lookups_for
@@ -12,6 +13,7 @@ from reasoning_replay.core.history.sent_items import digests_of, sent_items
 
 from tests.core.dialects.responses.heal.played import (
     ASK,
+    MORE,
     cure_of,
     cured,
     hollow,
@@ -19,7 +21,7 @@ from tests.core.dialects.responses.heal.played import (
     reference,
     world_of,
 )
-from tests.core.world import World, body, call, drawn, nameless, output, reasoning
+from tests.core.world import World, body, call, drawn, message, nameless, output, reasoning
 
 R1, R2 = reasoning("1"), reasoning("2")
 C1, C2 = call("1"), call("2")
@@ -146,6 +148,22 @@ def test_a_call_matched_to_its_twin_is_not_inserted_twice() -> None:
     sent = [ASK, reference(R2), nameless(one), output(one, "one")]
 
     assert cured(world, sent, refusal) == [ASK, reference(R2), twin, output(one, "one")]
+
+
+def test_reasoning_that_was_missed_is_found_by_the_id_of_its_item() -> None:
+    """The client has changed the text; only its id tells which message it is."""
+    said, later = message("1", "It is sunny in Paris today."), message("2", "Rainy.")
+    world = world_of([R1, said])
+    stored, world.index = world.index, defaultdict(list)
+    history = [ASK, message("1", "Sun."), MORE]
+    world.learn(body(history), [R2, later])  # its request missed the first turn
+    for key, leads in stored.items():
+        world.index[key] += leads
+    refusal = Diagnosis(RefusalKind.LACKS_REASONING, subject=said["id"], wanted=R1["id"])
+
+    healed = cured(world, [*history, R2, later, MORE], refusal)
+
+    assert healed == [ASK, R1, message("1", "Sun."), MORE, R2, later, MORE]
 
 
 def test_a_call_of_an_unfinished_turn_is_inserted_by_value() -> None:

@@ -94,7 +94,7 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
     @override
     def edited(self) -> bytes:
         gone = self._gone()
-        restored = sorted(n for n in self._ours if gone(n, self._held[n][0]))
+        restored = {n for n in self._ours if gone(n, self._held[n][0])}
         body, _ = without_blocks(
             self.sent, lambda index, item: index not in restored and gone(index, item)
         )
@@ -102,7 +102,7 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
             return body
         # A message that loses ours is the client's own.
         places, own = read_request(body, {}).messages, self.given.messages
-        edits = [Edit(*places[n], self.given.body[own[n][0] : own[n][1]]) for n in restored]
+        edits = [Edit(*places[n], self.given.body[own[n][0] : own[n][1]]) for n in sorted(restored)]
         return json_spans.apply(body, edits)
 
     @override

@@ -155,6 +155,11 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         theirs = _reasoning_of(self.given)
         return {item for name, item in _reasoning_of(self.sent).items() if name not in theirs}
 
+    def of(self, body: bytes) -> "RefusedItems":
+        """Return the case of the same refusal for another sent body."""
+        sent = read_request(body, {})
+        return RefusedItems(sent, self.given, self.diagnosis, self.looked_up, self.profile)
+
     @property
     def is_kept(self) -> bool:
         """Whether upstream looks up items by their ids."""

@@ -25,7 +25,6 @@ from reasoning_replay.core.dialects.responses.heal.draft import (
 )
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
-from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import Emitted
 
@@ -94,12 +93,14 @@ def with_reasoning(case: RefusedItems) -> bytes | None:
             return body
     else:
         pair_ids(draft, case.index, case.profile, is_kept=case.is_kept)
-        # Unknown items may lack reasoning as well, and there is no second retry.
-        draft.remove_lone_ids(spares=lambda item: case.matches.get(item) is not None)
-        body = case.inject_again(draft.body())
-        names = {place.item.id for place in read_request(body, {}).places}
-        if case.diagnosis.wanted in names or case.diagnosis.subject not in names:
-            return body
+        # Ids go after the injection: an unknown id is evidence that its item is none of those that
+        # were captured, even if it says the same.
+        fetched = case.of(case.inject_again(draft.body()))
+        if case.diagnosis.wanted in fetched.by_id or case.diagnosis.subject not in fetched.by_id:
+            # Unknown items may lack reasoning as well, and there is no second retry.
+            draft = Draft(fetched.sent)
+            draft.remove_lone_ids(spares=fetched.matches.__contains__)
+            return draft.body()
         draft = Draft(case.sent)
     for run in runs_of(case.items):
         if subject in run.group:  # upstream does not accept this reasoning as the item's own
