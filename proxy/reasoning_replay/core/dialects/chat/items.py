@@ -15,15 +15,14 @@ from msgspec import Raw
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.chat.members import ChatMessage
-from reasoning_replay.core.dialects.digested_item import (
-    DigestedItem,
+from reasoning_replay.core.dialects.item_content import (
     canonical,
     chars_of,
     refusal_in,
     text_and_rest,
 )
 from reasoning_replay.core.dialects.lenient import LenientDecoder
-from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.text_folding import folded
@@ -76,7 +75,7 @@ _THOUGHTS = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _THINKING_PART = re.compile(rb'"type"\s*:\s*"thinking"')
 
 
-class ChatItem(DigestedItem, gc=False, eq=False):
+class ChatItem(HistoryItem, gc=False, eq=False):
     """
     One item of a request: the text of a message, or one tool call.
 

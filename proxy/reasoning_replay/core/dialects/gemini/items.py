@@ -15,15 +15,14 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.digested_item import (
-    DigestedItem,
+from reasoning_replay.core.dialects.gemini.parts import TEXT, Part, plain_members, read_part
+from reasoning_replay.core.dialects.item_content import (
     canonical,
     chars_of,
     whole_numbers,
 )
-from reasoning_replay.core.dialects.gemini.parts import TEXT, Part, plain_members, read_part
 from reasoning_replay.core.dialects.lenient import body_of, string_of
-from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
@@ -57,7 +56,7 @@ class ModelContent(msgspec.Struct, frozen=True, gc=False, eq=False):
 NO_CONTENT = ModelContent(0, [], [])
 
 
-class GeminiItem(DigestedItem, gc=False, eq=False):
+class GeminiItem(HistoryItem, gc=False, eq=False):
     """
     One item of a request: a part, or the texts of a model that follow each other.
 
