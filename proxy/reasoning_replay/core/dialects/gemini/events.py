@@ -66,6 +66,11 @@ def chunks_in(answer: bytes) -> list[bytes]:
     return [answer]
 
 
+def first_chunk(answer: bytes) -> Chunk | None:
+    """Return the first chunk of a JSON response, or of an event; None if it cannot be read."""
+    return read_chunk(next(iter(chunks_in(answer)), b""))
+
+
 def read_usage(raw: Raw) -> Usage | None:
     """Return the token counts of a response; None if it has none."""
     said = members_of(raw)

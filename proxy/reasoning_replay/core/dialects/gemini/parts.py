@@ -56,6 +56,11 @@ class Part(NamedTuple):
     signature: bytes
 
     @property
+    def member(self) -> bytes:
+        """JSON of the member with its signature."""
+        return b'"%b":%b' % (self.signed.encode(), self.signature)
+
+    @property
     def is_silent(self) -> bool:
         """Whether it is no item: a thought, or nothing but a signature or white space."""
         if self.is_thought or not self.kind:
@@ -117,17 +122,10 @@ class Place(NamedTuple):
 _OWN = "part"
 
 
-def signature_reasoning(part: Part, number: int, total: int) -> Reasoning:
-    """Return the signature of a part as the member that it is."""
-    raw = b'"%b":%b' % (part.signed.encode(), part.signature)
-    return Reasoning(
-        f"{part.signed} {number}/{total}", raw, (blob_of(part.signature),), has_blob=True
-    )
-
-
-def whole_part(raw: bytes, part: Part, number: int, total: int) -> Reasoning:
-    """Return a part that is no item, with its signature."""
-    return Reasoning(f"{_OWN} {number}/{total}", raw, (blob_of(part.signature),), has_blob=True)
+def reasoning_of(part: Part, number: int, total: int, whole: bytes = b"") -> Reasoning:
+    """Return the signature of a part, as a member; if the part is no item, as the `whole` part."""
+    name = f"{_OWN if whole else part.signed} {number}/{total}"
+    return Reasoning(name, whole or part.member, (blob_of(part.signature),), has_blob=True)
 
 
 def place_of(reasoning: Reasoning) -> Place:
