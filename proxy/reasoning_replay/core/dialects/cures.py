@@ -16,7 +16,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal
+from reasoning_replay.core.dialects.error_texts import ClassifiedRefusal
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.history.item_changes import ItemChange, item_changes
 from reasoning_replay.core.history.plan import Plan

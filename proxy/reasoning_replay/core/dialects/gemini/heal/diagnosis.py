@@ -8,8 +8,13 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in, table_of
-from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
+from reasoning_replay.core.dialects.error_texts import (
+    ClassifiedRefusal,
+    first_in,
+    is_refusal,
+    read_error,
+    table_of,
+)
 from reasoning_replay.core.dialects.gemini.events import Chunk, first_chunk
 from reasoning_replay.core.dialects.lenient import members_of, number_of
 from reasoning_replay.core.wire.json_spans import NONE
