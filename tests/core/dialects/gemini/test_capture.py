@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
+from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
 from reasoning_replay.core.wire.digest import digest
 
 from tests.core import streams
-from tests.core.dialects.gemini.contents import SIG, answer, call, chunk, said, stream
+from tests.core.dialects.gemini.contents import SIG, answer, call, capture, chunk, said, stream
 
 SIGNED = f'"thoughtSignature":"{SIG}"'.encode()
 Shape = list[tuple[str, list[tuple[str, bytes]], bool]]
@@ -17,7 +17,7 @@ Shape = list[tuple[str, list[tuple[str, bytes]], bool]]
 
 def heard(data: bytes) -> GeminiCapture:
     """Return the capture of a response."""
-    return streams.heard(GeminiCapture(UNKNOWN_ORIGIN, 1 << 20), data)
+    return streams.heard(capture(), data)
 
 
 def compact(data: bytes) -> bytes:
