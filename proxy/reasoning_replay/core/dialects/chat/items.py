@@ -129,7 +129,7 @@ def read_message(raw: bytes, start: int = 0, end: int = 0) -> list[ChatItem]:
     is_output = word in _OF_TOOLS
     kind, name = (OUTPUT, fields.name or "") if is_output else (MESSAGE, "")
     call_id = fields.tool_call_id or ""
-    message = ChatMessage(raw, start, thinks_aloud=False)
+    message = ChatMessage(raw, start)
     return [ChatItem(kind, role, start, end, call_id, name, message, fields.content)]
 
 

@@ -20,12 +20,11 @@ from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.chat.heal.diagnosis import NAMES, Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.chat.heal.fillers import FILLERS, Filler, with_fillers
 from reasoning_replay.core.dialects.chat.heal.message_editor import (
-    Part,
     edited,
     messages_of,
     without,
 )
-from reasoning_replay.core.dialects.chat.members import reasoning_of
+from reasoning_replay.core.dialects.chat.members import Part, reasoning_of
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request, sent_messages
 from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
