@@ -9,6 +9,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     Diagnosis,
     RefusalKind,
     diagnose,
+    is_failing_event,
     is_refusing_event,
 )
 
@@ -236,26 +237,29 @@ def test_the_parameter_and_the_code_are_read_after_the_message(
     assert diagnose(400, enveloped(message, param, code)) == want
 
 
-# (event, whether it is a refusal that may be healed)
+# (event, whether the response failed, whether that is a refusal that may be healed)
 EVENTS = [
-    ({"type": "error", "message": "x"}, True),
-    ({"type": "error", "error": {"message": "x"}, "status": 400}, True),
-    ({"type": "error", "error": {"message": "x"}, "status": 429}, False),
-    ({"type": "error", "status": None}, True),
-    ({"type": "error", "status": {}}, False),
-    ({"type": "response.failed", "response": {"error": {"message": "x"}}}, True),
-    ({"type": "response.created", "response": {}}, False),
-    ({"error": {"message": "x"}}, False),
-    ({"type": {}}, False),
-    ([], False),
-    ("error", False),
+    ({"type": "error", "message": "x"}, True, True),
+    ({"type": "error", "error": {"message": "x"}, "status": 400}, True, True),
+    ({"type": "error", "error": {"message": "x"}, "status": 429}, True, False),
+    ({"type": "error", "status": None}, True, True),
+    ({"type": "error", "status": {}}, True, False),
+    ({"type": "response.failed", "response": {"error": {"message": "x"}}}, True, True),
+    ({"type": "response.created", "response": {}}, False, False),
+    ({"type": "response.completed"}, False, False),
+    ({"error": {"message": "x"}}, False, False),
+    ({"type": {}}, False, False),
+    ([], False, False),
+    ("error", False, False),
 ]
 
 
-@pytest.mark.parametrize(("event", "want"), EVENTS)
-def test_an_event_may_refuse_as_well(event: object, want: bool) -> None:
+@pytest.mark.parametrize(("event", "is_failing", "is_refusing"), EVENTS)
+def test_an_event_may_refuse_as_well(event: object, *, is_failing: bool, is_refusing: bool) -> None:
     """An error event is a refusal if it has no status, or one of these statuses."""
-    assert is_refusing_event(json.dumps(event).encode()) is want
+    data = json.dumps(event).encode()
+    assert is_failing_event(data) is is_failing
+    assert is_refusing_event(data) is is_refusing
 
 
 @given(st.binary(max_size=40) | values.map(lambda written: b'{"error":' + written.text + b"}"))
