@@ -247,7 +247,7 @@ class Capture(ABC):
         self._origin = origin
         self._max_bytes = max_bytes
         self._status = ""  # in the dialect's own word, once it is known
-        self._answer = b""  # a JSON response that is not read yet
+        self._unread = b""  # a JSON response that is not read yet
         self._is_over = False
 
     @property
@@ -281,15 +281,15 @@ class Capture(ABC):
     def close(self) -> None:
         """Process the end of the stream."""
 
-    def read(self, answer: bytes) -> None:
+    def read(self, response: bytes) -> None:
         """Process a whole JSON response."""
-        if work_us(len(answer), answer.count(b"{")) > AT_ONCE_US:
-            self._answer, self.dirty = answer, True
+        if work_us(len(response), response.count(b"{")) > AT_ONCE_US:
+            self._unread, self.dirty = response, True
         else:
-            self._read(answer)
+            self._read(response)
 
     @abstractmethod
-    def _read(self, answer: bytes) -> None:
+    def _read(self, response: bytes) -> None:
         """Process a whole JSON response now."""
 
     @abstractmethod

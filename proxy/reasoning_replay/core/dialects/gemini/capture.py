@@ -41,8 +41,8 @@ class GeminiCapture(TurnCapture[PartJoiner]):
         super().__init__(origin, max_bytes, PartJoiner)
 
     @override
-    def _read(self, answer: bytes) -> None:
-        chunks = chunks_in(answer)
+    def _read(self, response: bytes) -> None:
+        chunks = chunks_in(response)
         for data in chunks:
             self.hear(data)
         # A whole response needs no reason to finish: some gateways send none.

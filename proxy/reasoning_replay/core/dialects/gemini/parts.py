@@ -1,7 +1,7 @@
 """
 Parts: what the parts of a content are, and which of their members are signatures.
 
-Gemini signs parts of its answer. A request must have each signature on the same part. JSON of
+Gemini signs parts of its responses. A request must have each signature on the same part. JSON of
 Google's APIs may spell a member in either of two ways, so both are read: `thoughtSignature` and
 `thought_signature`. Nothing here raises: a value of an unexpected type counts as absent.
 """
