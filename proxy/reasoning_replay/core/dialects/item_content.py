@@ -35,6 +35,8 @@ _PART = msgspec.json.Decoder(_ContentPart)
 _NO_PART = _ContentPart()
 _WHOLE_PARTS = msgspec.json.Decoder(list[_ContentPart])
 _SYNTAX = b'"\\{}[]:, '  # JSON syntax; it is in every call, so it is not counted
+# Clients replace arguments that are empty, one way or the other.
+_NO_ARGUMENTS = frozenset({b"", b"{}", b"null"})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
 
 
@@ -81,6 +83,11 @@ def canonical(raw: bytes) -> bytes:
         return msgspec.json.encode(msgspec.json.decode(value), order="sorted")
     except UNREADABLE:
         return value
+
+
+def arguments(said: bytes) -> bytes:
+    """Return the arguments of a call, given in their canonical spelling; b"" for none."""
+    return b"" if said in _NO_ARGUMENTS else said
 
 
 def whole_numbers(said: bytes) -> bytes:

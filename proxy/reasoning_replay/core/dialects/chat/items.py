@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.chat.members import ChatMessage
 from reasoning_replay.core.dialects.item_content import (
+    arguments,
     canonical,
     chars_of,
     refusal_in,
@@ -68,8 +69,6 @@ _ROLES = {
     "developer": Role.FRAME,
 }
 _OF_TOOLS = frozenset({"tool", "function"})
-# Clients replace arguments that are empty, one way or the other.
-_NO_ARGUMENTS = frozenset({b"", b"{}", b"null"})
 # Reasoning as text at the start of `content`, as some servers and clients write it.
 _THOUGHTS = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _THINKING_PART = re.compile(rb'"type"\s*:\s*"thinking"')
@@ -103,7 +102,7 @@ class ChatItem(HistoryItem, gc=False, eq=False):
     def _read_content(self) -> bytes:
         """Return a digest that is equal for text in parts, and for any spelling of arguments."""
         if self.type == CALL:
-            return digest(b"c", utf8(self.name), _arguments(self.value))
+            return digest(b"c", utf8(self.name), arguments(canonical(bytes(self.value))))
         return digest(b"m", utf8(self.words))
 
     @override
@@ -177,9 +176,3 @@ def _read_function(raw: Raw) -> tuple[str, Raw]:
         return "", NONE
     fields = _FUNCTION.decode(raw) or _FunctionFields()
     return fields.name or "", fields.arguments if fields.arguments is not NONE else fields.input
-
-
-def _arguments(raw: Raw) -> bytes:
-    """Return arguments in one canonical spelling."""
-    said = canonical(bytes(raw))
-    return b"" if said in _NO_ARGUMENTS else said
