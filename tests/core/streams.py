@@ -1,10 +1,16 @@
-"""Streams in OpenAI's format, event by event."""
+"""Streams in OpenAI's format, event by event, and how a capture hears any response."""
 
 import json
-from typing import Any
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from reasoning_replay.core.dialects.captures import Capture
 
 from tests.core.world import MODEL, Item
 
+CaptureT = TypeVar("CaptureT", bound=Capture)
+_IS_STREAM = re.compile(rb"\s*(?:data|event)?:")
 RESPONSE = {"id": "resp_1", "model": MODEL, "status": "completed"}
 
 
@@ -41,3 +47,16 @@ def stream_of(items: list[Item], **more: Any) -> bytes:
     blobless = [item | {"encrypted_content": None} for item in items]
     each = [added(n, blobless[n]) + done(n, item) for n, item in enumerate(items)]
     return began(**more) + b"".join(each) + ended(items, **more)
+
+
+def heard(capture: CaptureT, response: bytes | Iterable[bytes]) -> CaptureT:
+    """Return a capture that has heard a response: JSON, or a stream in these pieces."""
+    pieces = [response] if isinstance(response, bytes) else [*response]
+    whole = b"".join(pieces)
+    if _IS_STREAM.match(whole) is None:
+        capture.read(whole)
+        return capture
+    for piece in pieces:
+        capture.feed(piece)
+    capture.close()
+    return capture

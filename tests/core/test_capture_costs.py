@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from reasoning_replay.core.dialects.captures import Capture, Origin
-from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
 from reasoning_replay.core.history.records import records_of_part
@@ -46,11 +45,6 @@ def blocks(size: int) -> list[dict[str, Any]]:
         for n in range(size // 2)
     )
     return [block for pair in pairs for block in pair]
-
-
-def gemini_capture() -> Capture:
-    """Return the capture of a response of Gemini."""
-    return GeminiCapture(Origin(Context(is_known=True), gemini.MODEL), 1 << 30)
 
 
 def pieces(size: int) -> list[bytes]:
@@ -117,15 +111,15 @@ STREAMS: dict[str, tuple[Callable[[], Capture], Callable[[int], list[bytes]]]] =
         lambda size: [chat.answer({"role": "assistant", "tool_calls": calls(size)})],
     ),
     "gemini: each item alone": (
-        gemini_capture,
+        lambda: gemini.capture(1 << 30),
         lambda size: [*map(gemini.stream, pieces(size)), gemini.stream(gemini.answer())],
     ),
     "gemini: one chunk": (
-        gemini_capture,
+        lambda: gemini.capture(1 << 30),
         lambda size: [gemini.stream(*pieces(size), gemini.answer())],
     ),
     "gemini: JSON": (
-        gemini_capture,
+        lambda: gemini.capture(1 << 30),
         lambda size: [b"[" + b",".join([*pieces(size), gemini.answer()]) + b"]"],
     ),
     "messages: each item alone": (

@@ -29,7 +29,7 @@ from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_requ
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.prefix_cache import ParsedPrefix
 from reasoning_replay.core.history.request_history import HistoryPrefix
-from reasoning_replay.core.history.seen import Run, Seen, decided, seen_of
+from reasoning_replay.core.history.seen import MatchedRun, Seen, decided, seen_of
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 from reasoning_replay.core.wire.content_coding import decode
 from reasoning_replay.core.wire.json_spans import Unspliceable
@@ -374,7 +374,7 @@ def test_earlier_decisions_are_read_and_recorded_in_linear_time() -> None:
 
     def make(size: int) -> dict[bytes, Seen]:
         return {
-            b"%d" % n: Seen(b"%d" % (n - 1), 3 * n, (Run(3 * n, b"%d" % n, 0, 2),))
+            b"%d" % n: Seen(b"%d" % (n - 1), 3 * n, (MatchedRun(3 * n, b"%d" % n, 0, 2),))
             for n in range(size)
         }
 

@@ -20,12 +20,11 @@ from tests.core.world import (
     body,
     call,
     dropped,
+    emitted,
     input_of,
-    message,
     output,
     reasoning,
     reasons,
-    search,
     user,
     without_ids,
 )
@@ -45,20 +44,8 @@ class Conversation:
     turn: int = 0
 
     def emit(self, shape: str, text: str) -> list[Item]:
-        """Return the next output of upstream; ids are unique, as upstream draws them at random."""
-        items: list[Item] = []
-        for n, kind in enumerate(shape.split()):
-            name = f"{self.number}x{self.turn}x{n}"
-            match kind:
-                case "R":
-                    items.append(reasoning(name))
-                case "C":
-                    items.append(call(name))
-                case "W":
-                    items.append(search(name))
-                case _:
-                    items.append(message(name, text))
-        return items
+        """Return the next output of upstream."""
+        return emitted(shape, f"{self.number}x{self.turn}", text)
 
     def go_on(self, items: Sequence[Item], saying: str) -> None:
         """Append a response and the items that the client adds after it."""

@@ -5,11 +5,6 @@ from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import match_items
 
-from tests.core.dialects.anthropic import tenant
-from tests.core.dialects.anthropic.streams import call as use
-from tests.core.dialects.anthropic.streams import thought
-from tests.core.dialects.chat import chats
-from tests.core.dialects.chat import streams as chat_streams
 from tests.core.tenants import Tenant, injected
 from tests.core.world import (
     Item,
@@ -218,42 +213,9 @@ def test_a_renumbered_call_is_known_by_its_history() -> None:
     assert restored(world, [ELSE, *told[3:]]) == []
 
 
-def test_a_renumbered_call_is_known_by_its_history_in_chat_completions() -> None:
-    """As above."""
-    world, told = chats.Chats(), [chats.user("Weather?")]
-    for n in range(3):
-        made = chats.assistant(
-            tool_calls=[chat_streams.call("weather", "{}", None, "functions.weather:0")]
-        )
-        world.learn(told, {**made, "reasoning_content": f"Think {n}"})
-        name = f"functions.weather:{n}"
-        made = chats.assistant(tool_calls=[chat_streams.call("weather", "{}", None, name)])
-        told += [made, chats.tool("sunny", name)]
-
-    assert [one.get("reasoning_content") for one in world.send(told)[1::2]] == [
-        "Think 0",
-        "Think 1",
-        "Think 2",
-    ]
-
-
-def test_a_renumbered_call_is_known_by_its_history_in_messages() -> None:
-    """As above."""
-    world, told = tenant.Tenant(), [tenant.user("Weather?")]
-
-    for n in range(3):
-        world.learn(told, thought(f"{n}"), use("weather", "weather_0"), reason="tool_use")
-        unique = f"weather_{n}"
-        told += [tenant.assistant(use("weather", unique)), tenant.result(unique)]
-
-    seen = [one["content"][0].get("thinking") for one in world.send(told)[1::2]]
-    assert seen == ["0", "1", "2"]
-
-
 # --- the content and the history of one tenant ---
 
-RECURRING = "call_a8K2mPqZ7Lx93Qw5Rt61Vb4c"
-ROME, CLEAN = user("What is the weather in Rome?"), user("Clean up the disk.")
+CLEAN = user("Clean up the disk.")
 THEIRS = call("theirs", call_id=RECURRING, arguments='{"path":"/tmp/of/another/client"}')
 
 
@@ -261,7 +223,7 @@ def test_of_names_that_recur_another_content_is_another_call() -> None:
     """The last output before it is the same short one, and the own call is unknown."""
     tenant = Tenant()
     one, two = call("1", call_id=RECURRING), call("2", call_id="call_Xk93bFq27LmZp0aD")
-    for start, name in ((ROME, "a"), (CLEAN, "b")):
+    for start, name in ((ASK, "a"), (CLEAN, "b")):
         first = call(f"{name}1", call_id=RECURRING, arguments=f'{{"of":"{name}"}}')
         tenant.ask([start], reasoning(f"{name}1"), first)
         if name == "a":
@@ -280,10 +242,10 @@ ARGUMENTS = '{"path":"/tmp/of/another/client","force":null}'
 def test_an_own_call_is_matched_whatever_its_arguments(*, keeps_ids: bool) -> None:
     """A client completes arguments, and GitHub Copilot changes item ids; its history agrees."""
     tenant = Tenant()
-    tenant.ask([ROME], reasoning("1"), THEIRS)
+    tenant.ask([ASK], reasoning("1"), THEIRS)
     mine = call("mine", call_id=RECURRING, arguments=ARGUMENTS)
     mine = mine if keeps_ids else nameless(mine)
 
-    seen = tenant.ask([ROME, mine, output(mine)])
-    assert dropped(seen) == [ROME, mine, output(mine)]
+    seen = tenant.ask([ASK, mine, output(mine)])
+    assert dropped(seen) == [ASK, mine, output(mine)]
     assert [item.get("encrypted_content") for item in seen] == [None, "gAAAA1", None, None]

@@ -87,6 +87,35 @@ def search(name: str) -> Item:
     }
 
 
+def emitted(shape: str, name: str, text: str = "") -> list[Item]:
+    """
+    Return the output of a response; ids are unique, as upstream draws them at random.
+
+    Args:
+        shape: Its items: R(easoning), C(all), W(eb search), M(essage), and S(creenshot), which has
+            reasoning before it.
+        name: What begins the name of each item.
+        text: Text of the messages; "": each has its own.
+    """
+    items: list[Item] = []
+    for n, kind in enumerate(shape.split()):
+        this = f"{name}x{n}"
+        match kind:
+            case "R":
+                items.append(reasoning(this))
+            case "C":
+                items.append(call(this))
+            case "W":
+                items.append(search(this))
+            case "S":
+                action = {"type": "screenshot"}
+                computer = call(this, id=f"cu_{drawn(this)}", type="computer_call", action=action)
+                items += [reasoning(this), computer]
+            case _:
+                items.append(message(this, text or f"It is {this}."))
+    return items
+
+
 def without_ids(items: Iterable[Item]) -> list[Item]:
     """Return items without the ids that the API does not demand."""
     return [

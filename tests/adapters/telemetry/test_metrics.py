@@ -20,8 +20,8 @@ from reasoning_replay.adapters.telemetry.metrics import (
     status_label,
     usual_status,
 )
+from reasoning_replay.core.dialects.captures import REMOVALS
 from reasoning_replay.core.dialects.registry import DIALECTS
-from reasoning_replay.core.dialects.removals import REMOVALS
 from reasoning_replay.core.dialects.responses.events import CONTEXTS
 from reasoning_replay.core.dialects.states import (
     CaptureState,

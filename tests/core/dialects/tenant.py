@@ -17,6 +17,7 @@ from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
 from tests.core.engines import engine_of
+from tests.core.streams import heard
 from tests.core.world import World
 
 CALLER = Caller(b"s" * 16, NO_ACCOUNT)
@@ -69,11 +70,7 @@ class AnyTenant:
         if is_cured or cured is not None:
             captured.note_cure(cured.binding if cured is not None else b"")
         named = response.replace(self.RESPONSE_ID, self.RESPONSE_ID[:-1] + b"%d" % self.clock)
-        if b"data:" in response[:200] or response.startswith(b":"):
-            captured.feed(named)
-            captured.close()
-        else:
-            captured.read(named)
+        heard(captured, named)
         self.store.join(decided.joined)
         turn = captured.snapshot(self.clock).turn
         if turn is not None:

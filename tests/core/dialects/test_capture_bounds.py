@@ -3,11 +3,9 @@
 import gc
 import tracemalloc
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 from reasoning_replay.core.dialects.captures import Capture, Origin
-from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
 from reasoning_replay.core.dialects.responses.capture import BLOBS_MAX, ResponsesCapture
 from reasoning_replay.core.history.turns import Context
 
@@ -39,7 +37,6 @@ def fragment(**members: object) -> bytes:
     return chat.chunk({"tool_calls": [members]})
 
 
-_GEMINI = partial(GeminiCapture, Origin(Context(is_known=True), gemini.MODEL))
 # Event number n of an endless stream, by what it is made of.
 HOSTILE: dict[str, tuple[Callable[[int], Capture], Callable[[int], bytes]]] = {
     "responses: long names": (responses, named),
@@ -52,15 +49,15 @@ HOSTILE: dict[str, tuple[Callable[[int], Capture], Callable[[int], bytes]]] = {
     "responses: a gap": (responses, lambda n: done(n + 1, call(f"{n}"))),
     "responses: begun items": (responses, lambda n: added(n, reasoning(f"{n}"))),
     "gemini: calls": (
-        _GEMINI,
+        gemini.capture,
         lambda n: gemini.stream(gemini.chunk(gemini.call(f"{n}", call_id=f"c{n}"))),
     ),
     "gemini: pieces": (
-        _GEMINI,
+        gemini.capture,
         lambda n: gemini.stream(gemini.chunk(*[gemini.said("a")] * 3)),
     ),
     "gemini: bare signatures": (
-        _GEMINI,
+        gemini.capture,
         lambda n: gemini.stream(gemini.chunk(gemini.said("", thoughtSignature=f"{n}" * 99))),
     ),
     "chat: calls": (chat.capture, lambda n: fragment(index=n, id=f"call_{n}")),

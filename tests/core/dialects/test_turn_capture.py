@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects import turn_capture
-from reasoning_replay.core.dialects.captures import Capture, Origin
-from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
+from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.history.seen import Seen
-from reasoning_replay.core.history.turns import Context, Turn
+from reasoning_replay.core.history.turns import Turn
 
 from tests.core.dialects.anthropic import streams as messages
 from tests.core.dialects.chat import streams as chat
@@ -20,11 +19,6 @@ from tests.fast_lane import examples
 
 WORDS = st.text(max_size=8) | st.sampled_from(["message_stop", '"error"', "\n\n", "data: "])
 SIGNED = {"thoughtSignature": gemini.SIG}
-
-
-def gemini_capture(max_bytes: int = 1 << 20, **more: Any) -> GeminiCapture:
-    """Return the capture for a response to a request without history."""
-    return GeminiCapture(Origin(Context(is_known=True), gemini.MODEL, **more), max_bytes)
 
 
 class Api(NamedTuple):
@@ -94,7 +88,7 @@ APIS = {
         lambda count: messages.answer(*[messages.call("f")] * count),
     ),
     "gemini": Api(
-        gemini_capture,
+        gemini.capture,
         st.tuples(GEMINI, st.just(gemini.stream(gemini.chunk(gemini.said("!"), reason="STOP")))),
         lambda size: gemini.stream(
             *[gemini.chunk(gemini.said("x" * 50))] * (size // 50), gemini.chunk(reason="STOP")

@@ -44,7 +44,8 @@ def body(*items: object, last: str = "", **more: object) -> bytes:
 def seen(request: Request) -> dict[str, Any]:
     """Return all values that are read from a request."""
     places = [
-        (p.item.raw, p.item.start, p.item.end, p.depth, p.frame, p.answered) for p in request.places
+        (p.item.raw, p.item.start, p.item.end, p.depth, p.frame, p.model_traces)
+        for p in request.places
     ]
     return {"places": places, "chains": request.chains, "context": request.context()}
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.matching.matches import match_items
-from reasoning_replay.core.history.seen import RUNS_MAX, Run, Seen, decided, seen_of
+from reasoning_replay.core.history.seen import RUNS_MAX, MatchedRun, Seen, decided, seen_of
 from reasoning_replay.core.history.turns import Turn
 
 from tests.core.world import (
@@ -167,9 +167,9 @@ def test_a_turn_records_only_new_decisions() -> None:
     ids = list(world.turns)
 
     assert seen[0] is None
-    assert seen[1] == Seen(b"", 0, (Run(1, ids[0], 0, 1),))
+    assert seen[1] == Seen(b"", 0, (MatchedRun(1, ids[0], 0, 1),))
     assert seen[2:] == [
-        Seen(ids[n - 1], 2 * n - 1, (Run(2 * n - 1, ids[n - 1], 0, 1),)) for n in (2, 3, 4)
+        Seen(ids[n - 1], 2 * n - 1, (MatchedRun(2 * n - 1, ids[n - 1], 0, 1),)) for n in (2, 3, 4)
     ]
 
 

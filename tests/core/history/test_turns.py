@@ -25,7 +25,7 @@ from reasoning_replay.core.history.records import (
     turns_of,
     withheld_records,
 )
-from reasoning_replay.core.history.seen import Run, Seen
+from reasoning_replay.core.history.seen import MatchedRun, Seen
 from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn, TurnPart, turn_id
 from reasoning_replay.core.wire.digest import digest
 
@@ -298,7 +298,8 @@ full = st.builds(
     ).map(tuple),
     switched_off=st.booleans(),
     binding=digests,
-    seen=st.none() | st.builds(Seen, st.just(b"basis"), st.just(1), st.just((Run(1, ID, 0, 2),))),
+    seen=st.none()
+    | st.builds(Seen, st.just(b"basis"), st.just(1), st.just((MatchedRun(1, ID, 0, 2),))),
 )
 
 

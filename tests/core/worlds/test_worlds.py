@@ -12,7 +12,6 @@ from reasoning_replay.core.dialects.anthropic.message_groups import MessageGroup
 from reasoning_replay.core.dialects.anthropic.prefix_walk import BoundEdits, PrefixWalk, walk
 from reasoning_replay.core.dialects.anthropic.profiles import Profile
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest
-from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.plan import Plan
@@ -20,8 +19,8 @@ from reasoning_replay.core.history.turns import Turn
 from typing_extensions import override
 
 from tests.core.worlds import __main__, chat, crowd, gemini, messages, responses
-from tests.core.worlds.crowd import CLEAN_ONES, New
-from tests.core.worlds.habits import NEW_HABITS, Habits
+from tests.core.worlds.crowd import CLEAN_ONES
+from tests.core.worlds.habits import Habits
 from tests.core.worlds.play import DIALECTS, play
 from tests.fast_lane import IS_EVERY
 
@@ -150,20 +149,6 @@ def test_a_planted_fault_is_reported(
     out = capsys.readouterr().out
     assert "python -m tests.core.worlds " in out
     assert f" --dialect {dialect}: {told}" in out
-
-
-def test_the_options_choose_the_habits(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each new habit alone is a row; a fault is told with the options that repeat it."""
-    monkeypatch.setattr("sys.argv", ["worlds", "0", "2", "--each"])
-    assert __main__.main() == 0
-    rows = {line.split()[0] for line in capsys.readouterr().out.splitlines()[1:-1]}
-    assert rows == set(NEW_HABITS)
-    monkeypatch.setattr(responses, "plan_injection", _late(plan_injection))
-    _, faults = play(range(8), new=New({"stock": 1}))
-    assert any(" --new stock: wrong: " in fault for fault in faults)
-    assert "--shapes: " in play(range(8), new=New(has_shapes=True))[1][0]
 
 
 def _of_the_message_before(request: MessagesRequest, matched: Matches, profile: Profile) -> Plan:

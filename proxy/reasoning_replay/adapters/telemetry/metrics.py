@@ -25,8 +25,8 @@ from prometheus_client.registry import Collector
 
 from reasoning_replay.adapters.stores.base import BreakerState, StoreUsage
 from reasoning_replay.build import build_version
+from reasoning_replay.core.dialects.captures import REMOVALS
 from reasoning_replay.core.dialects.registry import DIALECTS, HANDLED_ROUTES
-from reasoning_replay.core.dialects.removals import REMOVALS
 from reasoning_replay.core.dialects.responses.events import CONTEXTS
 from reasoning_replay.core.dialects.states import (
     CaptureState,

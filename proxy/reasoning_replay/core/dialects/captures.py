@@ -6,6 +6,7 @@ The types of the other direction, the request and its cure, are in `base`.
 
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -14,7 +15,6 @@ from msgspec import Raw, structs
 
 from reasoning_replay.core.dialects.error_texts import NO_NAMES
 from reasoning_replay.core.dialects.lenient import members_of, value_of
-from reasoning_replay.core.dialects.removals import read_removals
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Context, Emitted, Turn, TurnPart
 from reasoning_replay.core.wire.json_spans import NONE
@@ -29,6 +29,17 @@ AT_ONCE_US = 5_000
 _ITEM_US = 40
 _BYTES_PER_US = 100
 _NOTHING: Mapping[str, int] = MappingProxyType({})
+# Reasons for which upstream leaves reasoning out: words of OpenAI's API (Python SDK 3.52,
+# `response.py`). Anthropic's API has two of them in a longer form (`prefix_binding_mismatch`).
+# Any other word counts as "other".
+REMOVALS = (
+    "organization_mismatch",
+    "end_user_mismatch",
+    "model_mismatch",
+    "prefix_mismatch",
+    "turn_boundary",
+    "other",
+)
 
 
 def work_us(size: int, items: int, item_us: int = _ITEM_US) -> int:
@@ -236,7 +247,7 @@ class Capture(ABC):
         self._origin = origin
         self._max_bytes = max_bytes
         self._status = ""  # in the dialect's own word, once it is known
-        self._answer = b""  # a JSON response that is not read yet
+        self._unread = b""  # a JSON response that is not read yet
         self._is_over = False
 
     @property
@@ -270,15 +281,15 @@ class Capture(ABC):
     def close(self) -> None:
         """Process the end of the stream."""
 
-    def read(self, answer: bytes) -> None:
+    def read(self, response: bytes) -> None:
         """Process a whole JSON response."""
-        if work_us(len(answer), answer.count(b"{")) > AT_ONCE_US:
-            self._answer, self.dirty = answer, True
+        if work_us(len(response), response.count(b"{")) > AT_ONCE_US:
+            self._unread, self.dirty = response, True
         else:
-            self._read(answer)
+            self._read(response)
 
     @abstractmethod
-    def _read(self, answer: bytes) -> None:
+    def _read(self, response: bytes) -> None:
         """Process a whole JSON response now."""
 
     @abstractmethod
@@ -299,9 +310,19 @@ class Capture(ABC):
     def _note_removals(self, transformations: Raw) -> None:
         """Record what upstream reports that it left out of its input, if it reports that."""
         if transformations is not NONE:
-            removals = read_removals(transformations)
+            removals = _read_removals(transformations)
             self.removed = self.removed if removals is None else removals
 
     def successor(self) -> Origin:
         """Return the origin of a response that upstream starts after this one, unrequested."""
         return Origin(context=Context(), model=self._origin.model)
+
+
+def _read_removals(transformations: Raw) -> Mapping[str, int] | None:
+    """Return how many items upstream left out, by one of REMOVALS; None if not reported."""
+    said = value_of(transformations)
+    if not isinstance(said, list):
+        return None
+    reasons = (one.get("reason") for one in said if isinstance(one, dict))
+    words = (str(reason).replace("_binding_", "_") for reason in reasons)
+    return Counter(word if word in REMOVALS else "other" for word in words)

@@ -15,10 +15,11 @@ All of it is pure.
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal
+from reasoning_replay.core.dialects.error_texts import ClassifiedRefusal
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.history.item_changes import ItemChange, item_changes
 from reasoning_replay.core.history.plan import Plan
@@ -44,6 +45,7 @@ class SentReasoning(NamedTuple):
     hash: int
 
 
+@dataclass(eq=False)
 class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
     """
     A refused request, and how its dialect cures it.
@@ -52,10 +54,12 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         sent: Request as it was refused.
         given: Request as the client sent it; the same object if nothing was edited.
         diagnosis: Why it was refused.
-        planned: Body of `given` with all reasoning that is known for it.
-        completed: Offset of each message of `given` in which that replaces the client's -> the
-            conversation.
+        plan: What injects all reasoning that is known for `given`, or for `asked`.
         turns: Stored turns of its conversation.
+        asked: The request that is planned for, if that is not `given`.
+        planned: Body of that request with the plan.
+        completed: Offset of each of its messages in which the plan replaces the client's reasoning
+            -> the conversation.
         degraded: Number of places that get a value that says that there is no reasoning.
         read: Reader of a request.
         completable: Refusals that the client's own reasoning may cause.
@@ -66,24 +70,18 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
     completable: ClassVar[frozenset[str]] = frozenset({"blob"})
     about_blobs: ClassVar[frozenset[str]] = frozenset({"blob"})
 
-    def __init__(  # noqa: PLR0913 (all that a cure can use)
-        self,
-        sent: RequestT,
-        given: RequestT,
-        diagnosis: RefusalT,
-        *,
-        plan: Plan,
-        turns: Sequence[Turn],
-        asked: RequestT | None = None,
-    ) -> None:
-        """Plan the retry; `asked` is what is planned for, if that is not `given`."""
-        self.sent = sent
-        self.given = given
-        self.diagnosis = diagnosis
-        self.planned = plan.apply((asked or given).body)
-        self.completed: Mapping[int, bytes] = plan.completed
-        self.turns = turns
-        self.degraded = 0
+    sent: RequestT
+    given: RequestT
+    diagnosis: RefusalT
+    plan: Plan = field(kw_only=True)
+    turns: Sequence[Turn] = field(kw_only=True)
+    asked: RequestT | None = field(default=None, kw_only=True)
+    degraded: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        """Plan the retry."""
+        self.planned = self.plan.apply((self.asked or self.given).body)
+        self.completed: Mapping[int, bytes] = self.plan.completed
 
     @abstractmethod
     def reasoning_in(self, request: RequestT) -> Mapping[Hashable, SentReasoning]:

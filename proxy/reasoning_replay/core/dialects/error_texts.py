@@ -1,17 +1,22 @@
 """
 Error texts: what an upstream says about a failure, in any of the known structures.
 
-Every dialect looks for its own errors in the texts. The names, which are words of an API, are for
-logs and metrics.
+Every dialect looks for its own errors in the texts: one table of each decides, and nothing is
+guessed from a status alone. The names, which are words of an API, are for logs and metrics.
 """
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from reasoning_replay.core.dialects.lenient import value_of
+
+ValueT = TypeVar("ValueT")
+Table = tuple[tuple[re.Pattern[str], ValueT], ...]
 
 # Statuses with which the APIs refuse bad input; 429 and 5xx responses are never healed.
 _STATUSES = frozenset({400, 404, 422})
@@ -113,6 +118,28 @@ def _in_members(value: dict[str, object], depth: int) -> Iterator[tuple[str, str
             yield from _sayings(inner.get("error"), "error", depth)
         else:
             yield from _sayings(inner, key, depth)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedRefusal:
+    """A refusal and the reason for it, as far as it may concern the proxy."""
+
+    kind: StrEnum
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether the refusal was classified, so that a cure can be tried."""
+        return self.kind != "other"
+
+
+def table_of(rows: Iterable[tuple[str, ValueT]]) -> Table[ValueT]:
+    """Return a table of what texts mean; they are found in any case."""
+    return tuple((re.compile(text, re.IGNORECASE), meaning) for text, meaning in rows)
+
+
+def first_in(table: Table[ValueT], text: str) -> ValueT | None:
+    """Return what the first matching row means; None if no row matches."""
+    return next((meaning for said, meaning in table if said.search(text) is not None), None)
 
 
 def error_names(body: bytes | msgspec.Raw) -> ErrorNames:

@@ -25,7 +25,7 @@ from reasoning_replay.core.history.lookup_keys import (
     key_of_turn,
     keys_of_answer,
 )
-from reasoning_replay.core.history.matching.candidates import Candidates, may_be_called
+from reasoning_replay.core.history.matching.candidates import Candidates, ids_allow
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.request_history import HistoryPrefix
@@ -258,9 +258,9 @@ def _are_items_of(
         is_same = (item.type, item.name, item.content) == (
             emitted.type, emitted.name, emitted.content
         )  # fmt: skip
-        if not (is_same and may_be_called(item, emitted, bool, lambda: True)):
+        if not (is_same and ids_allow(item, emitted, bool, lambda: True)):
             return False
-        if by_name and candidates.certain(item) != Match(turn, k):
+        if by_name and candidates.certain_match(item) != Match(turn, k):
             return False
     # Upstream emits some outputs itself: an item of such a type may be of the turn.
     others = [place.item.type for place in continued.new.places[len(answer) :]]

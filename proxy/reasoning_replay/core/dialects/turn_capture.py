@@ -79,20 +79,20 @@ class TurnCapture(Capture, Generic[JoinerT]):
     @override
     def held_bytes(self) -> int:
         unread = self._batch_bytes + _PIECE_BYTES * len(self._batch) + self._events.held_bytes
-        return unread + len(self._answer) + self._joiner.size_bytes + self._turn_bytes
+        return unread + len(self._unread) + self._joiner.size_bytes + self._turn_bytes
 
     @property
     @override
     def is_behind(self) -> bool:
-        return self._is_behind or bool(self._answer)
+        return self._is_behind or bool(self._unread)
 
     @override
     def catch_up(self) -> None:
         if self.is_behind:
             self._is_behind = False
-            answer, self._answer = self._answer, b""
-            if answer:
-                self._read(answer)
+            response, self._unread = self._unread, b""
+            if response:
+                self._read(response)
             self._parse()
 
     @override

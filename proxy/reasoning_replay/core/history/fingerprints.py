@@ -67,13 +67,13 @@ def _is_drawn(run: str) -> bool:
     return len(set(run)) >= LEAST_SYMBOLS and PADDING not in run
 
 
-def are_two_numbers(one: str, other: str) -> bool:
+def are_two_counts(one: str, other: str) -> bool:
     """Return whether two ids are different values of one counter."""
     stem = one.rstrip(_DIGITS)
     return one != other and stem not in (one, other) and stem == other.rstrip(_DIGITS)
 
 
-def are_two(one: str, other: str) -> bool:
+def are_two_items(one: str, other: str) -> bool:
     """
     Return whether two different random ids have the same origin, so that they name two items.
 

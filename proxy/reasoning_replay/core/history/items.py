@@ -1,7 +1,18 @@
-"""Items: the interface by which every dialect presents a unit of history to lookup and matching."""
+"""
+Items: the units of a history, as lookup and matching see them in every dialect.
 
+Each digest of an item is computed on first use; its dialect decides what it is made of.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol
+
+import msgspec
+
+from reasoning_replay.core.history.fingerprints import TRACE_BYTES, is_distinctive
+from reasoning_replay.core.history.turns import Emitted, Reasoning
+from reasoning_replay.core.wire.digest import digest, utf8
 
 
 class Role(Enum):
@@ -14,57 +25,98 @@ class Role(Enum):
     REFERENCE = "reference"  # refers to an item that upstream stores, by id
 
 
-class HistoryItem(Protocol):
-    """One item of a request, parsed by a dialect."""
+class _Computed(msgspec.Struct, gc=False, eq=False, kw_only=True):
+    """What was computed of an item so far."""
+
+    _chars: int | None = None
+    _content: bytes | None = None
+    _said: bytes | None = None
+    _trace: bytes | None = None
+
+
+class HistoryItem(_Computed, gc=False, eq=False):
+    """
+    One item of a request or a response; each dialect has a class of its own.
+
+    Attributes:
+        type: The dialect's name of its type; "message" for the text of either side.
+        role: Side that it belongs to.
+        start, end: Byte range in the document from which it was read.
+        call_id: The id that links a call to its output, as received; "" if absent or not a string.
+        name: The tool's name, in the same way.
+
+    A history has thousands of items, so they are untracked by the garbage collector, the cheapest
+    form. This is safe because an item is never part of a reference cycle.
+    """
+
+    type: str
+    role: Role
+    start: int
+    end: int
+    call_id: str
+    name: str
 
     @property
+    @abstractmethod
     def raw(self) -> bytes:
         """JSON of the item, as received."""
 
     @property
-    def type(self) -> str:
-        """The dialect's type name; "message" for the text of either side."""
-
-    @property
-    def role(self) -> Role:
-        """Side that it belongs to."""
-
-    @property
     def id(self) -> str:
-        """The item's own id; "" when absent."""
-
-    @property
-    def call_id(self) -> str:
-        """The id that links a call to its output; "" when absent."""
-
-    @property
-    def name(self) -> str:
-        """The tool's name; "" when absent."""
-
-    @property
-    def start(self) -> int:
-        """Byte offset of the item in the request's body."""
-
-    @property
-    def end(self) -> int:
-        """Byte offset after the item."""
-
-    @property
-    def content(self) -> bytes:
-        """Digest of the item's text or action, equal for all spellings; b"" if it is empty."""
-
-    @property
-    def trace(self) -> bytes:
-        """Eight bytes that distinguish it from a model's items in other conversations."""
-
-    @property
-    def said(self) -> bytes:
-        """Digest of the client side's content: a link of the conversation's chain."""
+        """Id of the item; "" where only calls have one, their `call_id`."""
+        return ""
 
     @property
     def is_anchor(self) -> bool:
         """Whether a conversation can be looked up by it."""
+        return self.role is Role.MODEL
+
+    @property
+    def content(self) -> bytes:
+        """Digest of its text or action, equal for all spellings; b"" if it is empty."""
+        if self._content is None:
+            self._content = self._read_content()
+        return self._content
 
     @property
     def chars(self) -> int:
-        """Approximate length of its content in characters: short content recurs by chance."""
+        """Approximate number of characters of content: short content recurs by chance."""
+        if self._chars is None:
+            self._chars = self._count_chars()
+        return self._chars
+
+    @property
+    def said(self) -> bytes:
+        """Digest of the item as client input: one link of the conversation's chain."""
+        if self._said is None:
+            self._said = self._read_said()
+        return self._said
+
+    @property
+    def trace(self) -> bytes:
+        """Eight bytes that distinguish it from model items of other conversations."""
+        if self._trace is None:
+            if is_distinctive(self.call_id, self.name):
+                whole = digest(b"i", *self._named_by())
+            else:
+                whole = self.content or digest(b"t", utf8(self.type))
+            self._trace = whole[:TRACE_BYTES]
+        return self._trace
+
+    def emitted(self, run: Sequence[Reasoning], *, withheld: bool) -> Emitted:
+        """Return what is stored of it, with the reasoning before it unless that is withheld."""
+        kept = () if withheld else tuple(run)
+        return Emitted(self.type, self.id, self.call_id, self.name, self.content, kept, withheld)
+
+    def _named_by(self) -> tuple[bytes, ...]:
+        """Return the names that identify a call, if its id looks random."""
+        return (utf8(self.call_id),)
+
+    @abstractmethod
+    def _read_content(self) -> bytes: ...
+
+    @abstractmethod
+    def _count_chars(self) -> int: ...
+
+    @abstractmethod
+    def _read_said(self) -> bytes: ...

@@ -53,8 +53,8 @@ class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
     shown: tuple[str, str, str, int] | None = None
 
     @property
-    def answered(self) -> bytes:
-        """Traces of the model's previous run, as `Context.answered`."""
+    def model_traces(self) -> bytes:
+        """Traces of the model's previous run, as `Context.model_traces`."""
         return _traces(self.before)
 
 
@@ -120,7 +120,7 @@ class RequestHistory(Generic[ItemT_co]):
             tail=b"".join([said[:LINK_BYTES] for said in newest]),
             depth=end,
             frame=self.frame if place is None else place.frame,
-            answered=_traces(self.run) if place is None else place.answered,
+            model_traces=_traces(self.run) if place is None else place.model_traces,
             hint=self.hint,
             whole=self.whole() if place is None else b"",  # not needed by a lookup
             is_known=not self.is_stateful,

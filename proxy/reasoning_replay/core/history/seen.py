@@ -14,7 +14,7 @@ import msgspec
 RUNS_MAX = 64
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class MatchedRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
     Consecutive items of a request that one turn emitted consecutively.
 
@@ -43,7 +43,7 @@ class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     basis: bytes
     since: int
-    runs: tuple[Run, ...]
+    runs: tuple[MatchedRun, ...]
 
 
 def seen_of(basis: bytes, since: int, matched: Iterable[tuple[int, bytes, int]]) -> Seen:
@@ -52,7 +52,7 @@ def seen_of(basis: bytes, since: int, matched: Iterable[tuple[int, bytes, int]])
 
     `matched` has for each matched item its index, its turn's id and its index there, in order.
     """
-    runs: list[Run] = []
+    runs: list[MatchedRun] = []
     for at, turn, k in matched:
         if at < since:
             continue
@@ -60,9 +60,9 @@ def seen_of(basis: bytes, since: int, matched: Iterable[tuple[int, bytes, int]])
         if last is not None and (turn, at - last.at, k - last.k) == (
             last.turn, last.items, last.items
         ):  # fmt: skip
-            runs[-1] = Run(last.at, turn, last.k, last.items + 1)
+            runs[-1] = MatchedRun(last.at, turn, last.k, last.items + 1)
         else:
-            runs.append(Run(at, turn, k, 1))
+            runs.append(MatchedRun(at, turn, k, 1))
     if len(runs) <= RUNS_MAX:
         return Seen(basis, since, tuple(runs))
     newest = runs[-RUNS_MAX:]

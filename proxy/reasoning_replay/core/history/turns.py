@@ -77,7 +77,7 @@ class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
         depth: Number of links.
         frame: Digest of instructions, system and developer messages; b"" without any.
         hint: Digest of the conversation's name that the client sent; b"" without one.
-        answered: Traces of the last items of the model before the turn, 8 bytes each.
+        model_traces: Traces of the last items of the model before the turn, 8 bytes each.
         whole: Digest of all items before the turn, from both sides; b"" in a lookup, which does
             not need it.
         is_known: False if only upstream has the history (`previous_response_id`, a GET).
@@ -89,7 +89,7 @@ class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
     frame: bytes = b""
     hint: bytes = b""
     is_known: bool = False
-    answered: bytes = b""
+    model_traces: bytes = b""
     whole: bytes = b""
 
 
@@ -127,7 +127,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def lacks_parent(self) -> bool:
         """Whether its parent is unknown, although its request held items of a model."""
-        return not self.parent and bool(self.context.answered)
+        return not self.parent and bool(self.context.model_traces)
 
     def without_reasoning(self, is_refused: Callable[[bytes], bool]) -> "Turn":
         """Return the same turn without the runs that hold a blob that upstream refused."""

@@ -8,25 +8,7 @@ from reasoning_replay.core.dialects.anthropic.capture import MessagesCapture
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.history.turns import Context, Turn
 
-__all__ = [
-    "MODEL",
-    "REDACTED",
-    "THOUGHT",
-    "answer",
-    "call",
-    "capture",
-    "delta",
-    "ended",
-    "event",
-    "pieces_of",
-    "start",
-    "started",
-    "stream",
-    "text",
-    "thought",
-    "turn_of",
-    "whole_turn_of",
-]
+from tests.core.streams import heard
 
 MODEL = "claude-sonnet-4-6"
 Block = dict[str, Any]
@@ -129,14 +111,7 @@ def capture(max_bytes: int = 1 << 20, **more: Any) -> MessagesCapture:
 
 def turn_of(pieces: bytes | Iterable[bytes], **more: Any) -> Turn | None:
     """Return the turn that is captured from a stream, or from a JSON response."""
-    captured = capture(**more)
-    if isinstance(pieces, bytes) and b"data:" not in pieces[:60]:
-        captured.read(pieces)
-    else:
-        for piece in [pieces] if isinstance(pieces, bytes) else pieces:
-            captured.feed(piece)
-        captured.close()
-    return captured.snapshot(1).turn
+    return heard(capture(**more), pieces).snapshot(1).turn
 
 
 def whole_turn_of(pieces: bytes | Iterable[bytes], **more: Any) -> Turn:

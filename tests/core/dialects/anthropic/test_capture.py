@@ -30,6 +30,7 @@ from tests.core.dialects.anthropic.streams import (
     turn_of,
     whole_turn_of,
 )
+from tests.core.streams import heard
 from tests.fast_lane import examples
 
 BLANK = text("\n\n")
@@ -182,18 +183,16 @@ def test_a_stream_without_its_last_event() -> None:
 @pytest.mark.parametrize(
     "failed",
     [
-        started() + pieces_of(0, text("Hi")) + event("error", error={"type": "overloaded_error"}),
+        started()
+        + pieces_of(0, text("Hi"))
+        + event("error", error={"type": "overloaded_error"})
+        + ended(),
         b'{"type":"error","error":{"type":"overloaded_error"}}',
     ],
 )
 def test_a_failed_response_is_not_stored(failed: bytes) -> None:
     """Whatever came before the error."""
-    captured = capture()
-    if failed.startswith(b"{"):
-        captured.read(failed)
-    else:
-        captured.feed(failed + ended())
-        captured.close()
+    captured = heard(capture(), failed)
     assert captured.has_failed
     assert captured.error.type == "overloaded_error"
     assert captured.snapshot(1).turn is None

@@ -9,19 +9,7 @@ from reasoning_replay.core.dialects.chat.capture import ChatCapture
 from reasoning_replay.core.dialects.chat.request import read_request
 from reasoning_replay.core.history.turns import Context, Turn
 
-__all__ = [
-    "DONE",
-    "MODEL",
-    "answer",
-    "call",
-    "capture",
-    "chunk",
-    "details",
-    "ended",
-    "origin_of",
-    "stream",
-    "turn_of",
-]
+from tests.core.streams import heard
 
 MODEL = "glm-5"
 DONE = b"data: [DONE]\n\n"
@@ -84,11 +72,4 @@ def origin_of(body: bytes) -> Origin:
 
 def turn_of(pieces: bytes | Iterable[bytes]) -> Turn | None:
     """Return the turn that is captured from a stream, or from a JSON response."""
-    captured = capture()
-    if isinstance(pieces, bytes) and b"data:" not in pieces[:60]:
-        captured.read(pieces)
-    else:
-        for piece in [pieces] if isinstance(pieces, bytes) else pieces:
-            captured.feed(piece)
-        captured.close()
-    return captured.snapshot(1).turn
+    return heard(capture(), pieces).snapshot(1).turn

@@ -18,6 +18,7 @@ from tests.core.dialects.chat.streams import (
     stream,
     turn_of,
 )
+from tests.core.streams import heard
 
 SIGNED = {"google": {"thought_signature": "Eg=="}}
 
@@ -152,12 +153,7 @@ def test_the_last_item_of_a_cut_response_is_unfinished(finish: str) -> None:
 )
 def test_a_failed_response_is_no_turn(failed: bytes) -> None:
     """An error may come within a 200."""
-    captured = capture()
-    if failed.startswith(b"{"):
-        captured.read(failed)
-    else:
-        captured.feed(failed)
-        captured.close()
+    captured = heard(capture(), failed)
 
     assert captured.snapshot(1).turn is None
     assert captured.has_failed
@@ -192,12 +188,7 @@ def test_a_failed_response_is_not_held() -> None:
 )
 def test_nothing_is_kept_of_what_is_not_a_whole_message(unfinished: bytes) -> None:
     """A stream that breaks off, other choices, and other documents are no turn."""
-    captured = capture()
-    if unfinished.startswith((b"{", b"[")):
-        captured.read(unfinished)
-    else:
-        captured.feed(unfinished)
-        captured.close()
+    captured = heard(capture(), unfinished)
 
     assert captured.snapshot(1).turn is None
     assert not captured.has_failed

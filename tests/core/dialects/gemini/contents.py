@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reasoning_replay.core.dialects.base import Cure, Question, RefusedBodies
+from reasoning_replay.core.dialects.captures import Origin
+from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
 from reasoning_replay.core.dialects.gemini.dialect import FOREIGN, GeminiDialect
 from reasoning_replay.core.dialects.gemini.profiles import GENERIC
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Context, Turn
 
 from tests.core.dialects.tenant import AnyTenant, counted
 
@@ -65,6 +67,11 @@ def stream(*chunks: bytes) -> bytes:
     """Return chunks as server-sent events."""
     lines = [b"data: " + json.dumps(json.loads(one)).encode() + b"\r\n\r\n" for one in chunks]
     return b"".join(lines)
+
+
+def capture(max_bytes: int = 1 << 20, **more: Any) -> GeminiCapture:
+    """Return the capture for a response to a request without history."""
+    return GeminiCapture(Origin(Context(is_known=True), MODEL, **more), max_bytes)
 
 
 def body_of(contents: list[Content], **more: Any) -> bytes:

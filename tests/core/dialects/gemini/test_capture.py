@@ -4,25 +4,20 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
+from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
 from reasoning_replay.core.wire.digest import digest
 
-from tests.core.dialects.gemini.contents import SIG, answer, call, chunk, said, stream
+from tests.core import streams
+from tests.core.dialects.gemini.contents import SIG, answer, call, capture, chunk, said, stream
 
 SIGNED = f'"thoughtSignature":"{SIG}"'.encode()
 Shape = list[tuple[str, list[tuple[str, bytes]], bool]]
 
 
-def heard(data: bytes, *, max_bytes: int = 1 << 20) -> GeminiCapture:
+def heard(data: bytes) -> GeminiCapture:
     """Return the capture of a response."""
-    capture = GeminiCapture(UNKNOWN_ORIGIN, max_bytes)
-    if data.startswith(b"data:"):
-        capture.feed(data)
-        capture.close()
-    else:
-        capture.read(data)
-    return capture
+    return streams.heard(capture(), data)
 
 
 def compact(data: bytes) -> bytes:

@@ -11,8 +11,6 @@ from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 from tests.core.engines import engine_of
 from tests.core.world import answer, body, call, reasoning, user
 
-__all__ = ["ASK", "C1", "C2", "CALLER", "R1", "R2", "SCOPE", "decided", "engine", "found"]
-
 R1, C1 = reasoning("1"), call("1")
 R2, C2 = reasoning("2"), call("2")
 SCOPE = b"scope"

@@ -2,9 +2,8 @@
 
 import pytest
 from hypothesis import given
-from reasoning_replay.core.dialects.captures import TOKENS_MAX, Origin, Usage, read_usage
+from reasoning_replay.core.dialects.captures import REMOVALS, TOKENS_MAX, Origin, Usage, read_usage
 from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames
-from reasoning_replay.core.dialects.removals import REMOVALS
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.events import CONTEXTS
 from reasoning_replay.core.history.turns import Context

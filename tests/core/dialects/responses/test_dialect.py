@@ -115,19 +115,3 @@ def test_a_retrieved_response_keeps_the_context_of_its_request() -> None:
     assert origin is not None
     kept = ("context", "conversation", "parent", "created_ms", "seen")
     assert [getattr(origin, name) for name in kept] == [getattr(begun, name) for name in kept]
-
-
-@pytest.mark.parametrize(
-    ("event", "is_failing", "is_refusing"),
-    [
-        ({"type": "response.completed"}, False, False),
-        ({"type": "error", "status": 500}, True, False),
-        ({"type": "error", "status": 400}, True, True),
-        ({"type": "response.failed"}, True, True),
-    ],
-)
-def test_events_that_end_a_response(event: Item, *, is_failing: bool, is_refusing: bool) -> None:
-    """A refusal may be healed; any other failure is passed on to the client."""
-    readers, data = engine().readers, json.dumps(event).encode()
-
-    assert (readers.is_failing(data), readers.is_refusing(data)) == (is_failing, is_refusing)

@@ -10,7 +10,6 @@ from reasoning_replay.core.dialects.responses.items import (
     _ItemFields,
     read_item,
 )
-from reasoning_replay.core.history.fingerprints import ID_CHARS, is_distinctive
 from reasoning_replay.core.history.items import Role
 
 from tests.core.documents import objects, values
@@ -233,58 +232,6 @@ def test_a_blob_is_the_encrypted_content() -> None:
     assert item(type="reasoning", encrypted_content="gAAAA").blob == "gAAAA"
     assert item(type="reasoning", encrypted_content=None).blob == ""
     assert item(type="reasoning").blob == ""
-
-
-# (id of a call, name of the tool, whether the id can identify a single call)
-CALL_IDS = [
-    ("call_gZrTFArD5630P0RS6FEaT79L", "", True),
-    ("fc_68c96c59bc14819599154c9988b82996", "", True),
-    ("toolu_01A09q90qw90lq917835lq9", "", True),
-    ("123e4567-e89b-12d3-a456-426614174000", "", True),
-    ("chatcmpl-tool-9f2c4d5e", "", True),
-    ("D681PevKs", "", True),
-    ("call_00_Xq3vK9abTy", "", True),
-    ("functions.get_weather:0", "get_weather", False),
-    ("functions.getWeather2:0", "getWeather2", False),
-    ("functions.get_weather:0", "", False),
-    ("call_0", "", False),
-    ("call_12", "", False),
-    ("call_00000001", "", False),
-    ("msg_0000000000000001", "", False),
-    ("call_a0000000000001", "", False),
-    ("call_1700000000", "", False),
-    ("call_1763819265123", "", False),
-    ("call_73918264509182736455", "", True),
-    ("call_20261123T031903Z", "", False),
-    ("call_20261123T031903Z1", "", False),
-    ("call_run1763867983", "", False),
-    ("call_websearch1", "", False),
-    ("call_webSearch12", "", False),
-    ("call_WEBSEARCH1", "", False),
-    ("call_step12ab", "", False),
-    ("call_cqdapy3b", "", True),
-    ("call_kvd09629", "", True),
-    ("call_deface12", "", True),
-    ("call_aabb1122", "", False),
-    ("550e8400-e29b-41d4-a716-446655440000", "", True),
-    ("00000000-0000-0000-0000-000000000001", "", False),
-    ("toolu_get", "", False),
-    ("call_get_weather_0", "get_weather", False),
-    ("call_abcdefgh", "", False),
-    ("ABCDEFGHIJ", "", False),
-    ("0", "", False),
-    ("", "", False),
-    ("", "f", False),
-    (":::", "", False),
-    ("call_" + "x9" * ID_CHARS, "", False),
-    ("call_gZrTFArD5630P0RS6FEaT79L", "f" * ID_CHARS + "f", False),
-]
-
-
-@pytest.mark.parametrize(("call_id", "name", "distinctive"), CALL_IDS)
-def test_only_random_ids_are_distinctive(call_id: str, name: str, *, distinctive: bool) -> None:
-    """An index, or a tool's name with a counter, occurs in every conversation."""
-    assert is_distinctive(call_id, name) is distinctive
 
 
 # (item, whether it is reasoning that has only an id)

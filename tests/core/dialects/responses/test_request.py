@@ -245,7 +245,7 @@ def test_the_context_at_a_place_is_that_of_the_shorter_history(items: list[Item]
     links = [said[:LINK_BYTES] for said in whole.said]
     for n, place in enumerate(whole.places):
         context, told = whole.context(place), read(input=items[:n]).context()
-        left_out = {"answered": b"", "whole": b""}
+        left_out = {"model_traces": b"", "whole": b""}
         assert structs.replace(context, **left_out) == structs.replace(told, **left_out)
         assert whole.whole(place) == told.whole
         assert context.depth == place.depth

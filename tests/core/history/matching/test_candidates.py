@@ -10,7 +10,7 @@ from reasoning_replay.core.history.fingerprints import RANDOM_ID_CHARS, _origin_
 from reasoning_replay.core.history.item_index import IndexedTurns, ItemIndex, Match
 from reasoning_replay.core.history.matching.candidates import (
     Candidates,
-    may_be_called,
+    ids_allow,
     says_the_same,
 )
 from reasoning_replay.core.history.turns import Context, Emitted, Turn, turn_id
@@ -60,7 +60,7 @@ def turn(name: str, *items: Item, knows: bool = True) -> Turn:
 )
 def test_a_name_of_a_single_item_is_certain(item: Item, want: int | None) -> None:
     """Certain names are an id, a random call id, and a response id inside a call id."""
-    match = Candidates([turn(f"resp_{drawn(1)}", C1, C2, ZERO)]).certain(read_of(item))
+    match = Candidates([turn(f"resp_{drawn(1)}", C1, C2, ZERO)]).certain_match(read_of(item))
 
     assert (match.k if match is not None else None) == want
 
@@ -69,7 +69,7 @@ def test_an_id_of_two_items_is_not_certain() -> None:
     """An id that upstream used twice identifies neither item."""
     known = Candidates([turn(f"resp_{drawn(1)}", C1), turn(f"resp_{drawn(2)}", C1)])
 
-    assert known.certain(read_of(C1)) is None
+    assert known.certain_match(read_of(C1)) is None
 
 
 MINTED = "msg_68c96c54970481958484dea31f07926d"
@@ -92,7 +92,7 @@ MINTED = "msg_68c96c54970481958484dea31f07926d"
 def test_another_id_in_upstreams_form_means_another_item(named: str, may: bool) -> None:
     """Equal content under such an id is from another response, which was not captured."""
     said = {**message("1", "OK."), "id": MINTED}
-    assert may_be_called(read_of({**said, "id": named}), emitted(said)) is may
+    assert ids_allow(read_of({**said, "id": named}), emitted(said)) is may
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_two_numbers_of_one_counter_are_two_calls(ours: str, theirs: str, may: b
     """A counted id or call id is not a certain name, but different numbers mean different items."""
     item = read_of({**C1, "id": "", "call_id": ours})
 
-    assert may_be_called(item, emitted({**C1, "call_id": theirs})) is may
+    assert ids_allow(item, emitted({**C1, "call_id": theirs})) is may
     bare = {**C1, "call_id": "", "id": ours}
-    assert may_be_called(read_of(bare), emitted({**bare, "id": theirs})) is may
+    assert ids_allow(read_of(bare), emitted({**bare, "id": theirs})) is may
 
 
 def test_long_names_are_compared_in_linear_time() -> None:
@@ -119,10 +119,8 @@ def test_long_names_are_compared_in_linear_time() -> None:
     long = "1" * 1_000_000
     ours, theirs = read_of({**C1, "id": "", "call_id": long + "x"}), emitted(C1)
 
-    assert may_be_called(ours, theirs)
-    assert not may_be_called(
-        read_of({**C1, "call_id": long + "1"}), emitted({**C1, "call_id": long})
-    )
+    assert ids_allow(ours, theirs)
+    assert not ids_allow(read_of({**C1, "call_id": long + "1"}), emitted({**C1, "call_id": long}))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +150,7 @@ def test_only_short_names_are_cached() -> None:
     before = _origin_of.cache_info().currsize
     long = ["msg_" + letter * RANDOM_ID_CHARS.stop for letter in "ab"]
 
-    assert may_be_called(
+    assert ids_allow(
         read_of(message("1", "hi", id=long[0])), emitted(message("1", "hi", id=long[1]))
     )
     assert _origin_of.cache_info().currsize == before
@@ -161,13 +159,13 @@ def test_only_short_names_are_cached() -> None:
 def test_a_used_item_and_a_contradictory_item_are_not_matched() -> None:
     """A used item is not found again, and a call with the name of another tool is no match."""
     known = Candidates([turn(f"resp_{drawn(1)}", C1, C2)])
-    match = known.certain(read_of(C1))
+    match = known.certain_match(read_of(C1))
     assert match is not None
     known.use(match)
 
-    assert known.certain(read_of(C1)) is None
-    assert known.certain(read_of({**C2, "name": "another"})) is None
-    assert known.certain(read_of(C2)) == Match(match.turn, 1)
+    assert known.certain_match(read_of(C1)) is None
+    assert known.certain_match(read_of({**C2, "name": "another"})) is None
+    assert known.certain_match(read_of(C2)) == Match(match.turn, 1)
 
 
 # A few names, so that they collide: ids used twice, ids as call ids, numbered calls.
@@ -199,13 +197,13 @@ def test_items_are_matched_together_as_one_by_one(
     slow = Candidates(told(turns))
     want: dict[int, Match] = {}
     for index, place in enumerate(places):
-        match = slow._certain(place.item)
+        match = slow._certain_match(place.item)
         if match is not None:
             want[index] = match
             slow.use(match)
 
     known = Candidates(told(turns))
-    matches, is_all = known.settle(places)
+    matches, is_all = known.match_certain(places)
 
     assert matches == want
     unmatched = [place.item for n, place in enumerate(places) if n not in want]

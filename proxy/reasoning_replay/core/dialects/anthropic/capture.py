@@ -79,19 +79,19 @@ class MessagesCapture(TurnCapture[BlockJoiner]):
             self._give_up("too_large")
 
     @override
-    def _read(self, answer: bytes) -> None:
-        message = read_message(answer)
+    def _read(self, response: bytes) -> None:
+        message = read_message(response)
         if message is None:
             return
         if message.type == _ERROR:
-            self._fail(answer)
+            self._fail(response)
             return
         self._note(message)
         self._stop_reason = message.stop_reason or ""
         self._last_usage = message.usage
         blocks = message.content or ()
-        if self._fits(len(answer) + ITEM_BYTES * len(blocks)):
-            self._finish([_as_written(bytes(raw), answer) for raw in blocks])
+        if self._fits(len(response) + ITEM_BYTES * len(blocks)):
+            self._finish([_as_written(bytes(raw), response) for raw in blocks])
 
     def _note_start(self, event: Event) -> None:
         message = read_message(event.message)
@@ -166,10 +166,10 @@ def place_of(part: Reasoning) -> int:
     return int(part.id.rpartition(".")[2])
 
 
-def _as_written(raw: bytes, answer: bytes) -> bytes:
+def _as_written(raw: bytes, response: bytes) -> bytes:
     """Return a block of a response as upstream wrote it, although it was read with marks."""
     plain = surrogates.unmarked(raw)
-    return raw if plain is raw or raw in answer else plain
+    return raw if plain is raw or raw in response else plain
 
 
 def _reasoning_of(raw: bytes, item: MessagesItem, place: int) -> Reasoning | None:

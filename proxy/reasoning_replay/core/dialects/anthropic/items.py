@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.digested_item import (
-    DigestedItem,
+from reasoning_replay.core.dialects.item_content import (
     canonical,
     changed,
     chars_of,
@@ -22,7 +21,7 @@ from reasoning_replay.core.dialects.digested_item import (
     whole_numbers,
 )
 from reasoning_replay.core.dialects.lenient import LenientDecoder
-from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
@@ -98,7 +97,7 @@ class BlockPlace(NamedTuple):
 ALONE = BlockPlace()  # of a block in a response
 
 
-class MessagesItem(DigestedItem, gc=False, eq=False):
+class MessagesItem(HistoryItem, gc=False, eq=False):
     """
     One item of a request: a content block.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from reasoning_replay.core.dialects.anthropic.items import MessagesItem, read_message
-from reasoning_replay.core.dialects.digested_item import text_and_rest
+from reasoning_replay.core.dialects.item_content import text_and_rest
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.text_folding import folded

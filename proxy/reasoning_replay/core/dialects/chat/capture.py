@@ -55,16 +55,16 @@ class ChatCapture(TurnCapture[MessageJoiner]):
         self._created = b""
 
     @override
-    def _read(self, answer: bytes) -> None:
-        chunk = read_chunk(answer)
+    def _read(self, response: bytes) -> None:
+        chunk = read_chunk(response)
         if chunk is None:
             return
-        self._note(chunk, answer)
+        self._note(chunk, response)
         choice = chunk.first
         if choice is None or choice.message is NONE:
             return
         message = bytes(choice.message)
-        if message not in answer:
+        if message not in response:
             message = surrogates.unmarked(message)
         # A whole response needs no reason to finish: some upstreams send none.
         self._finish(choice.finish_reason or "stop", message)

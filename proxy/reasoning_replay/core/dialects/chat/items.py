@@ -15,15 +15,15 @@ from msgspec import Raw
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.chat.members import ChatMessage
-from reasoning_replay.core.dialects.digested_item import (
-    DigestedItem,
+from reasoning_replay.core.dialects.item_content import (
+    arguments,
     canonical,
     chars_of,
     refusal_in,
     text_and_rest,
 )
 from reasoning_replay.core.dialects.lenient import LenientDecoder
-from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
 from reasoning_replay.core.wire.text_folding import folded
@@ -69,14 +69,12 @@ _ROLES = {
     "developer": Role.FRAME,
 }
 _OF_TOOLS = frozenset({"tool", "function"})
-# Clients replace arguments that are empty, one way or the other.
-_NO_ARGUMENTS = frozenset({b"", b"{}", b"null"})
 # Reasoning as text at the start of `content`, as some servers and clients write it.
 _THOUGHTS = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _THINKING_PART = re.compile(rb'"type"\s*:\s*"thinking"')
 
 
-class ChatItem(DigestedItem, gc=False, eq=False):
+class ChatItem(HistoryItem, gc=False, eq=False):
     """
     One item of a request: the text of a message, or one tool call.
 
@@ -104,7 +102,7 @@ class ChatItem(DigestedItem, gc=False, eq=False):
     def _read_content(self) -> bytes:
         """Return a digest that is equal for text in parts, and for any spelling of arguments."""
         if self.type == CALL:
-            return digest(b"c", utf8(self.name), _arguments(self.value))
+            return digest(b"c", utf8(self.name), arguments(canonical(bytes(self.value))))
         return digest(b"m", utf8(self.words))
 
     @override
@@ -130,7 +128,7 @@ def read_message(raw: bytes, start: int = 0, end: int = 0) -> list[ChatItem]:
     is_output = word in _OF_TOOLS
     kind, name = (OUTPUT, fields.name or "") if is_output else (MESSAGE, "")
     call_id = fields.tool_call_id or ""
-    message = ChatMessage(raw, start, thinks_aloud=False)
+    message = ChatMessage(raw, start)
     return [ChatItem(kind, role, start, end, call_id, name, message, fields.content)]
 
 
@@ -178,9 +176,3 @@ def _read_function(raw: Raw) -> tuple[str, Raw]:
         return "", NONE
     fields = _FUNCTION.decode(raw) or _FunctionFields()
     return fields.name or "", fields.arguments if fields.arguments is not NONE else fields.input
-
-
-def _arguments(raw: Raw) -> bytes:
-    """Return arguments in one canonical spelling."""
-    said = canonical(bytes(raw))
-    return b"" if said in _NO_ARGUMENTS else said

@@ -6,9 +6,11 @@ The Chat Completions API has no field for reasoning, so every vendor adds its ow
 schema drops them. Names: the vendors' documentation, and recorded traffic.
 """
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
+from typing import NamedTuple
 
 import msgspec
 
@@ -41,6 +43,7 @@ _OPAQUE = frozenset({"signature", "thought_signature", "data", "reasoning_opaque
 _EMPTY = frozenset({b"null", b'""', b"[]", b"{}"})
 EMPTY_TEXT = b'""'
 _DEMANDED = "reasoning_content"
+_NULL = b"null"
 # Most different strings in a piece: each is searched for in all that was emitted.
 _PIECES_MAX = 32
 _SPACE = b" \t\r\n"
@@ -193,6 +196,20 @@ def _opaque(name: str, value: object) -> Iterator[str]:
             yield from _opaque(key, inner)
 
 
+class Part(NamedTuple):
+    """
+    One reasoning member of a message, with a value other than null.
+
+    Attributes:
+        call: Index of the tool call that has it; None for a member of the message.
+        value: Its JSON.
+    """
+
+    call: int | None
+    name: str
+    value: bytes
+
+
 class ChatMessage(msgspec.Struct, gc=False, eq=False):
     """
     One message of a request.
@@ -208,10 +225,15 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
 
     raw: bytes
     start: int
-    thinks_aloud: bool
+    thinks_aloud: bool = False
     _members: dict[str, Member] | None = None
     _calls: list[tuple[int, int]] | None = None
     _replayed: int | None = None
+
+    @property
+    def end(self) -> int:
+        """Byte offset after the message."""
+        return self.start + len(self.raw)
 
     @property
     def members(self) -> dict[str, Member]:
@@ -225,10 +247,16 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
         """Places of the elements of `tool_calls`."""
         if self._calls is None:
             place = self.members.get("tool_calls")
-            self._calls = (
-                json_spans.elements(self.raw, place.start, place.end) if place is not None else []
-            )
+            if place is None or self.raw[place.start : place.end] == _NULL:
+                self._calls = []
+            else:
+                self._calls = json_spans.elements(self.raw, place.start, place.end)
         return self._calls
+
+    @property
+    def raw_calls(self) -> list[bytes]:
+        """JSON of the elements of `tool_calls`."""
+        return [self.raw[start:end] for start, end in self.calls]
 
     def members_of_call(self, number: int) -> dict[str, Member]:
         """Return the places of the members of one call."""
@@ -240,20 +268,22 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
         if self._replayed is None:
             self._replayed = int(self.thinks_aloud)
             if _MAY_REASON.search(self.raw):
-                self._replayed += self._count()
+                # If it cannot be read, nothing is injected into it anyway.
+                with contextlib.suppress(Unspliceable):
+                    self._replayed += sum(not is_empty(part.value) for part in self.parts)
         return self._replayed
 
-    def _count(self) -> int:
-        try:
-            found = self._sent(self.members, MESSAGE_MEMBERS)
-            calls = self.members.get("tool_calls")
-            if calls is not None and self.raw[calls.start : calls.end] != b"null":
-                for number in range(len(self.calls)):
-                    found += self._sent(self.members_of_call(number), CALL_MEMBERS)
-        except Unspliceable:
-            return 0  # nothing is injected into it anyway
+    @property
+    def parts(self) -> list[Part]:
+        """Its reasoning members."""
+        found = self._parts(None, self.members, MESSAGE_MEMBERS)
+        for number in range(len(self.calls)):
+            found += self._parts(number, self.members_of_call(number), CALL_MEMBERS)
         return found
 
-    def _sent(self, members: dict[str, Member], names: tuple[str, ...]) -> int:
-        sent = (members[name] for name in names if name in members)
-        return sum(not is_empty(self.raw[one.start : one.end]) for one in sent)
+    def _parts(
+        self, call: int | None, members: dict[str, Member], names: tuple[str, ...]
+    ) -> list[Part]:
+        sent = ((name, members[name]) for name in names if name in members)
+        parts = (Part(call, name, self.raw[at.start : at.end]) for name, at in sent)
+        return [part for part in parts if part.value != _NULL]

@@ -18,7 +18,7 @@ from reasoning_replay.core.dialects.gemini.events import (
     read_usage,
 )
 from reasoning_replay.core.dialects.gemini.items import read_content
-from reasoning_replay.core.dialects.gemini.parts import signature_reasoning, whole_part
+from reasoning_replay.core.dialects.gemini.parts import reasoning_of
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
@@ -41,8 +41,8 @@ class GeminiCapture(TurnCapture[PartJoiner]):
         super().__init__(origin, max_bytes, PartJoiner)
 
     @override
-    def _read(self, answer: bytes) -> None:
-        chunks = chunks_in(answer)
+    def _read(self, response: bytes) -> None:
+        chunks = chunks_in(response)
         for data in chunks:
             self.hear(data)
         # A whole response needs no reason to finish: some gateways send none.
@@ -94,11 +94,11 @@ def _emitted(content: bytes, *, is_whole: bool) -> list[Emitted]:
             part = holder.parts[at]
             number += at in item.numbers
             if part.signed and at in item.numbers:
-                run.append(signature_reasoning(part, number, total))
+                run.append(reasoning_of(part, number, total))
             elif part.signed:
                 raw = surrogates.unmarked(content[slice(*holder.spans[at])])
                 if surrogates.readable(raw) is raw:  # else it is not valid Unicode
-                    run.append(whole_part(raw, part, number, total))
+                    run.append(reasoning_of(part, number, total, raw))
         start = end
         is_withheld = bool(run) and following is None and not is_whole
         emitted.append(item.emitted(run, withheld=is_withheld))

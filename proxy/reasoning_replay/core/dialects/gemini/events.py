@@ -59,11 +59,16 @@ _PART_BYTES = 64
 _UNSPECIFIED = "FINISH_REASON_UNSPECIFIED"
 
 
-def chunks_in(answer: bytes) -> list[bytes]:
+def chunks_in(response: bytes) -> list[bytes]:
     """Return the chunks of a JSON response: without `alt=sse`, a stream is an array of them."""
-    if answer.lstrip()[:1] == b"[":
-        return [bytes(raw) for raw in elements_of(answer)]
-    return [answer]
+    if response.lstrip()[:1] == b"[":
+        return [bytes(raw) for raw in elements_of(response)]
+    return [response]
+
+
+def first_chunk(response: bytes) -> Chunk | None:
+    """Return the first chunk of a JSON response, or of an event; None if it cannot be read."""
+    return read_chunk(next(iter(chunks_in(response)), b""))
 
 
 def read_usage(raw: Raw) -> Usage | None:

@@ -15,15 +15,15 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.digested_item import (
-    DigestedItem,
+from reasoning_replay.core.dialects.gemini.parts import TEXT, Part, plain_members, read_part
+from reasoning_replay.core.dialects.item_content import (
+    arguments,
     canonical,
     chars_of,
     whole_numbers,
 )
-from reasoning_replay.core.dialects.gemini.parts import TEXT, Part, plain_members, read_part
 from reasoning_replay.core.dialects.lenient import body_of, string_of
-from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE, Unspliceable
@@ -36,7 +36,6 @@ BARE = "thoughtSignature"  # of a content with nothing but thoughts and signatur
 # Some gateways write a signature into the id of a call, after this: the id is theirs.
 _THOUGHT = "__thought__"
 _NAMES = frozenset({"id", "name"})
-_NO_ARGUMENTS = frozenset({b"", b"{}", b"null"})
 
 
 class ModelContent(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -57,7 +56,7 @@ class ModelContent(msgspec.Struct, frozen=True, gc=False, eq=False):
 NO_CONTENT = ModelContent(0, [], [])
 
 
-class GeminiItem(DigestedItem, gc=False, eq=False):
+class GeminiItem(HistoryItem, gc=False, eq=False):
     """
     One item of a request: a part, or the texts of a model that follow each other.
 
@@ -82,7 +81,8 @@ class GeminiItem(DigestedItem, gc=False, eq=False):
             return digest(b"m", utf8(self.words))
         members = plain_members(self.value)
         if self.type == CALL:
-            return digest(b"c", utf8(self.name), _arguments(bytes(members.get("args", NONE))))
+            given = whole_numbers(canonical(bytes(members.get("args", NONE))))
+            return digest(b"c", utf8(self.name), arguments(given))
         said = {name: canonical(bytes(raw)) for name, raw in members.items() if name != "id"}
         flat = [part for name in sorted(said) for part in (utf8(name), said[name])]
         return digest(b"p", utf8(self.type), *flat)
@@ -182,9 +182,3 @@ def _names(value: Raw) -> tuple[str, str]:
     members = plain_members(value)
     call_id = json_spans.text(members.get("id", NONE)) or ""
     return "" if _THOUGHT in call_id else call_id, json_spans.text(members.get("name", NONE)) or ""
-
-
-def _arguments(raw: bytes) -> bytes:
-    """Return arguments in one canonical spelling."""
-    said = whole_numbers(canonical(raw))
-    return b"" if said in _NO_ARGUMENTS else said

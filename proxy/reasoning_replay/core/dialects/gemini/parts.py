@@ -1,7 +1,7 @@
 """
 Parts: what the parts of a content are, and which of their members are signatures.
 
-Gemini signs parts of its answer. A request must have each signature on the same part. JSON of
+Gemini signs parts of its responses. A request must have each signature on the same part. JSON of
 Google's APIs may spell a member in either of two ways, so both are read: `thoughtSignature` and
 `thought_signature`. Nothing here raises: a value of an unexpected type counts as absent.
 """
@@ -54,6 +54,11 @@ class Part(NamedTuple):
     is_thought: bool
     signed: str
     signature: bytes
+
+    @property
+    def member(self) -> bytes:
+        """JSON of the member with its signature."""
+        return b'"%b":%b' % (self.signed.encode(), self.signature)
 
     @property
     def is_silent(self) -> bool:
@@ -117,17 +122,10 @@ class Place(NamedTuple):
 _OWN = "part"
 
 
-def signature_reasoning(part: Part, number: int, total: int) -> Reasoning:
-    """Return the signature of a part as the member that it is."""
-    raw = b'"%b":%b' % (part.signed.encode(), part.signature)
-    return Reasoning(
-        f"{part.signed} {number}/{total}", raw, (blob_of(part.signature),), has_blob=True
-    )
-
-
-def whole_part(raw: bytes, part: Part, number: int, total: int) -> Reasoning:
-    """Return a part that is no item, with its signature."""
-    return Reasoning(f"{_OWN} {number}/{total}", raw, (blob_of(part.signature),), has_blob=True)
+def reasoning_of(part: Part, number: int, total: int, whole: bytes = b"") -> Reasoning:
+    """Return the signature of a part, as a member; if the part is no item, as the `whole` part."""
+    name = f"{_OWN if whole else part.signed} {number}/{total}"
+    return Reasoning(name, whole or part.member, (blob_of(part.signature),), has_blob=True)
 
 
 def place_of(reasoning: Reasoning) -> Place:

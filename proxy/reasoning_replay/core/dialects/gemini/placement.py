@@ -15,11 +15,11 @@ Placement: decides which signatures the parts of a request lack, and injects the
 """
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.gemini.items import (
     MESSAGE,
-    NO_CONTENT,
     GeminiItem,
     ModelContent,
 )
@@ -101,21 +101,13 @@ class _Planner:
 
     def _rows(self) -> Iterator[_Row]:
         """Yield the rows of contents of the model that hold items."""
-        row = _Row([], [])
-        holder = NO_CONTENT
-        for index, place in enumerate(self._request.places):
-            item = place.item
-            if item.role is Role.CLIENT:
-                if row.places:
-                    yield row
-                row, holder = _Row([], []), NO_CONTENT
-                continue
-            row.places.append(index)
-            if item.holder is not holder:
-                holder = item.holder
-                row.signed.extend(part for part in holder.parts if part.signed)
-        if row.places:
-            yield row
+        items = [place.item for place in self._request.places]
+        for is_clients, row in groupby(range(len(items)), lambda at: items[at].role is Role.CLIENT):
+            if not is_clients:
+                places = [*row]
+                holders = {items[at].holder.start: items[at].holder for at in places}
+                parts = (part for holder in holders.values() for part in holder.parts)
+                yield _Row(places, [part for part in parts if part.signed])
 
     def _note_unknown(self, places: list[int]) -> None:
         """Note a row of which nothing is known."""
@@ -152,7 +144,7 @@ class _Planner:
         if place.is_whole:
             emitted = read_part(raw)
             target = _twin(holder, number, emitted, is_before=not place.number)
-            raw = b'"%b":%b' % (emitted.signed.encode(), emitted.signature)
+            raw = emitted.member
         if target is None:
             edit = _insertion(holder.spans[number], part.raw, is_before=not place.number)
         elif (theirs := holder.parts[target]).signed and not self._is_damaged(theirs, turn):

@@ -106,22 +106,22 @@ class ResponsesCapture(Capture):
     @property
     @override
     def held_bytes(self) -> int:
-        unread = self._backlog_bytes + len(self._answer) + self._events.held_bytes
+        unread = self._backlog_bytes + len(self._unread) + self._events.held_bytes
         return self._kept_bytes + unread
 
     @property
     @override
     def is_behind(self) -> bool:
-        return bool(self._backlog or self._answer)
+        return bool(self._backlog or self._unread)
 
     @override
     def catch_up(self) -> None:
         while self._backlog:
             self._process(self._backlog.popleft())
         self._backlog_bytes = 0
-        answer, self._answer = self._answer, b""
-        if answer:
-            self._read(answer)
+        response, self._unread = self._unread, b""
+        if response:
+            self._read(response)
 
     @override
     def feed(self, chunk: bytes) -> None:
@@ -143,8 +143,8 @@ class ResponsesCapture(Capture):
         self._process_soon([data])
 
     @override
-    def _read(self, answer: bytes) -> None:
-        self._response(answer, "response.completed")
+    def _read(self, response: bytes) -> None:
+        self._response(response, "response.completed")
 
     def _process_soon(self, events: Iterable[bytes]) -> None:
         """Process events, except those that would block the event loop."""

@@ -10,15 +10,14 @@ import msgspec
 from msgspec import Raw
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.digested_item import (
-    DigestedItem,
+from reasoning_replay.core.dialects.item_content import (
     canonical,
     chars_of,
     refusal_in,
     text_and_rest,
 )
 from reasoning_replay.core.dialects.lenient import LenientDecoder
-from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
@@ -66,7 +65,7 @@ _ID_IS_OPTIONAL = frozenset(
 )
 
 
-class ResponsesItem(DigestedItem, gc=False, eq=False):
+class ResponsesItem(HistoryItem, gc=False, eq=False):
     """
     One item of a request or a response.
 

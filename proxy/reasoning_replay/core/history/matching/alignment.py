@@ -51,7 +51,7 @@ class Alignment:
         self.turns, self.by_whole = self.known.turns, self.known.by_whole
         self.evidence = Evidence(request, self.known)
         # Matches by certain ids, and whether no other item can be matched.
-        self.matches, self.is_all_certain = self.known.settle(self.places, self.crowded)
+        self.matches, self.is_all_certain = self.known.match_certain(self.places, self.crowded)
         self.blocks: list[Block] = []
         self.children: dict[bytes, list[Turn]] = defaultdict(list)
         self.by_content: dict[bytes, list[Turn]] = defaultdict(list)
@@ -125,7 +125,7 @@ class Alignment:
         if match is not None:
             self.record(n, match.turn, match.k)
 
-    def narrow(self, is_open: Callable[[int], bool]) -> None:
+    def keep_open(self, is_open: Callable[[int], bool]) -> None:
         """Take the items out of the blocks that no later pass may match."""
         for block in self.blocks:
             block.places = [n for n in block.places if is_open(n)]
@@ -136,7 +136,7 @@ class Alignment:
         block.is_tied = block.is_tied or is_tied
         self.ambiguous.add(block.places[0])
 
-    def drop(self, n: int) -> None:
+    def unmatch(self, n: int) -> None:
         """Undo the match of an item."""
         self.known.release(self.matches.pop(n))
 
@@ -213,5 +213,5 @@ class Alignment:
 
     def preference(self, block: Block, turn: Turn) -> tuple[bool, bool]:
         """Return whether a turn has the request's hint, and whether it has the block's frame."""
-        hint, theirs = self.request.hint, turn.context
-        return bool(hint) and theirs.hint == hint, theirs.frame == self.frame_of(block)
+        hint, context = self.request.hint, turn.context
+        return bool(hint) and context.hint == hint, context.frame == self.frame_of(block)

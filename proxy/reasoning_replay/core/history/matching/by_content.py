@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reasoning_replay.core.history.fingerprints import TRACE_BYTES
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.ancestry import ancestry
-from reasoning_replay.core.history.matching.evidence import LINKS_WEIGHED, Block, Pairs
+from reasoning_replay.core.history.matching.evidence import MESSAGES_WEIGHED, Block, Pairs
 from reasoning_replay.core.history.turns import LINK_BYTES, Context, Turn
 
 # Content that more turns share is no evidence, and comparing all of them would not be linear.
@@ -25,14 +25,14 @@ class _Option(NamedTuple):
 
     Attributes:
         turn, pairs: The turn, and the pairs of their items.
-        theirs: The context in which it stands (`Alignment.contexts`).
-        heard: Number of client messages before it that agree (`Evidence.reach`).
+        context: The context in which it stands (`Alignment.contexts`).
+        agreeing: Number of client messages before it that agree (`Evidence.agreeing_messages`).
     """
 
     turn: Turn
     pairs: Pairs
-    theirs: Context
-    heard: int
+    context: Context
+    agreeing: int
 
 
 class _Explanation(NamedTuple):
@@ -43,33 +43,33 @@ class _Explanation(NamedTuple):
         has_ancestor: Whether a block before it is assigned to an ancestor of the turn.
         is_in_step: Whether the number of messages since the nearest of these blocks equals the
             number between the two turns; True without one.
-        reach: Number of items of the block that are paired; `Evidence.reach`; and whether the block
-            has all of the turn.
+        coverage: Number of items of the block that are paired; `Evidence.agreeing_messages`; and
+            whether the block has all of the turn.
         has_hint: Whether the turn has the request's hint.
         is_exact: Whether the whole history before the block and the turn is equal.
         has_frame: Whether the turn has the block's frame.
         is_cut: Whether the turn had older messages, which the client has cut off.
-        goes_on: If so, whether the next items of the model may be of a child of the turn.
+        may_continue: If so, whether the next items of the model may be of a child of the turn.
         turn: Turn of the block.
         path: Block number -> its turn, and the pairs of their items.
     """
 
     has_ancestor: bool
     is_in_step: bool
-    reach: tuple[int, int, bool]
+    coverage: tuple[int, int, bool]
     has_hint: bool
     is_exact: bool
     has_frame: bool
     is_cut: bool
-    goes_on: bool
+    may_continue: bool
     turn: Turn
     path: dict[int, tuple[Turn, Pairs]]
 
     @property
     def weight(self) -> tuple[bool, int, bool, int, int, bool]:
         """Return the sort key of explanations, the most important criterion first."""
-        items, heard, is_whole = self.reach
-        return self.has_ancestor, items, self.is_in_step, len(self.path), heard, is_whole
+        items, agreeing, is_whole = self.coverage
+        return self.has_ancestor, items, self.is_in_step, len(self.path), agreeing, is_whole
 
     @property
     def preference(self) -> tuple[bool, bool, bool]:
@@ -78,7 +78,7 @@ class _Explanation(NamedTuple):
 
     def may_be_as_good(self, best: "_Explanation") -> bool:
         """Return whether it may lose only because the turn's parent is unknown."""
-        return self.turn.lacks_parent and self.reach >= best.reach
+        return self.turn.lacks_parent and self.coverage >= best.coverage
 
 
 def assign_by_content(found: Alignment) -> None:
@@ -96,15 +96,15 @@ def is_enough(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     If the text is short, everything visible must be the same: every message from the head on, the
     frame, and the conversation's name.
     """
-    theirs = turn.context
-    if found.evidence.says_much(pairs, block, LINKS_WEIGHED):
+    context = turn.context
+    if found.evidence.says_much(pairs, block, MESSAGES_WEIGHED):
         return True
-    if theirs.hint != found.request.hint:
+    if context.hint != found.request.hint:
         return False
     frame = found.frame_of(block)
     if not (block.number or block.depth):  # the client cut all messages before the block
-        return frame in (b"", theirs.frame)
-    return frame == theirs.frame and theirs.whole == found.evidence.whole(block)
+        return frame in (b"", context.frame)
+    return frame == context.frame and context.whole == found.evidence.whole(block)
 
 
 def _explain(found: Alignment, block: Block) -> None:
@@ -125,7 +125,7 @@ def _explain(found: Alignment, block: Block) -> None:
     left = [one for one in left if one.preference == preferred]
     if found.is_refused and _are_equal(left):
         left = [max(left, key=lambda one: one.turn.created_ms)]
-    if not any(one.goes_on for one in left) or not any(
+    if not any(one.may_continue for one in left) or not any(
         (one.has_ancestor and one.is_in_step) or is_enough(found, block, *one.path[block.number])
         for one in left
     ):
@@ -155,24 +155,24 @@ def _are_equal(left: list[_Explanation]) -> bool:
 
 def _explanation(found: Alignment, block: Block, option: _Option) -> _Explanation:
     """Return the explanation of a block by a turn and its ancestors."""
-    turn, pairs, theirs, heard = option
+    turn, pairs, context, agreeing = option
     path = {block.number: (turn, pairs)}
     for other, ancestor, its in ancestry(found, block, turn):
         path[other.number] = (ancestor, its)
     nearest = found.nearest_ancestor(block, turn)
-    offset = block.depth - theirs.depth
+    offset = block.depth - context.depth
     has_hint, has_frame = found.preference(block, turn)
     is_cut = 0 < block.depth < turn.context.depth
-    is_exact = theirs.whole == found.evidence.whole(block)
+    is_exact = context.whole == found.evidence.whole(block)
     return _Explanation(
         has_ancestor=nearest is not None,
         is_in_step=is_exact or nearest is None or found.offset(block, nearest) == offset,
-        reach=(len(pairs), heard, len(pairs) == len(turn.items) or _is_open(found, block)),
+        coverage=(len(pairs), agreeing, len(pairs) == len(turn.items) or _is_open(found, block)),
         has_hint=has_hint,
         is_exact=is_exact,
         has_frame=has_frame,
         is_cut=is_cut,
-        goes_on=not is_cut or _goes_on(found, block, turn),
+        may_continue=not is_cut or _may_continue(found, block, turn),
         turn=turn,
         path=path,
     )
@@ -210,7 +210,7 @@ def _options(found: Alignment, block: Block) -> list[_Option] | None:
         if not pairs or found.has_other_place(block, turn):
             continue
         option = _option(found, block, turn, pairs)
-        if not option.heard or _contradicts(found, block, turn, option.theirs):
+        if not option.agreeing or _contradicts(found, block, turn, option.context):
             continue
         if line and turn.id not in line:
             is_contradicted = True
@@ -220,33 +220,33 @@ def _options(found: Alignment, block: Block) -> list[_Option] | None:
 
 
 def _option(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> _Option:
-    """Return a turn as an option; `heard` is 0 if the text of the block is the only evidence."""
-    for theirs in found.contexts(turn):
-        if heard := found.evidence.reach(block, theirs, pairs):
-            return _Option(turn, pairs, theirs, heard)
-    return _Option(turn, pairs, turn.context, int(_is_seconded(found, block, turn, pairs)))
+    """Return a turn as an option; `agreeing` is 0 if the text of the block is the only evidence."""
+    for context in found.contexts(turn):
+        if agreeing := found.evidence.agreeing_messages(block, context, pairs):
+            return _Option(turn, pairs, context, agreeing)
+    return _Option(turn, pairs, turn.context, int(_has_second_evidence(found, block, turn, pairs)))
 
 
-def _is_seconded(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
+def _has_second_evidence(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     """Return whether other evidence than the message before a block agrees with its text."""
-    request, theirs = found.request, turn.context
+    request, context = found.request, turn.context
     if not block.depth:  # its history was cut off before it, or the application wrote it
-        return not _goes_on_elsewhere(found, block, turn)
+        return not _continued_otherwise(found, block, turn)
     if not found.evidence.says_much(pairs, block, 0):
         return False
-    if found.nearest_ancestor(block, turn) is not None or _is_after_the_same(found, block, theirs):
+    if found.nearest_ancestor(block, turn) is not None or _is_after_the_same(found, block, context):
         return True
-    is_named = (request.hint or None, block.depth) == (theirs.hint, theirs.depth)
-    return is_named and not _goes_on_elsewhere(found, block, turn)
+    is_named = (request.hint or None, block.depth) == (context.hint, context.depth)
+    return is_named and not _continued_otherwise(found, block, turn)
 
 
-def _goes_on_elsewhere(found: Alignment, block: Block, turn: Turn) -> bool:
+def _continued_otherwise(found: Alignment, block: Block, turn: Turn) -> bool:
     """Return whether a turn was only followed by other messages of the client than a block is."""
     children = found.children.get(turn.id, [])[-CANDIDATES_WEIGHED:]
     return bool(children) and not any(_is_followed(found, block, child) for child in children)
 
 
-def _goes_on(found: Alignment, block: Block, turn: Turn) -> bool:
+def _may_continue(found: Alignment, block: Block, turn: Turn) -> bool:
     """Return whether the model's items after a block, if there are any, may be a turn's child."""
     if block.number + 1 == len(found.blocks):
         return True
@@ -267,16 +267,16 @@ def _is_followed(found: Alignment, block: Block, child: Turn) -> bool:
     )
 
 
-def _is_after_the_same(found: Alignment, block: Block, theirs: Context) -> bool:
+def _is_after_the_same(found: Alignment, block: Block, context: Context) -> bool:
     """Return whether a block and a turn follow the same exchange, which only one turn began."""
     if not block.number:
         return False
     contents = found.contents(found.blocks[block.number - 1])
     said = {turn.id for content in contents for turn in found.by_content.get(content, ())}
-    return len(said) == 1 and found.evidence.is_after_the_same(block, theirs)
+    return len(said) == 1 and found.evidence.is_after_the_same(block, context)
 
 
-def _contradicts(found: Alignment, block: Block, turn: Turn, theirs: Context) -> bool:
+def _contradicts(found: Alignment, block: Block, turn: Turn, context: Context) -> bool:
     """Return whether the model's items before a block cannot be those before a turn."""
     before = found.blocks[block.number - 1] if block.number else None
     if before is not None and before.turn is not None:
@@ -289,7 +289,7 @@ def _contradicts(found: Alignment, block: Block, turn: Turn, theirs: Context) ->
             turn.parent in found.turns and before.turn.id not in found.ancestors(turn)
         ):
             return True
-    return _differ(found.places[block.places[0]].answered, theirs.answered)
+    return _differ(found.places[block.places[0]].model_traces, context.model_traces)
 
 
 def _line_after(found: Alignment, block: Block) -> list[bytes]:

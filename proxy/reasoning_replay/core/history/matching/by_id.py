@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
-from reasoning_replay.core.history.fingerprints import are_two, is_distinctive
+from reasoning_replay.core.history.fingerprints import are_two_items, is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.evidence import Block, Pairs
@@ -26,7 +26,7 @@ def drop_contradicted(found: Alignment) -> bool:
             if sure not in doubted and one.id in (two.id, two.parent):
                 doubted.discard(n)
     for n in doubted:
-        found.drop(n)
+        found.unmatch(n)
     return bool(doubted)
 
 
@@ -37,19 +37,19 @@ def _is_doubted(found: Alignment, n: int, match: Match) -> bool:
     These speak against it: names that recur among the turns; and, unless the item's own id leads
     to it, other content, or an id of its own in upstream's form.
     """
-    place, theirs = found.places[n], match.turn.context
-    if found.request.is_stateful or not theirs.is_known:
+    place, context = found.places[n], match.turn.context
+    if found.request.is_stateful or not context.is_known:
         return False  # the history is unknown
     item, emitted = place.item, match.emitted
     last = found.request.said[place.depth - 1] if place.depth else b""
-    is_after_the_same = last[:LINK_BYTES] == theirs.tail[-LINK_BYTES:]
+    is_after_the_same = last[:LINK_BYTES] == context.tail[-LINK_BYTES:]
     is_other = bool(item.content and emitted.content and item.content != emitted.content)
     if found.known.names_recur:
         return is_other or not is_after_the_same
     if is_after_the_same or (item.id == emitted.id and is_distinctive(item.id, "")):
         return False
     # If the history was cut right before it, no other message speaks against it.
-    return (is_other and place.depth > 0) or are_two(item.id, emitted.id)
+    return (is_other and place.depth > 0) or are_two_items(item.id, emitted.id)
 
 
 def assign_by_id(found: Alignment) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 from reasoning_replay.core.history.fingerprints import (
-    are_two,
-    are_two_numbers,
+    are_two_counts,
+    are_two_items,
     have_one_origin,
     is_distinctive,
 )
@@ -45,7 +45,7 @@ class Candidates:
             for name, found in names.items()
         )
 
-    def settle(
+    def match_certain(
         self, places: Sequence[Place[HistoryItem]], crowded: AbstractSet[int] = frozenset()
     ) -> tuple[dict[int, Match], bool]:
         """
@@ -67,7 +67,7 @@ class Candidates:
             if item.type not in types and item.role is not _REFERENCE:
                 continue
             has_name = (item.id or item.call_id) and index not in crowded
-            match = self.certain(item) if has_name else None
+            match = self.certain_match(item) if has_name else None
             if match is not None:
                 matches[index] = match
                 self.use(match)
@@ -92,7 +92,7 @@ class Candidates:
         """Return whether a captured item is not matched yet and agrees in type and tool name."""
         return _place(match) not in self._used and _agrees(item, match.emitted)
 
-    def certain(self, item: HistoryItem) -> Match | None:
+    def certain_match(self, item: HistoryItem) -> Match | None:
         """Match by a random id from upstream, or by a `call_id` that only one call has."""
         named, called = self._by_id.get(item.id, ()), self._by_call.get(item.call_id, ())
         if (
@@ -105,13 +105,13 @@ class Candidates:
             if self.is_free(match, item):
                 sure = is_distinctive(item.id, "") or is_distinctive(item.call_id, item.name)
                 return match if sure else None
-        return self._certain(item)
+        return self._certain_match(item)
 
-    def _certain(self, item: HistoryItem) -> Match | None:
+    def _certain_match(self, item: HistoryItem) -> Match | None:
         named: Sequence[Match] = ()
         if item.id and is_distinctive(item.id, ""):
             named = self._by_id.get(item.id, ())
-        if called := self._called(item):
+        if called := self._with_call_id(item):
             # If the two lead to different items, they contradict each other.
             both = {_place(match) for match in called}
             named = [match for match in named if _place(match) in both] if named else called
@@ -120,7 +120,7 @@ class Candidates:
         is_free = len(agreed) == 1 and _place(agreed[0]) not in self._used
         return agreed[0] if is_free else None
 
-    def _called(self, item: HistoryItem) -> Sequence[Match]:
+    def _with_call_id(self, item: HistoryItem) -> Sequence[Match]:
         """Return the items that a random `call_id` names, also if it was their own id."""
         if response_id := response_named_by(item):
             return self._in_response(response_id, item)
@@ -149,7 +149,7 @@ def _agrees(item: HistoryItem, emitted: Emitted) -> bool:
     return not (item.name and emitted.name and item.name != emitted.name)
 
 
-def may_be_called(
+def ids_allow(
     item: HistoryItem,
     emitted: Emitted,
     are_renamed: Callable[[], bool] = bool,
@@ -164,10 +164,10 @@ def may_be_called(
         are_renamed: Whether the client may have replaced the ids of calls (`have_one_origin`).
         are_renumbered: Whether another number of the same counter may be one that the client made.
     """
-    if are_two(item.id, emitted.id):
+    if are_two_items(item.id, emitted.id):
         return False
     if (
-        are_two_numbers(item.id, emitted.id) or are_two_numbers(item.call_id, emitted.call_id)
+        are_two_counts(item.id, emitted.id) or are_two_counts(item.call_id, emitted.call_id)
     ) and not are_renumbered():
         return False
     return (

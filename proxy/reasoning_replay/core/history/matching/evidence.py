@@ -12,7 +12,7 @@ from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.matching.candidates import (
     Candidates,
-    may_be_called,
+    ids_allow,
     says_the_same,
 )
 from reasoning_replay.core.history.request_history import RequestHistory
@@ -21,7 +21,7 @@ from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context,
 Pairs = dict[int, int]  # index of a place -> index of the matching item in a turn
 
 # Number of the last client messages before a block that count as evidence.
-LINKS_WEIGHED = 32
+MESSAGES_WEIGHED = 32
 # Text with this many characters is one piece of evidence. It may still recur (refusals, sign-offs).
 MUCH_CHARS = 24
 
@@ -81,7 +81,7 @@ class Evidence:
         self._renamed: bool | None = None  # computed on first use
 
     def pairs_in_place(
-        self, block: Block, turn: Turn, theirs: Sequence[Context], offset: int | None
+        self, block: Block, turn: Turn, contexts: Sequence[Context], offset: int | None
     ) -> Pairs:
         """
         Pair a whole block with an ancestor or child of another block's turn, if its position fits.
@@ -89,7 +89,7 @@ class Evidence:
         Args:
             block: A block that is not assigned yet.
             turn: The ancestor or child.
-            theirs: Contexts in which the turn may stand (`Alignment.contexts`).
+            contexts: Contexts in which the turn may stand (`Alignment.contexts`).
             offset: Number of client messages before the other block, minus the number before its
                 turn; None if positions are no evidence.
 
@@ -98,12 +98,12 @@ class Evidence:
         """
         pairs = self.pairs(block, turn)
         is_there = len(pairs) == len(block.places) and any(
-            self._fits(block, each, pairs, offset) for each in theirs
+            self._fits(block, each, pairs, offset) for each in contexts
         )
         return pairs if is_there else {}
 
     def _fits(
-        self, block: Block, theirs: Context, pairs: Iterable[int], offset: int | None
+        self, block: Block, context: Context, pairs: Iterable[int], offset: int | None
     ) -> bool:
         """
         Return whether a block is in the position of a turn.
@@ -113,16 +113,16 @@ class Evidence:
         content, with these messages, is not short, and the last message or the position fits.
         Nothing is enough if the model said something before the block, but not before the turn.
         """
-        if theirs.whole == self.whole(block):
+        if context.whole == self.whole(block):
             return True
-        if self._places[block.places[0]].answered and not theirs.answered:
+        if self._places[block.places[0]].model_traces and not context.model_traces:
             return False
-        equal = self.equal_links(block, theirs)
+        equal = self.equal_messages(block, context)
         if equal == TAIL_LINKS:
             return True
-        if offset == 0 and block.depth == theirs.depth and (equal or not block.depth):
+        if offset == 0 and block.depth == context.depth and (equal or not block.depth):
             return True
-        is_there = equal > 0 or (offset is not None and block.depth == theirs.depth + offset)
+        is_there = equal > 0 or (offset is not None and block.depth == context.depth + offset)
         return is_there and self.says_much(pairs, block, equal)
 
     def is_next(self, block: Block, turn: Turn, before: Block, parent: Turn) -> bool:
@@ -130,13 +130,13 @@ class Evidence:
         gap = block.depth - before.depth
         return (
             gap == turn.context.depth - parent.context.depth
-            and gap <= self.equal_links(block, turn.context)
-            and self._places[block.places[0]].answered == turn.context.answered
+            and gap <= self.equal_messages(block, turn.context)
+            and self._places[block.places[0]].model_traces == turn.context.model_traces
         )
 
-    def equal_links(self, block: Block, theirs: Context) -> int:
+    def equal_messages(self, block: Block, context: Context) -> int:
         """Count the last client messages before a block that equal the last before a turn."""
-        said, depth, tail = self._request.said, block.depth, theirs.tail
+        said, depth, tail = self._request.said, block.depth, context.tail
         equal = 0
         for at in range(len(tail) - LINK_BYTES, -1, -LINK_BYTES):
             newest = depth - 1 - equal
@@ -145,7 +145,7 @@ class Evidence:
             equal += 1
         return equal
 
-    def reach(self, block: Block, theirs: Context, pairs: Iterable[int]) -> int:
+    def agreeing_messages(self, block: Block, context: Context, pairs: Iterable[int]) -> int:
         """
         Return how many client messages before a block and before a turn agree; 0: too few.
 
@@ -153,19 +153,19 @@ class Evidence:
         agree must not be short. If the block has other older ones, its text must not be short.
         """
         request, depth = self._request, block.depth
-        if theirs.depth == depth and theirs.chain == request.chains[depth]:
+        if context.depth == depth and context.chain == request.chains[depth]:
             if depth:
                 return depth
-            return int(bool(theirs.frame) and theirs.frame == self._places[block.places[0]].frame)
-        equal = self.equal_links(block, theirs)
+            return int(bool(context.frame) and context.frame == self._places[block.places[0]].frame)
+        equal = self.equal_messages(block, context)
         if equal == TAIL_LINKS:
             return equal
-        is_near = abs(theirs.depth - depth) <= 1
-        if equal >= theirs.depth or not (is_near or self.says_much((), block, equal)):
+        is_near = abs(context.depth - depth) <= 1
+        if equal >= context.depth or not (is_near or self.says_much((), block, equal)):
             return 0
         return equal if equal == depth or self.says_much(pairs, block, 0) else 0
 
-    def is_after_the_same(self, block: Block, theirs: Context) -> bool:
+    def is_after_the_same(self, block: Block, context: Context) -> bool:
         """
         Return whether a block and a turn stand after the same exchange, and it is not short.
 
@@ -175,8 +175,10 @@ class Evidence:
         first, depth = block.places[0], block.depth - 1
         place = self._places[first]
         asked = self._request.said[max(0, depth - 1) : depth]
-        tail = [theirs.tail[-2 * LINK_BYTES : -LINK_BYTES]]
-        if [said[:LINK_BYTES] for said in asked] != tail or place.answered != theirs.answered:
+        tail = [context.tail[-2 * LINK_BYTES : -LINK_BYTES]]
+        if [
+            said[:LINK_BYTES] for said in asked
+        ] != tail or place.model_traces != context.model_traces:
             return False
         at = first
         while self._places[at].depth >= depth:
@@ -184,9 +186,9 @@ class Evidence:
         chars = {item.content: item.chars for item in place.before}
         return sum(chars.values()) + self._places[at].item.chars >= MUCH_CHARS
 
-    def says_much(self, paired: Iterable[int], block: Block, links: int) -> bool:
+    def says_much(self, paired: Iterable[int], block: Block, messages: int) -> bool:
         """
-        Return whether items, with up to `links` messages before them, hardly recur by chance.
+        Return whether items, with up to so many `messages` before them, hardly recur by chance.
 
         Equal content counts once.
         """
@@ -194,10 +196,10 @@ class Evidence:
         chars = sum({item.content: item.chars for item in items}.values())
         said: set[bytes] = set()
         at = block.places[0] - 1
-        while chars < MUCH_CHARS and links and at >= 0:
+        while chars < MUCH_CHARS and messages and at >= 0:
             item = self._places[at].item
             if item.role is Role.CLIENT:
-                links -= 1
+                messages -= 1
                 chars += item.chars if item.said not in said else 0
                 said.add(item.said)
             at -= 1
@@ -245,7 +247,7 @@ class Evidence:
             item = self._places[n].item
             for step in range(at, len(emitted)):
                 said = turn.items[emitted[step]]
-                if says_the_same(item, said) and self._may_be_called(item, said, has_same_history):
+                if says_the_same(item, said) and self._ids_allow(item, said, has_same_history):
                     pairs[n] = emitted[step]
                     at = step + 1
                     break
@@ -260,12 +262,12 @@ class Evidence:
     def may_be(self, n: int, match: Match) -> bool:
         """Return whether an item can be a captured one, regardless of its content."""
         item, emitted = self._places[n].item, match.emitted
-        return self._known.is_free(match, item) and self._may_be_called(item, emitted)
+        return self._known.is_free(match, item) and self._ids_allow(item, emitted)
 
-    def _may_be_called(
+    def _ids_allow(
         self, item: HistoryItem, emitted: Emitted, are_renumbered: Callable[[], bool] = bool
     ) -> bool:
-        return may_be_called(item, emitted, self._are_renamed, are_renumbered)
+        return ids_allow(item, emitted, self._are_renamed, are_renumbered)
 
     def _are_renamed(self) -> bool:
         """Return whether the client may replace ids of calls: it keeps none that is known."""

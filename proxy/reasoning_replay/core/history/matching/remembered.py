@@ -35,9 +35,9 @@ def repeat_decisions(found: Alignment) -> Basis | None:
     if seen is not None:
         _repeat(found, seen, len(found.places))
         return seen.basis, seen.since
-    for part in _parts(found):
-        if turns := _answers(found, part):
-            return _repeat_known(found, part, turns)
+    for ending in _endings(found):
+        if turns := _turns_of(found, ending):
+            return _repeat_known(found, ending, turns)
     return None
 
 
@@ -65,22 +65,22 @@ def _may_repeat(found: Alignment, n: int, source: _Source | None, by: Turn) -> b
     Its ids may tell that it is another item. If the frame differs, so may a turn of another
     conversation that said the same there.
     """
-    match, again, item = found.matches.get(n), _captured(found, source), found.places[n].item
-    if again is None:
+    match, earlier, item = found.matches.get(n), _captured(found, source), found.places[n].item
+    if earlier is None:
         return source is None and match is None
     if match is not None:
-        return match == again
-    if _is_another(item, again):
+        return match == earlier
+    if _is_another(item, earlier):
         return False
     is_framed = by.context.frame != found.request.frame
-    same = found.by_whole[again.turn.context.whole] if is_framed else ()
-    others = (other for other in same if other.conversation != again.turn.conversation)
-    return found.evidence.may_be(n, again) and not any(
-        again.emitted.content == said.content for other in others for said in other.items
+    same = found.by_whole[earlier.turn.context.whole] if is_framed else ()
+    others = (other for other in same if other.conversation != earlier.turn.conversation)
+    return found.evidence.may_be(n, earlier) and not any(
+        earlier.emitted.content == said.content for other in others for said in other.items
     )
 
 
-def _parts(found: Alignment) -> Iterator[Block]:
+def _endings(found: Alignment) -> Iterator[Block]:
     """Yield what a turn may have answered with: the end of each block from one of its items on."""
     for block in reversed(found.blocks):
         last = len(block.places) - 1
@@ -109,7 +109,7 @@ def to_remember(found: Alignment, basis: Basis | None) -> Seen | None:
     )
 
 
-def _answers(found: Alignment, block: Block) -> list[Turn]:
+def _turns_of(found: Alignment, block: Block) -> list[Turn]:
     """Return the turns that a block may come from, only those with exactly the same history."""
     turns = found.by_whole.get(found.evidence.whole(block), ())
     named = {match.turn.id for n in block.places if (match := found.matches.get(n)) is not None}
@@ -121,7 +121,7 @@ def _answers(found: Alignment, block: Block) -> list[Turn]:
     return [turn for turn in plain if found.preference(block, turn) == best]
 
 
-def _repeat_known(found: Alignment, part: Block, turns: Sequence[Turn]) -> Basis:
+def _repeat_known(found: Alignment, ending: Block, turns: Sequence[Turn]) -> Basis:
     """Repeat what these turns remember; if they differ, what upstream saw first."""
     memories = [(turn, turn.seen) for turn in sorted(turns, key=_age) if turn.seen is not None]
     if len(memories) < len(turns):
@@ -131,12 +131,12 @@ def _repeat_known(found: Alignment, part: Block, turns: Sequence[Turn]) -> Basis
     if not memories:
         return _NO_BASIS
     turn, seen = memories[0]
-    first = part.places[0]
+    first = ending.places[0]
     known = _repeat(found, seen, first)
     if len(memories) > 1:
         return _NO_BASIS
     if known:  # its ancestors are matched, so no other block can come from this turn
-        for n, k in found.evidence.pairs(part, turn).items():
+        for n, k in found.evidence.pairs(ending, turn).items():
             if n not in found.matches:
                 found.record(n, turn, k)
     return turn.id, found.places[first].heard
@@ -147,7 +147,7 @@ def _is_contradicted(found: Alignment, seen: Seen) -> bool:
     _, known = _decided(found, seen)
     items = (place for place in found.places if place.item.role is Role.MODEL)
     both = ((place.item, _captured(found, known.get(place.heard))) for place in items)
-    return any(again is not None and _is_another(item, again) for item, again in both)
+    return any(earlier is not None and _is_another(item, earlier) for item, earlier in both)
 
 
 def _is_another(item: HistoryItem, match: Match) -> bool:
@@ -159,7 +159,7 @@ def _is_another(item: HistoryItem, match: Match) -> bool:
 def _repeat(found: Alignment, seen: Seen, end: int) -> bool:
     """Repeat the decisions about the items before index `end`; return whether any matched."""
     since, known = _decided(found, seen)
-    found.narrow(lambda n: n >= end or _may_be_matched(found, n, since, known))
+    found.keep_open(lambda n: n >= end or _may_be_matched(found, n, since, known))
     return bool(known)
 
 
@@ -168,9 +168,9 @@ def _may_be_matched(found: Alignment, n: int, since: int, known: Mapping[int, _S
     place = found.places[n]
     if place.heard < since or place.item.role is Role.REFERENCE:
         return True
-    again = _captured(found, known.get(place.heard))
-    found.repeat(n, again)
-    return again is not None
+    earlier = _captured(found, known.get(place.heard))
+    found.repeat(n, earlier)
+    return earlier is not None
 
 
 def _captured(found: Alignment, source: _Source | None) -> Match | None:

@@ -7,8 +7,6 @@ from reasoning_replay.core.dialects.chat.request import ChatRequest, read_reques
 
 Json = dict[str, Any]
 
-__all__ = ["ASK", "ENCRYPTED", "RESULT", "SIGNED", "body", "call", "message", "read", "result"]
-
 ASK: Json = {"role": "user", "content": "What is the weather?"}
 SIGNED = {"google": {"thought_signature": "Es4DCssDAb4"}}
 ENCRYPTED = [{"type": "reasoning.encrypted", "data": "EvcDCvQD", "index": 0}]

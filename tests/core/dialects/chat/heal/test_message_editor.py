@@ -6,20 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.chat.heal.message_editor import (
-    AssistantMessage,
-    Part,
     edited,
     filled,
     messages_of,
     without,
 )
-from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS
+from reasoning_replay.core.dialects.chat.members import (
+    CALL_MEMBERS,
+    MESSAGE_MEMBERS,
+    ChatMessage,
+    Part,
+)
 from reasoning_replay.core.dialects.chat.request import read_request
 
 from tests.core.dialects.chat.heal.requests import ASK, SIGNED, Json, body, call, message, read
 
 
-def one(raw: str) -> AssistantMessage:
+def one(raw: str) -> ChatMessage:
     """Return the only message of a request that can be edited."""
     request = read_request(b'{"messages":[' + raw.encode() + b"]}", {})
     (found,) = messages_of(request).values()

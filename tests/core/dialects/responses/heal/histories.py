@@ -12,13 +12,10 @@ from tests.core.world import (
     Item,
     World,
     body,
-    call,
     drawn,
-    message,
+    emitted,
     nameless,
     output,
-    reasoning,
-    search,
     user,
 )
 
@@ -50,32 +47,11 @@ class History:
     world: World = field(default_factory=World)
 
 
-def emit(shape: str, turn: int) -> list[Item]:
-    """Return the output of a response; ids are unique, as upstream draws them at random."""
-    items: list[Item] = []
-    for n, kind in enumerate(shape.split()):
-        name = f"{turn}x{n}"
-        match kind:
-            case "R":
-                items.append(reasoning(name))
-            case "C":
-                items.append(call(name))
-            case "W":
-                items.append(search(name))
-            case "S":
-                action = {"type": "screenshot"}
-                computer = call(name, id=f"cu_{drawn(name)}", type="computer_call", action=action)
-                items += [reasoning(name), computer]
-            case _:
-                items.append(message(name, f"It is {name}."))
-    return items
-
-
 def history_of(tape: list[tuple[str, bool]]) -> History:
     """Play a conversation: for each turn, the shape of its output and whether it is captured."""
     history = History()
     for turn, (shape, is_captured) in enumerate(tape):
-        items = emit(shape, turn)
+        items = emitted(shape, f"{turn}")
         if is_captured:
             history.world.learn(body(history.items), items)
         history.items += items

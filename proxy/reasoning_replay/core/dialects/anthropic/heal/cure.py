@@ -12,8 +12,8 @@ Adjacent assistant messages count as one. If upstream names a message without re
 one that has any is meant: it may count the messages as joined, or name the first of those.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
 
 import msgspec
 from typing_extensions import override
@@ -24,8 +24,6 @@ from reasoning_replay.core.dialects.anthropic.message_groups import rows_of
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest, read_request
 from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning, blobs_of_turns
 from reasoning_replay.core.history.items import Role
-from reasoning_replay.core.history.plan import Plan
-from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
@@ -37,6 +35,7 @@ _MEMBER = b',"block_binding":{"prefix_mismatch_behavior":"drop_block"}'
 _IsGone = Callable[[int, MessagesItem], bool]
 
 
+@dataclass(eq=False)
 class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
     """A refused request; `completed` is by the index of the message."""
 
@@ -44,35 +43,27 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
     about_blobs = frozenset({RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED})
     completable = about_blobs | {RefusalKind.INPUT}
 
-    def __init__(  # noqa: PLR0913 (as its base)
-        self,
-        sent: MessagesRequest,
-        given: MessagesRequest,
-        diagnosis: Diagnosis,
-        *,
-        plan: Plan,
-        turns: Sequence[Turn],
-        asked: MessagesRequest,
-    ) -> None:
-        """Find the message that is meant."""
-        super().__init__(sent, given, diagnosis, plan=plan, turns=turns, asked=asked)
-        starts = {start: index for index, (start, _) in enumerate(asked.messages)}
-        self.completed = {starts[start]: of for start, of in plan.completed.items()}
-        theirs = {index: {item.raw for item in items} for index, items in _blocks_in(given).items()}
-        self._held = _blocks_in(sent)
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        starts = _index_of(self.asked or self.given)
+        self.completed = {starts[start]: of for start, of in self.completed.items()}
+        blocks = _blocks_in(self.given).items()
+        theirs = {index: {item.raw for item in items} for index, items in blocks}
+        self._held = _blocks_in(self.sent)
         self._ours = {  # the messages with reasoning that the client did not send
             index
             for index, items in self._held.items()
             if any(item.raw not in theirs.get(index, ()) for item in items)
         }
-        message = diagnosis.message
-        if diagnosis.kind is RefusalKind.MODIFIED:
+        message = self.diagnosis.message
+        if self.diagnosis.kind is RefusalKind.MODIFIED:
             message = max(self._held, default=-1)
         elif message >= 0:
             message = min((n for n in self._held if n >= message), default=message)
-        self.diagnosis = replace(diagnosis, message=message)
-        index_of = _index_of(sent)
-        rows = (frozenset(index_of[said.start] for _, said in row) for row in rows_of(sent))
+        self.diagnosis = replace(self.diagnosis, message=message)
+        index_of = _index_of(self.sent)
+        rows = (frozenset(index_of[said.start] for _, said in row) for row in rows_of(self.sent))
         # The messages that the API joins with that one, itself included
         self._row = next((row for row in rows if message in row), frozenset[int]())
 

@@ -10,8 +10,13 @@ from enum import StrEnum
 
 import msgspec
 
-from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in, table_of
-from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
+from reasoning_replay.core.dialects.error_texts import (
+    ClassifiedRefusal,
+    first_in,
+    is_refusal,
+    read_error,
+    table_of,
+)
 from reasoning_replay.core.dialects.lenient import decoded
 
 

@@ -11,6 +11,7 @@ If the operator allows it, places that still lack reasoning get a filler (`fille
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -20,45 +21,35 @@ from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.chat.heal.diagnosis import NAMES, Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.chat.heal.fillers import FILLERS, Filler, with_fillers
 from reasoning_replay.core.dialects.chat.heal.message_editor import (
-    Part,
     edited,
     messages_of,
     without,
 )
-from reasoning_replay.core.dialects.chat.members import reasoning_of
+from reasoning_replay.core.dialects.chat.members import Part, reasoning_of
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request, sent_messages
 from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.history.item_changes import ItemChange, listed
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.sent_items import SentItems
-from reasoning_replay.core.history.turns import Turn
 
 _Parts = Mapping[int, Sequence[Part]]
 _FILLER = "filler"  # the kind under which a filler that was accepted is recorded
 
 
+@dataclass(eq=False)
 class RefusedChat(RefusedRequest[ChatRequest, Diagnosis]):
     """A refused request; `fills` says whether the operator allows fillers."""
 
     read = read_request
 
-    def __init__(  # noqa: PLR0913 (as its base)
-        self,
-        sent: ChatRequest,
-        given: ChatRequest,
-        diagnosis: Diagnosis,
-        *,
-        plan: Plan,
-        turns: Sequence[Turn],
-        fills: bool = False,
-    ) -> None:
-        """Find the reasoning of both forms."""
-        super().__init__(sent, given, diagnosis, plan=plan, turns=turns)
-        self._fills = fills
-        self._filler: Filler | None = None
-        self._theirs, self._ours = _parts_of(given), _parts_of(sent)
+    fills: bool = field(default=False, kw_only=True)
+    _filler: Filler | None = field(default=None, init=False)
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._theirs, self._ours = _parts_of(self.given), _parts_of(self.sent)
 
     @override
     def reasoning_in(self, request: ChatRequest) -> Mapping[Hashable, SentReasoning]:
@@ -119,7 +110,7 @@ class RefusedChat(RefusedRequest[ChatRequest, Diagnosis]):
         return listed([ItemChange(how, part.name, number=len(part.value)) for how, part in changes])
 
     def _filled(self, body: bytes, filler: Filler | None) -> bytes:
-        if filler is None or not self._fills:
+        if filler is None or not self.fills:
             return body
         body, filled_in = with_fillers(read_request(body, {}), filler)
         self.degraded = len(filled_in)

@@ -9,8 +9,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS
-from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in, table_of
-from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
+from reasoning_replay.core.dialects.error_texts import (
+    ClassifiedRefusal,
+    first_in,
+    is_refusal,
+    read_error,
+    table_of,
+)
 from reasoning_replay.core.dialects.lenient import value_of
 
 

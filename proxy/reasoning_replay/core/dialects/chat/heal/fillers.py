@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.chat.heal.message_editor import (
-    AssistantMessage,
     edited,
     filled,
     messages_of,
 )
+from reasoning_replay.core.dialects.chat.members import ChatMessage
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
 from reasoning_replay.core.wire.json_spans import Edit
@@ -37,7 +37,7 @@ class Filler(NamedTuple):
     value: bytes
     is_of_call: bool
 
-    def is_lacking(self, message: AssistantMessage) -> bool:
+    def is_lacking(self, message: ChatMessage) -> bool:
         """Return whether a message has no value where the filler belongs."""
         if self.is_of_call and not message.calls:
             return False

@@ -8,10 +8,15 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal, first_in, table_of
-from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
-from reasoning_replay.core.dialects.gemini.events import Chunk, read_chunk
-from reasoning_replay.core.dialects.lenient import elements_of, members_of, number_of
+from reasoning_replay.core.dialects.error_texts import (
+    ClassifiedRefusal,
+    first_in,
+    is_refusal,
+    read_error,
+    table_of,
+)
+from reasoning_replay.core.dialects.gemini.events import Chunk, first_chunk
+from reasoning_replay.core.dialects.lenient import members_of, number_of
 from reasoning_replay.core.wire.json_spans import NONE
 
 
@@ -65,7 +70,7 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     """Classify a refusal; an event that is one counts as status 400."""
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
-    if _is_missing(read_chunk(_first(body))):
+    if _is_missing(first_chunk(body)):
         return Diagnosis(RefusalKind.LACKS_REASONING)
     message = read_error(body).message
     kind = first_in(_TABLE, message)
@@ -87,7 +92,7 @@ def maybe_failing(start: bytes) -> bool | None:
 
 def is_failing(data: bytes) -> bool:
     """Return whether an event, or a whole JSON response, is a failure and nothing else."""
-    chunk = read_chunk(_first(data))
+    chunk = first_chunk(data)
     if chunk is None:
         return False
     return _is_missing(chunk) or (chunk.error is not NONE and chunk.first is None)
@@ -95,18 +100,10 @@ def is_failing(data: bytes) -> bool:
 
 def is_refusing(data: bytes) -> bool:
     """Return whether such a failure was caused by the request itself."""
-    chunk = read_chunk(_first(data))
+    chunk = first_chunk(data)
     if chunk is None or _is_missing(chunk):
         return chunk is not None
     return is_refusal(number_of(members_of(chunk.error).get("code", NONE)) or 0)
-
-
-def _first(data: bytes) -> bytes:
-    """Return the first chunk, if a stream is an array of them."""
-    if data.lstrip()[:1] != b"[":
-        return data
-    chunks = elements_of(data)
-    return bytes(chunks[0]) if chunks else b""
 
 
 def _is_missing(chunk: Chunk | None) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
-from reasoning_replay.core.dialects.responses.heal.draft import Draft, runs_of
+from reasoning_replay.core.dialects.responses.heal.draft import Draft, sent_runs
 from reasoning_replay.core.dialects.responses.include import exclude_edit
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.history.items import Role
@@ -25,7 +25,7 @@ def without_blobs(case: RefusedItems) -> bytes | None:
     """
     draft, diagnosis = Draft(case.sent), case.diagnosis
     if diagnosis.is_bound:
-        for run in runs_of(case.items):
+        for run in sent_runs(case.items):
             draft.send_by_value(run, case.profile)
         return draft.body()
     encrypted = _encrypted(case)

@@ -62,7 +62,7 @@ class KnownReasoning(NamedTuple):
         """All reasoning that led to the same item, in order."""
         return [KnownReasoning(self.turn, self.k, n) for n in range(len(self.follower.run))]
 
-    def whole(self, model: str, profile: Profile) -> bytes:
+    def acceptable(self, model: str, profile: Profile) -> bytes:
         """Return the item in the form that upstream accepts; b"" if the model cannot read it."""
         is_own = self.part.has_blob and family(model) in self.turn.models
         return in_form(self.part, profile) if is_own or is_open(self.part) else b""
@@ -161,7 +161,7 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         return RefusedItems(sent, self.given, self.diagnosis, self.looked_up, self.profile)
 
     @property
-    def is_kept(self) -> bool:
+    def looks_up_ids(self) -> bool:
         """Whether upstream looks up items by their ids."""
         return self.sent.stores and self.profile.keeps_items
 
@@ -193,7 +193,7 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         b"" if it is unknown, or if the model could not read it.
         """
         if (known := self.known(item)) is not None:
-            return known.whole(self.sent.model, self.profile)
+            return known.acceptable(self.sent.model, self.profile)
         match = self.matches.get(item)
         return match.emitted.raw if match is not None else b""
 

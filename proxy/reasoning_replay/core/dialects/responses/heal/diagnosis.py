@@ -11,8 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from reasoning_replay.core.dialects.diagnosis import ClassifiedRefusal
-from reasoning_replay.core.dialects.error_texts import is_refusal, read_error
+from reasoning_replay.core.dialects.error_texts import ClassifiedRefusal, is_refusal, read_error
 from reasoning_replay.core.dialects.lenient import decoded
 
 

@@ -20,7 +20,7 @@ from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
 
 EMITTED = (Role.MODEL, Role.REFERENCE)
 # Types of model items that need an output from the client; all others are complete.
-_ANSWERED = frozenset(
+_NEED_OUTPUT = frozenset(
     {
         "function_call",
         "custom_tool_call",
@@ -40,12 +40,12 @@ def is_output(item: ResponsesItem) -> bool:
     return item.role is Role.CLIENT and item.type.endswith("_output")
 
 
-def is_answered(kind: str, call_id: str) -> bool:
+def needs_output(kind: str, call_id: str) -> bool:
     """Return whether such an item has an output: half of a unit is never removed."""
-    return bool(call_id) or kind in _ANSWERED
+    return bool(call_id) or kind in _NEED_OUTPUT
 
 
-class Run(NamedTuple):
+class SentRun(NamedTuple):
     """
     Consecutive reasoning and the model items after it, up to the next reasoning or client message.
 
@@ -58,15 +58,15 @@ class Run(NamedTuple):
     later: list[ResponsesItem]
 
 
-def runs_of(items: Sequence[ResponsesItem]) -> Iterator[Run]:
+def sent_runs(items: Sequence[ResponsesItem]) -> Iterator[SentRun]:
     """Yield every run of reasoning with the items after it, which may be none."""
-    run, has_output = Run([], [], []), False
+    run, has_output = SentRun([], [], []), False
     for item in items:
         is_next = item.is_reasoning and (run.group or has_output)
         if is_next or not (item.is_reasoning or is_output(item) or item.role in EMITTED):
             if run.reasoning:
                 yield run
-            run, has_output = Run([], [], []), False
+            run, has_output = SentRun([], [], []), False
         if item.is_reasoning:
             run.reasoning.append(item)
         elif run.reasoning and is_output(item):
@@ -134,7 +134,7 @@ class Draft:
         without its other half. If only a part of a run is removed, the rest loses its ids too.
         """
         gone = set(refused)
-        for run in runs_of(self.items) if gone else ():
+        for run in sent_runs(self.items) if gone else ():
             if gone.isdisjoint(run.reasoning):
                 continue
             gone.update(item for item in run.reasoning if not item.blob)
@@ -155,30 +155,35 @@ class Draft:
             spares: Predicate for items that keep their id.
             hosted: Type of hosted items that are removed, as their id is required; "" for none.
         """
-        covered = {item for run in runs_of(self.items) for item in run.group}
+        covered = {item for run in sent_runs(self.items) for item in run.group}
         lone = [item for item in self.items if item.role is Role.MODEL and item not in covered]
         lone = [item for item in lone if not spares(item)]
         self.leave_out("id", *[item for item in lone if item.id_is_optional])
         self.remove({item for item in lone if item.type == hosted and _is_hosted(item)})
 
-    def send_by_value(self, run: Run, profile: Profile, own: Collection[str] | None = None) -> bool:
+    def send_by_value(
+        self, run: SentRun, profile: Profile, captured_ids: Collection[str] | None = None
+    ) -> bool:
         """
         Remove the ids of a run and of its group, so that nothing is paired by id.
 
         Args:
             run: Reasoning and the items after it.
             profile: Profile of the upstream.
-            own: Ids of the group, if it was captured; None means the items directly after the run.
+            captured_ids: Ids of the group, if it was captured; None means the items directly after
+                the run.
 
         Returns:
             False if one of them cannot be sent without its id; then nothing is changed.
         """
         if profile.ids is Ids.REQUIRED or not all(item.blob for item in run.reasoning):
             return False
-        if own is None:
+        if captured_ids is None:
             named = [item for item in run.group if item.id and item.role is Role.MODEL]
         else:
-            named = [item for item in (*run.group, *run.later) if item.id and item.id in own]
+            named = [
+                item for item in (*run.group, *run.later) if item.id and item.id in captured_ids
+            ]
         if not all(item.role is Role.MODEL and item.id_is_optional for item in named):
             return False
         self.leave_out("id", *run.reasoning, *named)
@@ -203,4 +208,4 @@ class Draft:
 def _is_hosted(item: ResponsesItem) -> bool:
     """Return whether the item needs no output and has an id that the API requires."""
     is_own = item.role is Role.MODEL and not item.id_is_optional
-    return is_own and bool(item.id) and not is_answered(item.type, item.call_id)
+    return is_own and bool(item.id) and not needs_output(item.type, item.call_id)

@@ -8,9 +8,9 @@ from reasoning_replay.core.dialects.responses.heal.calls import outputs_without_
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.draft import (
     Draft,
-    is_answered,
     is_output,
-    runs_of,
+    needs_output,
+    sent_runs,
 )
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.history.items import Role
@@ -35,7 +35,7 @@ def deduplicated(case: RefusedItems) -> bytes | None:
     """
     subject, draft = case.diagnosis.subject, Draft(case.sent)
     if [item.id for item in case.items].count(subject) < 2:  # noqa: PLR2004 (twice)
-        return _less_than_upstream_holds(case) if subject and case.sent.is_stateful else None
+        return _without_what_upstream_holds(case) if subject and case.sent.is_stateful else None
     outputs: dict[str, list[ResponsesItem]] = defaultdict(list)
     for item in filter(is_output, case.items):
         outputs[item.call_id].append(item)
@@ -50,7 +50,7 @@ def deduplicated(case: RefusedItems) -> bytes | None:
             gone.update([item, *results[1:]])
         elif item.id_is_optional or item.role in (Role.CLIENT, Role.FRAME):
             draft.leave_out("id", item)
-        elif not is_answered(item.type, item.call_id):
+        elif not needs_output(item.type, item.call_id):
             gone.add(item)
     draft.remove(gone)
     return draft.body()
@@ -67,7 +67,7 @@ def _is_copy(item: ResponsesItem, before: ResponsesItem) -> bool:
     return item.type != "message" and item.said == before.said
 
 
-def _less_than_upstream_holds(case: RefusedItems) -> bytes:
+def _without_what_upstream_holds(case: RefusedItems) -> bytes:
     """Remove the items that are in the history that upstream holds."""
     known = {case.diagnosis.subject}
     for turn in case.looked_up.turns:
@@ -101,7 +101,7 @@ def completed(case: RefusedItems) -> bytes | None:
             is_optional = item.blob if item.role is Role.REASONING else item.id_is_optional
             if is_optional and item.role in (Role.REASONING, Role.MODEL):
                 draft.leave_out("id", item)
-    for run in runs_of(draft.items):
+    for run in sent_runs(draft.items):
         if run.group and others.issuperset(run.group):
             lost.update(run.reasoning)  # all the items that it led to are gone
     draft.remove_reasoning(lost - others)
@@ -116,7 +116,7 @@ def with_good_ids(case: RefusedItems) -> bytes | None:
     Ids of a group stay together: if one of them cannot be added, the others are removed too.
     """
     draft, index = Draft(case.sent), case.diagnosis.index
-    runs = {item: run for run in runs_of(case.items) for item in (*run.reasoning, *run.group)}
+    runs = {item: run for run in sent_runs(case.items) for item in (*run.reasoning, *run.group)}
     subject = case.items[index] if index is not None and index < len(case.items) else None
     lacks_id = subject is not None and subject.is_reasoning and not subject.id
     lost = set()

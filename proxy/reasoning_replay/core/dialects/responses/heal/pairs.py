@@ -18,10 +18,10 @@ from reasoning_replay.core.dialects.responses.heal.captured import (
 from reasoning_replay.core.dialects.responses.heal.draft import (
     EMITTED,
     Draft,
-    Run,
-    is_answered,
+    SentRun,
     is_output,
-    runs_of,
+    needs_output,
+    sent_runs,
 )
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
@@ -31,7 +31,7 @@ from reasoning_replay.core.history.turns import Emitted
 # Repair
 
 
-def pair_ids(draft: Draft, index: ReasoningIndex, profile: Profile, *, is_kept: bool) -> int:
+def pair_ids(draft: Draft, index: ReasoningIndex, profile: Profile, *, looks_up_ids: bool) -> int:
     """
     Send reasoning and the item that it led to with both ids, or with neither.
 
@@ -39,38 +39,38 @@ def pair_ids(draft: Draft, index: ReasoningIndex, profile: Profile, *, is_kept: 
         draft: The request; only pairs that a captured turn proves are changed.
         index: Captured reasoning.
         profile: Profile of an upstream that checks pairs.
-        is_kept: Whether upstream looks up the item that reasoning led to. If not, that item may
-            stay without its id after reasoning that has one.
+        looks_up_ids: Whether upstream looks up the item that reasoning led to. If not, that item
+            may stay without its id after reasoning that has one.
 
     Returns:
         The number of items changed.
     """
     # An item that stands elsewhere, or that can be added because its output is present, is left
     # for upstream to name.
-    there = {item.call_id if is_output(item) else item.id for item in draft.items} - {""}
+    present = {item.call_id if is_output(item) else item.id for item in draft.items} - {""}
     before = len(draft.texts)
-    for run in runs_of(draft.items):
+    for run in sent_runs(draft.items):
         known = index.find(run.reasoning[-1]) if run.group else None
         if known is None or is_open(known.part) or not known.follower.id:
             continue
-        follower, behind = known.follower, run.group[0]
+        follower, next_item = known.follower, run.group[0]
         own = run._replace(reasoning=run.reasoning[-len(follower.run) :])
         if [index.find(item) for item in own.reasoning] != known.whole_run:
             continue
-        if behind.id == follower.id:
+        if next_item.id == follower.id:
             _name_reasoning(draft, own, known, profile)
-        elif is_follower(behind, follower):
-            if is_kept and all(item.id for item in own.reasoning):
-                _set_id(draft, behind, follower)
-        elif known.led_to(behind) and not (
-            {follower.id, follower.call_id} & there
+        elif is_follower(next_item, follower):
+            if looks_up_ids and all(item.id for item in own.reasoning):
+                _set_id(draft, next_item, follower)
+        elif known.led_to(next_item) and not (
+            {follower.id, follower.call_id} & present
             or any(is_follower(item, follower) for item in (*run.group, *run.later))
         ):
             draft.send_by_value(own, profile, known.ids)
     return len(draft.texts) - before
 
 
-def _name_reasoning(draft: Draft, run: Run, known: KnownReasoning, profile: Profile) -> None:
+def _name_reasoning(draft: Draft, run: SentRun, known: KnownReasoning, profile: Profile) -> None:
     """Add the ids of reasoning before an item that has its id, or remove that id."""
     nameless = [item for item in run.reasoning if not item.id]
     if nameless and profile.ids is Ids.DROPPED and draft.send_by_value(run, profile, known.ids):
@@ -92,7 +92,7 @@ def with_reasoning(case: RefusedItems) -> bytes | None:
         if body is not case.sent.body:
             return body
     else:
-        pair_ids(draft, case.index, case.profile, is_kept=case.is_kept)
+        pair_ids(draft, case.index, case.profile, looks_up_ids=case.looks_up_ids)
         # Ids go after the injection: an unknown id is evidence that its item is none of those that
         # were captured, even if it says the same.
         fetched = case.of(case.inject_again(draft.body()))
@@ -102,7 +102,7 @@ def with_reasoning(case: RefusedItems) -> bytes | None:
             draft.remove_lone_ids(spares=fetched.matches.__contains__)
             return draft.body()
         draft = Draft(case.sent)
-    for run in runs_of(case.items):
+    for run in sent_runs(case.items):
         if subject in run.group:  # upstream does not accept this reasoning as the item's own
             draft.send_by_value(run, case.profile)
     draft.remove_lone_ids(case.had_none, hosted=subject.type if subject is not None else "")
@@ -133,17 +133,17 @@ def with_follower(case: RefusedItems) -> bytes | None:
     """Take out injected reasoning that lacks its follower; else repair the client's own pairs."""
     draft = Draft(case.sent)
     added = add_calls(case, draft)
-    if apart := _injected_apart(case, draft):
-        draft.remove_reasoning(apart)
+    if unpaired := _injected_without_follower(case, draft):
+        draft.remove_reasoning(unpaired)
         return draft.body()
     draft.items = in_order(draft.items, case.positions() | added)
     outputs = {item.call_id for item in draft.items if is_output(item)}
     lacking = outputs - {item.call_id for item in draft.items if item.is_tool}
     returned: dict[ResponsesItem, list[ResponsesItem]] = {}
     alone, lost = set[ResponsesItem](), set[ResponsesItem]()
-    for run in runs_of(draft.items):
+    for run in sent_runs(draft.items):
         *others, last = _parts(case, run.reasoning)
-        for own in (*(Run(part, [], []) for part in others), run._replace(reasoning=last)):
+        for own in (*(SentRun(part, [], []) for part in others), run._replace(reasoning=last)):
             known = case.known(own.reasoning[-1])
             if not any(item.id for item in own.reasoning):
                 continue
@@ -159,19 +159,19 @@ def with_follower(case: RefusedItems) -> bytes | None:
     return draft.body()
 
 
-def _injected_apart(case: RefusedItems, draft: Draft) -> set[ResponsesItem]:
+def _injected_without_follower(case: RefusedItems, draft: Draft) -> set[ResponsesItem]:
     """Return the injected reasoning that has another item after it; none if upstream names none."""
-    apart = set[ResponsesItem]()
+    unpaired = set[ResponsesItem]()
     if not any(map(case.is_named, case.injected)):
-        return apart
-    for run in runs_of(draft.items):
+        return unpaired
+    for run in sent_runs(draft.items):
         known = case.known(run.reasoning[-1])
         is_followed = known is not None and any(
             is_follower(item, known.follower) for item in run.group[:1]
         )
         if not is_followed or any(map(case.is_named, run.reasoning)):
-            apart |= case.injected.intersection(run.reasoning)
-    return apart
+            unpaired |= case.injected.intersection(run.reasoning)
+    return unpaired
 
 
 def _parts(case: RefusedItems, reasoning: list[ResponsesItem]) -> list[list[ResponsesItem]]:
@@ -190,7 +190,9 @@ def _parts(case: RefusedItems, reasoning: list[ResponsesItem]) -> list[list[Resp
     return parts
 
 
-def _may_return(case: RefusedItems, run: Run, follower: Emitted, lacking: Collection[str]) -> bool:
+def _may_return(
+    case: RefusedItems, run: SentRun, follower: Emitted, lacking: Collection[str]
+) -> bool:
     """
     Return whether the item that reasoning led to is missing and may be added again.
 
@@ -201,22 +203,24 @@ def _may_return(case: RefusedItems, run: Run, follower: Emitted, lacking: Collec
         return False
     if not follower.raw or follower.type == "message":
         return False
-    if is_answered(follower.type, follower.call_id):
+    if needs_output(follower.type, follower.call_id):
         return follower.call_id in lacking
     return case.by_id.get(follower.id) is None
 
 
-def _is_paired(case: RefusedItems, draft: Draft, run: Run, known: KnownReasoning | None) -> bool:
+def _is_paired(
+    case: RefusedItems, draft: Draft, run: SentRun, known: KnownReasoning | None
+) -> bool:
     """Pair reasoning with the item after it, by both ids or none; False if it cannot stay."""
     if not run.group:
         return False
-    behind = run.group[0]
+    next_item = run.group[0]
     if known is None:
         is_blamed = any(item.id == case.diagnosis.subject for item in run.reasoning)
-        return (behind.id != "" and not is_blamed) or draft.send_by_value(run, case.profile)
-    if not is_follower(behind, known.follower):
-        return known.led_to(behind) and draft.send_by_value(run, case.profile, known.ids)
-    if not behind.id and not (case.is_kept and _set_id(draft, behind, known.follower)):
+        return (next_item.id != "" and not is_blamed) or draft.send_by_value(run, case.profile)
+    if not is_follower(next_item, known.follower):
+        return known.led_to(next_item) and draft.send_by_value(run, case.profile, known.ids)
+    if not next_item.id and not (case.looks_up_ids and _set_id(draft, next_item, known.follower)):
         return draft.send_by_value(run, case.profile)
     return True
 

@@ -12,7 +12,7 @@ from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.captured import KnownReasoning, ReasoningIndex
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
-from reasoning_replay.core.dialects.responses.heal.draft import EMITTED, Draft, runs_of
+from reasoning_replay.core.dialects.responses.heal.draft import EMITTED, Draft, sent_runs
 from reasoning_replay.core.dialects.responses.heal.pairs import pair_ids
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.profiles import Profile
@@ -65,7 +65,9 @@ def repair(
         draft.remove(copies)
     if Repair.HOLLOW in allowed and not keeps_items:
         bare = ((item, index.find(item)) for item in draft.items if item.is_id_alone)
-        wholes = {item: known.whole(model, profile) for item, known in bare if known is not None}
+        wholes = {
+            item: known.acceptable(model, profile) for item, known in bare if known is not None
+        }
         counts[Repair.HOLLOW] = sum(map(bool, wholes.values()))
         draft.complete(wholes)
     if Repair.FOREIGN in allowed:
@@ -74,7 +76,7 @@ def repair(
         draft.complete(foreign)
         draft.remove_reasoning([item for item, raw in foreign.items() if not raw])
     if Repair.UNPAIRED in allowed and profile.checks_pairs:
-        counts[Repair.UNPAIRED] = pair_ids(draft, index, profile, is_kept=keeps_items)
+        counts[Repair.UNPAIRED] = pair_ids(draft, index, profile, looks_up_ids=keeps_items)
     if Repair.DANGLING in allowed and profile.checks_pairs:
         dangling = _dangling(draft)
         counts[Repair.DANGLING] = len(dangling)
@@ -124,7 +126,7 @@ def _dangling(draft: Draft) -> set[ResponsesItem]:
     items, end = draft.items, len(draft.items)
     while end and items[end - 1].role is Role.REASONING and items[end - 1].id:
         end -= 1
-    covered = {item for run in runs_of(items[:end]) for item in (*run.group, *run.later)}
+    covered = {item for run in sent_runs(items[:end]) for item in (*run.group, *run.later)}
     emitted = {item for item in items[:end] if item.role in EMITTED}
     return set() if end == 0 or emitted - covered else set(items[end:])
 
@@ -145,10 +147,10 @@ def _foreign(
         if known is None or takes_none or blob in known.part.blobs:
             return b""
         is_refused = any(map(refused.is_foreign, known.part.blobs))
-        return b"" if is_refused else known.whole(model, profile)
+        return b"" if is_refused else known.acceptable(model, profile)
 
     foreign: dict[ResponsesItem, bytes] = {}
-    for run in runs_of(draft.items):
+    for run in sent_runs(draft.items):
         is_hosting = any(item.id and not item.id_is_optional for item in run.group)
         for item in run.reasoning:
             blob, known = blob_digest(item), index.find(item)
