@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-from reasoning_replay.adapters.resilience import safe_store, save_queue
+from reasoning_replay.adapters.resilience import conversation_cache, safe_store, save_queue
 from reasoning_replay.adapters.resilience.circuit_breaker import (
     FAILURES_TOLERATED,
     PAUSE_MAX_S,
@@ -811,6 +811,19 @@ async def test_closing_saves_what_was_not_saved() -> None:
         key("a"),
         *(key(f"{n}") for n in range(20)),
     }
+
+
+async def test_a_long_outage_leaves_nothing_of_evicted_conversations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What waits for the store is bounded by the cache, however many conversations there are."""
+    monkeypatch.setattr(conversation_cache, "UNSAVED_MAX_BYTES", 100_000)
+    g = Guarded()
+    await g.fails_until_open()
+    for n in range(1000):
+        await g.saves(conversation=f"{n}")
+    assert len(g.store._cache._entries) < 100
+    assert len(g.store._saves._overdue) < 100
 
 
 async def test_closing_a_store_that_fails_is_short() -> None:
