@@ -781,6 +781,23 @@ async def test_no_save_follows_a_deletion() -> None:
     assert [[*records] for records, _ in g.inner.saved] == [[key("next")]]
 
 
+async def test_a_deletion_waits_for_a_save_that_an_exchange_waited_for() -> None:
+    """Its timeout begins when the exchange stops waiting, so it lasts longer than the timeout."""
+    g = Guarded(timeout_s=0.2)
+    under_way_at: list[int] = []
+
+    async def forget(*_: Any) -> bool:
+        under_way_at.append(g.inner.under_way)
+        return True
+
+    g.inner.forget = forget
+    g.inner.takes_s = 0.3
+    saving = asyncio.ensure_future(g.saves(budget_s=0.2))
+    await asyncio.sleep(0)
+    await g.store.forget(SCOPE, bytes_of("c"))
+    assert (await saving, under_way_at) == (Saved.LATE, [0])
+
+
 async def test_closing_finishes_the_saves_in_flight() -> None:
     """The store is closed after the saves in the background have ended."""
     g = Guarded()
