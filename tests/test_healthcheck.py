@@ -1,10 +1,12 @@
 """`health` ends with 0 if the proxy on this machine responds with 200, else with 1."""
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,6 +112,25 @@ def test_silence_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(healthcheck, "DEADLINE_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert healthcheck.health(f"127.0.0.1:{silent.getsockname()[1]}") == 1
+
+
+def test_a_response_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status is known, so headers without end delay the result by the deadline only."""
+    monkeypatch.setattr(healthcheck, "DEADLINE_S", 0.1)
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            while True:
+                connection.sendall(b"X-More: 1\r\n")
+                time.sleep(0.01)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        assert healthcheck.health(f"127.0.0.1:{listening.getsockname()[1]}") == 0
+        thread.join(SOON_S)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ address.
 
 import contextlib
 import socket
+import time
 from typing import Final
 
 from reasoning_replay.settings.urls import authority, dialled, host_and_port
@@ -29,7 +30,7 @@ def health(admin_listen: str, path: str = "/livez") -> int:
         The exit code: 0 for status 200, else 1. Never 2, which Docker reserves. One printed line
         gives the reason, and what runs there by its own words.
 
-    Cost: one connection; at most DEADLINE_S until the response begins.
+    Cost: one connection; about DEADLINE_S at most, also if the response never ends.
     """
     try:
         host, port = host_and_port(admin_listen)
@@ -56,6 +57,7 @@ def _asked(host: str, port: int, path: str) -> tuple[str, str]:
     Raises:
         OSError: No response began within DEADLINE_S.
     """
+    until = time.monotonic() + DEADLINE_S
     with (
         socket.create_connection((host, port), DEADLINE_S) as connection,
         connection.makefile("rb") as answer,
@@ -68,8 +70,8 @@ def _asked(host: str, port: int, path: str) -> tuple[str, str]:
             return "", ""
         about = b""
         with contextlib.suppress(OSError):  # the status is known
-            while answer.readline(LINE_MAX_BYTES).strip():
-                pass  # a header
+            while time.monotonic() < until and answer.readline(LINE_MAX_BYTES).strip():  # a header
+                connection.settimeout(max(0.001, until - time.monotonic()))
             about = answer.readline(ABOUT_MAX_BYTES)
     said = filter(str.isprintable, about.decode("ascii", "replace"))
     return rest[:3].decode("ascii", "replace"), "".join(said)

@@ -11,7 +11,7 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 # The first one is the default: a call, two at once, and an answer.
 SCENARIOS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -30,8 +30,6 @@ QUESTIONS: Final[Mapping[str, int]] = MappingProxyType({"two-turns": 2})
 CITIES: Final = ("Oslo", "Bergen", "Bodø")
 ANSWER: Final = "All of them, so take an umbrella. (This answer is scripted.)"
 BYTES_PER_TOKEN: Final = 4
-
-Sign = Literal["R", "T", "C", "A"]
 
 
 class Piece(NamedTuple):

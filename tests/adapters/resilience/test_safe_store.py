@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-from reasoning_replay.adapters.resilience import safe_store, save_queue
+from reasoning_replay.adapters.resilience import conversation_cache, safe_store, save_queue
 from reasoning_replay.adapters.resilience.circuit_breaker import (
     FAILURES_TOLERATED,
     PAUSE_MAX_S,
@@ -781,6 +781,23 @@ async def test_no_save_follows_a_deletion() -> None:
     assert [[*records] for records, _ in g.inner.saved] == [[key("next")]]
 
 
+async def test_a_deletion_waits_for_a_save_that_an_exchange_waited_for() -> None:
+    """Its timeout begins when the exchange stops waiting, so it lasts longer than the timeout."""
+    g = Guarded(timeout_s=0.2)
+    under_way_at: list[int] = []
+
+    async def forget(*_: Any) -> bool:
+        under_way_at.append(g.inner.under_way)
+        return True
+
+    g.inner.forget = forget
+    g.inner.takes_s = 0.3
+    saving = asyncio.ensure_future(g.saves(budget_s=0.2))
+    await asyncio.sleep(0)
+    await g.store.forget(SCOPE, bytes_of("c"))
+    assert (await saving, under_way_at) == (Saved.LATE, [0])
+
+
 async def test_closing_finishes_the_saves_in_flight() -> None:
     """The store is closed after the saves in the background have ended."""
     g = Guarded()
@@ -811,6 +828,19 @@ async def test_closing_saves_what_was_not_saved() -> None:
         key("a"),
         *(key(f"{n}") for n in range(20)),
     }
+
+
+async def test_a_long_outage_leaves_nothing_of_evicted_conversations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What waits for the store is bounded by the cache, however many conversations there are."""
+    monkeypatch.setattr(conversation_cache, "UNSAVED_MAX_BYTES", 100_000)
+    g = Guarded()
+    await g.fails_until_open()
+    for n in range(1000):
+        await g.saves(conversation=f"{n}")
+    assert len(g.store._cache._entries) < 100
+    assert len(g.store._saves._overdue) < 100
 
 
 async def test_closing_a_store_that_fails_is_short() -> None:

@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,26 @@ async def test_a_lookup_rarely_writes(opens: Callable[..., SqliteStore]) -> None
     clock.now_s += 2
     await found(store, "1")
     assert await expires_in() == TTL_S
+
+
+async def test_an_expiry_that_is_noted_while_others_are_written_is_written_too(
+    opens: Callable[..., SqliteStore],
+) -> None:
+    """The writer's thread may take the noted expiries at any point of a lookup."""
+    store = opens()
+    await save(store, turn("a"), [key("1")])
+
+    class Used(list[sqlite._Row]):
+        def __iter__(self) -> Iterator[sqlite._Row]:
+            store._writer.submit(store._extend).result()
+            return super().__iter__()
+
+    row = sqlite._Row(1, 0, 0.0)
+    store._noted[7] = 1.0
+    store._is_noting = True
+    store._note_use(Used([row]), 0.0)
+    await store._writes(lambda db: db.execute("SELECT 1").fetchone())
+    assert not store._noted
 
 
 async def test_a_full_store_evicts_the_least_recently_used(

@@ -135,6 +135,15 @@ async def test_a_plain_answer_is_not_whole_before_it_is_saved(answer: bytes) -> 
         assert await reading == BODY
 
 
+async def test_a_head_that_arrives_with_its_body_waits_for_the_budget_at_most() -> None:
+    """A store that hangs delays a whole JSON response, head included, by the budget."""
+    async with world(store_budget_ms=20) as w, line_to(w.app.url) as line:
+        gate = Gate(w)
+        assert await asked_whole(w, line, Script([send(whole(BODY))])) == BODY
+        assert gate.saving == 1
+        gate.opens()
+
+
 async def test_bytes_received_while_a_chunk_is_held_are_not_lost_in_a_break() -> None:
     """If upstream breaks off while a chunk is held, the client still gets all bytes before it."""
     steps = [send(stream_head() + chunk(CREATED)), wait(), send(chunk(CALL_DONE))]

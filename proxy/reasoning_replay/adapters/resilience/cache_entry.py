@@ -55,7 +55,7 @@ class Batch:
         return bool(self.records or self.keys)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class CacheEntry:
     """
     Local copy of one conversation.

@@ -152,7 +152,8 @@ class SafeStore:
         name = (scope, conversation)
         saves = [task for task, saved in self._saves.tasks.items() if saved == name]
         if saves:  # a later save would create the conversation again
-            await asyncio.wait(saves, timeout=self._guard.timeout_s)
+            # Each ends within two timeouts: an exchange waits for it, and then it has its own.
+            await asyncio.wait(saves, timeout=2 * self._guard.timeout_s)
         was_unsaved = self._cache.discard(name)
         try:
             return await _for_operator(lambda: self.inner.forget(*name)) or was_unsaved

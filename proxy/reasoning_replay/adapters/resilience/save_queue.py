@@ -7,6 +7,7 @@ written with the next save of their conversation, or when the store is back.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from weakref import WeakValueDictionary
 
 from reasoning_replay.adapters.resilience.cache_entry import Batch, CacheEntry
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
@@ -40,7 +41,8 @@ class SaveQueue:
         self._unsaved_bytes = 0
         self._overdue_saves = 0
         self._is_closing = False
-        self._overdue: dict[Name, None] = {}  # may have records for which no save is pending
+        # May have records for which no save is pending. One that the cache has evicted leaves.
+        self._overdue: WeakValueDictionary[Name, CacheEntry] = WeakValueDictionary()
         self.tasks: dict[asyncio.Task[bool], Name] = {}
 
     @property
@@ -92,7 +94,7 @@ class SaveQueue:
 
     def _note_overdue(self, name: Name, entry: CacheEntry) -> None:
         if entry.waiting and entry.waiting.task is None:
-            self._overdue[name] = None
+            self._overdue[name] = entry
 
     def _begin(self, name: Name, entry: CacheEntry) -> asyncio.Task[bool]:
         task = entry.waiting.task = asyncio.ensure_future(self._save(name, entry, entry.waiting))

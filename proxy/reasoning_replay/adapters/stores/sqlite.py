@@ -86,6 +86,7 @@ class SqliteStore(Store):
         self._write_file = SqliteFile(path, timeout_s / 2)
         self._evicted = 0  # written by the writer's thread
         self._noted: dict[int, float] = {}  # rows whose expiry is to be written
+        self._is_noting = False  # whether the writer's thread has yet to take them
         self._reader = ThreadPoolExecutor(1, "sqlite-reader")
         self._writer = ThreadPoolExecutor(1, "sqlite-writer")
 
@@ -235,16 +236,17 @@ class SqliteStore(Store):
         """Extend the expiry of used conversations in the background, all in one write."""
         expires_at = now + self._bounds.ttl_s
         noticed_s = min(NOTICED_S, self._bounds.ttl_s / 100)
-        is_noting = bool(self._noted)
         for row in used:
             if expires_at - row.expires_at > noticed_s and len(self._noted) < NOTED_AT_ONCE:
                 self._noted[row.id] = expires_at
-        if self._noted and not is_noting:
+        if self._noted and not self._is_noting:
+            self._is_noting = True
             with contextlib.suppress(RuntimeError):  # closed meanwhile
                 self._writer.submit(self._extend)
 
     def _extend(self) -> None:
         """Write the noted expiries; if that fails, these conversations expire a little earlier."""
+        self._is_noting = False  # before they are taken: one that is noted meanwhile is not lost
         noted, self._noted = self._noted, {}
         rows = [(expires_at, row) for row, expires_at in list(noted.items())]
 
