@@ -148,7 +148,7 @@ def test_a_history_that_grew_too_long_raises() -> None:
 
 def parsed(prefix: bytes, around: bytes = b"", items: int = 0) -> ParsedPrefix[str, Nothing]:
     """Return a prefix of a body."""
-    return ParsedPrefix(prefix, around, b"frame", "parsed", items)
+    return ParsedPrefix(prefix + around, len(prefix), b"frame", "parsed", items)
 
 
 def test_the_cache_is_bounded_and_evicts_the_least_recently_used() -> None:

@@ -111,8 +111,9 @@ class UpstreamConnection(asyncio.Protocol):
         self._parser.expect(response, has_no_body=has_no_body)
         self._since_s = self._loop.time()
         try:
-            if body is None or (isinstance(body, bytes) and len(body) <= ONE_PIECE_BYTES):
-                self._transport.write(head + body if body else head)
+            pieces = [body or b""] if body is None or isinstance(body, bytes) else body
+            if isinstance(pieces, list) and sum(map(len, pieces)) <= ONE_PIECE_BYTES:
+                self._transport.write(b"".join([head, *pieces]))
                 if self._writer.is_paused:
                     self._writer.begin(None)
             else:

@@ -130,7 +130,7 @@ class Engine:
         known = prefix.known if prefix is not None else None
         if prefix is None or known is None:
             raise LongWay(Way.NEW)
-        if is_long(body[len(prefix.prefix) :]):
+        if is_long(body[prefix.end :]):
             raise LongWay(Way.LONG)
         read = self._read.go_on(body, headers, prefix, known.outline)
         if read is None or not self._dialect.may_go_on(read[1]):
@@ -159,7 +159,7 @@ class Engine:
         matched, newest_ms = match_after(continued, found)
         known, _, whole, new = continued
         turn, planned, binding = matched.newest(), known.planned, known.origin.binding
-        more = known.more_at(len(prefix.prefix), whole.history_end)
+        more = known.more_at(prefix.end, whole.history_end)
         if turn is not None:
             plan = dialect.plan(new, matched, refused)
             if not turn.binding.startswith(binding) or bool(plan.binding) != bool(binding):
@@ -280,7 +280,7 @@ class Engine:
     def _keep(self, question: Question, known: KnownPrefix | None) -> None:
         """Keep the history of a request, parsed, and what was decided about it."""
         prefix, before = question.request.prefix(known), question.prefix
-        if prefix is not None and prefix.prefix:
+        if prefix is not None and prefix.end:
             self._prefixes.keep(question.owner, prefix, before)
 
     def _digests(

@@ -99,14 +99,8 @@ class ParsedRequest(RequestHistory[ItemT_co]):
         """Return the request as a parsed prefix, with what is known; None without a history."""
         if self.history is None or self.is_mended:
             return None
-        end = self.history_end
         return ParsedPrefix(
-            self.body[:end],
-            self.body[end:],
-            self.began_with,
-            self.history,
-            len(self.places),
-            known,
+            self.body, self.history_end, self.began_with, self.history, len(self.places), known
         )
 
     def outline(self, key: str) -> Self:
@@ -231,10 +225,10 @@ class RequestReader(Generic[RequestT, ItemT]):
         if (
             begun is not None
             and begun.frame == request.frame
-            and given.start < len(begun.prefix) < given.end
-            and body[len(begun.prefix)] in b",]"
+            and given.start < begun.end < given.end
+            and body[begun.end] in b",]"
         ):
-            history, at = begun.parsed, len(begun.prefix)
+            history, at = begun.parsed, begun.end
         elements = _elements(body, given, at)
         items = self._items_of(body, elements, len(history.places))
         request.began_with = request.frame
@@ -261,7 +255,7 @@ class RequestReader(Generic[RequestT, ItemT]):
             in more than their history, or if what is new must be read with what is before it.
         """
         around, history = prefix.around, prefix.parsed
-        start, end = len(prefix.prefix), len(body) - len(around)
+        start, end = prefix.end, len(body) - len(around)
         if end < start or body[end:] != around or hint_of(headers, begun.text) != begun.hint:
             return None
         elements: list[tuple[int, int]] = []

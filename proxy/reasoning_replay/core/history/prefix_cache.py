@@ -44,16 +44,16 @@ class ParsedPrefix(Generic[_Parsed, _Decided]):
     The beginning of a body, and the result of parsing it.
 
     Attributes:
-        prefix: The body up to the end of the last item of its history.
-        around: The rest of it.
+        body: The body, not copied.
+        end: Offset of the end of the last item of its history, so of the prefix.
         frame: Digest of what the parsed items depend on outside the prefix.
         parsed: The result; shared by requests, so it must not be changed.
         items: Number of items in it, for the estimate of its size.
         known: What was decided about a request whose history is this; None: nothing yet.
     """
 
-    prefix: bytes
-    around: bytes
+    body: bytes
+    end: int
     frame: bytes
     parsed: _Parsed
     items: int
@@ -63,13 +63,20 @@ class ParsedPrefix(Generic[_Parsed, _Decided]):
     def size_bytes(self) -> int:
         """Estimated memory, in bytes."""
         known = self.known.size_bytes if self.known is not None else 0
-        return 2 * len(self.prefix) + len(self.around) + self.items * ITEM_BYTES + known
+        return self.end + len(self.body) + self.items * ITEM_BYTES + known
+
+    @property
+    def around(self) -> bytes:
+        """The body after the prefix."""
+        return self.body[self.end :]
 
     def begins(self, body: bytes) -> bool:
         """Return whether a body starts with this prefix."""
-        prefix, end = self.prefix, len(self.prefix)
+        own, end = self.body, self.end
         tail = max(0, end - TAIL_BYTES)
-        return body[tail:end] == prefix[tail:] and body.startswith(prefix)
+        if body[tail:end] != own[tail:end]:
+            return False
+        return body.startswith(memoryview(own)[:end])
 
 
 class PrefixCache(Generic[_Parsed, _Decided]):
@@ -107,7 +114,7 @@ class PrefixCache(Generic[_Parsed, _Decided]):
             found = [one for one in group if one.begins(body)]
             if not found:
                 return None
-            longest = max(found, key=lambda one: (body.endswith(one.around), len(one.prefix)))
+            longest = max(found, key=lambda one: (body.endswith(one.around), one.end))
             self._recent.move_to_end(longest)
             return longest
 
@@ -123,9 +130,9 @@ class PrefixCache(Generic[_Parsed, _Decided]):
         It replaces the one that it has grown from, if the rest of the body is the same.
         """
         size = new.size_bytes
-        if len(new.prefix) < LEAST_BYTES or size > self._max_bytes // 2:
+        if new.end < LEAST_BYTES or size > self._max_bytes // 2:
             return
-        head = (owner, new.prefix[:HEAD_BYTES])
+        head = (owner, new.body[:HEAD_BYTES])
         with self._lock:
             if grown_from is not None and grown_from.around == new.around:
                 self._drop(grown_from)

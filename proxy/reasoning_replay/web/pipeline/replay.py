@@ -104,13 +104,13 @@ class Replay:
         if scope is None:
             exchange.request.state = RequestState.NO_SCOPE
             return unread
-        is_slow = is_long(body)
         try:
             try:
                 after = partial(self.engine.ask_after, body, headers, scope, path, is_long)
                 decision = await self._decision_after(exchange, scope, after)
                 self._note_decision(exchange, decision)
             except LongWay as reason:
+                is_slow = is_long(body)
                 async with self._document(exchange, len(body), is_slow=is_slow):
                     ask = partial(self.engine.ask, body, headers, scope, path)
                     decision = await self._decision(exchange, scope, body, ask, is_slow=is_slow)
@@ -129,9 +129,8 @@ class Replay:
         if decision.base is not body:
             bodies = RefusedBodies(body, decision.body, path, cache_key=decision.cache_key)
         elif decision.edits:
-            # A long body is not held twice: it is sent in pieces.
-            sent = None if is_slow else decision.body
-            bodies = RefusedBodies(body, sent, path, decision.edits, decision.cache_key)
+            # It is not held twice: it is sent in pieces.
+            bodies = RefusedBodies(body, None, path, decision.edits, decision.cache_key)
         if not exchange.lease.reserve(bodies.size_bytes - len(body)):
             exchange.note_unread(RequestState.BUSY)
             return unread
