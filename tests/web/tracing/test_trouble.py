@@ -123,8 +123,9 @@ async def test_an_sdk_that_raises_costs_no_exchange(
         await asyncio.sleep(0)
         assert w.counted("exchanges_total") == 3
         out = capsys.readouterr().out  # before the stop, which may log that spans were dropped
-    lines = logged(out, "tracing_trouble")
-    assert [line["reason"] for line in lines] == ["ZeroDivisionError"]
+    # On a busy machine, the exporter of an earlier test may report its end here.
+    reasons = [line["reason"] for line in logged(out, "tracing_trouble")]
+    assert reasons.count("ZeroDivisionError") == 1
     assert len(logged(out, "exchange")) == 3
 
 
