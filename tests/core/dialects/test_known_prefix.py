@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
@@ -41,7 +41,6 @@ from tests.core.world import (
     without_ids,
 )
 from tests.core.worlds.two_ways import CALLER, Proxy, Told
-from tests.fast_lane import examples
 
 ASK = user("Which file sets the timeout? " + "x" * prefix_cache.LEAST_BYTES)
 RESPONSES = ResponsesDialect(GENERIC, "auto", frozenset(Repair))
@@ -350,7 +349,7 @@ def test_a_history_that_goes_on_in_another_way_is_read_as_a_whole(new: bytes) ->
 
 
 @given(st.lists(st.sampled_from([*TAILS, b"]", b"}", b"1", b'"']), max_size=6), st.booleans())
-@examples(100)
+@settings(max_examples=100, deadline=None)
 def test_any_bytes_are_read_as_on_the_long_way(new: Sequence[bytes], is_cut: bool) -> None:
     """The same, for random bytes."""
     same_both_ways(b"".join(new), b"}" * is_cut)
