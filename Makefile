@@ -30,8 +30,8 @@ playground: $(VENV)/runtime ## run a scripted API, the proxy, the inspector and 
 # Faults of real servers, which wait for failovers, and tests of the tests' own tools and of the
 # packaging: `make test` leaves them to `make test-all`.
 APART := $(addprefix tests/,bench browser chart faults fuzz image monitoring soak standin)
-# Of the product, whose tests mostly wait for sockets, processes and failovers. Those of the core
-# never wait, so more workers than cores would only import everything once more.
+# Three times as many as two cores: the product's tests mostly wait for sockets and processes. Those
+# of the core never wait, so more workers than cores would only import everything once more.
 WORKERS ?= 6
 
 # Compiled modules are kept, also where the environment forbids it: each worker would compile all.
