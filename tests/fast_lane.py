@@ -23,7 +23,7 @@ def examples(count: int) -> settings:
     return settings(max_examples=count if IS_EVERY else max(10, count // 4))
 
 
-def each_value(**values: Sequence[str]) -> pytest.MarkDecorator:
+def each_value(**values: Sequence[object]) -> pytest.MarkDecorator:
     """
     Parametrize a test so that each value occurs; in the slow lane, with every combination.
 

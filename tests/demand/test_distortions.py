@@ -13,6 +13,7 @@ from tests.demand.notation import Item, Past, written
 from tests.demand.rows import Made, Scenario
 from tests.demand.table import client_of
 from tests.e2e.proxies import proxied
+from tests.fast_lane import first
 from tests.standin.exchange import Received
 from tests.standin.variants import Variant
 
@@ -29,9 +30,11 @@ LOOPS: Sequence[tuple[Variant, int, str]] = (
 KNOWN_TO_NOBODY = ("one_call", "hosted")
 """Each case of these loops needs a new proxy, which takes time."""
 loops = pytest.mark.parametrize(
-    ("loop", "turns", "asks"), [pytest.param(*loop, id=loop[0]) for loop in LOOPS]
+    ("loop", "turns", "asks"), [pytest.param(*loop, id=loop[0]) for loop in first(4, LOOPS)]
 )
-stores = pytest.mark.parametrize("store", [True, False], ids=["stored", "not-stored"])
+stores = pytest.mark.parametrize(
+    "store", first(1, [pytest.param(False, id="not-stored"), pytest.param(True, id="stored")])
+)
 
 
 _CHANGES = {

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.demand.faults import FAULTS, OK, OPENED, WORSE, Fault, curable, in_stream
+from tests.fast_lane import first
 from tests.patience import SOON_S
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, cut, send, wait
@@ -59,7 +60,7 @@ async def test_a_fault_that_opens_a_stream_is_healed_once(fault: Fault, kind: st
         await assert_no_more(w, 2)
 
 
-@every_fault
+@pytest.mark.parametrize("fault", first(2, curable()))
 @pytest.mark.parametrize("worse", WORSE)
 async def test_a_second_response_that_is_no_better_is_dropped(
     fault: Fault, worse: Callable[[], Script]

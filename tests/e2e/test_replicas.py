@@ -36,7 +36,7 @@ async def replicas(
 @pytest.mark.parametrize(
     ("variant", "keeps", "way", "kind"),
     first(
-        3,
+        1,
         [
             ("call_zero", "no-ids", "sync-stream", "redis"),
             ("chain", "no-ids", "async-stream", "cluster"),

@@ -68,7 +68,11 @@ async def test_extra_bytes_reach_no_other_client(answer: bytes, *, is_late: bool
     async with world(log_level="error") as w:
         w.upstream.plays(script)
         w.upstream.otherwise = OWN
-        await ask(w, "sk-a", 5 * LATER_S)
+        asking = asyncio.create_task(ask(w, "sk-a", SOON_S))
+        await asyncio.wait_for(script.arrived.wait(), SOON_S)
+        await asyncio.wait([asking], timeout=5 * LATER_S)
+        asking.cancel()  # some answers have no end
+        await asyncio.gather(asking, return_exceptions=True)
         script.go()
         await eventually(lambda: script.ended.is_set() or script.left.is_set())
         await asyncio.sleep(LATER_S)  # the proxy has read it by then: it shares this event loop

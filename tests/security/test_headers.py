@@ -3,12 +3,13 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.core.wire.headers import for_upstream
 
+from tests.fast_lane import examples
 from tests.security.tenants import bearer
 from tests.security.test_smuggling import get, proxied, tell
 from tests.web.line import request
@@ -93,7 +94,7 @@ requests = st.lists(st.tuples(names, values), max_size=6)
     ["credential", "claims:tid+oid", "header:x-tenant-id", "credential,header:x-tenant-id"],
 )
 @given(headers=requests)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_scope_is_made_of_what_upstream_will_see(
     scope_from: str, headers: list[tuple[str, str]]
 ) -> None:

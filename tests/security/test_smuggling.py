@@ -11,10 +11,11 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.web.app import App
 
+from tests.fast_lane import examples
 from tests.patience import SOON_S
 from tests.security.strict import Recorder, Request, first_requests, recording
 from tests.web.line import line_to
@@ -279,7 +280,7 @@ def changed(data: bytes, edits: list[Change]) -> bytes:
 
 
 @given(cases=st.lists(st.tuples(st.sampled_from([*WELL_FORMED.values()]), changes), min_size=1))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(80)
 def test_no_mutation_smuggles_anything(cases: list[tuple[bytes, list[Change]]]) -> None:
     """For mutated bytes, upstream receives a part of the requests in them, or none."""
 

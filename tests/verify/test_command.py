@@ -5,12 +5,16 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from reasoning_replay import cli
+from reasoning_replay.verify import command as module
 from reasoning_replay.verify.command import environment
 
+from tests.fast_lane import first
 from tests.web.world import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -57,40 +61,47 @@ async def started(*words: object, **options: Any) -> asyncio.subprocess.Process:
     )
 
 
-async def verified(*words: object) -> tuple[int | None, str, str]:
-    """Run `verify`; return its exit code, and both of its outputs."""
-    process = await started(*words)
-    printed, said = await process.communicate()
-    return process.returncode, printed.decode(), said.decode()
+Verified = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def verified(capfd: pytest.CaptureFixture[str]) -> Verified:
+    """Run `verify` in this process, whose start takes time; return its exit code and outputs."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        code = cli.main(["verify", *map(str, words)])
+        return code, *capfd.readouterr()
+
+    return run
 
 
 async def test_a_client_that_keeps_everything_passes() -> None:
     """Exit 0, with a row for each request."""
-    code, printed, said = await verified("--", PYTHON, "-c", KEEPS)
-    assert (code, said) == (0, "")
-    assert "Whole: reasoning came back each of 3 times" in printed
-    assert printed.startswith("straight to the API: Python-urllib/")
+    process = await started("--", PYTHON, "-c", KEEPS)
+    printed, said = await process.communicate()
+    assert (process.returncode, said) == (0, b"")
+    assert b"Whole: reasoning came back each of 3 times" in printed
+    assert printed.startswith(b"straight to the API: Python-urllib/")
 
 
 @pytest.mark.parametrize(
     ("example", "words"),
-    [
-        ("openai_python.py", "without its required 'reasoning' item"),
-        ("openai_chat.py", "must be passed back to the API"),
-        ("anthropic_python.py", "Expected `thinking` or `redacted_thinking`"),
-        ("gemini_python.py", "is missing a thought_signature"),
-    ],
+    first(
+        1,
+        [
+            ("openai_chat.py", "must be passed back to the API"),
+            ("openai_python.py", "without its required 'reasoning' item"),
+            ("anthropic_python.py", "Expected `thinking` or `redacted_thinking`"),
+            ("gemini_python.py", "is missing a thought_signature"),
+        ],
+    ),
 )
-async def test_a_client_that_drops_reasoning_fails_and_passes_through_the_proxy(
-    tmp_path: Path, example: str, words: str
+def test_a_client_that_drops_reasoning_fails_and_passes_through_the_proxy(
+    verified: Verified, tmp_path: Path, example: str, words: str
 ) -> None:
     """The report has both runs; the second one decides."""
-    code, _, _ = await verified("--", PYTHON, EXAMPLES / example)
-    assert code == 1
     file = tmp_path / "report.json"
-    code, printed, _ = await verified(
-        "--through-proxy", "--json", file, "--", PYTHON, EXAMPLES / example
-    )
+    code, printed, _ = verified("--through-proxy", "--json", file, "--", PYTHON, EXAMPLES / example)
     assert code == 0
     assert words in printed
     report = json.loads(file.read_text())
@@ -100,14 +111,14 @@ async def test_a_client_that_drops_reasoning_fails_and_passes_through_the_proxy(
     assert [run["command_exit_code"] for run in report["runs"]] == [1, 0]
 
 
-async def test_strict_refuses_what_the_vendor_accepts() -> None:
+def test_strict_refuses_what_the_vendor_accepts(verified: Verified) -> None:
     """A loss without ids is named in any case; a strict API refuses it, and says that it does."""
     drops = KEEPS.replace("history += output\n", DROPS)
-    code, printed, _ = await verified("--scenario", "chain", "--", PYTHON, "-c", drops)
+    code, printed, _ = verified("--scenario", "chain", "--", PYTHON, "-c", drops)
     assert code == 1
     assert "is missing at input[1]" in printed
     assert "HTTP 400" not in printed
-    code, printed, _ = await verified("--strict", "--", PYTHON, "-c", drops)
+    code, printed, _ = verified("--strict", "--", PYTHON, "-c", drops)
     assert code == 1
     assert "Reasoning of turn 1 is missing at input[1]." in printed
     assert "(the strict API's own rule, --strict)" in printed
@@ -134,9 +145,11 @@ DROPS = """history += [
         (("--timeout", "0.5", "--", PYTHON, "-c", WAITS), "no end after 0.5 s (--timeout)"),
     ],
 )
-async def test_what_is_not_verified_is_exit_2(words: tuple[str, ...], told: str) -> None:
+def test_what_is_not_verified_is_exit_2(
+    verified: Verified, words: tuple[str, ...], told: str
+) -> None:
     """One line gives the reason and the way out."""
-    code, _, said = await verified(*words)
+    code, _, said = verified(*words)
     assert code == 2
     assert told in said
     assert len(said.splitlines()) == bool(told)
@@ -205,22 +218,25 @@ async def test_a_second_signal_ends_a_stubborn_command_at_once() -> None:
         ("/responses", "{}", "not served: POST /v1/responses: Missing or invalid parameter: 'in"),
     ],
 )
-async def test_a_wrong_path_or_body_is_named(path: str, body: str, told: str) -> None:
+def test_a_wrong_path_or_body_is_named(verified: Verified, path: str, body: str, told: str) -> None:
     """Not only that the command never called."""
     program = ASKS_TWICE.format(path=path, body=body.encode())
-    code, printed, _ = await verified("--", PYTHON, "-c", program)
+    code, printed, _ = verified("--", PYTHON, "-c", program)
     assert code == 2
     assert told in printed
 
 
-async def test_requests_are_bounded(tmp_path: Path) -> None:
+def test_requests_are_bounded(
+    verified: Verified, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client in a loop without end is ended."""
+    monkeypatch.setattr(module, "REQUESTS_MAX", 50)
     loops = KEEPS.replace("while calls:", "while True:").replace("    history +=", "    _ =")
     file = tmp_path / "report.json"
-    code, _, said = await verified("--json", file, "--", PYTHON, "-c", loops)
+    code, _, said = verified("--json", file, "--", PYTHON, "-c", loops)
     assert code == 2
-    assert "more than 1000 requests" in said
-    assert len(json.loads(file.read_text())["runs"][0]["requests"]) >= 1000
+    assert "more than 50 requests" in said
+    assert len(json.loads(file.read_text())["runs"][0]["requests"]) >= 50
 
 
 async def test_the_command_reads_what_is_piped() -> None:

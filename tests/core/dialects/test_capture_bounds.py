@@ -114,7 +114,9 @@ def test_what_is_held_is_counted(
     new: Callable[[int], Capture], event: Callable[[int], bytes]
 ) -> None:
     """The estimate is near the memory that is really held, so it may be charged to a budget."""
-    new(MIB).feed(event(0))  # caches
+    before = new(MIB)
+    for n in range(10):  # caches, and what the count of lines remembers
+        before.feed(event(n))
     capture = new(64 * MIB)
     begun = capture.held_bytes
     measured = held(capture, event, 400)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.fast_lane import each_value
 from tests.web.line import Broken, line_to, request
 from tests.web.scripted import Script, cut, send, wait
 from tests.web.scripted import close as hang_up
@@ -381,8 +382,7 @@ async def test_an_invalid_101_is_an_upstream_error(head: str, behind: bytes) -> 
         assert w.upstream.connections == 2
 
 
-@pytest.mark.parametrize("mode", ["on", "off"])
-@pytest.mark.parametrize("is_upstream", [True, False])
+@each_value(mode=["on", "off"], is_upstream=[True, False])
 async def test_a_slow_reader_pauses_the_sender(mode: str, is_upstream: bool) -> None:
     """A peer that does not read pauses the sender; the proxy does not buffer the messages."""
     piece = frame(BINARY, b"x" * 65_000, key=KEY if is_upstream else b"")

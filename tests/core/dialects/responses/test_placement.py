@@ -84,7 +84,7 @@ DEEDS = [
     deed("computer_call", "cu", "0000001e", action={}),
     deed("tool_search_call", "tsc", arguments={"q": 1}) | {"call_id": None},
     deed("program", "cm", "0000001f", code="f()"),
-    deed("a_new_call", "anc", "0000001g"),
+    deed("a_new_call", "new", "0000001g"),
 ]
 
 
