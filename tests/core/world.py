@@ -92,8 +92,8 @@ def emitted(shape: str, name: str, text: str = "") -> list[Item]:
     Return the output of a response; ids are unique, as upstream draws them at random.
 
     Args:
-        shape: Its items: R(easoning), C(all), W(eb search), M(essage), and S(creenshot), which has
-            reasoning before it.
+        shape: Its items: R is reasoning, C a call, W a web search, M a message, and S a screenshot
+            with reasoning before it.
         name: What begins the name of each item.
         text: Text of the messages; "": each has its own.
     """
