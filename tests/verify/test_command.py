@@ -5,16 +5,15 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from reasoning_replay import cli
 from reasoning_replay.verify import command as module
 from reasoning_replay.verify.command import environment
 
 from tests.fast_lane import first
+from tests.verify.conftest import Verified
 from tests.web.world import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -59,20 +58,6 @@ async def started(*words: object, **options: Any) -> asyncio.subprocess.Process:
         env={**os.environ, "PYTHONPATH": str(ROOT / "proxy")},
         **options,
     )
-
-
-Verified = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def verified(capfd: pytest.CaptureFixture[str]) -> Verified:
-    """Run `verify` in this process, whose start takes time; return its exit code and outputs."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        code = cli.main(["verify", *map(str, words)])
-        return code, *capfd.readouterr()
-
-    return run
 
 
 async def test_a_client_that_keeps_everything_passes() -> None:

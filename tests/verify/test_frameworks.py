@@ -1,6 +1,5 @@
 """The newest frameworks for Gemini keep all reasoning, as `verify` finds, straight and through."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from tests.docs.client_table import KEEPERS
 from tests.fast_lane import slow
 from tests.image.installing import environment, pip
-from tests.verify.test_command import verified
+from tests.verify.conftest import Verified
 
 
 @slow
@@ -20,10 +19,12 @@ from tests.verify.test_command import verified
         ("pydantic_ai_gemini.py", ["pydantic-ai-slim[google]"]),
     ],
 )
-async def test_a_framework_for_gemini(tmp_path: Path, client: str, packages: list[str]) -> None:
+def test_a_framework_for_gemini(
+    verified: Verified, tmp_path: Path, client: str, packages: list[str]
+) -> None:
     """Two questions with tool calls; without a package index the test skips."""
     python = environment(tmp_path) / "bin" / "python"
-    await asyncio.to_thread(pip, "--python", python, "install", *packages)
-    code, printed, _ = await verified("--through-proxy", "--", python, KEEPERS / client)
+    pip("--python", python, "install", *packages)
+    code, printed, _ = verified("--through-proxy", "--", python, KEEPERS / client)
     assert code == 0
     assert printed.count("Whole: reasoning came back each of 15 times") == 2
