@@ -39,7 +39,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
 FROM ${BASE}
 ARG BASE
 LABEL org.opencontainers.image.title="Reasoning Replay" \
-      org.opencontainers.image.description="Reverse proxy that injects the reasoning a client dropped, for the Responses API, Chat Completions and Anthropic Messages" \
+      org.opencontainers.image.description="Reverse proxy that injects the reasoning a client dropped, for the Responses API, Chat Completions, Anthropic Messages and Gemini" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.base.name="${BASE}"
