@@ -116,6 +116,10 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         before, after = ([place.item for place in one.places] for one in (self.sent, cured))
         return item_changes(before, after)
 
+    def finished(self, cure: Cure, _cured: RequestT) -> Cure:
+        """Return the cure with what only its dialect can tell of the request of the retry."""
+        return cure
+
     def cure(self) -> Cure | None:
         """Return the request to send instead of the refused one; None if nothing can be done."""
         kind, completed = self.diagnosis.kind, self.completed
@@ -134,7 +138,7 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         if kind in self.about_blobs and not completed:
             lost = self.blamed(_blobs(self.reasoning_in(self.sent)) - _blobs(now))
         refused = frozenset(self.proven(lost))
-        return Cure(
+        cure = Cure(
             body,
             injected=len(added),
             injected_bytes=sum(piece.size_bytes for piece in added),
@@ -150,6 +154,7 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
             sent=self.digests(cured)._replace(injected=packed(piece.hash for piece in added)),
             changes=self.changes(cured),
         )
+        return self.finished(cure, cured)
 
     def _may_complete(self) -> bool:
         if self.diagnosis.kind not in self.completable or not self.is_concerned():

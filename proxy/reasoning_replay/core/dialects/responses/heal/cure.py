@@ -27,7 +27,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, R
 from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
 from reasoning_replay.core.dialects.responses.heal.pairs import with_follower, with_reasoning
 from reasoning_replay.core.dialects.responses.profiles import Profile
-from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -72,13 +72,7 @@ def cure(
     sent: Request, given: Request, diagnosis: Diagnosis, looked_up: LookupResult, profile: Profile
 ) -> Cure | None:
     """Return the request to send instead of one that was refused; `looked_up`: `lookups_for`."""
-    case = _RefusedResponses(sent, given, diagnosis, looked_up, profile)
-    found = case.cure()
-    if found is None:
-        return None
-    cured = read_request(found.body, {})
-    phases = _phases(cured) - _phases(given)
-    return replace(found, phases=max(0, phases), completed=_completed(case, cured))
+    return _RefusedResponses(sent, given, diagnosis, looked_up, profile).cure()
 
 
 class _RefusedResponses(RefusedItems):
@@ -105,6 +99,11 @@ class _RefusedResponses(RefusedItems):
     @override
     def proven(self, lost: frozenset[bytes]) -> Collection[bytes]:
         return named_blobs(self) if self.diagnosis.kind is RefusalKind.BLOB else ()
+
+    @override
+    def finished(self, cure: Cure, cured: Request) -> Cure:
+        phases = max(0, _phases(cured) - _phases(self.given))
+        return replace(cure, phases=phases, completed=_completed(self, cured))
 
 
 def _completed(case: RefusedItems, cured: Request) -> frozenset[bytes]:
