@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.vendors import AUTO, GENERIC
 from reasoning_replay.core.history.model_names import NAME_CHARS, family
 from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.core.wire.forwarded import read_networks
@@ -17,8 +18,6 @@ from reasoning_replay.settings.store_url import read_store_url, why_unreadable
 
 MIB: Final = 1024 * 1024
 MODELS_MAX: Final = 20
-AUTO: Final = "auto"
-GENERIC: Final = "generic"
 
 
 def _utf8(secret: SecretStr) -> SecretStr:

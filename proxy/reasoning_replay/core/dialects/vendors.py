@@ -12,7 +12,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 AUTO = "auto"
-_GENERIC = "generic"
+GENERIC = "generic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def chosen(profiles: Mapping[str, ProfileT], name: str, upstream_url: str) -> Pr
     if name == AUTO:
         known = upstream_at(upstream_url, (profile.vendor for profile in profiles.values()))
         name = "" if known is None else known.name
-    return profiles.get(name, profiles[_GENERIC])
+    return profiles.get(name, profiles[GENERIC])
 
 
 def upstream_at(url: str, upstreams: Iterable[Upstream]) -> Upstream | None:
