@@ -9,9 +9,9 @@ from reasoning_replay.core.dialects.base import (
     Decision,
     Dialect,
     Question,
-    Refusal,
     RefusedBodies,
 )
+from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reasoning_replay.core.dialects.captures import Capture, Origin
-from reasoning_replay.core.dialects.error_texts import ClassifiedRefusal
+from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.known_prefix import Continued, KnownPrefix
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
@@ -46,7 +46,6 @@ class Caller(NamedTuple):
     is_watched: bool = True
 
 
-Refusal = ClassifiedRefusal
 RequestT = TypeVar("RequestT", bound=ParsedRequest[HistoryItem])
 RefusalT = TypeVar("RefusalT", bound=Refusal)
 

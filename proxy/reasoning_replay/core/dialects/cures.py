@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.dialects.error_texts import ClassifiedRefusal
+from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.history.item_changes import ItemChange, item_changes
 from reasoning_replay.core.history.plan import Plan
@@ -27,7 +27,7 @@ from reasoning_replay.core.history.sent_items import SentItems, packed, sent_ite
 from reasoning_replay.core.history.turns import Turn
 
 RequestT = TypeVar("RequestT", bound=ParsedRequest[Any])
-RefusalT = TypeVar("RefusalT", bound=ClassifiedRefusal)
+RefusalT = TypeVar("RefusalT", bound=Refusal)
 
 
 class SentReasoning(NamedTuple):

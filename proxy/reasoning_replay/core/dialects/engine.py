@@ -24,7 +24,6 @@ from reasoning_replay.core.dialects.base import (
     Decision,
     Dialect,
     Question,
-    Refusal,
     RefusedBodies,
 )
 from reasoning_replay.core.dialects.cache_keys import (
@@ -36,6 +35,7 @@ from reasoning_replay.core.dialects.cache_keys import (
 )
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Capture, Origin
 from reasoning_replay.core.dialects.continuation import NOTHING_FOUND, continuation_of
+from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.known_prefix import (
     Continued,
     KnownPrefix,

@@ -121,7 +121,7 @@ def _in_members(value: dict[str, object], depth: int) -> Iterator[tuple[str, str
 
 
 @dataclass(frozen=True, slots=True)
-class ClassifiedRefusal:
+class Refusal:
     """A refusal and the reason for it, as far as it may concern the proxy."""
 
     kind: StrEnum

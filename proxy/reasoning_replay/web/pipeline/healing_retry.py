@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
-from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
-from reasoning_replay.core.dialects.error_texts import error_names, is_refusal
+from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.error_texts import Refusal, error_names, is_refusal
 from reasoning_replay.core.dialects.path_faults import fault_in_refusal
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable

@@ -19,11 +19,11 @@ from reasoning_replay.core.dialects.base import (
     Cure,
     Decision,
     Question,
-    Refusal,
     RefusedBodies,
 )
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.known_prefix import Continued, LongWay
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, scope_in
 from reasoning_replay.core.dialects.states import CaptureState, RequestState, Way

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import WSMsgType
 
-from reasoning_replay.core.dialects.base import Refusal, RefusedBodies
-from reasoning_replay.core.dialects.error_texts import error_names, is_refusal
+from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.error_texts import Refusal, error_names, is_refusal
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.dialects.responses.socket_messages import (
     CREATE,

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from reasoning_replay.core.dialects.base import Cure, Refusal, RefusedBodies
+from reasoning_replay.core.dialects.base import Cure, RefusedBodies
 from reasoning_replay.core.dialects.captures import Origin
+from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.web.exchange import Exchange
 
 

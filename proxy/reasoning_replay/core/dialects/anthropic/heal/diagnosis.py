@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from reasoning_replay.core.dialects.error_texts import (
-    ClassifiedRefusal,
+    Refusal,
     first_in,
     is_refusal,
     read_error,
@@ -34,7 +34,7 @@ class RefusalKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis(ClassifiedRefusal):
+class Diagnosis(Refusal):
     """
     A classified refusal.
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from reasoning_replay.core.dialects.chat.members import CALL_MEMBERS, MESSAGE_MEMBERS
 from reasoning_replay.core.dialects.error_texts import (
-    ClassifiedRefusal,
+    Refusal,
     first_in,
     is_refusal,
     read_error,
@@ -31,7 +31,7 @@ class RefusalKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis(ClassifiedRefusal):
+class Diagnosis(Refusal):
     """
     A classified refusal.
 

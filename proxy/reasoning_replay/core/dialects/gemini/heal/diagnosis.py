@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from reasoning_replay.core.dialects.error_texts import (
-    ClassifiedRefusal,
+    Refusal,
     first_in,
     is_refusal,
     read_error,
@@ -31,7 +31,7 @@ class RefusalKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis(ClassifiedRefusal):
+class Diagnosis(Refusal):
     """
     A refusal, and the reason for it.
 

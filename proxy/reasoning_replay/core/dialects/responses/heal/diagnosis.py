@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from reasoning_replay.core.dialects.error_texts import ClassifiedRefusal, is_refusal, read_error
+from reasoning_replay.core.dialects.error_texts import Refusal, is_refusal, read_error
 from reasoning_replay.core.dialects.lenient import decoded
 
 
@@ -36,7 +36,7 @@ class RefusalKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis(ClassifiedRefusal):
+class Diagnosis(Refusal):
     """
     A classified refusal.
 
