@@ -23,6 +23,7 @@ from reasoning_replay.core.dialects.anthropic.items import MessagesItem
 from reasoning_replay.core.dialects.anthropic.message_groups import rows_of
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest, read_request
 from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning, blobs_of_turns
+from reasoning_replay.core.dialects.lenient import decoded
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
@@ -155,6 +156,9 @@ class _Thinking(msgspec.Struct):
     block_binding: msgspec.Raw | None = None
 
 
+_THINKING = msgspec.json.Decoder(_Thinking)
+
+
 def asking_to_drop(request: MessagesRequest) -> bytes | None:
     """
     Return the body that asks the API to leave out the reasoning that it would refuse.
@@ -162,12 +166,10 @@ def asking_to_drop(request: MessagesRequest) -> bytes | None:
     None if thinking is not on, or the request says how. The clouds, whose bodies name an
     `anthropic_version`, have no such header.
     """
-    try:
-        thinking = msgspec.json.decode(request.raw("thinking"), type=_Thinking)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    thinking = decoded(_THINKING, request.raw("thinking"))
+    if thinking is None or thinking.type == "disabled" or thinking.block_binding is not None:
         return None
-    is_off = thinking.type == "disabled" or thinking.block_binding is not None
-    if is_off or request.raw("anthropic_version"):
+    if request.raw("anthropic_version"):
         return None
     at = json_spans.place_of(request.values, request.body, "thinking").end - 1
     return json_spans.apply(request.body, [Edit(at, at, _MEMBER)])
