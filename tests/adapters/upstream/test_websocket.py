@@ -55,6 +55,14 @@ async def test_a_refusal_that_hangs_is_cut_off() -> None:
             await whole_of(await refused(connector, upstream.url))
 
 
+async def test_a_header_that_is_not_utf8_is_an_error() -> None:
+    """Only UTF-8 can be sent, so a handshake with any other bytes is not sent at all."""
+    async with connecting() as (upstream, connector):
+        with pytest.raises(UpstreamError, match="UTF-8"):
+            await refused(connector, upstream.url, (b"X-a", b"\xff"))
+        assert upstream.received == []
+
+
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///x", "http://127.0.0.1:99999/"])
 async def test_an_invalid_url_is_an_upstream_error(url: str) -> None:
     """An invalid URL raises UpstreamError, and no exception of aiohttp."""
