@@ -17,7 +17,6 @@ from tests.web.scripted import Script, Upstream, scripted, send, wait
 from tests.web.wire import head, whole
 
 MAX_BYTES = 1 << 20
-END = b"0\r\n\r\n"
 
 
 @contextlib.asynccontextmanager
