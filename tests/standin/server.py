@@ -93,7 +93,7 @@ class StandIn(StrictApi):
 
     @override
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        exchange = await Exchange.take_in(request, f"req_{len(self.received):032}")
+        exchange = await Exchange.take_in(request)
         self._record(exchange.received)
         try:
             if self._queue:
