@@ -188,6 +188,20 @@ async def assert_fits(seen: Seen) -> None:
     assert await seen.page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
+async def test_only_runs_of_four_items_fold(cleared: tuple[Stage, Seen]) -> None:
+    """A fold is never wider than the items that it hides."""
+    on, seen = cleared
+    page = seen.page
+    notes = [PlanNote(n, Outcome.MISSED, 1, 0, "") for n in range(6, 60, 4)]
+    record(on, [LOST_CALL] * 80, *notes)
+    await expect(rows(page).locator(".strip > *")).to_have_count(80 + len(notes))
+    await page.locator("#clear").click()
+    notes = [PlanNote(n, Outcome.MISSED, 1, 0, "") for n in range(6, 60, 5)]
+    record(on, [LOST_CALL] * 80, *notes)
+    await expect(rows(page).locator("button.fold").first).to_have_text("⋯ 4")
+    assert set(await rows(page).locator("button.fold").all_inner_texts()) == {"⋯ 4", "⋯ 5"}
+
+
 async def test_a_history_of_thousands_folds(cleared: tuple[Stage, Seen]) -> None:
     """Long histories are folded, except injected and missed items; the rest opens on demand."""
     notes = [PlanNote(n, Outcome.INJECTED, 1, 9, "") for n in range(1000, 3000, 40)]

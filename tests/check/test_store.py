@@ -157,7 +157,9 @@ async def test_a_store_that_works_is_tried(
 ) -> None:
     """With a turn of its own."""
     assert await checked(patient, store_url=url.format(**places)) == 0
-    assert re.fullmatch(FOUND, report(capsys, "store")[-1])
+    *before, last = report(capsys, "store")
+    assert re.fullmatch(FOUND, last)
+    assert [line for line in before if not line.endswith(" can be reached")] == []
 
 
 async def test_a_test_turn_is_deleted_again(patient: Settings, own_redis: RedisServer) -> None:

@@ -14,7 +14,6 @@ from tests.core.world import (
 )
 
 GO_ON, HI = user("continue"), user("Hi")
-WEATHER = user("Weather?")
 
 
 def test_a_counted_id_on_another_call_is_no_evidence() -> None:

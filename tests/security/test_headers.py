@@ -17,7 +17,6 @@ from tests.web.wire import ASK, CALL, RS, as_json, response, whole
 from tests.web.world import MODEL, world
 
 KEY = "Authorization: Bearer sk-a"
-BLOB = RS["encrypted_content"].encode()
 URL = "https://api.test/v1"
 
 # Line ends in other encodings; the low byte of the last one is a line feed.

@@ -6,9 +6,9 @@ the proxy (`test_apart` checks that), and serve official SDKs.
 """
 
 from tests.standin.exchange import Received
-from tests.standin.quirks import Behaviour, Quirks
+from tests.standin.quirks import Quirks
 from tests.standin.rules import Refusal
 from tests.standin.server import StandIn
 from tests.standin.variants import LOOPS
 
-__all__ = ["LOOPS", "Behaviour", "Quirks", "Received", "Refusal", "StandIn"]
+__all__ = ["LOOPS", "Quirks", "Received", "Refusal", "StandIn"]

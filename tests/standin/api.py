@@ -259,7 +259,7 @@ def shown(item: Item, moment: Moment, *, rotates: bool = False) -> Item:
     if BLOB in seen and moment != "done":
         other = _other(seen[BLOB])
         # That of an item that has only begun is shorter, and never accepted.
-        seen[BLOB] = other if moment == "completed" else f"{other[:860]}"
+        seen[BLOB] = other if moment == "completed" else other[:860]
     if rotates and moment != "done":
         seen["id"] = _rotated(seen["id"], moment)
     return seen

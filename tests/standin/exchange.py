@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import secrets
 import zlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -84,15 +85,15 @@ class Exchange:
         self._request_id = request_id
 
     @classmethod
-    async def take_in(cls, request: web.Request, request_id: str) -> Self:
-        """Read a whole request and record it."""
+    async def take_in(cls, request: web.Request) -> Self:
+        """Read a whole request and record it, under an id that no other stand-in gives."""
         received = Received(
             method=request.method,
             path=request.raw_path,
             body=await request.read(),
             headers=list(request.headers.items()),
         )
-        return cls(request, received, request_id)
+        return cls(request, received, f"req_{secrets.token_hex(16)}")
 
     @property
     def caller(self) -> str:

@@ -122,7 +122,7 @@ class JudgingServer(StrictApi, Dialect):
 
     @override
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        exchange = await Exchange.take_in(request, f"req_{len(self.judged)}")
+        exchange = await Exchange.take_in(request)
         if request.method != HTTPMethod.POST or not request.path.endswith(self.routes):
             return exchange.answer({"error": {"message": "Not found"}}, HTTPStatus.NOT_FOUND)
         try:

@@ -91,13 +91,9 @@ class StandIn(StrictApi):
         for api in self._apis.values():
             api.expire()
 
-    def has_emitted(self, response_id: str) -> bool:
-        """Return whether a response is its own."""
-        return any(response_id in api.answers for api in self._apis.values())
-
     @override
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        exchange = await Exchange.take_in(request, f"req_{len(self.received):032}")
+        exchange = await Exchange.take_in(request)
         self._record(exchange.received)
         try:
             if self._queue:

@@ -12,7 +12,7 @@ from reasoning_replay.core.wire.headers import Headers
 
 from tests.patience import SOON_S
 from tests.web.scripted import Script, scripted, send, wait
-from tests.web.wire import chunk, stream_head, whole
+from tests.web.wire import chunk, head, stream_head, whole
 
 READ_S = 1.0
 
@@ -144,6 +144,15 @@ async def test_an_invalid_header_is_an_upstream_error(
         assert far.received == []
 
 
+async def test_a_large_head_is_read(connections: UpstreamClient) -> None:
+    """A response may have a head of 60 kB, because gateways add large headers."""
+    async with scripted() as far:
+        far.answers(head("X-Long: " + "x" * 60_000, "Content-Length: 0"))
+        answer = await connections.send("GET", far.url + "/", [], None)
+        assert len(answer.value(b"x-long")) == 60_000
+        answer.close()
+
+
 async def test_the_read_timeout_is_for_each_read(
     connections: UpstreamClient,
 ) -> None:
@@ -160,3 +169,17 @@ async def test_the_read_timeout_is_for_each_read(
             read += await answer.read()
         assert read == b"x" * 6
         answer.close()
+
+
+async def test_a_response_that_waits_for_its_reader_does_not_time_out() -> None:
+    """The read timeout does not run while the read buffer is full."""
+    size, short_s = 16 << 20, 0.2
+    connections = UpstreamClient(Timeouts(5.0, 60.0, short_s), egress("http://127.0.0.1"))
+    async with scripted() as far:
+        far.otherwise = head(f"Content-Length: {size}") + bytes(size)
+        for late_s in (0.0, 3 * short_s):  # a connection that was used before receives more at once
+            answer = await connections.send("GET", far.url + "/", [], None)
+            await asyncio.sleep(late_s)
+            assert len(await whole_of(answer)) == size
+        assert far.connections == 1
+        await connections.close()

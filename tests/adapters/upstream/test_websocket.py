@@ -17,7 +17,6 @@ from tests.web.scripted import Script, Upstream, scripted, send, wait
 from tests.web.wire import head, whole
 
 MAX_BYTES = 1 << 20
-END = b"0\r\n\r\n"
 
 
 @contextlib.asynccontextmanager
@@ -53,6 +52,14 @@ async def test_a_refusal_that_hangs_is_cut_off() -> None:
         upstream.plays(Script([send(head("Content-Length: 5", status="403 No") + b"x"), wait()]))
         with pytest.raises(UpstreamError, match="ended early"):
             await whole_of(await refused(connector, upstream.url))
+
+
+async def test_a_header_that_is_not_utf8_is_an_error() -> None:
+    """Only UTF-8 can be sent, so a handshake with any other bytes is not sent at all."""
+    async with connecting() as (upstream, connector):
+        with pytest.raises(UpstreamError, match="UTF-8"):
+            await refused(connector, upstream.url, (b"X-a", b"\xff"))
+        assert upstream.received == []
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///x", "http://127.0.0.1:99999/"])

@@ -7,7 +7,7 @@ members.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -16,8 +16,6 @@ from reasoning_replay.strict_api import Item
 from reasoning_replay.strict_api.messages import blocks_of, is_reasoning, joined_by_role
 
 __all__ = ["Bound", "bound_to", "flaws"]
-
-Block = Mapping[str, Any]
 
 
 class Bound(Struct, frozen=True):

@@ -19,7 +19,6 @@ from reasoning_replay.strict_api.messages import (
     thoughts_of,
 )
 
-from tests.standin.judging import index_of
 from tests.standin.messages.binding import Bound, bound_to, flaws
 from tests.standin.messages.modes import Mode
 
@@ -116,5 +115,5 @@ def deepseek(
         if is_due and not any(map(is_reasoning, blocks_of(message))):
             yield DEEPSEEK_MISSING()
     for one in judgement.lost:
-        if one.state in {"damaged", "misplaced", "repeated"} and index_of(one) >= 0:
+        if one.state in {"damaged", "misplaced", "repeated"}:
             yield NEVER_EMITTED(one.path)

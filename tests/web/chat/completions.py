@@ -64,9 +64,9 @@ def streamed(*deltas: Mapping[str, object], finish: str = "tool_calls") -> bytes
     return stream_head() + b"".join(map(chunk, pieces)) + b"0\r\n\r\n"
 
 
-def refusal(body: object, status: str = "400 Bad Request") -> bytes:
+def refusal(body: object) -> bytes:
     """Return a refusal with this body."""
-    return whole(as_json(body), status=status)
+    return whole(as_json(body), status="400 Bad Request")
 
 
 async def chat(

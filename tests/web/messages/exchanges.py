@@ -82,9 +82,9 @@ def _events_of(block: Json) -> list[Json]:
     return [start, *made, {"type": "content_block_stop"}]
 
 
-def refusal(message: str, kind: str = "invalid_request_error") -> bytes:
+def refusal(message: str) -> bytes:
     """Return a refusal with this text."""
-    body = {"type": "error", "error": {"type": kind, "message": message}}
+    body = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
     return whole(as_json(body), status="400 Bad Request")
 
 

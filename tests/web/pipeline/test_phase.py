@@ -7,7 +7,6 @@ from tests.web.world import World, world
 
 PHASED = MESSAGE | {"phase": "final_answer"}
 OK = whole(b'{"ok":true}')
-REFUSED = "Unknown parameter: 'input[2].phase'."
 
 
 async def taught(w: World) -> None:

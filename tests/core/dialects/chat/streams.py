@@ -6,7 +6,6 @@ from typing import Any
 
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
-from reasoning_replay.core.dialects.chat.request import read_request
 from reasoning_replay.core.history.turns import Context, Turn
 
 from tests.core.streams import heard
@@ -62,12 +61,6 @@ def answer(message: Any, reason: str | None = "stop", **more: Any) -> bytes:
 def capture(max_bytes: int = 1 << 20, **more: Any) -> ChatCapture:
     """Return the capture for a response to a request without history."""
     return ChatCapture(Origin(Context(is_known=True), MODEL, **more), max_bytes)
-
-
-def origin_of(body: bytes) -> Origin:
-    """Return the origin of a request without a lookup."""
-    request = read_request(body, {})
-    return Origin(request.context(), request.model)
 
 
 def turn_of(pieces: bytes | Iterable[bytes]) -> Turn | None:

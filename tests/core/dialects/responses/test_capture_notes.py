@@ -50,6 +50,16 @@ def test_removed_reasoning_is_noted(
     assert context in ("", *CONTEXTS)
 
 
+@pytest.mark.parametrize("more", [{"model": 5}, {"status": ["completed"]}, {"store": "no"}])
+def test_a_member_of_another_type_counts_as_absent(more: Item) -> None:
+    """The rest of the response is captured."""
+    plain, odd = captured(), captured()
+    plain.read(answer(ITEMS, "resp_1", **dict.fromkeys(more)))
+    odd.read(answer(ITEMS, "resp_1", **more))
+
+    assert odd.snapshot(1) == plain.snapshot(1)
+
+
 @pytest.mark.parametrize(
     "notes", [{"reasoning": {"context": "mark"}}, {"input_transformations": [{"reason": "mark"}]}]
 )

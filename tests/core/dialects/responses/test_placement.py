@@ -23,7 +23,6 @@ from tests.core.world import (
     nameless,
     output,
     reasoning,
-    search,
     user,
 )
 
@@ -32,7 +31,6 @@ MORE = user("And tomorrow?")
 R1, R2, R3 = reasoning("1"), reasoning("2"), reasoning("3")
 C1, C2, C3 = call("1"), call("2", tool="get_time"), call("3", tool="get_news")
 SAID = message("1", "It is sunny in Paris today.")
-WS = search("1")
 
 
 def world_of(*items: Item, **more: Any) -> World:

@@ -26,7 +26,6 @@ MODEL = "vendor-large"
 CALL = call(1) | {"id": "call_Zk3mQ9xT7bLw2RsV"}
 OUTPUT = RESULT | {"tool_call_id": CALL["id"]}
 LOST = [ASK, message(CALL), OUTPUT]
-LATER = [*LOST, message(content="7 degrees."), ASK]
 THOUGHT = {"reasoning_content": "I look.", "reasoning": "I look, too."}
 LACKS = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_content")
 NO_TEXT = Diagnosis(RefusalKind.FIELD, refused=frozenset({"reasoning_content"}))

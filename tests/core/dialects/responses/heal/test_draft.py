@@ -1,7 +1,7 @@
 """Draft: drops, moves, edits and inserts items of an input; other bytes stay the same."""
 
 import pytest
-from reasoning_replay.core.dialects.responses.heal.draft import Draft
+from reasoning_replay.core.dialects.responses.heal.draft import Draft, needs_output
 from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.request import read_request
 
@@ -37,3 +37,48 @@ def test_untouched_items_keep_their_bytes(order: str, want: bytes) -> None:
 def test_without_edits_the_body_is_the_same_object(sent: bytes) -> None:
     """If nothing changes, the body is not copied."""
     assert Draft(read_request(sent, {})).body() is sent
+
+
+# (item, its new id, the result)
+NAMED = [
+    (b'{"type":"m"}', "a", b'{"id":"a","type":"m"}'),
+    (b'{"id":null, "type":"m"}', "a", b'{"id":"a","type":"m"}'),
+    (b'{ "type":"m", "id":"b" }', "a", b'{"id":"a", "type":"m" }'),
+    (b"{ }", "a", b'{"id":"a" }'),
+    (b"{}", 'q"', b'{"id":"q\\""}'),
+    (b'{"id":"a","id":"b"}', "c", b'{"id":"a","id":"b"}'),
+    (b'{"id":"a","id":"b"}', None, b'{"id":"a","id":"b"}'),
+    (b'{"id":"a","type":"m"}', None, b'{"type":"m"}'),
+]
+
+
+@pytest.mark.parametrize(("raw", "name", "want"), NAMED)
+def test_an_id_is_replaced_or_removed(raw: bytes, name: str | None, want: bytes) -> None:
+    """An item with two ids is left unchanged: readers disagree on which one counts."""
+    draft, item = Draft(read_request(b"{}", {})), read_item(raw)
+    if name is None:
+        draft.leave_out("id", item)
+    else:
+        draft.set_id(item, name)
+
+    assert draft.text(item) == want
+
+
+@pytest.mark.parametrize(
+    ("kind", "call_id", "want"),
+    [
+        ("function_call", "call_1", True),
+        ("function_call", "", True),
+        ("computer_call", "call_1", True),
+        ("mcp_approval_request", "", True),
+        ("program", "", True),
+        ("call_of_the_future_call", "call_1", True),
+        ("tool_search_call", "", True),
+        ("message", "", False),
+        ("web_search_call", "", False),
+        ("mcp_call", "", False),
+    ],
+)
+def test_some_items_need_an_output(kind: str, call_id: str, want: bool) -> None:
+    """A call of any type with a `call_id` needs an output, and so do a few other known types."""
+    assert needs_output(kind, call_id) is want
