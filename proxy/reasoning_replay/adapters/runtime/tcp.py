@@ -1,4 +1,4 @@
-"""TCP sockets: open-file limit, unread input, and the progress of writes to a peer."""
+"""TCP sockets: open-file limit, keep-alive, unread input, and the progress of writes to a peer."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,13 @@ import sys
 # The kernel's send buffer can grow to megabytes. This limit on its unsent bytes keeps further data
 # in the write buffer of the process, which then shows the progress of a peer.
 UNSENT_BYTES = 128 * 1024
+
+# NATs and firewalls forget a flow that was silent for 120 to 350 s; a reasoning model is silent for
+# 300 to 700 s. So the first probe is sent after this silence, and then one per interval. A peer
+# that answers none of them is gone: the connection fails 90 s after its last sign of life.
+KEEP_ALIVE_IDLE_S = 45
+KEEP_ALIVE_INTERVAL_S = 15
+KEEP_ALIVE_PROBES = 3
 
 
 def raise_file_limit() -> int | None:
@@ -31,6 +38,25 @@ def keep_little_unsent(listening: socket.socket) -> None:
     if option is not None:
         with contextlib.suppress(OSError):
             listening.setsockopt(socket.IPPROTO_TCP, option, UNSENT_BYTES)
+
+
+def keep_alive_options() -> dict[int, int]:
+    """Return the TCP options of keep-alive, as far as the system has them, with their values."""
+    idle = "TCP_KEEPALIVE" if sys.platform == "darwin" else "TCP_KEEPIDLE"
+    named = {
+        idle: KEEP_ALIVE_IDLE_S,
+        "TCP_KEEPINTVL": KEEP_ALIVE_INTERVAL_S,
+        "TCP_KEEPCNT": KEEP_ALIVE_PROBES,
+    }
+    return {getattr(socket, name): value for name, value in named.items() if hasattr(socket, name)}
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Turn keep-alive on; connections that a listening socket accepts inherit it on Linux."""
+    with contextlib.suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in keep_alive_options().items():
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def buffered_bytes(transport: asyncio.WriteTransport) -> int:

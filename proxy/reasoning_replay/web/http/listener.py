@@ -12,7 +12,7 @@ import ssl
 
 from aiohttp import web, web_response
 
-from reasoning_replay.adapters.runtime.tcp import keep_little_unsent
+from reasoning_replay.adapters.runtime.tcp import keep_alive, keep_little_unsent
 from reasoning_replay.settings.urls import authority, host_and_port
 
 BACKLOG = 1024
@@ -71,6 +71,7 @@ class Listener:
             reason = why_refused(error, address)
             raise OSError(f"{self._setting} {address}: {reason}") from error
         keep_little_unsent(listening)
+        keep_alive(listening)
         self.url = f"{'https' if tls else 'http'}://{authority(*listening.getsockname()[:2])}"
         if self._runner.server is not None:
             self._listening = await asyncio.get_running_loop().create_server(
