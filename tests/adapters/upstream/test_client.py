@@ -56,6 +56,27 @@ async def test_a_request_is_sent_as_given(connections: UpstreamClient) -> None:
         assert (received.body, await whole_of(answer)) == (b"abc", b"{}")
 
 
+@pytest.mark.parametrize(
+    ("method", "given", "lengths"),
+    [
+        *(pytest.param(method, [], ["0"], id=method) for method in ("POST", "PUT", "PATCH")),
+        *(
+            pytest.param(method, [], [], id=method)
+            for method in ("GET", "HEAD", "OPTIONS", "DELETE", "PURGE", "PROPFIND", "QUERY")
+        ),
+        pytest.param("DELETE", [(b"Content-Length", b"0")], ["0"], id="of-the-client"),
+    ],
+)
+async def test_a_request_without_a_body_has_a_length_where_one_is_anticipated(
+    method: str, given: Headers, lengths: list[str], connections: UpstreamClient
+) -> None:
+    """Fastify parses the empty body of a DELETE if it has a length (RFC 9110, 8.6)."""
+    async with scripted() as far:
+        far.answers(head("Content-Length: 0"))
+        (await connections.send(method, far.url + "/", given, None)).close()
+        assert far.received[0].values("content-length") == lengths
+
+
 async def test_a_large_body_is_sent_with_its_length(connections: UpstreamClient) -> None:
     """A large body is written in pieces, with its length and no other header."""
     body = bytes(range(256)) * 12_000

@@ -45,7 +45,9 @@ __all__ = [
 _PARTS = re.compile(r"(https?)://([^/?#]*)(.*)", re.DOTALL)
 # Methods that are sent again if a reused connection closed before the first byte of a response.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-_BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+# Methods that anticipate a body: without one, its length of 0 is sent (RFC 9110, 8.6). Of others,
+# some servers parse the empty body if it has a length, and refuse it.
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _LENGTH = b"content-length"
 
 
@@ -206,7 +208,7 @@ def _framed(
         if body is not None:
             fields.append(b"Transfer-Encoding: chunked\r\n")
             body = _in_chunks(body)
-        elif method not in _BODILESS:
+        elif method in _WITH_BODY:
             fields.append(b"Content-Length: 0\r\n")
     target_bytes = target.encode("utf-8", "surrogateescape")
     head = b"%b%b HTTP/1.1\r\n%b%b\r\n" % (line, target_bytes, origin.host, b"".join(fields))
