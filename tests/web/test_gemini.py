@@ -1,6 +1,9 @@
 """Gemini through the proxy: captured, injected, healed, and kept apart."""
 
+import aiohttp
 import pytest
+from google.genai import Client
+from google.genai.types import HttpOptions
 
 from tests.web.gemini.exchanges import (
     ASK,
@@ -54,17 +57,59 @@ async def test_a_dropped_signature_is_injected(form: object) -> None:
         assert w.counted("tokens_total", dialect="gemini", kind="output") == 14
 
 
-async def test_a_version_of_its_own_goes_to_the_same_path() -> None:
-    """Only `/v1` stands for the upstream's URL: one proxy serves both APIs of this upstream."""
-    async with world(base="/v1beta/openai") as w:
-        w.upstream.answers(DONE, DONE, DONE)
-        for path in (PATH, CLOUD, "/v1/chat/completions"):
-            await send(w, ASK, path=path)
-        targets = [one.target for one in w.upstream.received]
-        assert targets == [
-            PATH,
-            "/v1beta/openai" + CLOUD.removeprefix("/v1"),
-            "/v1beta/openai/chat/completions",
+BEARER = "Authorization: Bearer sk-a"
+V1 = PATH.replace("v1beta", "v1")
+
+
+# (path of upstream_url, request, credential, target)
+@pytest.mark.parametrize(
+    ("base", "path", "key", "target"),
+    [
+        ("/v1beta/openai", PATH, KEY, PATH),
+        ("/v1beta/openai", PATH.replace("v1beta", "v1alpha"), KEY, PATH.replace("beta", "alpha")),
+        ("/v1beta/openai", V1, KEY, V1),
+        ("/v1beta/openai", V1, BEARER, V1),
+        ("/v1beta/openai", CLOUD, BEARER, CLOUD),
+        ("/v1beta/openai", "/v1/files", KEY, "/v1/files"),
+        ("/v1beta/openai", "/v1/files", BEARER, "/v1beta/openai/files"),
+        ("/v1beta/openai", "/v1/chat/completions", BEARER, "/v1beta/openai/chat/completions"),
+        ("/v1beta/openai", "/v1/chat/completions", KEY, "/v1beta/openai/chat/completions"),
+        ("/v1beta", V1 + "?alt=json", KEY, V1 + "?alt=json"),
+        ("/v1beta", "/v1/chat/completions", BEARER, "/v1beta/chat/completions"),
+        ("/v1", V1, KEY, V1),
+        ("/v1", PATH, KEY, PATH),
+        # A base path that says more than a version is the place of one API.
+        ("/v1/projects/p/publishers/google", V1, KEY, "/v1/projects/p/publishers/google" + V1[3:]),
+        ("/gemini/v1beta", V1, KEY, "/gemini/v1beta" + V1[3:]),
+        ("", V1, KEY, V1[3:]),
+    ],
+)
+async def test_a_client_that_names_the_version_gets_that_one(
+    base: str, path: str, key: str, target: str
+) -> None:
+    """For others, `/v1` stands for the upstream's URL: one proxy serves both APIs."""
+    async with world(base=base) as w:
+        w.upstream.answers(DONE)
+        await send(w, ASK, path=path, key=key)
+        assert w.upstream.received[-1].target == target
+
+
+@pytest.mark.parametrize("base", ["/v1beta", "/v1beta/openai"])
+@pytest.mark.parametrize("version", ["v1", "v1beta", "v1alpha"])
+async def test_googles_sdk_reaches_the_version_that_it_names(base: str, version: str) -> None:
+    """By `http_options`, with the forms of upstream_url that the documentation names."""
+    async with world(base=base) as w:
+        w.upstream.answers(answer(TEXT), whole(b'{"models":[]}'))
+        async with aiohttp.ClientSession() as session:
+            options = HttpOptions(base_url=w.app.url, api_version=version, aiohttp_client=session)
+            client = Client(api_key=SECRET, http_options=options)
+            await client.aio.models.generate_content(model=MODEL, contents="Hello")
+            await client.aio.models.list()
+            await client.aio.aclose()
+            client.close()
+        assert [one.target.partition("?")[0] for one in w.upstream.received] == [
+            f"/{version}/models/{MODEL}:generateContent",
+            f"/{version}/models",
         ]
 
 

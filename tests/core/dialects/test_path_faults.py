@@ -119,13 +119,15 @@ def test_a_client_is_told_only_of_apis_that_are_there(
         ("https://generativelanguage.googleapis.com/v1beta/openai", "gemini", "/v1beta"),
         ("https://generativelanguage.googleapis.com/v1beta/openai", "chat", "/v1"),
         ("https://us-aiplatform.googleapis.com/v1/projects/p", "gemini", "/v1"),
-        ("https://gateway.example/v1beta", "gemini", "/v1"),
+        ("https://gateway.example/v1beta", "gemini", "/v1beta"),
+        ("https://gateway.example/v1beta", "chat", "/v1"),
+        ("https://gateway.example/gemini", "gemini", "/v1"),
     ],
 )
 def test_an_api_begins_at_its_own_path_of_a_known_upstream(
     upstream_url: str, dialect: str, want: str
 ) -> None:
-    """Elsewhere at `/v1`, which stands for the upstream's URL."""
+    """Or at the version in its URL. Elsewhere at `/v1`, which stands for the upstream's URL."""
     assert base_path(upstream_url, dialect) == want
 
 

@@ -1,5 +1,6 @@
 """Registry: each route belongs to one dialect, and each dialect has its own key space."""
 
+import pytest
 from reasoning_replay.core.dialects.registry import (
     CAPTURED_ROUTES,
     CHAT,
@@ -9,6 +10,7 @@ from reasoning_replay.core.dialects.registry import (
     REPLAYED_ROUTES,
     RESPONSES,
     dialect_of,
+    names_version,
     scope_in,
     scopes_of,
 )
@@ -33,6 +35,24 @@ def test_no_key_space_is_shared() -> None:
     assert {len(space) for space in spaces} == {16}
     assert scope_in(RESPONSES, ONE) == scopes_of(ONE)[0] == ONE
     assert [scope_in(name, ONE) for name in (CHAT, MESSAGES, GEMINI)] == scopes_of(ONE)[1:]
+
+
+@pytest.mark.parametrize(
+    ("route", "headers", "names"),
+    [
+        ("generate_content", set(), True),
+        ("gemini_count_tokens", set(), True),
+        (Route.MODELS, {"x-goog-api-key"}, True),
+        (Route.MODELS, {"Authorization"}, False),
+        (Route.OTHER, set(), False),
+        (Route.CHAT, {"x-goog-api-key"}, False),
+    ],
+)
+def test_a_client_of_gemini_names_the_version_itself(
+    route: str, headers: set[str], *, names: bool
+) -> None:
+    """Its route tells it, or on a path that other APIs have, the header of its key."""
+    assert names_version(route, headers) is names
 
 
 def test_labels_are_the_refusals_that_a_dialect_understands() -> None:

@@ -19,7 +19,7 @@ from reasoning_replay.core.dialects.registry import (
     route_of,
 )
 from reasoning_replay.core.dialects.routes import DialectEntry
-from reasoning_replay.core.dialects.vendors import Upstream, upstream_at
+from reasoning_replay.core.dialects.vendors import Upstream, upstream_at, version_in
 
 _TWO_ENDPOINTS = re.compile(rf"(?:/(?:{'|'.join(ENDPOINTS)})){{2}}\Z")
 # Maps to the upstream's URL; any other path goes to the same path of its host.
@@ -106,10 +106,12 @@ def client_settings(url: str, upstream_url: str) -> dict[str, list[DialectEntry]
 
 
 def base_path(upstream_url: str, dialect: str) -> str:
-    """Return the path of the proxy at which a dialect of a known upstream begins."""
+    """Return the path of the proxy at which a dialect of an upstream begins."""
     entry = next(entry for entry in DIALECTS if entry.name == dialect)
-    own = upstream_at(upstream_url, entry.vendors.values()) if entry.has_own_version else None
-    return (own.base_path if own is not None else "") or _V1
+    if not entry.has_own_version:
+        return _V1
+    own = upstream_at(upstream_url, entry.vendors.values())
+    return (own.base_path if own is not None else "") or version_in(upstream_url) or _V1
 
 
 def _is_of_other(path: str, own: Upstream, other: Upstream) -> bool:

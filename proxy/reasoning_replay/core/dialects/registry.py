@@ -4,7 +4,7 @@ Registry: what the shell knows of each dialect, as data: its routes, key space a
 A new dialect is one entry here, and one line in `web.wiring`, which creates it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from reasoning_replay.core.dialects.anthropic import dialect as messages
 from reasoning_replay.core.dialects.chat import dialect as chat
@@ -34,6 +34,9 @@ REPLAYED_PATHS = tuple(path for entry in DIALECTS for path in entry.replayed_pat
 _BY_NAME = {entry.name: entry for entry in DIALECTS}
 _OF_ROUTE = {route: entry for entry in DIALECTS for route in entry.routes}
 _DERIVED = tuple(entry.name for entry in DIALECTS if entry.has_own_scope)
+_KEYS_OF_OWN_VERSION = frozenset(
+    name for entry in DIALECTS if entry.has_own_version for name in entry.key_parameters.values()
+)
 # The end of the base URL that the clients of a route need.
 BASE_PATHS = {route: entry.base_path for route, entry in _OF_ROUTE.items()}
 
@@ -46,6 +49,21 @@ def base_url_at(url: str, dialect: str) -> str:
 def dialect_of(route: str) -> str:
     """Return the name of a route's dialect; "" if the route has none."""
     return _OF_ROUTE[route].name if route in _OF_ROUTE else ""
+
+
+def names_version(route: str, headers: Container[str]) -> bool:
+    """
+    Return whether a client names the version of its API itself: see `DialectEntry`.
+
+    Args:
+        route: Route of the request.
+        headers: Its headers, whatever their case: one that only such a client has tells it, too,
+            on the paths that several APIs have.
+    """
+    entry = _OF_ROUTE.get(route)
+    if entry is not None:
+        return entry.has_own_version
+    return any(name in headers for name in _KEYS_OF_OWN_VERSION)
 
 
 def key_parameters_of(route: str) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ Vendors: the facts about each known upstream, as data, and how the profile of on
 What a vendor does with reasoning, and the evidence, is in the profiles of each dialect.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -93,6 +94,16 @@ def chosen(profiles: Mapping[str, ProfileT], name: str, upstream_url: str) -> Pr
         known = upstream_at(upstream_url, (profile.vendor for profile in profiles.values()))
         name = "" if known is None else known.name
     return profiles.get(name, profiles[GENERIC])
+
+
+# A version, and at most the place of an API in OpenAI's style in it.
+_VERSION_ONLY = re.compile(r"(/v\d\w*)(?:/openai)?")
+
+
+def version_in(url: str) -> str:
+    """Return the version that is all of an API's base path, as `/v1beta`; else ""."""
+    found = _VERSION_ONLY.fullmatch(urlsplit(url).path)
+    return found[1] if found is not None else ""
 
 
 def upstream_at(url: str, upstreams: Iterable[Upstream]) -> Upstream | None:

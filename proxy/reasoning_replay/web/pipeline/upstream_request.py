@@ -6,7 +6,9 @@ from aiohttp import hdrs
 
 from reasoning_replay.adapters.upstream.client import Body
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.registry import names_version
 from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.dialects.vendors import version_in
 from reasoning_replay.core.wire.headers import (
     Headers,
     asking_for_identity,
@@ -59,6 +61,7 @@ class UpstreamAddress:
         self._url = upstream_url
         scheme, _, rest = upstream_url.partition("://")
         self.origin = f"{scheme}://{rest.partition('/')[0]}"
+        self._is_version = version_in(upstream_url) != ""
 
     def request(
         self, client: ClientRequest, body: Body, bodies: RefusedBodies | None, *, is_captured: bool
@@ -81,18 +84,25 @@ class UpstreamAddress:
             headers.append((b"Content-Length", http.headers[hdrs.CONTENT_LENGTH].encode()))
         if is_captured:
             headers = asking_for_identity(headers)
-        request = UpstreamRequest(http.method, self._map(http.raw_path), headers, body, bodies)
+        request = UpstreamRequest(http.method, self._map(client), headers, body, bodies)
         if bodies is not None and bodies.is_edited:
             return request.with_body(bodies.to_send)
         return request
 
-    def _map(self, target: str) -> str:
+    def _map(self, client: ClientRequest) -> str:
         """
         Map a request path: `/v1` to the upstream's URL, any other path to the same origin.
+
+        If that URL is a version of an API, and the client names the version itself, `/v1` is the
+        version that it names.
 
         A path is always appended to an authority and starts with a slash, so it cannot change the
         authority.
         """
-        if target == "/v1" or target.startswith(("/v1/", "/v1?")):
+        target = client.http.raw_path
+        is_mapped = target == "/v1" or target.startswith(("/v1/", "/v1?"))
+        if is_mapped and not (
+            self._is_version and names_version(client.route, client.http.headers)
+        ):
             return self._url + target[3:]
         return self.origin + target
