@@ -10,7 +10,7 @@ import json
 from http import HTTPStatus
 from typing import NamedTuple, Self
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from reasoning_replay.adapters.upstream.causes import WAYS_OUT
 from reasoning_replay.adapters.upstream.client import UpstreamError, cause_of, reason_of
@@ -108,6 +108,19 @@ FOREIGN_KEY = ErrorResponse(
     "refuses such keys. The key was not sent there. Set upstream_url to the API of {issuer}, set "
     "the base URL of this client to a proxy for that API, or use a key for {upstream}. "
     "`foreign_keys: forward` switches this off.",
+)
+UNKNOWN_METHOD = ErrorResponse(
+    HTTPStatus.NOT_IMPLEMENTED,
+    "unknown_method",
+    "The proxy does not know the method of this request, so it cannot forward it. Methods are "
+    "case-sensitive: GET and POST are known, and get and post are not.",
+    ends=True,
+)
+UNKNOWN_VERSION = ErrorResponse(
+    HTTPStatus.HTTP_VERSION_NOT_SUPPORTED,
+    "unknown_http_version",
+    "Only HTTP/1.0 and HTTP/1.1 are supported.",
+    ends=True,
 )
 MALFORMED = ErrorResponse(
     HTTPStatus.BAD_REQUEST,
@@ -223,7 +236,20 @@ _UPSTREAM_FAILED = ErrorResponse(
 # --- serialization ---
 
 
-def as_response(fault: ErrorResponse, kind: type[web.Response] = web.Response) -> web.Response:
+class OwnResponse(web.Response):
+    """A response of the proxy itself, in the proxy's version of HTTP."""
+
+    async def _write_headers(self) -> None:
+        """Write the head; aiohttp would repeat the version of the request (RFC 9112, 2.3)."""
+        writer = self._payload_writer
+        if writer is None:
+            raise ConnectionResetError
+        if not self.keep_alive:
+            self.headers[hdrs.CONNECTION] = "close"
+        await writer.write_headers(f"HTTP/1.1 {self.status} {self.reason}", self._headers)
+
+
+def as_response(fault: ErrorResponse, kind: type[web.Response] = OwnResponse) -> web.Response:
     """Return an error as a response of class `kind`."""
     response = kind(status=fault.status, body=_body_of(fault), headers=_headers_of(fault))
     if fault.ends:

@@ -1,4 +1,4 @@
-"""Vendors: what a URL says of the API behind it."""
+"""Vendors: the version in the base path of an API."""
 
 import pytest
 from reasoning_replay.core.dialects.vendors import version_in

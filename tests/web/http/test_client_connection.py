@@ -4,8 +4,9 @@ import asyncio
 import inspect
 from collections import deque
 
+import pytest
 from aiohttp import web
-from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_exceptions import BadHttpMethod, BadStatusLine, LineTooLong
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
@@ -67,8 +68,29 @@ async def test_what_is_too_long_or_too_many_is_known_by_its_error() -> None:
     assert "Too many headers" in str(errors[1])
 
 
+@pytest.mark.parametrize(
+    ("line", "kind", "quoted"),
+    [
+        ("BREW /a HTTP/1.1", BadHttpMethod, "b'BREW /a HTTP/1.1'"),
+        ("GET /a HTTP/1.2", BadStatusLine, "b'GET /a HTTP/1.2'"),
+    ],
+)
+async def test_what_the_parser_does_not_know_is_quoted(
+    line: str, kind: type[Exception], quoted: str
+) -> None:
+    """The errors of aiohttp tell a method and a version that it does not know from garbage."""
+    connection = RequestHandler(web.Server(answer), loop=asyncio.get_running_loop())
+    connection.data_received(f"{line}\r\nHost: x\r\n\r\n".encode())
+    error, _ = connection._messages[-1]
+    assert not isinstance(error, RawRequestMessage)
+    assert isinstance(error.exc, kind)
+    assert quoted in str(error.exc)
+
+
 def test_what_is_overridden_is_there() -> None:
-    """The methods that the connection overrides exist in aiohttp."""
+    """The methods that the connection, and responses of the proxy, override exist in aiohttp."""
+    assert inspect.iscoroutinefunction(web.StreamResponse._write_headers)
+    assert hasattr(web.Response(), "_payload_writer")
     for name in ("data_received", "handle_error", "force_close", "close"):
         assert callable(getattr(RequestHandler, name))
     for name in ("connection_made", "connection_lost"):

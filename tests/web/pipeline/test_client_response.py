@@ -44,11 +44,9 @@ TO_ITS_END = head("A: b") + b"abc"
 NAMES_LENGTH = head("Connection: close, Content-Length", "A: b", "Content-Length: 3") + b"abc"
 
 
-def as_10(answer: bytes, *more: str) -> bytes:
-    """Return a response in HTTP/1.0, with these headers at the end of its head."""
-    lines = "".join(f"\r\n{line}" for line in more).encode()
-    spelled = answer.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
-    return spelled.replace(b"\r\n\r\n", lines + b"\r\n\r\n", 1)
+def with_more(answer: bytes, header: str) -> bytes:
+    """Return a response with this header at the end of its head."""
+    return answer.replace(b"\r\n\r\n", f"\r\n{header}\r\n\r\n".encode(), 1)
 
 
 CASES = {
@@ -56,8 +54,8 @@ CASES = {
     "length-last": Case(
         LAST, LENGTH, head("A: b", "Content-Length: 3", "Connection: close") + b"abc", False
     ),
-    "length-1.0": Case(GET_10, LENGTH, as_10(LENGTH, "Connection: close"), False),
-    "length-1.0-kept": Case(KEPT_10, LENGTH, as_10(LENGTH, "Connection: keep-alive"), True),
+    "length-1.0": Case(GET_10, LENGTH, with_more(LENGTH, "Connection: close"), False),
+    "length-1.0-kept": Case(KEPT_10, LENGTH, with_more(LENGTH, "Connection: keep-alive"), True),
     "length-of-one-hop": Case(GET, NAMES_LENGTH, LENGTH, True),
     "length-0": Case(GET, head("Content-Length: 0"), head("Content-Length: 0"), True),
     "chunks": Case(GET, IN_CHUNKS, IN_CHUNKS, True),
@@ -68,16 +66,19 @@ CASES = {
         IN_CHUNKS,
         True,
     ),
-    "chunks-1.0": Case(GET_10, IN_CHUNKS, as_10(TO_ITS_END, "Connection: close"), False),
-    "chunks-1.0-kept": Case(KEPT_10, IN_CHUNKS, as_10(TO_ITS_END, "Connection: close"), False),
+    "chunks-1.0": Case(GET_10, IN_CHUNKS, with_more(TO_ITS_END, "Connection: close"), False),
+    "chunks-1.0-kept": Case(KEPT_10, IN_CHUNKS, with_more(TO_ITS_END, "Connection: close"), False),
     "to-its-end": Case(GET, TO_ITS_END, IN_CHUNKS, True, ends=True),
     "to-its-end-1.0": Case(
-        GET_10, TO_ITS_END, as_10(TO_ITS_END, "Connection: close"), False, ends=True
+        GET_10, TO_ITS_END, with_more(TO_ITS_END, "Connection: close"), False, ends=True
     ),
     "to-its-end-none": Case(GET, head("A: b"), head("A: b", CHUNKED) + END, True, ends=True),
     "head": Case(HEAD, head("A: b", "Content-Length: 3"), LENGTH[:-3], True),
     "head-1.0": Case(
-        HEAD_10, head("A: b", "Content-Length: 3"), as_10(LENGTH[:-3], "Connection: close"), False
+        HEAD_10,
+        head("A: b", "Content-Length: 3"),
+        with_more(LENGTH[:-3], "Connection: close"),
+        False,
     ),
     "head-chunks": Case(HEAD, head("A: b", CHUNKED), head("A: b"), True),
     "head-none": Case(HEAD, head("A: b"), head("A: b"), True),

@@ -2,14 +2,16 @@
 Client connection: aiohttp's protocol for one client, with limits and JSON errors.
 
 aiohttp limits each line of a head, but not their total, and it lets an exchange wait for the rest
-of a body that turned out to be malformed. Both are fixed here. No other module uses private parts
-of aiohttp's server. They are `_messages`, `_upgraded` and `_buffer_paused` of its protocol, and
-`status` and `exc` of the errors in `_messages`. A test names each of them.
+of a body that turned out to be malformed. Both are fixed here. The only other private part of
+aiohttp's server that is used is in `errors.OwnResponse`. Here they are `_messages`, `_upgraded` and
+`_buffer_paused` of its protocol, and `status` and `exc` of the errors in `_messages`, with their
+texts. A test names each of them.
 """
 
 import asyncio
 import math
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
@@ -18,13 +20,16 @@ from typing import Any, Final
 from aiohttp import EMPTY_PAYLOAD, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
-from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_exceptions import BadHttpMethod, BadStatusLine, LineTooLong
 
 from reasoning_replay.web.errors import (
     BUG,
     HEAD_TOO_LARGE,
     MALFORMED,
+    UNKNOWN_METHOD,
+    UNKNOWN_VERSION,
     ErrorResponse,
+    OwnResponse,
     ProxyError,
     amount,
     as_bytes,
@@ -38,6 +43,10 @@ _HEAD_TOO_LARGE: Final = HEAD_TOO_LARGE.filled(most=amount(HEAD_MAX_BYTES))
 # How long a client may take to read the error response to an unreadable request.
 LINGER_S = 1.0
 _TOO_MANY = "Too many headers"  # aiohttp has no exception class for it
+# aiohttp quotes the request line in its errors: a valid one with a method, or with a version, that
+# its parser does not know.
+_OTHER_METHOD = re.compile(r"\bb['\"][!#$%&*+.^_`|~0-9A-Za-z-]+ \S+ HTTP/1\.[01]['\"]")
+_OTHER_VERSION = re.compile(r"\bb['\"][A-Z]+ \S+ HTTP/\d\.\d\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,7 @@ class Unreadable(Exception):
         self.fault = fault
 
 
-class _LingeringResponse(web.Response):
+class _LingeringResponse(OwnResponse):
     """Last response to a client that may still send: an early close would reset the connection."""
 
     _transport: asyncio.Transport | None = None
@@ -236,6 +245,10 @@ class ClientConnection(web.RequestHandler):
     def _fault_of(self, status: int, error: BaseException | None) -> ErrorResponse:
         if isinstance(error, LineTooLong) or _TOO_MANY in str(error):
             return _HEAD_TOO_LARGE
+        if isinstance(error, BadHttpMethod) and _OTHER_METHOD.search(str(error)):
+            return UNKNOWN_METHOD
+        if isinstance(error, BadStatusLine) and _OTHER_VERSION.search(str(error)):
+            return UNKNOWN_VERSION
         return MALFORMED._replace(status=status)
 
 

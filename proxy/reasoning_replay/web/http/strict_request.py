@@ -9,16 +9,13 @@ trusted either.
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 
-from reasoning_replay.web.errors import BAD_TARGET, ErrorResponse, ProxyError
+from reasoning_replay.web.errors import BAD_TARGET, UNKNOWN_VERSION, ErrorResponse, ProxyError
 
 _UNKNOWN_CODING = ErrorResponse(
     501,
     "unknown_transfer_coding",
     "The request's Transfer-Encoding is not supported; use chunked, or Content-Length.",
     ends=True,
-)
-_UNKNOWN_VERSION = ErrorResponse(
-    505, "unknown_http_version", "Only HTTP/1.0 and HTTP/1.1 are supported.", ends=True
 )
 
 
@@ -32,7 +29,7 @@ def require_well_formed(request: web.BaseRequest) -> None:
             not a path, or has a fragment, which would be lost (RFC 9112, 3.2.1).
     """
     if request.version not in (HttpVersion10, HttpVersion11):
-        raise ProxyError(_UNKNOWN_VERSION)
+        raise ProxyError(UNKNOWN_VERSION)
     codings = request.headers.getall(hdrs.TRANSFER_ENCODING, [])
     if codings and [coding.lower() for coding in codings] != ["chunked"]:
         raise ProxyError(_UNKNOWN_CODING)

@@ -66,7 +66,8 @@ class ClientResponse(web.StreamResponse):
         elif version == HttpVersion10:
             lines.append(b"Connection: keep-alive\r\n")
         lines.append(b"\r\n")
-        line = b"HTTP/%d.%d %d %b\r\n" % (*version, status, response.reason)
+        # The version is the proxy's own, also for a client of HTTP/1.0 (RFC 9112, 2.3).
+        line = b"HTTP/1.1 %d %b\r\n" % (status, response.reason)
         self._head = line + b"".join(lines)
 
     @property
