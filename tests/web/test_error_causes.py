@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reasoning_replay.adapters.upstream import connection
 from reasoning_replay.core.dialects.states import ErrorCause
 
 from tests.certificates import certificates
@@ -252,6 +253,17 @@ async def test_behind_a_trusted_proxy_it_is_the_address_before_it(capsys: Logged
         passed = [f"{name}: {value}" for name, value in seen.headers if "Forwarded" in name]
         assert passed == sent
     assert line_of(capsys)["client"] == "203.0.113.7"
+
+
+async def test_a_lost_connection(capsys: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing arrives from the upstream; tests/faults/test_lossy_network.py drops its packets."""
+    monkeypatch.setattr(connection, "is_gone", lambda _: True)
+    async with world(first_byte_timeout_s=0.1) as w:
+        w.upstream.plays(Script([wait()]))
+        assert (await w.ask(REQUEST)).status == 502
+    line = line_of(capsys)
+    assert (line["outcome"], line["error"]) == ("upstream_failed", "lost")
+    assert "no longer answers" in line["error_detail"]
 
 
 def test_every_cause_is_tested_here() -> None:

@@ -1,9 +1,10 @@
-"""TCP sockets: open-file limit, keep-alive, unread input, and the progress of writes to a peer."""
+"""TCP sockets: open-file limit, keep-alive, vanished peers, unread input, progress of writes."""
 
 import asyncio
 import contextlib
 import select
 import socket
+import struct
 import sys
 
 # The kernel's send buffer can grow to megabytes. This limit on its unsent bytes keeps further data
@@ -16,6 +17,18 @@ UNSENT_BYTES = 128 * 1024
 KEEP_ALIVE_IDLE_S = 45
 KEEP_ALIVE_INTERVAL_S = 15
 KEEP_ALIVE_PROBES = 3
+
+# Keep-alive does not act while bytes wait for the peer; the system tries for a quarter of an hour.
+# A peer is gone if nothing arrived from it for this time, in spite of this many attempts in a row.
+# TCP_USER_TIMEOUT would be simpler, but it also ends a connection whose peer acknowledges each
+# probe and only has no room: a local server that reads a request when it is its turn.
+GONE_S = 60
+GONE_ATTEMPTS = 3
+# A look for it costs 3 microseconds, so each connection that waits is looked at this often.
+LOOK_S = 15.0
+# `struct tcp_info` of Linux: unanswered retransmissions and window probes, and milliseconds since
+# the last data and the last acknowledgement.
+_TCP_INFO = struct.Struct("=2xBB48xII")
 
 
 def raise_file_limit() -> int | None:
@@ -57,6 +70,24 @@ def keep_alive(connection: socket.socket) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in keep_alive_options().items():
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def is_gone(transport: asyncio.BaseTransport) -> bool:
+    """
+    Return whether bytes wait for a peer that has vanished: GONE_S without a sign of life.
+
+    Only Linux tells; elsewhere it is never true, and the system's own retries decide.
+    """
+    connection = transport.get_extra_info("socket")
+    if sys.platform != "linux" or connection is None:
+        return False
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+        retries, probes, data_ms, acknowledged_ms = _TCP_INFO.unpack(info)
+    except (OSError, ValueError, struct.error):  # closed (uvloop: ValueError), or not TCP
+        return False
+    silent_ms: int = min(data_ms, acknowledged_ms)
+    return max(retries, probes) >= GONE_ATTEMPTS and silent_ms >= GONE_S * 1000
 
 
 def buffered_bytes(transport: asyncio.WriteTransport) -> int:

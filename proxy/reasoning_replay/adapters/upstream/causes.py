@@ -7,7 +7,7 @@ from typing import Final
 
 import aiohttp
 
-from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError
+from reasoning_replay.adapters.upstream.response import CLOSED, LOST, UpstreamError
 from reasoning_replay.core.dialects.states import ErrorCause
 
 WAYS_OUT: Final = {
@@ -22,6 +22,7 @@ WAYS_OUT: Final = {
 
 # The text that aiohttp adds to the reason of the system or of OpenSSL.
 _ADDED = re.compile(r"\ACannot connect to host \S+ ssl:\S+ \[(.*)\]", re.DOTALL)
+_OF_READ = {CLOSED: ErrorCause.CLOSED, LOST: ErrorCause.LOST}
 _OF_SETTING = {
     "connect_timeout_s": ErrorCause.CONNECT_TIMEOUT,
     "first_byte_timeout_s": ErrorCause.FIRST_BYTE_TIMEOUT,
@@ -37,7 +38,7 @@ def cause_of(error: UpstreamError) -> ErrorCause:
         case "proxy":
             return ErrorCause.PROXY
         case "read":
-            return ErrorCause.CLOSED if str(error) == CLOSED else ErrorCause.PROTOCOL
+            return _OF_READ.get(str(error), ErrorCause.PROTOCOL)
     return _cause_of_dial(error.__cause__)
 
 

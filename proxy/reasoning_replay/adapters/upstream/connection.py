@@ -10,10 +10,21 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reasoning_replay.adapters.runtime.tcp import WriteProgress, buffered_bytes, unread_poll
+from reasoning_replay.adapters.runtime.tcp import (
+    LOOK_S,
+    WriteProgress,
+    buffered_bytes,
+    is_gone,
+    unread_poll,
+)
 from reasoning_replay.adapters.upstream.dialer import DialledConnection
 from reasoning_replay.adapters.upstream.request_writer import Body, RequestWriter
-from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError, UpstreamResponse
+from reasoning_replay.adapters.upstream.response import (
+    CLOSED,
+    LOST,
+    UpstreamError,
+    UpstreamResponse,
+)
 from reasoning_replay.adapters.upstream.response_parser import ResponseParser
 
 # A longer body is written in pieces: other exchanges run in between, and a response that arrives
@@ -74,7 +85,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._progress = WriteProgress(transport)
         self._unread = unread_poll(transport)
         self._since_s = self._loop.time()
-        self._check_s = min(timeouts.first_byte_s, timeouts.read_s / CHECKS, IDLE_S)
+        self._check_s = min(timeouts.first_byte_s, timeouts.read_s / CHECKS, IDLE_S, LOOK_S)
         self._timer = self._loop.call_later(self._check_s, self._check_timeouts)
         self.is_used = False
         transport.set_protocol(self)
@@ -179,7 +190,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """End the response; asyncio closes the transport after it has written pending data."""
-        self._end(is_clean=True)
+        self._end(CLOSED, is_clean=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the response and the request, and leave the pool."""
@@ -188,7 +199,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._writer.resume()
         self._dialled.release(exc)
         self._on_end(self)
-        self._end(is_clean=exc is None)
+        # The system gives up a connection whose peer does not answer with ETIMEDOUT.
+        self._end(LOST if isinstance(exc, TimeoutError) else CLOSED, is_clean=exc is None)
 
     def pause_writing(self) -> None:
         """Pause the request."""
@@ -219,7 +231,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.is_used = True
         self._on_idle(self)
 
-    def _end(self, *, is_clean: bool) -> None:
+    def _end(self, reason: str, *, is_clean: bool) -> None:
         """End the response because the connection has ended."""
         response = self._response
         if response is None or response.is_over:
@@ -228,7 +240,7 @@ class UpstreamConnection(asyncio.Protocol):
             response.end()
         else:
             is_untouched = self.is_used and not response.status and not self._parser.overhead_bytes
-            self._fail("read", CLOSED, is_untouched=is_untouched)
+            self._fail("read", reason, is_untouched=is_untouched)
 
     def _fail(
         self, source: str, reason: str, setting: str = "", *, is_untouched: bool = False
@@ -246,7 +258,11 @@ class UpstreamConnection(asyncio.Protocol):
     # --- timeouts ---
 
     def _check_timeouts(self) -> None:
-        """Fail the exchange if a timeout has passed; close a connection idle for IDLE_S."""
+        """Fail the exchange after a timeout, or if the peer is gone; close one idle for IDLE_S."""
+        if is_gone(self._transport):
+            self._end(LOST, is_clean=False)
+            self.close()
+            return
         now_s, timeouts, response = self._loop.time(), self._timeouts, self._response
         quiet_s, most_s, setting, why = now_s - self._since_s, IDLE_S, "", ""
         if response is None:

@@ -8,6 +8,7 @@ the only module that uses undocumented parts of aiohttp's client: `ClientRequest
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import Iterator
 
@@ -18,6 +19,7 @@ from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
+from reasoning_replay.adapters.runtime.tcp import keep_alive
 from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError
 
@@ -52,7 +54,7 @@ class Dialer:
             connect=connect_timeout_s,  # all steps; sock_connect is for one address
             sock_connect=connect_timeout_s,
         )
-        self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls)
+        self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls, socket_factory=kept_alive)
 
     async def dial(self, url: URL) -> DialledConnection:
         """
@@ -83,6 +85,14 @@ class Dialer:
     async def close(self) -> None:
         """Close every connection."""
         await self._connector.close()
+
+
+def kept_alive(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Return a socket for an address, with keep-alive; aiohttp connects it."""
+    family, kind, protocol, *_ = address
+    connection = socket.socket(family, kind, protocol)
+    keep_alive(connection)
+    return connection
 
 
 @contextlib.contextmanager

@@ -8,8 +8,9 @@ from reasoning_replay.core.wire.headers import Headers
 
 # Bytes of a body that are buffered for its reader before reading is paused.
 READ_BUFFER_BYTES = 64 * 1024
-# The reason of an UpstreamError.
+# Reasons of an UpstreamError.
 CLOSED = "it closed the connection"
+LOST = "the connection was lost: its machine, or the network on the way, no longer answers"
 
 OnChunk = Callable[[bytes], bool]
 

@@ -17,7 +17,7 @@ from yarl import URL
 
 from reasoning_replay.adapters.runtime.tcp import buffered_bytes
 from reasoning_replay.adapters.upstream.connection import Timeouts
-from reasoning_replay.adapters.upstream.dialer import named_errors
+from reasoning_replay.adapters.upstream.dialer import kept_alive, named_errors
 from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.response import CLOSED, UpstreamError, UpstreamResponse
 from reasoning_replay.core.wire.headers import Headers
@@ -64,7 +64,9 @@ class WebSocketConnector:
     def __init__(self, timeouts: Timeouts, egress: Egress) -> None:
         self._timeouts = timeouts
         self._egress = egress
-        self._connector = aiohttp.TCPConnector(limit=0, ssl=egress.tls, force_close=True)
+        self._connector = aiohttp.TCPConnector(
+            limit=0, ssl=egress.tls, force_close=True, socket_factory=kept_alive
+        )
         self._cookies = aiohttp.DummyCookieJar()
 
     async def connect(

@@ -124,5 +124,6 @@ class ErrorCause(StrEnum):
     READ_TIMEOUT = "read_timeout"  # it stopped sending its response, or reading the request
     TOTAL_TIMEOUT = "total_timeout"
     CLOSED = "closed"  # it closed the connection
+    LOST = "lost"  # nothing arrives from it, not even an acknowledgement
     PROTOCOL = "protocol"  # its response is not valid HTTP
     BUG = "bug"  # of the proxy

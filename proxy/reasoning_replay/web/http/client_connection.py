@@ -159,6 +159,11 @@ class ClientConnection(web.RequestHandler):
         return asyncio.get_running_loop().time() >= self._old_at_s
 
     @property
+    def is_in_exchange(self) -> bool:
+        """Whether the handler has a request."""
+        return not self._is_idle
+
+    @property
     def is_between_requests(self) -> bool:
         """Whether a response was sent and no byte of the next request has arrived."""
         return self._has_answered and self._is_idle and not self._head_bytes

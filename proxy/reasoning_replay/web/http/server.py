@@ -7,7 +7,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from reasoning_replay.adapters.runtime.tcp import WriteProgress, buffered_bytes
+from reasoning_replay.adapters.runtime.tcp import LOOK_S, WriteProgress, buffered_bytes, is_gone
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.client import READ_BUFFER_BYTES
 from reasoning_replay.web.errors import (
@@ -19,9 +19,8 @@ from reasoning_replay.web.errors import (
 )
 from reasoning_replay.web.http.client_connection import ClientConnection, ConnectionLimits
 
-# Each connection is checked for progress this often per client_timeout_s, and at least every 15 s.
+# Each connection is checked for progress this often per client_timeout_s, and at least per LOOK_S.
 CHECKS = 4
-CHECK_MAX_S = 15.0
 # After the limit was reached, free connections are logged once, when this share of it is free.
 FREE_SHARE = 0.1
 
@@ -125,20 +124,29 @@ class Server(web.Server):
         transport.write(as_bytes(self._full))
 
     def _check_later(self) -> None:
-        later_s = min(self._limits.client_timeout_s / CHECKS, CHECK_MAX_S)
+        later_s = min(self._limits.client_timeout_s / CHECKS, LOOK_S)
         self._checking = asyncio.get_running_loop().call_later(later_s, self._check_progress)
 
     def _check_progress(self) -> None:
-        """Cut off clients that read nothing of a response; a drain would wait for them forever."""
+        """
+        Cut off clients that are gone, or read nothing of a response.
+
+        A drain would wait for them forever, and a client that is gone still costs its response.
+        """
         self._checking = None
         now_s = asyncio.get_running_loop().time()
         for connection, progress in list(self._open.items()):
-            if progress.stalled_s(now_s) < self._limits.client_timeout_s:
-                continue
-            # A WebSocket has another protocol, and its relay detects stalls itself.
+            has_stalled = progress.stalled_s(now_s) >= self._limits.client_timeout_s
+            # A WebSocket has another protocol, and its relay detects both itself.
             transport = progress.transport
-            if isinstance(connection, ClientConnection) and transport.get_protocol() is connection:
+            if not isinstance(connection, ClientConnection) or (
+                transport.get_protocol() is not connection
+            ):
+                continue
+            if has_stalled:
                 connection.has_stalled = True
+                transport.abort()
+            elif connection.is_in_exchange and is_gone(transport):
                 transport.abort()
         if self._open:
             self._check_later()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import WSMsgType, web
 
-from reasoning_replay.adapters.runtime.tcp import WriteProgress
+from reasoning_replay.adapters.runtime.tcp import LOOK_S, WriteProgress, is_gone
 from reasoning_replay.adapters.upstream.client import UpstreamWebSocket
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange
@@ -199,10 +199,13 @@ def _end_of(source: Peer, kind: WSMsgType, data: object, reason: str | None) -> 
 
 
 async def _stall(peer: Peer) -> _End:
-    """Cut a peer off once it has read nothing for `stall_s` while data is pending."""
+    """Cut a peer off once it is gone, or has read nothing for `stall_s` while data is pending."""
     loop = asyncio.get_running_loop()
     progress = WriteProgress(peer.transport)
-    while progress.stalled_s(loop.time()) < peer.stall_s:  # noqa: ASYNC110 (buffers have no event)
-        await asyncio.sleep(peer.stall_s / LOOKS)
+    while progress.stalled_s(loop.time()) < peer.stall_s:
+        if is_gone(peer.transport):
+            peer.transport.abort()
+            return _End(peer.gone)
+        await asyncio.sleep(min(peer.stall_s / LOOKS, LOOK_S))
     peer.transport.abort()
     return _End(peer.stalled)
