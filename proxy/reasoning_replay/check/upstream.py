@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
-from urllib.request import getproxies_environment, proxy_bypass
+from urllib.request import getproxies_environment
 
 import aiohttp
 
 from reasoning_replay.adapters.upstream.causes import WAYS_OUT, cause_of, reason_of
 from reasoning_replay.adapters.upstream.client import UpstreamClient
+from reasoning_replay.adapters.upstream.no_proxy import is_direct
 from reasoning_replay.adapters.upstream.response import UpstreamError
 from reasoning_replay.check.local import Finding
 from reasoning_replay.core.dialects.registry import RESPONSES
@@ -138,9 +139,13 @@ async def _issuer(host: str | None, port: int) -> str:
 def _proxy_hint(settings: Settings) -> Iterator[str]:
     """Yield a hint if the environment names a proxy and the settings do not use it."""
     parts = urlsplit(settings.upstream_url)
-    if settings.upstream_proxy or proxy_bypass(parts.netloc):
+    given = getproxies_environment()
+    if settings.upstream_proxy or not given.get(parts.scheme):
         return
-    if getproxies_environment().get(parts.scheme):
+    is_bypassed = False
+    with contextlib.suppress(ValueError):  # it would be an error with `env`
+        is_bypassed = is_direct(parts, given.get("no", ""))
+    if not is_bypassed:
         name = f"{parts.scheme.upper()}_PROXY"
         yield f"{name} is set but not used: if the upstream needs it, set upstream_proxy to env"
 

@@ -254,6 +254,13 @@ async def test_the_environment_is_read_only_if_configured(
 @pytest.mark.parametrize(
     ("upstream", "variables", "via"),
     [
+        ("http://10.0.0.1", {"HTTP_PROXY": "http://a.test:1", "NO_PROXY": "10.0.0.0/8"}, ""),
+        (
+            "http://11.0.0.1",
+            {"HTTP_PROXY": "http://a.test:1", "NO_PROXY": "10.0.0.0/8"},
+            "a.test:1",
+        ),
+        ("https://api.test", {"HTTP_PROXY": "http://a.test:1", "NO_PROXY": "10/8"}, ""),
         ("https://api.test", {"HTTPS_PROXY": "http://a.test:1"}, "a.test:1"),
         ("https://api.test", {"https_proxy": "http://b.test:2"}, "b.test:2"),
         ("https://api.test", {"HTTP_PROXY": "http://a.test:1"}, ""),
@@ -283,6 +290,19 @@ def test_an_environment_that_names_another_kind_of_proxy_stops_the_start(
     with pytest.raises(OSError, match="HTTPS_PROXY") as caught:
         egress("https://api.test", proxy="env")
     assert "secret" not in str(caught.value)
+
+
+async def test_a_network_that_is_not_understood_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A malformed NO_PROXY ends the start with one line: else keys would reach the proxy."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://a.test:1")
+    monkeypatch.setenv("NO_PROXY", "10.0.0.0/33")
+    async with served(upstream_proxy="env") as proxy:
+        line = await proxy.until("cannot_start")
+        assert "NO_PROXY" in line["reason"]
+        assert "10.0.0.0/33" in line["reason"]
+        assert await proxy.exit_code() == 1
 
 
 @pytest.mark.parametrize("is_refused", [False, True])

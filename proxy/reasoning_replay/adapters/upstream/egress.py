@@ -4,10 +4,11 @@ import ssl
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
-from urllib.request import getproxies_environment, proxy_bypass
+from urllib.request import getproxies_environment
 
 import aiohttp
 
+from reasoning_replay.adapters.upstream.no_proxy import is_direct
 from reasoning_replay.settings.urls import port_of
 
 FROM_ENVIRONMENT = "env"
@@ -49,7 +50,7 @@ def egress(upstream_url: str, ca_file: str = "", proxy: str = "") -> Egress:
 
     Raises:
         OSError: The file cannot be read or contains no certificate, or the environment variable
-            is not the URL of an HTTP proxy.
+            is not the URL of an HTTP proxy, or NO_PROXY is not understood.
     """
     tls: ssl.SSLContext | Literal[True] = _trusting(ca_file) if ca_file else True
     if proxy == FROM_ENVIRONMENT:
@@ -92,11 +93,13 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
 
 def _of_environment(upstream: SplitResult) -> str:
     """Return the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY set for an upstream, or ""."""
-    host = upstream.hostname or ""
-    address = f"{host}:{port_of(upstream)}"
-    proxy = getproxies_environment().get(upstream.scheme, "")
-    if not proxy or proxy_bypass(address):
-        return ""
+    given = getproxies_environment()
+    proxy = given.get(upstream.scheme, "")
+    try:
+        if not proxy or is_direct(upstream, given.get("no", "")):
+            return ""
+    except ValueError as error:
+        raise OSError(f"upstream_proxy is env, but in NO_PROXY {error}") from error
     if "://" not in proxy:
         proxy = f"http://{proxy}"
     try:
