@@ -30,8 +30,8 @@ class Certificates:
 
 
 @contextlib.contextmanager
-def certificates(*, asks_client: bool = False) -> Iterator[Certificates]:
-    """Create an authority, and let it issue both certificates."""
+def certificates(*names: str, asks_client: bool = False) -> Iterator[Certificates]:
+    """Create an authority, and let it issue both certificates; the server has further `names`."""
     authority = trustme.CA()
     with tempfile.TemporaryDirectory(prefix="rr-") as name:
         folder = Path(name)
@@ -39,7 +39,7 @@ def certificates(*, asks_client: bool = False) -> Iterator[Certificates]:
             folder / "ca.pem", folder / "server.pem", folder / "client.pem", asks_client
         )
         authority.cert_pem.write_to_path(str(made.ca_pem))
-        server = authority.issue_cert("127.0.0.1", "localhost")
+        server = authority.issue_cert("127.0.0.1", "localhost", *names)
         server.private_key_and_cert_chain_pem.write_to_path(str(made.server_pem))
         client = authority.issue_cert("client@example.org", common_name="client")
         client.private_key_and_cert_chain_pem.write_to_path(str(made.client_pem))

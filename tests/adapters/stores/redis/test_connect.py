@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.base import Bounds, Store, StoreError
 from reasoning_replay.adapters.stores.redis.connect import Credentials
 from reasoning_replay.adapters.stores.redis.store import RedisStore
@@ -80,6 +81,23 @@ async def test_an_unreadable_password_leaves_no_half_open_connection(
             await store.check()
     file.write_text("x")
     await works(store)
+
+
+async def test_the_next_address_of_a_name_is_tried(
+    shared_redis: RedisServer, opens: Callable[..., RedisStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name may have several addresses, of which some refuse; if all do, the store fails."""
+    known = ["127.0.0.9", "127.0.0.1"]
+
+    async def addresses(_: Resolver, host: str) -> list[str]:
+        assert host == "store.test"
+        return known
+
+    monkeypatch.setattr(Resolver, "addresses", addresses)
+    await works(opens(shared_redis.url.replace("127.0.0.1", "store.test")))
+    known.pop()
+    with pytest.raises(StoreError, match="cannot be reached"):
+        await opens(shared_redis.url.replace("127.0.0.1", "store.test")).check()
 
 
 @pytest.mark.parametrize("kind", ["RESP2", "RESP3", "socket", "TLS"])

@@ -3,6 +3,7 @@
 import inspect
 
 import pytest
+from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.redis.connections import SentinelPool, Tcp, cluster_client
 from redis.asyncio import BlockingConnectionPool, Connection, Redis, RedisCluster, SSLConnection
 from redis.asyncio.cluster import ClusterNode, NodesManager, PipelineCommand
@@ -17,6 +18,7 @@ SETTINGS = {
     "client_name": "rr",
     "protocol": 2,
     "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+    "resolver": Resolver(),
 }
 
 # (owner, name of the method, its parameters)
@@ -56,6 +58,8 @@ def test_connections_have_the_attributes_that_are_read() -> None:
     assert Connection()._writer is None
     assert SSLConnection().ssl_context.context is None
     assert "self._connection_arguments()" in inspect.getsource(Connection._connect)
+    assert Connection(host="a", port=1)._connection_arguments() == {"host": "a", "port": 1}
+    assert hasattr(Connection(), "socket_connect_timeout")
 
 
 def test_a_sentinel_pool_can_wait() -> None:

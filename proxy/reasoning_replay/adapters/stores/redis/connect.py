@@ -8,7 +8,6 @@ an operation; redis-py's own would be a timer for each reply. Only a Cluster cli
 because it must continue with the next node when one hangs.
 """
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from redis.credentials import CredentialProvider
 from redis.exceptions import AuthenticationError, ConnectionError  # noqa: A004 - redis-py's
 from redis.maint_notifications import MaintNotificationsConfig
 
+from reasoning_replay.adapters.runtime.blocking import BlockingCalls
+from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.redis.cluster import ClusterExecutor
 from reasoning_replay.adapters.stores.redis.connections import (
     SentinelPool,
@@ -47,6 +48,7 @@ class Credentials(CredentialProvider):
         self._username = username
         self._password = password
         self._file = password_file
+        self._calls = BlockingCalls()
 
     def __bool__(self) -> bool:
         """Return whether a user, a password or a password file is set."""
@@ -73,8 +75,10 @@ class Credentials(CredentialProvider):
         return (self._username, password) if self._username else (password,)
 
     async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
-        """Call `get_credentials` in a thread: a hanging disk does not block the event loop."""
-        return await asyncio.to_thread(self.get_credentials)
+        """Call `get_credentials`; a file on a disk that hangs blocks nothing else."""
+        if not self._file:
+            return self.get_credentials()
+        return await self._calls.run(self._file, self.get_credentials)
 
 
 def connect(
@@ -130,6 +134,8 @@ def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
         tls |= {"ssl_check_hostname": tls["ssl_check_hostname"] == "true"}
     if url.tls:
         tls |= {"tls_context": TlsContext(tls)}
+    if url.kind != "unix":
+        tls |= {"resolver": Resolver()}
     return tls | {
         "socket_timeout": None,
         "socket_connect_timeout": timeout_s,

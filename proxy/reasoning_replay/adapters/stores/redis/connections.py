@@ -40,6 +40,7 @@ from redis.asyncio.sentinel import (
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.redis.executor import ask
 
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
@@ -87,14 +88,35 @@ class _LoggedIn(AbstractConnection):
 
 
 class Tcp(_LoggedIn, Connection):
-    """A connection without TLS."""
+    """A connection without TLS, whose host name never takes a thread that others need."""
+
+    def __init__(self, *, resolver: Resolver, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
+        super().__init__(**kwargs)
+        self._resolver = resolver
+        self._address = ""
+
+    async def _connect(self) -> None:
+        """Connect to the first address of the host that accepts, all within the timeout of one."""
+        async with asyncio.timeout(self.socket_connect_timeout):
+            addresses = await self._resolver.addresses(self.host)
+            for self._address in addresses:
+                try:
+                    await super()._connect()  # type: ignore[no-untyped-call]
+                except OSError:
+                    if self._address == addresses[-1]:
+                        raise
+                else:
+                    return
+
+    def _connection_arguments(self) -> Mapping[str, Any]:
+        return {**super()._connection_arguments(), "host": self._address}
 
 
 class Unix(_LoggedIn, UnixDomainSocketConnection):
     """A connection over a Unix socket."""
 
 
-class SentinelTcp(_LoggedIn, SentinelManagedConnection):
+class SentinelTcp(Tcp, SentinelManagedConnection):
     """A connection to the master that Sentinels name."""
 
 
@@ -123,7 +145,7 @@ class TlsContext:
         return [file.stat().st_mtime_ns for file in self._files]
 
 
-class Tls(_LoggedIn, SSLConnection):
+class Tls(Tcp, SSLConnection):
     """A connection over TLS that uses the shared context."""
 
     def __init__(self, *, tls_context: TlsContext, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
@@ -132,7 +154,7 @@ class Tls(_LoggedIn, SSLConnection):
 
     def _connection_arguments(self) -> Mapping[str, Any]:
         self.ssl_context.context = self._tls_context.current(self.ssl_context)
-        return super()._connection_arguments()
+        return {**super()._connection_arguments(), "server_hostname": self.host}
 
 
 class SentinelTls(Tls, SentinelManagedSSLConnection):
