@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec import structs
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
-from reasoning_replay.adapters.stores.base import Bounds
+from reasoning_replay.adapters.stores.base import Bounds, VersionChange
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
@@ -47,7 +47,7 @@ def test_a_local_copy_takes_items_in_linear_time() -> None:
         for version, (records, keys) in enumerate(saves, 1):
             entry = cache.add(name, records, keys)
             entry.begin_save()
-            cache.end_save(name, entry, version)
+            cache.end_save(name, entry, VersionChange(version - 1, version))
         entry.decoded(name[1])
 
     assert_linear(item_by_item, save, 1_000)

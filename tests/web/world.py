@@ -8,7 +8,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any
 
 import pytest
-from reasoning_replay.adapters.stores.base import Codec, Name, Page, Store, StoreResult, StoreUsage
+from reasoning_replay.adapters.stores.base import (
+    Codec,
+    Name,
+    Page,
+    Store,
+    StoreResult,
+    StoreUsage,
+    VersionChange,
+)
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
@@ -111,7 +119,9 @@ class Hooked:
         await self._before("recall")
         return await self._inner.look_up(scope, lookups, held)
 
-    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
+    async def save(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+    ) -> VersionChange:
         """Call the hook, then save."""
         await self._before("save")
         return await self._inner.save(name, records, keys)

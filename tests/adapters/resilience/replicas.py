@@ -10,7 +10,13 @@ from reasoning_replay.adapters.resilience.conversation_cache import Conversation
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
-from reasoning_replay.adapters.stores.base import Bounds, Name, StoreError, StoreResult
+from reasoning_replay.adapters.stores.base import (
+    Bounds,
+    Name,
+    StoreError,
+    StoreResult,
+    VersionChange,
+)
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
@@ -73,7 +79,9 @@ class Shared(MemoryStore):
         return found
 
     @override
-    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
+    async def save(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+    ) -> VersionChange:
         self.saves += 1
         self._fail_if(self.is_away or self.is_full)
         await self.answers.wait()

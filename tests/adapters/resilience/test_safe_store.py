@@ -29,6 +29,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreError,
     StoreResult,
     StoreUsage,
+    VersionChange,
 )
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.adapters.telemetry.log import Log
@@ -103,11 +104,11 @@ class Inner:
 
         return operation
 
-    async def save(self, _: Any, records: Any, keys: Any) -> int:
+    async def save(self, _: Any, records: Any, keys: Any) -> VersionChange:
         """Record the arguments."""
         await self._act()
         self.saved.append((dict(records), [*keys]))
-        return len(self.saved)
+        return VersionChange(len(self.saved) - 1, len(self.saved))
 
     async def close(self) -> None:
         """Record the call."""

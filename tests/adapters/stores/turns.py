@@ -52,7 +52,7 @@ def asked(*keys: bytes) -> list[Lookup]:
 
 async def save(store: Store, one: Turn, keys: Sequence[bytes], scope: bytes = SCOPE) -> int:
     """Save every record of a turn; return the version."""
-    return await store.save((scope, one.conversation), records_of(one), keys)
+    return (await store.save((scope, one.conversation), records_of(one), keys)).after
 
 
 async def looked_up(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
+from reasoning_replay.adapters.stores.base import VersionChange
 from reasoning_replay.core.dialects.anthropic.capture import MessagesCapture
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
@@ -136,7 +137,7 @@ async def test_long_work_is_not_done_on_the_event_loop(
 
     async def save(
         name: tuple[bytes, bytes], records: Mapping[bytes, bytes], keys: Sequence[bytes]
-    ) -> int:
+    ) -> VersionChange:
         sizes.append(len(records))
         return await inner.save(name, records, keys)
 

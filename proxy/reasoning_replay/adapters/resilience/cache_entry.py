@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from reasoning_replay.adapters.resilience.store_guard import Call
+from reasoning_replay.adapters.stores.base import VersionChange
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.records import (
     prefix_of_records,
@@ -102,16 +103,16 @@ class CacheEntry:
         self.saving, self.waiting = self.waiting, Batch()
         return self.saving
 
-    def end_save(self, version: int | None) -> None:
-        """End the save, with the version that the store returned; None: it failed."""
+    def end_save(self, change: VersionChange | None) -> None:
+        """End the save, with what the store returned; None: it failed."""
         batch, self.saving = self.saving, None
-        if version is None:
+        if change is None:
             if batch is not None:
                 self.waiting.add(batch.records, batch.keys)
         elif not self.is_stored:
             self.version = OUTDATED  # other replicas may have saved, too
-        elif version == self.version + 1:
-            self.version = version
+        elif change.before == self.version:
+            self.version = change.after
 
     def add(self, records: Mapping[bytes, bytes]) -> None:
         """Add records, which are decoded later."""

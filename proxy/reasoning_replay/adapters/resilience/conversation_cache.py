@@ -21,7 +21,12 @@ from reasoning_replay.adapters.resilience.cache_entry import (
     CacheEntry,
     memory_of,
 )
-from reasoning_replay.adapters.stores.base import Name, StoredConversation, StoreResult
+from reasoning_replay.adapters.stores.base import (
+    Name,
+    StoredConversation,
+    StoreResult,
+    VersionChange,
+)
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.item_index import IndexedTurns, JoinedTurns
 from reasoning_replay.core.history.lookup_keys import (
@@ -69,8 +74,8 @@ class Versions(Mapping[bytes, int]):
     """
     Versions of the copies of a view, as of now.
 
-    A save of this process may raise the version of a copy during a lookup. Without this, the answer
-    would look like a change by another replica, and the conversation would be loaded.
+    A save of this process may change the version of a copy during a lookup. Without this, the
+    answer would look like a change by another replica, and the conversation would be loaded.
     """
 
     def __init__(self, view: View) -> None:
@@ -215,19 +220,23 @@ class ConversationCache:
         return entry
 
     def note_saved(
-        self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes], version: int
+        self,
+        name: Name,
+        records: Mapping[bytes, bytes],
+        keys: Iterable[bytes],
+        change: VersionChange,
     ) -> None:
         """Add records and keys that are already saved to the local copy, if it is current."""
         entry = self._entries.get(name)
-        if entry is None or not entry.is_stored or version != entry.version + 1:
+        if entry is None or not entry.is_stored or entry.version != change.before:
             return
-        entry.version = version
+        entry.version = change.after
         entry.add(records)
         self._lead(name, entry, keys)
 
-    def end_save(self, name: Name, entry: CacheEntry, version: int | None) -> None:
-        """End the save of an entry, with the version that the store returned; None: it failed."""
-        entry.end_save(version)
+    def end_save(self, name: Name, entry: CacheEntry, change: VersionChange | None) -> None:
+        """End the save of an entry, with what the store returned; None: it failed."""
+        entry.end_save(change)
         if not self._max_bytes and not entry.is_unsaved and self._entries.get(name) is entry:
             self._drop(name)
 

@@ -273,10 +273,10 @@ class SafeStore:
     ) -> Saved:
         """Save without a task; records of a failed save are not kept for a retry."""
         act = partial(self.inner.save, name, records, keys)
-        version = await self._guard.run(Call("save"), act, waits=False)
-        if version is None:
+        change = await self._guard.run(Call("save"), act, waits=False)
+        if change is None:
             return Saved.FAILED
-        self._cache.note_saved(name, records, keys, version)
+        self._cache.note_saved(name, records, keys, change)
         return Saved.DONE
 
     def _begin(self, work: Coroutine[Any, Any, _Got]) -> asyncio.Task[_Got]:

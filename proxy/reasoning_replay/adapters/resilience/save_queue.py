@@ -13,7 +13,7 @@ from reasoning_replay.adapters.resilience.cache_entry import Batch, CacheEntry
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Call, StoreGuard
-from reasoning_replay.adapters.stores.base import Name, Store
+from reasoning_replay.adapters.stores.base import Name, Store, VersionChange
 
 # A save is skipped while this many saves or bytes of saves are unfinished.
 SAVES_MAX = 1024
@@ -133,7 +133,7 @@ class SaveQueue:
         """Write a batch, unless it is overdue and its conversation was deleted meanwhile."""
         batch, is_deleted = entry.begin_save(), False
 
-        async def act() -> int | None:
+        async def act() -> VersionChange | None:
             nonlocal is_deleted
             if batch.is_overdue and entry.is_stored:
                 held = {name[1]: entry.version}
@@ -141,13 +141,14 @@ class SaveQueue:
                 is_deleted = not found.conversations
             if is_deleted:
                 return None
-            return int(await self._store().save(name, batch.records, [*batch.keys]))
+            saved = await self._store().save(name, batch.records, [*batch.keys])
+            return VersionChange(*saved)  # a bug in a store may also be what it returns
 
-        version: int | None = None
+        change: VersionChange | None = None
         try:
-            version = await self._guard.run(batch.call, act)
+            change = await self._guard.run(batch.call, act)
         finally:
-            self._cache.end_save(name, entry, version)
+            self._cache.end_save(name, entry, change)
         if is_deleted:
             self._cache.discard(name)
-        return version is not None or is_deleted
+        return change is not None or is_deleted

@@ -18,7 +18,7 @@ Name = tuple[bytes, bytes]  # of a conversation: its scope and its id, 16 bytes 
 
 # A key leads to at most this many conversations, the newest ones.
 CONVERSATIONS_PER_KEY = 32
-# Size of the random number from which the versions of a conversation count up.
+# Size of the random numbers of which versions are made. Redis adds them up in 64 bits, with a sign.
 VERSION_BITS = 48
 
 
@@ -97,14 +97,30 @@ class StoredConversation(NamedTuple):
 
     Attributes:
         conversation: Its id, 16 bytes.
-        version: Changes with every change of the records. A conversation that is deleted and
-            created again never has one of its old versions.
+        version: Changes with every change of the records, and never repeats: neither if the
+            conversation is deleted and created again, nor if the store returns to older data, as
+            after a failover or with a copy of its file that was put back.
         records: Values by record name; None if the caller holds this version.
     """
 
     conversation: bytes
     version: int
     records: Mapping[bytes, bytes] | None
+
+
+class VersionChange(NamedTuple):
+    """
+    Versions of a conversation before and after a save.
+
+    A local copy of version `before` that takes in what was saved is one of version `after`.
+
+    Attributes:
+        before: None if no copy stays valid, because old turns were dropped to stay within the
+            bounds.
+    """
+
+    before: int | None
+    after: int
 
 
 class StoreResult(NamedTuple):
@@ -177,7 +193,7 @@ class Store(Protocol):
             scope: Scope of the request; no other scope is read.
             lookups: As returned by `core.history.lookup_keys.keys_of_request`.
             held: Versions of the caller's relevant local copies, by conversation. A save of the
-                caller may raise one during the lookup: a copy is valid at both versions. A
+                caller may change one during the lookup: a copy is valid at both versions. A
                 conversation that is absent from the result does not exist any more.
 
         Raises:
@@ -187,7 +203,9 @@ class Store(Protocol):
         """
         ...
 
-    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
+    async def save(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+    ) -> VersionChange:
         """
         Add records to a conversation, and keys to its index; a repeated write is harmless.
 
@@ -197,8 +215,8 @@ class Store(Protocol):
             keys: Keys that must lead to the conversation, and do not yet.
 
         Returns:
-            The new version. If it is not the caller's version plus one, another writer has saved
-            too, or old turns were dropped to stay within the bounds.
+            The change of the version. If it does not begin at the caller's version, another
+            writer has saved too.
 
         Raises:
             StoreError: The records may not have been saved.

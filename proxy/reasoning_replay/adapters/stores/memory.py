@@ -21,6 +21,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreError,
     StoreResult,
     StoreUsage,
+    VersionChange,
     decoded,
     encoded,
 )
@@ -35,9 +36,6 @@ CONVERSATION_OVERHEAD_BYTES = 600
 TURN_OVERHEAD_BYTES = 150
 RECORD_OVERHEAD_BYTES = 250
 KEY_OVERHEAD_BYTES = 200
-
-# Versions reserved for each conversation; none is saved this often in one process.
-VERSIONS_EACH = 1 << 32
 
 _NOWHERE: Mapping[bytes, tuple[bytes, ...]] = MappingProxyType({})
 
@@ -88,8 +86,8 @@ class MemoryStore(Store):
         self._conversations: OrderedDict[Name, _Conversation] = OrderedDict()  # by last use
         # By scope, then by key: containers of bytes alone cost the garbage collector nothing.
         self._index: dict[bytes, dict[bytes, tuple[bytes, ...]]] = {}
-        # A conversation that is deleted and created again must not have one of its old versions.
-        self._first_versions = count(step=VERSIONS_EACH)
+        # Of all conversations: one that is deleted and created again has none of its old versions.
+        self._versions = count(1)
         self._evicted = 0
         self.size_bytes = 0
 
@@ -112,25 +110,27 @@ class MemoryStore(Store):
         return StoreResult(found, choice.crowded)
 
     @override
-    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
+    async def save(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+    ) -> VersionChange:
         now = self._expire()
         kept = self._use(name, now)
         before = kept.size_bytes if kept is not None else 0
         if kept is None:
-            version = next(self._first_versions)
+            version = next(self._versions)
             kept = self._conversations[name] = _Conversation(now + self._bounds.ttl_s, version)
-        kept.version += 1
+        version, kept.version = kept.version, next(self._versions)
         for field, value in encoded(self.codec, name, records).items():
             kept.record_bytes += len(value) - len(kept.records.get(field, b""))
             kept.records[field] = value
             kept.turns[turn_of_record(field)] = None
         self._lead(name, kept, keys)
-        self._trim(kept)
+        is_trimmed = self._trim(kept)
         self.size_bytes += kept.size_bytes - before
         while self.size_bytes > self._max_bytes and self._conversations:
             self._drop(next(iter(self._conversations)))
             self._evicted += 1
-        return kept.version
+        return VersionChange(None if is_trimmed else version, kept.version)
 
     @override
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
@@ -194,19 +194,19 @@ class MemoryStore(Store):
                 index[key] = leads_to + alone
             kept.keys[key] = None
 
-    def _trim(self, kept: _Conversation) -> None:
+    def _trim(self, kept: _Conversation) -> bool:
         """Drop the oldest turns of a conversation that exceeds its bounds; a single one stays."""
         bounds = self._bounds
         if len(kept.turns) <= 1:
-            return
+            return False
         if len(kept.turns) <= bounds.max_turns and kept.record_bytes <= bounds.max_bytes:
-            return
+            return False
         sizes = {name: len(value) for name, value in kept.records.items()}
         if drop := what_to_drop(sizes, bounds):
             for name in drop:
                 kept.record_bytes -= len(kept.records.pop(name))
             kept.turns = dict.fromkeys(map(turn_of_record, kept.records))
-            kept.version += 1
+        return bool(drop)
 
     def _expire(self) -> float:
         """

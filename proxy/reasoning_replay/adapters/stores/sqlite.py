@@ -28,6 +28,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreError,
     StoreResult,
     StoreUsage,
+    VersionChange,
     decoded,
     encoded,
 )
@@ -124,24 +125,24 @@ class SqliteStore(Store):
         return result
 
     @override
-    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
+    async def save(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+    ) -> VersionChange:
         values = encoded(self.codec, name, records)
         now = self._clock()
 
-        def write(db: sqlite3.Connection) -> int:
+        def write(db: sqlite3.Connection) -> VersionChange:
+            after = secrets.randbits(VERSION_BITS)
             with transaction(db):
                 drop_expired(db, now)
-                kept = _begin(db, name, now + self._bounds.ttl_s, now)
-                _add(db, kept, values)
-                trim(db, kept, self._bounds)
+                kept, before = _begin(db, name, now + self._bounds.ttl_s, now)
+                _add(db, kept, values, after)
+                is_trimmed = trim(db, kept, self._bounds)
                 for key in keys:
                     _lead(db, name[0], key, kept)
-                (version,) = db.execute(
-                    "SELECT version FROM conversations WHERE id = ?", (kept,)
-                ).fetchone()
                 evicted = make_room(db, self._max_bytes, now)
             self._evicted += evicted
-            return int(version)
+            return VersionChange(None if is_trimmed else before, after)
 
         return await self._writes(write)
 
@@ -291,8 +292,13 @@ def _rows_of(
     return {conversation: _Row(*row) for conversation, *row in found}
 
 
-def _begin(db: sqlite3.Connection, name: Name, expires_at: float, now: float) -> int:
-    """Return a conversation's row, with its expiry extended; create it if missing or expired."""
+def _begin(db: sqlite3.Connection, name: Name, expires_at: float, now: float) -> tuple[int, int]:
+    """
+    Extend the expiry of a conversation; create it if it is missing or has expired.
+
+    Returns:
+        Its row and its version.
+    """
     db.execute(
         "DELETE FROM conversations WHERE scope = ? AND conversation = ? AND expires_at <= ?",
         (*name, now),
@@ -303,14 +309,14 @@ def _begin(db: sqlite3.Connection, name: Name, expires_at: float, now: float) ->
         " DO UPDATE SET expires_at = max(expires_at, excluded.expires_at)",
         (*name, expires_at, secrets.randbits(VERSION_BITS)),
     )
-    (row,) = db.execute(
-        "SELECT id FROM conversations WHERE scope = ? AND conversation = ?", name
+    row, version = db.execute(
+        "SELECT id, version FROM conversations WHERE scope = ? AND conversation = ?", name
     ).fetchone()
-    return int(row)
+    return int(row), int(version)
 
 
-def _add(db: sqlite3.Connection, kept: int, values: Mapping[bytes, bytes]) -> None:
-    """Write records; each replaces a record of the same name."""
+def _add(db: sqlite3.Connection, kept: int, values: Mapping[bytes, bytes], version: int) -> None:
+    """Write records, each of which replaces one of the same name, and the new version."""
     turns, added_bytes = 0, 0
     for name, value in values.items():
         before = db.execute(
@@ -329,9 +335,9 @@ def _add(db: sqlite3.Connection, kept: int, values: Mapping[bytes, bytes]) -> No
         turns += is_known is None
         added_bytes += len(value) - (before[0] if before else 0)
     db.execute(
-        "UPDATE conversations SET version = version + 1, turns = turns + ?,"
+        "UPDATE conversations SET version = ?, turns = turns + ?,"
         " record_bytes = record_bytes + ? WHERE id = ?",
-        (turns, added_bytes, kept),
+        (version, turns, added_bytes, kept),
     )
 
 

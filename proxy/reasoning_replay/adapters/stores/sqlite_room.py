@@ -28,13 +28,18 @@ def drop_expired(db: sqlite3.Connection, now: float) -> None:
     )
 
 
-def trim(db: sqlite3.Connection, kept: int, bounds: Bounds) -> None:
-    """Drop the oldest turns of a conversation that exceeds its bounds; a single one stays."""
+def trim(db: sqlite3.Connection, kept: int, bounds: Bounds) -> bool:
+    """
+    Drop the oldest turns of a conversation that exceeds its bounds; a single one stays.
+
+    Returns:
+        Whether a turn was dropped. The caller gives the conversation a new version in any case.
+    """
     turns, record_bytes = db.execute(
         "SELECT turns, record_bytes FROM conversations WHERE id = ?", (kept,)
     ).fetchone()
     if turns <= 1 or (turns <= bounds.max_turns and record_bytes <= bounds.max_bytes):
-        return
+        return False
     sizes = dict(
         db.execute(
             "SELECT name, length(value) FROM records WHERE conversation_id = ?", (kept,)
@@ -42,7 +47,7 @@ def trim(db: sqlite3.Connection, kept: int, bounds: Bounds) -> None:
     )
     drop = what_to_drop(sizes, bounds)
     if not drop:
-        return
+        return False
     db.executemany(
         "DELETE FROM records WHERE conversation_id = ? AND name = ?",
         [(kept, name) for name in drop],
@@ -50,9 +55,10 @@ def trim(db: sqlite3.Connection, kept: int, bounds: Bounds) -> None:
     turns -= len({turn_of_record(name) for name in drop})
     record_bytes -= sum(sizes[name] for name in drop)
     db.execute(
-        "UPDATE conversations SET turns = ?, record_bytes = ?, version = version + 1 WHERE id = ?",
+        "UPDATE conversations SET turns = ?, record_bytes = ? WHERE id = ?",
         (turns, record_bytes, kept),
     )
+    return True
 
 
 def make_room(db: sqlite3.Connection, max_bytes: int, now: float) -> int:

@@ -28,13 +28,14 @@ end
 redis.call('DEL', KEYS[1])
 if #newest > 0 then redis.call('SET', KEYS[1], table.concat(newest), 'EX', ARGV[2]) end
 return #newest"""
-# Drop fields (from ARGV[4] on) of a conversation that still has a version (ARGV[1]), and set its
-# bytes and turns (ARGV[2], ARGV[3]). Return its version; nil if another replica has changed it.
+# Drop fields (from ARGV[5] on) of a conversation that still has a version (ARGV[1]), add to that
+# (ARGV[2]), and set its bytes and turns (ARGV[3], ARGV[4]). Return its version; nil if another
+# replica has changed it.
 _TRIM = f"""\
 if redis.call('HGET', KEYS[1], '{VERSION.decode()}') ~= ARGV[1] then return false end
-for at = 4, #ARGV do redis.call('HDEL', KEYS[1], ARGV[at]) end
-redis.call('HSET', KEYS[1], '{BYTES.decode()}', ARGV[2], '{TURNS.decode()}', ARGV[3])
-return redis.call('HINCRBY', KEYS[1], '{VERSION.decode()}', #ARGV > 3 and 1 or 0)"""
+for at = 5, #ARGV do redis.call('HDEL', KEYS[1], ARGV[at]) end
+redis.call('HSET', KEYS[1], '{BYTES.decode()}', ARGV[3], '{TURNS.decode()}', ARGV[4])
+return redis.call('HINCRBY', KEYS[1], '{VERSION.decode()}', ARGV[2])"""
 
 
 def remove_ids(name: str, conversation: bytes, ttl_s: int) -> Command:
@@ -42,7 +43,9 @@ def remove_ids(name: str, conversation: bytes, ttl_s: int) -> Command:
     return _script(_REMOVE, name, conversation, ttl_s)
 
 
-def trim(name: str, version: bytes, counters: tuple[int, int], fields: Sequence[bytes]) -> Command:
+def trim(
+    name: str, version: bytes, step: int, counters: tuple[int, int], fields: Sequence[bytes]
+) -> Command:
     """
     Return the command that drops fields of a conversation, unless a replica has changed it.
 
@@ -51,10 +54,11 @@ def trim(name: str, version: bytes, counters: tuple[int, int], fields: Sequence[
     Args:
         name: The conversation.
         version: The version that it must still have.
+        step: What to add to the version.
         counters: Its bytes and turns without these fields.
         fields: Names of the fields.
     """
-    return _script(_TRIM, name, version, *counters, *fields)
+    return _script(_TRIM, name, version, step, *counters, *fields)
 
 
 def is_refused(result: object) -> bool:

@@ -40,6 +40,7 @@ from reasoning_replay.adapters.stores.base import (
     StoredConversation,
     StoreError,
     StoreResult,
+    VersionChange,
     decoded,
     encoded,
 )
@@ -151,8 +152,10 @@ class RedisStore(Store):
         return StoreResult([kept[name] for name in order if name in kept], choice.crowded)
 
     @override
-    async def save(self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]) -> int:
-        place = self._place(name)
+    async def save(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+    ) -> VersionChange:
+        place, step = self._place(name), _version_step()
         written: list[bytes] = []
         for record in encoded(self.codec, name, records).items():
             written += record
@@ -163,7 +166,7 @@ class RedisStore(Store):
             ("HINCRBY", place, TURNS, sum(map(is_head, records))),
             ("HSETNX", place, RENEWED, int(self._clock())),
             ("HSETNX", place, VERSION, secrets.randbits(VERSION_BITS)),
-            ("HINCRBY", place, VERSION, 1),
+            ("HINCRBY", place, VERSION, step),
             ("EXPIRE", place, self._bounds.ttl_s),
         ]
         index = [self._index_name(name[0], key) for key in keys]
@@ -171,12 +174,15 @@ class RedisStore(Store):
             commands += [("APPEND", index_name, name[1]), ("EXPIRE", index_name, self._key_ttl_s)]
         results = await self._all(commands)
         record_bytes, turns, _, _, version, _, *lengths = results[bool(written) :]
+        change = VersionChange(int(version) - step, int(version))
         if turns > 1 and (record_bytes > self._bounds.max_bytes or turns > self._bounds.max_turns):
-            version = await self._trim(place) or version
+            trimmed = await self._trim(place)
+            if trimmed is not None and trimmed != change.after:
+                change = VersionChange(None, trimmed)
         for index_name, length in zip(index, lengths[::2], strict=True):
             if length > 2 * CONVERSATIONS_PER_KEY * ID_BYTES:
                 await self._trim_key(index_name)
-        return int(version)
+        return change
 
     @override
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
@@ -332,7 +338,8 @@ class RedisStore(Store):
             del sizes[field]
         counters = (sum(sizes.values()), len(set(map(turn_of_record, sizes))))
         version = kept.get(VERSION, b"")
-        (result,) = await self._run([trim(place, version, counters, drop)])
+        step = _version_step() if drop else 0
+        (result,) = await self._run([trim(place, version, step, counters, drop)])
         if not is_refused(result):
             _raise_first([result])
             return result if result is None else int(result)
@@ -343,7 +350,7 @@ class RedisStore(Store):
         if not drop:
             await self._all(commands)
             return None
-        commands += [("HDEL", place, *drop), ("HINCRBY", place, VERSION, 1)]
+        commands += [("HDEL", place, *drop), ("HINCRBY", place, VERSION, step)]
         return int((await self._all(commands))[-1])
 
     async def _trim_key(self, name: str) -> None:
@@ -365,6 +372,16 @@ class RedisStore(Store):
 
     def _index_name(self, scope: bytes, key: bytes) -> str:
         return f"{self._prefix}:2:k:{scope.hex()}:{key.hex()}"
+
+
+def _version_step() -> int:
+    """
+    Return what to add to a version, of either sign, so that the sum stays within 64 bits.
+
+    It is random: after the store returned to older data, an increment that is always the same would
+    lead to a version that a local copy of lost turns has.
+    """
+    return secrets.randbits(VERSION_BITS) - (1 << (VERSION_BITS - 1))
 
 
 def _ids(answer: bytes | str | None) -> list[bytes]:
