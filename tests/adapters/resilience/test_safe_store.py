@@ -39,7 +39,7 @@ from reasoning_replay.core.history.records import records_of
 
 from tests.adapters.stores.kinds import link_to
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, key, turn
-from tests.patience import LONG_S
+from tests.patience import LONG_S, SOON_S
 from tests.redis_server import RedisServer
 from tests.web.world import eventually
 
@@ -258,7 +258,7 @@ async def test_an_operation_that_hangs_times_out() -> None:
     leaving.cancel()
     await g.settles()
     outcomes = [g.counted(operation, "timeout") for operation in ("recall", "save", "check")]
-    assert (outcomes, g.inner.under_way) == ([2, 1, 1], 0)
+    assert (outcomes, g.inner.under_way) == ([3, 1, 1], 0)  # the check tries a lookup as well
 
 
 async def test_an_operation_on_redis_costs_one_task_and_one_timer(
@@ -462,8 +462,9 @@ async def test_failed_saves_are_repeated_when_the_store_is_back() -> None:
     g.now_s += PAUSE_MAX_S
     g.inner.takes_s = 0.001
     g.inner.most_at_once = 0
-    assert await g.store.check()
+    assert not await g.store.check()  # only a save shows that saves work
     await g.settles()
+    assert await g.store.check()
     assert g.inner.most_at_once <= OVERDUE_AT_ONCE
     assert not g.store.needs_check
     assert sorted(map(sorted, ([*records] for records, _ in g.inner.saved))) == sorted(
@@ -722,9 +723,44 @@ async def test_a_check_detects_the_recovery() -> None:
     assert not await g.store.check()
     g.inner.error = None
     g.now_s += 2 * PAUSE_S
+    await g.store.check()
+    await g.settles()
     assert await g.store.check()
     assert not g.store.is_degraded
     assert await g.looks_up()  # the check has probed it
+
+
+@pytest.mark.parametrize("failures", [1, 2, 10])
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_a_check_does_not_end_an_outage_of_saves(failures: int, is_kept: bool) -> None:
+    """Lookups and checks work all the time; the outage ends with the first save that works."""
+    g = Guarded()
+    is_full = True
+    save = g.inner.save
+
+    async def saves(*given: Any) -> VersionChange:
+        if is_full:
+            raise StoreError("full")
+        return cast("VersionChange", await save(*given))
+
+    g.inner.save = saves
+    for n in range(failures):
+        await g.saves(conversation=f"{n}")
+        if not is_kept:  # as if the cache had evicted it
+            await g.store.forget(SCOPE, bytes_of(f"{n}"))
+    for _ in range(50):
+        g.now_s += PAUSE_MAX_S
+        assert not await g.store.check()
+        assert await g.looks_up()
+        await g.settles()
+        assert (g.store.is_degraded, g.up, g.events) == (True, 0, ["store_failed"])
+    is_full = False
+    async with asyncio.timeout(SOON_S):
+        while g.store.is_degraded:
+            g.now_s += PAUSE_MAX_S
+            await g.store.check()
+            await g.settles()
+    assert (g.up, g.events) == (1, ["store_failed", "store_recovered"])
 
 
 async def test_a_successful_ping_does_not_end_a_pause() -> None:

@@ -7,6 +7,7 @@ its `Budget` lasts. An operation that takes longer continues in the background f
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import Enum
 from functools import partial
@@ -174,16 +175,28 @@ class SafeStore:
             await self.inner.check()
             return True
 
-        # A due probe of lookups runs here, where no exchange is involved.
-        if self._guard.breakers["recall"].allow() is Permit.PROBE:
-            probe = Call("recall", Permit.PROBE, useful_s=self._budget_s)
-            look_up = partial(self.inner.look_up, NO_SCOPE, NOTHING, {})
-            await self._guard.run(probe, look_up)
+        async def save() -> None:
+            name = (NO_SCOPE, secrets.token_bytes(len(NO_SCOPE)))
+            await self.inner.save(name, {}, [])
+            await self.inner.forget(*name)
+
+        # What failed is tried here as well, where no exchange is involved.
+        await self._try("recall", partial(self.inner.look_up, NO_SCOPE, NOTHING, {}))
         is_there = await self._guard.run(Call("check"), check)
-        if is_there:
+        if is_there and self._saves.has_overdue:
             self._saves.put_overdue()
+        elif is_there:
+            await self._try("save", save)
         # A store that responds to PING may still fail its operations.
         return bool(is_there) and not self.is_degraded
+
+    async def _try(self, operation: str, act: Callable[[], Awaitable[object]]) -> None:
+        """Run an operation that failed, unless its breaker forbids that."""
+        breaker = self._guard.breakers[operation]
+        if operation in self._guard.failing and (permit := breaker.allow()) is not Permit.SKIP:
+            useful_s = self._budget_s if operation == "recall" else float("inf")
+            call = Call(operation, permit, self._clock(), useful_s)
+            await self._guard.run(call, act)
 
     async def close(self) -> None:
         """Wait up to `timeout_s` for operations and for what is not saved, then close the store."""

@@ -83,7 +83,9 @@ class StoreGuard:
 
     Attributes:
         breakers: Circuit breakers. Lookups and saves have one each: a full store can still be read.
-        is_degraded: Whether the store failed within the last PAUSE_S, or has not worked since.
+        is_degraded: Whether the store failed within the last PAUSE_S, or an operation that failed
+            has not worked since.
+        failing: Operations that failed and have not worked since.
         timeout_s: Timeout of one operation.
         clock: Monotonic clock, in seconds.
     """
@@ -113,6 +115,7 @@ class StoreGuard:
             name: CircuitBreaker(clock, partial(self._show, name)) for name in BREAKERS
         }
         self.is_degraded = False
+        self.failing: set[str] = set()
         self.metrics = metrics
         self._log = log
         self._failed_at = float("-inf")
@@ -180,16 +183,14 @@ class StoreGuard:
         is_late = took_s > call.useful_s if is_probe else call.is_late
         self.count(call.operation, "late" if is_late else "ok")
         self._record(call, failed=is_probe and is_late)
-        # A store that fails now and then would fill the log, so it counts as recovered only after
-        # PAUSE_S without a failure. Without traffic, a check ends the outage.
-        breakers = self.breakers.values()
-        is_check = call.operation == "check"
+        if not (is_late and call.operation == "recall"):  # no exchange had any use of it
+            self.failing.discard(call.operation)
+        # A store that responds to a check may still refuse every save, so an outage ends when each
+        # operation that failed has worked again. A store that fails now and then would fill the
+        # log, so that takes PAUSE_S without a failure as well.
         is_quiet = self.clock() - self._failed_at >= PAUSE_S
-        if (
-            self.is_degraded
-            and is_quiet
-            and all(one.is_due if is_check else one.is_closed for one in breakers)
-        ):
+        is_usable = all(one.is_closed for one in self.breakers.values())
+        if self.is_degraded and is_quiet and is_usable and not self.failing:
             self.is_degraded = False
             self._log.info("store_recovered", operation=call.operation)
             self.metrics.store_up.set(1)
@@ -224,6 +225,7 @@ class StoreGuard:
             self.breakers[call.operation].cancel(call.permit)
 
     def _degrade(self, operation: str, reason: str) -> None:
+        self.failing.add(operation)
         if not self.is_degraded:
             self.is_degraded = True
             advice = self._advice(reason)
