@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from reasoning_replay.adapters.stores.base import Bounds, Page, StoreError
+from reasoning_replay.adapters.stores.base import Bounds, ConversationInfo, Page, StoreError
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.core.dialects.registry import CHAT, scope_in
 from reasoning_replay.web.admin import conversations
@@ -265,6 +265,40 @@ async def test_a_store_that_is_down_is_a_503(method: str, target: str) -> None:
         got = await operator.ask(method, target)
         assert (got.status, got.mark) == (503, "error=store_failed")
         assert got.head.values("retry-after") == ["1"]
+
+
+@pytest.mark.parametrize("error", [StoreError("WRONGTYPE", is_local=True), ValueError("fd -1")])
+@pytest.mark.parametrize("target", ["/conversations", "/conversations/count"])
+async def test_a_fault_of_the_store_is_never_one_of_the_request(
+    target: str, error: Exception
+) -> None:
+    """Only a cursor is the caller's fault."""
+
+    class Failing(Noting):
+        async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+            raise error
+
+    async with desk(Failing()) as operator:
+        got = await operator.ask("GET", target)
+        assert (got.status, got.mark) == (503, "error=store_failed")
+
+
+async def test_a_damaged_conversation_is_listed_and_counted() -> None:
+    """The list says so, and goes on."""
+
+    class Damaged(Noting):
+        async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
+            return Page(
+                [
+                    ConversationInfo(ONE, ONE, 0, 0, 60, is_damaged=True),
+                    ConversationInfo(ONE, OTHER, 1, 100, 60),
+                ]
+            )
+
+    async with desk(Damaged()) as operator:
+        first, second = (await operator.get("/conversations"))["conversations"]
+        assert (first["damaged"], "damaged" in second) == (True, False)
+        assert (await operator.get("/conversations/count"))["conversations"] == 2
 
 
 # --- access ---

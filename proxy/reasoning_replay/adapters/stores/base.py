@@ -44,6 +44,13 @@ class StoreError(Exception):
         self.is_local = is_local
 
 
+class BadCursor(StoreError):
+    """The cursor of a survey is not one that this store returned."""
+
+    def __init__(self) -> None:
+        super().__init__("the cursor is not one of this store", is_local=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """
@@ -69,6 +76,7 @@ class ConversationInfo:
         turns, turn_bytes: Number of turns and their stored size. Redis counts writes, so a turn
             that was written twice counts twice until the next trim.
         expires_in_s: Time until it expires, if it is not used before.
+        is_damaged: Whether another program has changed it, so that its size is unknown, and 0.
     """
 
     scope: bytes
@@ -76,6 +84,7 @@ class ConversationInfo:
     turns: int
     turn_bytes: int
     expires_in_s: int
+    is_damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +242,8 @@ class Store(Protocol):
             limit: Approximate size of the page. A smaller or empty page may not be the last one.
 
         Raises:
-            StoreError: The store could not be read, or the cursor is invalid (`is_local`).
+            BadCursor: The cursor is invalid.
+            StoreError: The store could not be read.
         """
         ...
 

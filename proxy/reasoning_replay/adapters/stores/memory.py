@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
+    BadCursor,
     Bounds,
     Codec,
     ConversationInfo,
@@ -18,7 +19,6 @@ from reasoning_replay.adapters.stores.base import (
     Page,
     Store,
     StoredConversation,
-    StoreError,
     StoreResult,
     StoreUsage,
     VersionChange,
@@ -139,7 +139,7 @@ class MemoryStore(Store):
         try:
             after = bytes.fromhex(cursor)
         except ValueError:
-            raise StoreError("the cursor is not one of this store", is_local=True) from None
+            raise BadCursor from None
         names = (
             name
             for name in self._conversations

@@ -18,6 +18,7 @@ from typing_extensions import override
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     VERSION_BITS,
+    BadCursor,
     Bounds,
     Codec,
     ConversationInfo,
@@ -150,7 +151,7 @@ class SqliteStore(Store):
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         # The cursor is the last row of the previous page.
         if not (cursor == "" or (cursor.isascii() and cursor.isdigit())):
-            raise StoreError("the cursor is not one of this store", is_local=True)
+            raise BadCursor
         now = self._clock()
 
         def read(db: sqlite3.Connection) -> Page:

@@ -21,7 +21,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
-from reasoning_replay.adapters.stores.base import ConversationInfo, Page, StoreError
+from reasoning_replay.adapters.stores.base import BadCursor, ConversationInfo, Page, StoreError
 from reasoning_replay.core.dialects.registry import scopes_of
 from reasoning_replay.web.errors import ErrorResponse, ProxyError, as_response
 
@@ -220,7 +220,7 @@ class Conversations:
         found = _NTH_SPACE.match(cursor)
         nth = int(found[1]) if found is not None else 0
         if nth >= len(spaces):
-            raise StoreError("the cursor is not one of this store", is_local=True)
+            raise BadCursor
         page = await self.store.survey(spaces[nth], cursor[found.end() if found else 0 :], limit)
         if page.next_cursor:
             return page if not nth else Page(page.conversations, f"{nth}~{page.next_cursor}")
@@ -241,7 +241,7 @@ def _in_numbers(kept: ConversationInfo) -> Json:
         "turns": kept.turns,
         "bytes": kept.turn_bytes,
         "expires_in_s": kept.expires_in_s,
-    }
+    } | ({"damaged": True} if kept.is_damaged else {})
 
 
 def _scope_asked(request: web.Request) -> bytes | None:
@@ -260,6 +260,6 @@ def _bad(code: str, message: str) -> ErrorResponse:
 
 
 def _fault_of(error: StoreError) -> ErrorResponse:
-    if error.is_local:
+    if isinstance(error, BadCursor):
         return _bad("not_understood", f"The store rejected the request: {error}.")
     return ErrorResponse(503, "store_failed", f"The store did not answer: {error}. Try again.", 1)

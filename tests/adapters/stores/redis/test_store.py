@@ -305,3 +305,32 @@ async def test_a_reply_of_another_protocol_is_a_store_error(
     with pytest.raises(StoreError, match="another protocol"):
         await store.forget(SCOPE, turn("a").conversation)
     await store.close()
+
+
+async def test_a_damaged_conversation_does_not_hide_the_others(
+    store: RedisStore, redis: Redis
+) -> None:
+    """It is listed as damaged if another program has overwritten a counter, and can be deleted."""
+    for name in "abc":
+        await save(store, turn(name, conversation=name), [key(name)])
+    await redis.hset(f"rr:2:{{{SCOPE.hex()}:{bytes_of('b').hex()}}}", "t", "junk")
+    page = await store.survey(None, "", 100)
+    damaged = {one.conversation: (one.is_damaged, one.turns) for one in page.conversations}
+    assert damaged == {
+        bytes_of("a"): (False, 1),
+        bytes_of("b"): (True, 0),
+        bytes_of("c"): (False, 1),
+    }
+    assert await store.forget(SCOPE, bytes_of("b"))
+
+
+async def test_a_survey_that_fails_does_not_blame_the_cursor() -> None:
+    """An error of the connection is none of the cursor, whatever its type is."""
+
+    class Broken(SingleServer):
+        async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
+            raise ValueError("negative file descriptor")
+
+    broken = RedisStore(Broken(Redis()), BOUNDS)
+    with pytest.raises(ValueError, match="negative"):  # the safe store makes it a StoreError
+        await broken.survey(None, "", 10)

@@ -24,6 +24,7 @@ from redis.exceptions import (
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from typing_extensions import override
 
+from reasoning_replay.adapters.stores.base import BadCursor
 from reasoning_replay.adapters.stores.redis.executor import FAILURES, Command, RedisExecutor, key_of
 
 SLOTS = 16384
@@ -86,7 +87,7 @@ class ClusterExecutor(RedisExecutor):
         await self._cluster.initialize()
         nodes = self._primaries()
         if index not in range(len(nodes)):
-            raise ValueError("no such node")
+            raise BadCursor
         words = ("SCAN", place, "MATCH", pattern, "COUNT", count)
         after, names = await self._ask(nodes[index], *words)
         if int(after):

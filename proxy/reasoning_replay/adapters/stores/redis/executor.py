@@ -23,7 +23,7 @@ from redis.exceptions import (
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from typing_extensions import override
 
-from reasoning_replay.adapters.stores.base import StoreError
+from reasoning_replay.adapters.stores.base import BadCursor, StoreError
 
 FAILURES = (RedisError, RedisClusterException, OSError, TimeoutError)
 _WORDS: tuple[tuple[type[BaseException], str], ...] = (
@@ -84,7 +84,7 @@ class RedisExecutor(Protocol):
             count: Approximate number of names to examine.
 
         Raises:
-            ValueError: The cursor is invalid.
+            BadCursor: The cursor has the form of another kind of Redis, or names no node.
         """
         ...
 
@@ -152,6 +152,8 @@ class SingleServer(RedisExecutor):
 
     @override
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
+        if ":" in cursor:
+            raise BadCursor
         after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
         return str(after) if int(after) else "", [name for name in names if isinstance(name, bytes)]
 

@@ -31,6 +31,7 @@ from typing_extensions import override
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     VERSION_BITS,
+    BadCursor,
     Bounds,
     Codec,
     ConversationInfo,
@@ -76,6 +77,8 @@ RENEWS_S = 10.0
 # A conversation has about thirty keys in the index, and SCAN passes over all of them.
 _SCANNED_PER_FOUND = 8
 _SCANS = 200
+# Of SCAN, and with the number of a node before it in a Cluster.
+_CURSOR = re.compile(r"(\d{1,5}:)?\d{0,20}", re.ASCII)
 # Lookups that load conversations at once. Each may load six of `max_bytes`, which no memory budget
 # counts; with local copies, few lookups load any.
 LOADS_AT_ONCE = 4
@@ -187,6 +190,8 @@ class RedisStore(Store):
     @override
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         # A page may exceed `limit`, as SCAN returns names in batches.
+        if not _CURSOR.fullmatch(cursor) or int(cursor.rpartition(":")[2] or 0) >= 1 << 64:
+            raise BadCursor
         begin = f"{self._prefix}:2:{{"
         pattern = f"{_literally(begin)}{scope.hex() + ':' if scope is not None else ''}*"
         count = min(max(limit * _SCANNED_PER_FOUND, 10), 10_000)
@@ -197,8 +202,6 @@ class RedisStore(Store):
                 names |= dict.fromkeys(found)
                 if not cursor or len(names) >= limit:
                     break
-        except ValueError:
-            raise StoreError("the cursor is not one of this store", is_local=True) from None
         except FAILURES as error:
             raise store_error(error) from error
         form = re.compile(re.escape(begin.encode()) + rb"([0-9a-f]{32}):([0-9a-f]{32})\}")
@@ -211,9 +214,12 @@ class RedisStore(Store):
         for place, counters, ttl_s in zip(places, numbers[::2], numbers[1::2], strict=True):
             # Skip conversations deleted meanwhile, and values of other programs.
             if isinstance(counters, list) and isinstance(ttl_s, int) and None not in counters:
-                _, record_bytes, turns = map(_number, counters)
-                ids = [bytes.fromhex(place[n].decode()) for n in (1, 2)]
-                kept.append(ConversationInfo(ids[0], ids[1], turns, record_bytes, ttl_s))
+                ids = (bytes.fromhex(place[1].decode()), bytes.fromhex(place[2].decode()))
+                try:
+                    _, record_bytes, turns = map(_number, counters)
+                    kept.append(ConversationInfo(*ids, turns, record_bytes, ttl_s))
+                except StoreError:
+                    kept.append(ConversationInfo(*ids, 0, 0, ttl_s, is_damaged=True))
         return Page(kept, cursor)
 
     @override
