@@ -1,11 +1,18 @@
-"""Costs of saving: linear in the items of a turn, in an embedded store and in a local copy."""
+"""
+Costs of saving: linear in the items of a turn, in an embedded store and in a local copy.
+
+They do not depend on how many conversations there are, share a text, or have expired.
+"""
 
 import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 from msgspec import structs
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
-from reasoning_replay.adapters.stores.base import Bounds, VersionChange
+from reasoning_replay.adapters.stores.base import Bounds, Name, VersionChange
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
@@ -13,10 +20,12 @@ from reasoning_replay.core.history.records import records_of_part
 from reasoning_replay.core.history.turns import TurnPart
 
 from tests.adapters.resilience.replicas import MIB, said
-from tests.adapters.stores.turns import SCOPE
-from tests.core.costs import assert_linear
+from tests.adapters.stores.turns import SCOPE, Clock, asked, bytes_of, key
+from tests.core.costs import assert_constant, assert_linear
 
 Saves = list[tuple[dict[bytes, bytes], list[bytes]]]
+
+Act = Callable[[], Coroutine[Any, Any, object]]
 
 
 def item_by_item(count: int) -> Saves:
@@ -51,3 +60,124 @@ def test_a_local_copy_takes_items_in_linear_time() -> None:
         entry.decoded(name[1])
 
     assert_linear(item_by_item, save, 1_000)
+
+
+TTL_S = 60
+BOUNDS = Bounds(TTL_S, 100, MIB)
+KEYS = [key(f"{n}") for n in range(4)]
+RECORDS = {b"r" * 20: b"x"}
+
+
+def run_one_turn(work: Coroutine[Any, Any, object]) -> None:
+    """Run a coroutine until the event loop would have its turn."""
+    with contextlib.suppress(StopIteration):
+        work.send(None)
+    work.close()
+
+
+def conversation(number: int) -> Name:
+    """Return the name of a conversation."""
+    return SCOPE, bytes_of(f"{number}")
+
+
+def test_a_local_copy_costs_the_same_however_many_share_a_text() -> None:
+    """One prompt, and one answer: each key leads to a bounded number of them, as in a store."""
+
+    def filled(count: int) -> Callable[[], None]:
+        cache, made = ConversationCache(100 * MIB, Metrics()), iter(range(1 << 60))
+
+        def save_and_drop() -> None:
+            names = [conversation(next(made)) for _ in range(10)]
+            for name in names:
+                cache.add(name, RECORDS, KEYS)
+            for name in names:
+                cache.discard(name)
+
+        for _ in range(count):
+            cache.add(conversation(next(made)), RECORDS, KEYS)
+        return save_and_drop
+
+    assert_constant(filled, 1_000)
+
+
+def test_a_local_copy_evicts_at_the_same_cost_however_many_share_a_text() -> None:
+    """A full cache drops the oldest with each save."""
+
+    def filled(count: int) -> Callable[[], None]:
+        cache, made = ConversationCache(count * 5_000, Metrics()), iter(range(1 << 60))
+
+        def save() -> None:
+            for _ in range(10):
+                cache.add(conversation(next(made)), RECORDS, KEYS)
+
+        for _ in range(count * 2):
+            save()
+        return save
+
+    assert_constant(filled, 100)
+
+
+@pytest.mark.parametrize("act", ["look_up", "save", "usage", "survey", "forget"])
+def test_an_embedded_store_costs_the_same_however_many_have_expired(act: str) -> None:
+    """Until the event loop has its turn again; after an idle night all of them have expired."""
+
+    def filled(count: int) -> Callable[[], None]:
+        clock = Clock()
+        store = MemoryStore(BOUNDS, 1 << 40, clock)
+
+        async def fill() -> None:
+            for number in range(count):
+                await store.save(conversation(number), RECORDS, [key(f"{number}")])
+
+        asyncio.run(fill())
+        clock.now_s += TTL_S
+        acts: dict[str, Act] = {
+            "look_up": lambda: store.look_up(SCOPE, asked(*KEYS), {}),
+            "save": lambda: store.save(conversation(0), RECORDS, KEYS[:1]),
+            "usage": store.usage,
+            "survey": lambda: store.survey(bytes_of("none"), "", 10),
+            "forget": lambda: store.forget(*conversation(1)),
+        }
+        return lambda: run_one_turn(acts[act]())
+
+    assert_constant(filled, 4_000, once=True)
+
+
+@pytest.mark.parametrize("act", ["look_up", "save", "usage", "survey"])
+def test_an_embedded_store_costs_the_same_however_many_are_stored(act: str) -> None:
+    """A page of a survey, too: a walk over all pages costs in proportion to what is there."""
+
+    def filled(count: int) -> Callable[[], None]:
+        store = MemoryStore(BOUNDS, 1 << 40, Clock())
+
+        async def fill() -> None:
+            for number in range(count):
+                await store.save(conversation(number), RECORDS, [*KEYS, key(f"own {number}")])
+
+        asyncio.run(fill())
+        acts: dict[str, Act] = {
+            "look_up": lambda: store.look_up(SCOPE, asked(*KEYS), {}),
+            "save": lambda: store.save(conversation(0), RECORDS, KEYS),
+            "usage": store.usage,
+            "survey": lambda: store.survey(None, "", 10),
+        }
+        return lambda: run_one_turn(acts[act]())
+
+    assert_constant(filled, 1_000)
+
+
+def test_an_embedded_store_makes_room_in_turns() -> None:
+    """A large turn evicts thousands of small conversations, and the event loop runs in between."""
+
+    def filled(count: int) -> Callable[[], None]:
+        store = MemoryStore(Bounds(TTL_S, 100, 1 << 40), 1000 * count, Clock())
+
+        async def fill() -> None:
+            for number in range(count):
+                await store.save(conversation(number), {b"r" * 20: b""}, [])
+
+        asyncio.run(fill())
+        large = {b"r" * 20: bytes(900 * count)}
+        return lambda: run_one_turn(store.save((SCOPE, b"c" * 16), large, []))
+
+    assert_constant(filled, 2_000, once=True)

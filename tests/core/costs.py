@@ -11,6 +11,7 @@ from typing import TypeVar
 GROWTH_MAX = 3.0
 # A run is repeated until it takes this long, because the clock is coarse and the machine is noisy.
 LEAST_S = 0.004
+CLOCK_S = 0.0001
 ROUNDS = 3
 ATTEMPTS = 4
 
@@ -35,6 +36,48 @@ def assert_linear(
         if ratios[-1] <= GROWTH_MAX:
             return
     raise AssertionError(f"twice the input costs {min(ratios):.1f} times the CPU: {ratios}")
+
+
+# Most CPU of a call at eight times the state, relative to the CPU at the state.
+CONSTANT_MAX = 3.0
+TIMES = 8
+
+
+def assert_constant(
+    make: Callable[[int], Callable[[], object]], size: int, *, once: bool = False
+) -> None:
+    """
+    Fail if a call costs more than CONSTANT_MAX times the CPU when there is TIMES as much state.
+
+    Args:
+        make: Returns a call about state of a size; its cost does not count.
+        size: Size of the smaller state.
+        once: Whether a call changes what the next one costs; then each is made once.
+    """
+    ratios = []
+    for _ in range(ATTEMPTS):
+        if once:
+            pairs = [(_once_s(make(size)), _once_s(make(TIMES * size))) for _ in range(ROUNDS)]
+            ratios.append(min(b for _, b in pairs) / max(min(a for a, _ in pairs), CLOCK_S))
+        else:
+            ratios.append(relative(_call, make(size), make(TIMES * size)))
+        if ratios[-1] <= CONSTANT_MAX:
+            return
+    raise AssertionError(f"{TIMES} times the state costs {min(ratios):.1f} times the CPU: {ratios}")
+
+
+def _call(run: Callable[[], object]) -> None:
+    run()
+
+
+def _once_s(run: Callable[[], object]) -> float:
+    gc.disable()
+    try:
+        began_s = time.thread_time()
+        run()
+        return time.thread_time() - began_s
+    finally:
+        gc.enable()
 
 
 def growth(make: Callable[[int], _Input], run: Callable[[_Input], object], size: int) -> float:

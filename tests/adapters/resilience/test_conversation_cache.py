@@ -7,8 +7,10 @@ from collections.abc import Coroutine, Mapping
 import pytest
 from msgspec import structs
 from reasoning_replay.adapters.resilience import cache_entry, conversation_cache, safe_store
+from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
-from reasoning_replay.adapters.stores.base import StoreError
+from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, StoreError
+from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.core.history.records import records_of, turns_of, withheld_records
@@ -383,3 +385,35 @@ async def test_a_deletion_returns_whether_there_was_anything() -> None:
     shared.is_away = False
     assert await here.store.forget(SCOPE, T1.conversation)  # only this replica had it
     assert not await here.store.forget(SCOPE, T1.conversation)
+
+
+# --- bounds ---
+
+
+def test_a_key_leads_to_a_bounded_number_of_copies() -> None:
+    """The newest ones, as in the stores; the size and the index stay exact."""
+    cache = ConversationCache(1 << 30, Metrics())
+    names = [(SCOPE, bytes_of(f"{n}")) for n in range(3 * CONVERSATIONS_PER_KEY)]
+    shared = bytes_of("a text")
+    for name in names:
+        cache.add(name, {b"r" * 20: b"x"}, [shared, name[1]])
+    newest = [conversation for _, conversation in names[-CONVERSATIONS_PER_KEY:]]
+    assert [*cache._index[SCOPE + shared]] == newest
+    with_key = [name for name in names if shared in cache._entries[name].keys]
+    assert with_key == names[-CONVERSATIONS_PER_KEY:]
+    assert cache.size_bytes == sum(entry.size_bytes for entry in cache._entries.values())
+    for name in names:
+        cache.discard(name)
+    assert (cache.size_bytes, cache._entries, cache._index) == (0, {}, {})
+
+
+def test_one_call_evicts_a_bounded_number_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If that is not enough room, the entry that grew leaves, too, so memory stays bounded."""
+    monkeypatch.setattr(conversation_cache, "EVICTED_AT_ONCE", 10)
+    cache = ConversationCache(1 << 20, Metrics())
+    for n in range(200):
+        cache.add((SCOPE, bytes_of(f"{n}")), {b"r" * 20: b"x"}, [])
+    large = (SCOPE, bytes_of("large"))
+    cache.add(large, {b"r" * 20: bytes((1 << 20) - 10_000)}, [])
+    assert (cache.entry(large), len(cache._entries)) == (None, 190)
+    assert cache.size_bytes <= 1 << 20

@@ -6,7 +6,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds
-from reasoning_replay.adapters.stores.memory import MemoryStore
+from reasoning_replay.adapters.stores.memory import DROPPED_AT_ONCE, MemoryStore
 from reasoning_replay.core.history.records import turn_of_record
 
 from tests.adapters.stores.turns import SCOPE, Clock, asked, bytes_of, found, key, save, turn
@@ -39,7 +39,10 @@ def assert_exact(store: MemoryStore, max_bytes: int = MAX_BYTES) -> None:
         assert 0 < len(leads_to) <= CONVERSATIONS_PER_KEY
         for conversation in leads_to:
             assert name in conversations[scope, conversation].keys
+    assert sorted(filter(None, store._slots)) == sorted(conversations)
+    assert len(store._slots) == len(store._free_slots) + len(conversations)
     for (scope, conversation), kept in conversations.items():
+        assert store._slots[kept.slot] == (scope, conversation)
         for name in kept.keys:
             assert conversation in index[scope][name]
 
@@ -74,6 +77,7 @@ def test_the_size_and_the_index_are_exact(
         await store.look_up(SCOPE, [], {})
 
     asyncio.run(play())
+    assert not any(store._slots)
     assert (store.size_bytes, store._conversations, store._index) == (0, {}, {})
 
 
@@ -126,3 +130,47 @@ async def test_the_limit_includes_the_overhead_of_python() -> None:
         tracemalloc.stop()
     assert 0.9 * 2 * mib < store.size_bytes <= 2 * mib
     assert after - before < 1.1 * store.size_bytes
+
+
+async def test_a_call_drops_a_bounded_number_of_expired_conversations() -> None:
+    """Until the event loop has its turn; only an operator's request goes on after that."""
+    store, clock = opened(max_bytes=1 << 30)
+    for n in range(5 * DROPPED_AT_ONCE):
+        await save(store, turn(f"{n}", f"{n}"), [key(f"{n}")])
+    clock.now_s += TTL_S
+    left = []
+    for _ in range(2):
+        await found(store, "0")
+        left.append(len(store._conversations))
+    assert left == [4 * DROPPED_AT_ONCE, 3 * DROPPED_AT_ONCE]
+    assert_exact(store, 1 << 30)
+    usage = await store.usage()
+    assert (usage.conversations, usage.size_bytes, usage.evicted) == (0, 0, 0)
+    assert store._conversations == {}
+
+
+async def test_an_expired_conversation_leaves_its_place_at_a_key_first() -> None:
+    """Else it would push out one that is in use."""
+    store, clock = opened(max_bytes=1 << 30)
+    await save(store, turn("used", "used"), [key("hi")])
+    for n in range(5 * DROPPED_AT_ONCE):
+        await save(store, turn(f"{n}", f"{n}"), [key(f"{n}")])
+    for n in range(CONVERSATIONS_PER_KEY - 1):
+        await save(store, turn(f"more {n}", f"more {n}"), [key("hi"), key(f"more {n}")])
+    clock.now_s += TTL_S / 2
+    assert await found(store, *(f"more {n}" for n in range(4))) != []
+    await store.look_up(SCOPE, [], {bytes_of("used"): 0})
+    clock.now_s += TTL_S / 2
+    await save(store, turn("new", "new"), [key("hi")])
+    assert bytes_of("used") in store._index[SCOPE][key("hi")]
+    assert len(store._index[SCOPE][key("hi")]) == CONVERSATIONS_PER_KEY
+    assert_exact(store, 1 << 30)
+
+
+async def test_a_survey_and_new_conversations_use_the_places_of_deleted_ones() -> None:
+    """So that a walk costs in proportion to what is stored, however much came and went."""
+    store, _ = opened(max_bytes=1 << 30)
+    for n in range(1000):
+        await save(store, turn(f"{n}", f"{n % 7}"), [key(f"{n}")])
+        assert await store.forget(SCOPE, bytes_of(f"{n % 7}"))
+    assert len(store._slots) == len(store._free_slots) == 1

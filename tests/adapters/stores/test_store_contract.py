@@ -13,7 +13,7 @@ from reasoning_replay.adapters.stores.base import (
     Store,
     StoredConversation,
 )
-from reasoning_replay.adapters.stores.memory import MemoryStore
+from reasoning_replay.adapters.stores.memory import DROPPED_AT_ONCE, MemoryStore
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.core.history.lookup_keys import (
     CONVERSATIONS_LOADED,
@@ -172,6 +172,24 @@ async def test_an_unused_conversation_expires(kept: Kept) -> None:
     assert await found(store, "1") == []
     assert await kept.names() == []
     assert await surveyed(store) == []
+
+
+async def test_however_many_have_expired_they_count_as_absent(kept: Kept) -> None:
+    """A call drops a few of them; the others are not found, listed, deleted or led to."""
+    store = kept.opens(BRIEF)
+    many = 3 * DROPPED_AT_ONCE
+    for n in range(many):
+        await save(store, turn(f"{n}", f"{n}"), [key(f"{n}"), key(f"text {n % 2}")])
+    await kept.passes(BRIEF.ttl_s)
+    newest = turn("new", f"{many - 1}", created_ms=1)
+    await save(store, newest, [key("new"), key("text 0"), key("text 1")])
+    assert await found(store, f"{many - 2}") == []
+    if not isinstance(store, RedisStore):  # there, a key outlives its conversations a little
+        assert names(await looked_up(store, [Lookup(0, [], [key("text 0")])])) == ["new"]
+        assert await found(store, "text 1") == ["new"]
+    assert not await store.forget(SCOPE, bytes_of(f"{many - 2}"))
+    assert [one.conversation for one in await surveyed(store)] == [newest.conversation]
+    assert await store.forget(SCOPE, newest.conversation)
 
 
 async def test_an_expired_conversation_starts_empty(kept: Kept) -> None:

@@ -22,6 +22,7 @@ from reasoning_replay.adapters.resilience.cache_entry import (
     memory_of,
 )
 from reasoning_replay.adapters.stores.base import (
+    CONVERSATIONS_PER_KEY,
     Name,
     StoredConversation,
     StoreResult,
@@ -42,6 +43,9 @@ from reasoning_replay.core.history.turns import Turn
 UNSAVED_MAX_BYTES = 32 << 20
 # Estimated memory of a key in the index.
 KEY_BYTES = 150
+# Most entries that are evicted in one call, which takes a few milliseconds. If that is not enough,
+# the entry that grew is evicted, too.
+EVICTED_AT_ONCE = 500
 
 
 class View(NamedTuple):
@@ -270,18 +274,41 @@ class ConversationCache:
         return turns
 
     def _lead(self, name: Name, entry: CacheEntry, keys: Iterable[bytes]) -> None:
-        """Add keys to an entry, update its size, and evict entries to make room."""
+        """
+        Add keys to an entry, update its size, and evict entries to make room.
+
+        As in a store, each key keeps its newest CONVERSATIONS_PER_KEY.
+        """
         scope, alone = name[0], (name[1],)
         for key in keys if self._max_bytes else ():
             if key not in entry.keys:
                 entry.keys[key] = None
-                others = self._index.get(scope + key)
-                self._index[scope + key] = alone if others is None else others + alone
+                others = self._index.get(scope + key, ())
+                if len(others) == CONVERSATIONS_PER_KEY:
+                    self._forget_key(scope, key, others[0])
+                    others = others[1:]
+                self._index[scope + key] = others + alone if others else alone
         self.size_bytes -= entry.size_bytes
         entry.size_bytes = ENTRY_BYTES + entry.turns_bytes + KEY_BYTES * len(entry.keys)
         self.size_bytes += entry.size_bytes
-        while self.size_bytes > (self._max_bytes or UNSAVED_MAX_BYTES):
+        self._make_room(name)
+
+    def _make_room(self, grown: Name) -> None:
+        """Evict entries until all fit; the cost does not depend on how many there are."""
+        max_bytes = self._max_bytes or UNSAVED_MAX_BYTES
+        for _ in range(EVICTED_AT_ONCE):
+            if self.size_bytes <= max_bytes:
+                return
             self._drop(next(iter(self._entries)))
+        if self.size_bytes > max_bytes:
+            self._drop(grown)
+
+    def _forget_key(self, scope: bytes, key: bytes, conversation: bytes) -> None:
+        """Remove a key from an entry; the caller updates the index."""
+        entry = self._entries[scope, conversation]
+        del entry.keys[key]
+        entry.size_bytes -= KEY_BYTES
+        self.size_bytes -= KEY_BYTES
 
     def _drop(self, name: Name) -> None:
         entry = self._entries.pop(name, None)

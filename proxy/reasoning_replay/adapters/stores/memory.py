@@ -1,6 +1,7 @@
 """Memory store: the embedded store, bounded in bytes and lost when its process ends."""
 
-import heapq
+import asyncio
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -37,6 +38,10 @@ TURN_OVERHEAD_BYTES = 150
 RECORD_OVERHEAD_BYTES = 250
 KEY_OVERHEAD_BYTES = 200
 
+# Most conversations that are dropped, or looked at, before the event loop gets its turn.
+DROPPED_AT_ONCE = 64
+SURVEYED_AT_ONCE = 1000
+
 _NOWHERE: Mapping[bytes, tuple[bytes, ...]] = MappingProxyType({})
 
 
@@ -45,6 +50,7 @@ class _Conversation(msgspec.Struct, gc=False):
 
     expires_at: float
     version: int
+    slot: int
     records: dict[bytes, bytes] = msgspec.field(default_factory=dict)
     # As `turn_of_record`. A dict: the garbage collector visits every set, but no dict of bytes.
     turns: dict[bytes, None] = msgspec.field(default_factory=dict)
@@ -65,6 +71,9 @@ class _Conversation(msgspec.Struct, gc=False):
 class MemoryStore(Store):
     """
     Store in the memory of this process; evicts the least recently used conversations first.
+
+    A lookup and a save drop a few expired conversations each; one that is still here counts as
+    absent. What needs longer gives the event loop its turn in between.
 
     Attributes:
         size_bytes: Estimated memory of all conversations, at most `max_bytes`.
@@ -88,6 +97,9 @@ class MemoryStore(Store):
         self._index: dict[bytes, dict[bytes, tuple[bytes, ...]]] = {}
         # Of all conversations: one that is deleted and created again has none of its old versions.
         self._versions = count(1)
+        # For surveys: a conversation has one slot for its life, which is then used again.
+        self._slots: list[Name | None] = []
+        self._free_slots: list[int] = []
         self._evicted = 0
         self.size_bytes = 0
 
@@ -97,7 +109,10 @@ class MemoryStore(Store):
     ) -> StoreResult:
         now = self._expire()
         index = self._index.get(scope, _NOWHERE)
-        choice = choose(lookups, lambda key: index.get(key, ()))
+        if self._is_expired(next(iter(self._conversations), None), now):  # more than one call drops
+            choice = choose(lookups, lambda key: self._live(scope, index.get(key, ()), now))
+        else:
+            choice = choose(lookups, lambda key: index.get(key, ()))
         found: list[StoredConversation] = []
         for conversation in dict.fromkeys([*choice.conversations, *held]):
             kept = self._use((scope, conversation), now)
@@ -114,56 +129,62 @@ class MemoryStore(Store):
         self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
     ) -> VersionChange:
         now = self._expire()
+        if self._is_expired(name, now):
+            self._drop(name)
         kept = self._use(name, now)
         before = kept.size_bytes if kept is not None else 0
         if kept is None:
-            version = next(self._versions)
-            kept = self._conversations[name] = _Conversation(now + self._bounds.ttl_s, version)
-        version, kept.version = kept.version, next(self._versions)
+            kept = self._conversations[name] = _Conversation(
+                now + self._bounds.ttl_s, next(self._versions), self._take_slot(name)
+            )
+        version_before, kept.version = kept.version, next(self._versions)
         for field, value in encoded(self.codec, name, records).items():
             kept.record_bytes += len(value) - len(kept.records.get(field, b""))
             kept.records[field] = value
             kept.turns[turn_of_record(field)] = None
-        self._lead(name, kept, keys)
+        self._lead(name, kept, keys, now)
         is_trimmed = self._trim(kept)
         self.size_bytes += kept.size_bytes - before
-        while self.size_bytes > self._max_bytes and self._conversations:
-            self._drop(next(iter(self._conversations)))
-            self._evicted += 1
-        return VersionChange(None if is_trimmed else version, kept.version)
+        change = VersionChange(None if is_trimmed else version_before, kept.version)
+        await self._drop_while(lambda: self.size_bytes > self._max_bytes)
+        return change
 
     @override
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        # The cursor is the last name of the previous page.
-        self._expire()
-        try:
-            after = bytes.fromhex(cursor)
-        except ValueError:
-            raise BadCursor from None
-        names = (
-            name
-            for name in self._conversations
-            if name[0] + name[1] > after and scope in (None, name[0])
-        )
-        page = heapq.nsmallest(limit, names)
-        now = self._clock()
-        kept = [
-            ConversationInfo(*name, len(one.turns), one.record_bytes, int(one.expires_at - now))
-            for name, one in ((name, self._conversations[name]) for name in page)
-        ]
-        return Page(kept, b"".join(page[-1]).hex() if page and len(page) == limit else "")
+        # The cursor is the slot at which the page begins.
+        if not re.fullmatch(r"[0-9]{0,18}", cursor):
+            raise BadCursor
+        page: list[ConversationInfo] = []
+        slot = int(cursor or 0)
+        while slot < len(self._slots):
+            now = self._clock()
+            for name in self._slots[slot : slot + SURVEYED_AT_ONCE]:
+                slot += 1
+                if name is None or scope not in (None, name[0]) or self._is_expired(name, now):
+                    continue
+                kept = self._conversations[name]
+                expires_in_s = int(kept.expires_at - now)
+                page.append(
+                    ConversationInfo(*name, len(kept.turns), kept.record_bytes, expires_in_s)
+                )
+                if len(page) == limit:
+                    return Page(page, str(slot) if slot < len(self._slots) else "")
+            await asyncio.sleep(0)
+        return Page(page)
 
     @override
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        self._expire()
-        if (scope, conversation) not in self._conversations:
+        name = (scope, conversation)
+        if name not in self._conversations:
             return False
-        self._drop((scope, conversation))
-        return True
+        is_there = not self._is_expired(name, self._clock())
+        self._drop(name)
+        return is_there
 
     @override
     async def usage(self) -> StoreUsage:
-        self._expire()
+        now = self._clock()
+        await self._drop_while(lambda: self._is_expired(next(iter(self._conversations), None), now))
         count = len(self._conversations)
         return StoreUsage(self.size_bytes, self._max_bytes, count, self._evicted)
 
@@ -175,7 +196,7 @@ class MemoryStore(Store):
     async def close(self) -> None:
         pass
 
-    def _lead(self, name: Name, kept: _Conversation, keys: Sequence[bytes]) -> None:
+    def _lead(self, name: Name, kept: _Conversation, keys: Sequence[bytes], now: float) -> None:
         """Add a conversation to keys; each key keeps its newest CONVERSATIONS_PER_KEY."""
         scope, conversation = name
         if keys and scope not in self._index:
@@ -189,8 +210,10 @@ class MemoryStore(Store):
                 continue
             else:
                 if len(leads_to) == CONVERSATIONS_PER_KEY:
-                    self._forget_key(scope, key, leads_to[0])
-                    leads_to = leads_to[1:]
+                    gone = (one for one in leads_to if self._is_expired((scope, one), now))
+                    oldest = next(gone, leads_to[0])
+                    self._forget_key(scope, key, oldest)
+                    leads_to = tuple([one for one in leads_to if one != oldest])
                 index[key] = leads_to + alone
             kept.keys[key] = None
 
@@ -210,30 +233,60 @@ class MemoryStore(Store):
 
     def _expire(self) -> float:
         """
-        Drop expired conversations; the least recently used one expires first.
+        Drop a few expired conversations; the least recently used one expires first.
 
         Returns:
             The current time by the clock.
         """
         now = self._clock()
-        while self._conversations:
-            first = next(iter(self._conversations))
-            if self._conversations[first].expires_at > now:
-                return now
+        for _ in range(DROPPED_AT_ONCE):
+            first = next(iter(self._conversations), None)
+            if first is None or not self._is_expired(first, now):
+                break
             self._drop(first)
         return now
+
+    async def _drop_while(self, is_due: Callable[[], bool]) -> None:
+        """Drop the least recently used conversations; other tasks run in between."""
+        dropped = 0
+        while self._conversations and is_due():
+            first = next(iter(self._conversations))
+            self._evicted += not self._is_expired(first, self._clock())
+            self._drop(first)
+            dropped += 1
+            if dropped % DROPPED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _is_expired(self, name: Name | None, now: float) -> bool:
+        """Return whether a conversation is still here, but counts as absent."""
+        kept = self._conversations.get(name) if name is not None else None
+        return kept is not None and kept.expires_at <= now
+
+    def _live(self, scope: bytes, found: Sequence[bytes], now: float) -> Sequence[bytes]:
+        return [one for one in found if not self._is_expired((scope, one), now)]
 
     def _use(self, name: Name, now: float) -> _Conversation | None:
         """Return a conversation and extend its expiry; None if it is not stored."""
         kept = self._conversations.get(name)
-        if kept is not None:
-            kept.expires_at = now + self._bounds.ttl_s
-            self._conversations.move_to_end(name)
+        if kept is None or kept.expires_at <= now:
+            return None
+        kept.expires_at = now + self._bounds.ttl_s
+        self._conversations.move_to_end(name)
         return kept
+
+    def _take_slot(self, name: Name) -> int:
+        if self._free_slots:
+            slot = self._free_slots.pop()
+            self._slots[slot] = name
+            return slot
+        self._slots.append(name)
+        return len(self._slots) - 1
 
     def _drop(self, name: Name) -> None:
         kept = self._conversations.pop(name)
         self.size_bytes -= kept.size_bytes
+        self._slots[kept.slot] = None
+        self._free_slots.append(kept.slot)
         scope, conversation = name
         index = self._index.get(scope, {})
         for key in kept.keys:

@@ -140,7 +140,7 @@ class SqliteStore(Store):
                 _add(db, kept, values, after)
                 is_trimmed = trim(db, kept, self._bounds)
                 for key in keys:
-                    _lead(db, name[0], key, kept)
+                    _lead(db, name[0], key, kept, now)
                 evicted = make_room(db, self._max_bytes, now)
             self._evicted += evicted
             return VersionChange(None if is_trimmed else before, after)
@@ -172,20 +172,22 @@ class SqliteStore(Store):
     @override
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
         # Overwrite deleted data, and truncate the log if possible.
+        now = self._clock()
 
         def write(db: sqlite3.Connection) -> bool:
             db.execute("PRAGMA secure_delete = ON")
             try:
                 with transaction(db):
-                    gone = db.execute(
+                    was_there = _rows_of(db, scope, {conversation: 0}, now)
+                    db.execute(
                         "DELETE FROM conversations WHERE scope = ? AND conversation = ?",
                         (scope, conversation),
-                    ).rowcount
+                    )
             finally:
                 db.execute("PRAGMA secure_delete = OFF")
             # While another connection reads, the log is not truncated; it is overwritten later.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            return gone > 0
+            return bool(was_there)
 
         return await self._writes(write)
 
@@ -342,14 +344,16 @@ def _add(db: sqlite3.Connection, kept: int, values: Mapping[bytes, bytes], versi
     )
 
 
-def _lead(db: sqlite3.Connection, scope: bytes, key: bytes, kept: int) -> None:
+def _lead(db: sqlite3.Connection, scope: bytes, key: bytes, kept: int, now: float) -> None:
     """Add a conversation to a key; the key keeps its newest CONVERSATIONS_PER_KEY."""
     db.execute(
         "INSERT OR IGNORE INTO leads (scope, key, conversation_id) VALUES (?, ?, ?)",
         (scope, key, kept),
     )
     db.execute(
-        "DELETE FROM leads WHERE id IN (SELECT id FROM leads WHERE scope = ? AND key = ?"
-        " ORDER BY id DESC LIMIT -1 OFFSET ?)",
-        (scope, key, CONVERSATIONS_PER_KEY),
+        "DELETE FROM leads WHERE id IN (SELECT leads.id FROM leads"
+        " JOIN conversations ON conversations.id = leads.conversation_id"
+        " WHERE leads.scope = ? AND leads.key = ?"
+        " ORDER BY +expires_at > ? DESC, leads.id DESC LIMIT -1 OFFSET ?)",
+        (scope, key, now, CONVERSATIONS_PER_KEY),
     )
