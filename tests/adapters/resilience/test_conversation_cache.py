@@ -387,6 +387,31 @@ async def test_a_deletion_returns_whether_there_was_anything() -> None:
     assert not await here.store.forget(SCOPE, T1.conversation)
 
 
+async def test_reasoning_that_is_withheld_ends_the_line_of_a_copy() -> None:
+    """So no decision about it is repeated; a turn that only grows leaves the line as it is."""
+    shared = Shared()
+    here = Replica(shared)
+    records = withheld_records(T1, {b"b" * 16}.__contains__)
+    lines: list[object] = []
+
+    async def note() -> None:
+        assert await here.ids(T1)
+        lines.append(here.store.line(SCOPE, T1.conversation))
+
+    for items in (1, 1, 2, 2):
+        await here.save(said("one", items=items))
+        await note()
+    await here.store.save(SCOPE, T1.conversation, records, [], Budget(LONG_S))
+    await note()
+    await here.save(T2)
+    await note()
+
+    _, again, grown, same, withheld, later = lines
+    assert again is grown is same
+    assert same is not withheld
+    assert withheld is later
+
+
 # --- bounds ---
 
 

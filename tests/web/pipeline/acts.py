@@ -136,6 +136,15 @@ def steal(s: Stage, who: int, whose: int) -> None:
     s.client(who).history += s.client(whose).turns[-1:]
 
 
+def take(s: Stage, who: int, whose: int) -> None:
+    """
+    Take in turns of another client, as an orchestrator takes in those of an agent.
+
+    Not its first one: the conversations would be joined.
+    """
+    s.client(who).history += s.client(whose).turns[1:]
+
+
 def fail(s: Stage, how: str) -> None:
     """Let the next exchange fail this way."""
     s.fault = how
@@ -177,6 +186,6 @@ ACTS: Final[dict[str, Callable[..., Any]]] = {
     one.__name__: one
     for one in (
         *(ask, lose, count, stranger, fork, have, say, head, add, remove, cut, back, swap),
-        *(double, steal, fail, refuse, accept, delete, restart),
+        *(double, steal, take, fail, refuse, accept, delete, restart),
     )
 }

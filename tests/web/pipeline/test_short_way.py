@@ -92,6 +92,18 @@ RAW = {
     "nan": '{"role":"user","content":"a","x":NaN}',
 }
 
+# The conversation with fewer turns is the one that the client began: its next turns are in the one
+# that it took in. Client 2 still has the first one alone.
+MERGED: Final[dict[str, list[Act]]] = {
+    "neither": [],
+    "deleted": [act("delete", 0, 0)],
+    "deleted at the other": [act("delete", 1, 0)],
+    "the newest": [act("delete", 1, 1)],
+    "deleted after an outage": [act("fail", "recall"), *asks(1, 0), act("delete", 1, 0)],
+    "refused": [act("refuse", 0, 1), act("ask", 2, 1), act("accept")],
+    "continued at the other": [act("ask", 1, 1), act("ask", 0, 1)],
+}
+
 STORIES: Final[dict[str, list[Act]]] = {
     "grows": asks(6),
     "texts": asks(6, kind="text"),
@@ -119,6 +131,7 @@ STORIES: Final[dict[str, list[Act]]] = {
     "refused, then accepted": [*GROWS, act("refuse", 0, 0), act("ask", 0, 0), act("accept"), *asks(4)],  # noqa: E501
     "refused at one fork": [*GROWS, act("fork", 0), act("refuse", 0, 2), *asks(3, 0), act("accept"), *asks(3, 1)],  # noqa: E501
     "newest refused": [*GROWS, act("refuse", 0, -1), *asks(2), act("refuse", 0, -1), *asks(3)],
+    **{f"one of two that were merged is {what}": [act("fork", 0), *asks(3, 0), *asks(3, 1), act("fork", 0), act("take", 0, 1), *asks(3, 0), *acts, *asks(3, 0)] for what, acts in MERGED.items()},  # noqa: E501
     "restarted": [*GROWS, act("restart", 0), *asks(3), act("restart", 1), *asks(3)],
     "edited first": [*GROWS, act("remove", 0, 0), *asks(3)],
     "back and on": [*asks(5), act("back", 0, 2), *asks(4)],
@@ -138,7 +151,14 @@ STORIES: Final[dict[str, list[Act]]] = {
     "sessions change on equal bytes": [act("head", 0, "session_id", "k0"), act("fork", 0), *asks(3, 0, kind="same"), act("head", 1, "session_id", "k1"), *asks(3, 1, kind="same"), act("head", 0, "session_id", "k1"), *asks(2, 0), act("head", 1, "session_id", "k0"), *asks(2, 1)],  # noqa: E501
 }  # fmt: skip
 
-CERTAIN: Final = ("grows", "parallel calls", "forks", "counted", "history first")
+CERTAIN: Final = (
+    "grows",
+    "parallel calls",
+    "forks",
+    "counted",
+    "history first",
+    "one of two that were merged is neither",
+)
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +260,7 @@ others = st.one_of(
     ),
     st.builds(act, st.sampled_from(["remove", "swap", "double"]), clients, places),
     st.builds(act, st.sampled_from(["cut", "back"]), clients, st.integers(1, 3)),
-    st.builds(act, st.just("steal"), clients, clients),
+    st.builds(act, st.sampled_from(["steal", "take"]), clients, clients),
     st.builds(act, st.just("fail"), st.sampled_from(["recall", "save", "cut", "500"])),
     st.builds(act, st.just("refuse"), clients, places),
     st.builds(act, st.just("accept")),

@@ -144,7 +144,7 @@ class CacheEntry:
         """Add a turn, or replace the one with its id; fast for the newest turn, the usual case."""
         turns, names = self.turns, self.turns.names.turns
         newest = turns[-1] if turns else None
-        if newest is not None and turn.id == newest.id:
+        if newest is not None and turn.id == newest.id and _goes_on(newest, turn):
             older = self.older if self.older is not None else IndexedTurns(turns[:-1])
         elif newest is None or (turn.created_ms > newest.created_ms and turn.id not in names):
             older = turns
@@ -154,6 +154,14 @@ class CacheEntry:
             self.turns, self.older = IndexedTurns(by_age), None
             return
         self.turns, self.older = IndexedTurns([*older, turn], older), older
+
+
+def _goes_on(turn: Turn, later: Turn) -> bool:
+    """Return whether a later state of a turn has all that the earlier one had."""
+    is_withheld = [
+        now.withheld > was.withheld for was, now in zip(turn.items, later.items, strict=False)
+    ]
+    return later.created_ms == turn.created_ms and not any(is_withheld)
 
 
 def memory_of(records: Mapping[bytes, bytes]) -> int:

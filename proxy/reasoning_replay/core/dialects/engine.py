@@ -47,7 +47,7 @@ from reasoning_replay.core.dialects.known_prefix import (
 from reasoning_replay.core.dialects.refusal_memory import BLOB, DAMAGED, RefusalMemory
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import RequestState, Way
-from reasoning_replay.core.history.item_index import IndexedTurns
+from reasoning_replay.core.history.item_index import by_conversation
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
@@ -172,7 +172,7 @@ class Engine:
                 more = finished.edits[len(plan.edits) :]
         origin = continued.origin_after(matched, binding, newest_ms)
         if turn is not None:
-            line = found.turns.line if isinstance(found.turns, IndexedTurns) else None
+            line = by_conversation(found.turns)[turn.conversation].line
             self._keep(question, known.grown(planned, more, origin, turn, line))
         plan = replace(planned, edits=(*planned.edits, *more))
         named = self._cache_key_edit(whole, origin, is_created=is_created)

@@ -7,7 +7,7 @@ and matched (*the short way*). Every doubt takes *the long way*, which decides a
 request; it is also how a known prefix begins. Both send the same bytes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +16,7 @@ from msgspec import structs
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import Way
-from reasoning_replay.core.history.item_index import IndexedTurns, Match, line_of
+from reasoning_replay.core.history.item_index import IndexedTurns, Match, by_conversation
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
@@ -46,6 +46,20 @@ class LongWay(Exception):
         self.way = way
 
 
+class Used(NamedTuple):
+    """
+    A conversation that a decision depends on.
+
+    Attributes:
+        turn: Id of one of its turns that were matched; it leads to the conversation.
+        line: `IndexedTurns.line`: another one means that it was deleted, or changed otherwise than
+            by further turns.
+    """
+
+    turn: bytes
+    line: object
+
+
 class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
     """
     The decision about a request.
@@ -56,7 +70,8 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
         more: Other edits, such as `include`.
         origin: As in `Decision`.
         newest: The newest turn that was matched; None without any.
-        line: `IndexedTurns.line` of its conversation; None without one.
+        used: Every conversation of a turn that was matched. All of them are looked up again, so
+            that they are confirmed and kept from expiring.
         size_bytes: Estimated memory, in bytes.
     """
 
@@ -65,7 +80,7 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
     more: tuple[Edit, ...]
     origin: Origin
     newest: Turn | None
-    line: object
+    used: Mapping[bytes, Used]
     size_bytes: int
 
     def more_at(self, start: int, end: int) -> tuple[Edit, ...]:
@@ -80,10 +95,15 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
     def grown(
         self, plan: Plan, more: tuple[Edit, ...], origin: Origin, newest: Turn, line: object
     ) -> "KnownPrefix":
-        """Return the decision about a longer request; `plan` is all that is injected in it."""
+        """
+        Return the decision about a longer request.
+
+        `plan` is all that is injected in it, `line` that of the conversation of its newest turn.
+        """
         added = plan.edits[len(self.planned.edits) :]
         size_bytes = self.size_bytes + _size_of(added)
-        return KnownPrefix(self.outline, plan, more, origin, newest, line, size_bytes)
+        used = {**self.used, newest.conversation: Used(newest.id, line)}
+        return KnownPrefix(self.outline, plan, more, origin, newest, used, size_bytes)
 
 
 class Continued(NamedTuple):
@@ -151,9 +171,11 @@ def known_prefix(
     (planned, finished), (matched, origin) = plans, continued
     if request.history is None or request.is_stateful or request.has_reasoning:
         return None
-    newest = matched.newest()
-    line = line_of(found.turns, newest.conversation) if newest is not None else None
-    if found.is_stale or (line is None and (found.turns or found.crowded)):
+    newest, parts = matched.newest(), by_conversation(found.turns)
+    turns = {match.turn.conversation: match.turn for match in matched.matches.values()}
+    if found.is_stale or (not turns and (found.turns or found.crowded)):
+        return None
+    if not turns.keys() <= parts.keys():
         return None
     if matched.seen is None and not matched.is_certain:
         return None  # the client does not only append
@@ -165,8 +187,8 @@ def known_prefix(
         more=more,
         origin=origin,
         newest=newest,
-        line=line,
-        size_bytes=values + _size_of(finished.edits),
+        used={one: Used(turn.id, parts[one].line) for one, turn in turns.items()},
+        size_bytes=values + _size_of(finished.edits) + _NOTE_BYTES * len(turns),
     )
 
 
@@ -178,9 +200,8 @@ def lookups_after(continued: Continued) -> Sequence[Lookup]:
         LongWay: It is not one response, and then what the client adds.
     """
     known, history, _, new = continued
-    newest = known.newest
-    # This also leads to the local copy of the conversation.
-    older = [Lookup(RESPONSE, [key_of_turn(newest.id)])] if newest is not None else []
+    # These also lead to the local copies of the conversations.
+    older = [Lookup(RESPONSE, [key_of_turn(one.turn)]) for one in known.used.values()]
     if not new.places:
         return older
     answer = continued.answer
@@ -209,28 +230,33 @@ def match_after(continued: Continued, found: LookupResult) -> tuple[Matches, int
     """
     known, history, whole, new = continued
     seen, turns = known.origin.seen, found.turns
-    if not new.places and known.newest is None:
+    if not new.places and not known.used:
         return Matches(seen=seen), known.origin.after_ms
     if found.is_stale or not turns:
         raise LongWay(Way.NOT_FOUND)
-    if found.crowded or not isinstance(turns, IndexedTurns) or not _is_unchanged(known, turns):
+    parts = by_conversation(turns)
+    if found.crowded or not _is_unchanged(known, parts):
         raise LongWay(Way.OTHER_TURNS)
-    newest_ms = turns[-1].created_ms
+    newest = known.newest
+    continued_by = parts[newest.conversation] if newest is not None else next(iter(parts.values()))
+    newest_ms = continued_by[-1].created_ms
     if not new.places:
         return Matches(seen=seen), newest_ms
-    by_whole = turns.names.by_whole
-    following = by_whole.get(history.whole.digest()[:DIGEST_BYTES], ())
+    this, again = history.whole.digest()[:DIGEST_BYTES], whole.whole()
+    following = [turn for part in parts.values() for turn in part.names.by_whole.get(this, ())]
     if not following:
         raise LongWay(Way.NOT_FOUND)
     turn = following[0]
     answers_this = turn.context.hint == whole.hint and turn.context.frame == history.frame
     # Without an older match, the decisions alone do not say whose response it is.
-    is_sure = seen is None or known.newest is not None
-    if len(following) > 1 or whole.whole() in by_whole:  # it was sent before, with other responses
+    is_sure = seen is None or newest is not None
+    # It may have been sent before, with other responses.
+    is_repeated = any(again in part.names.by_whole for part in parts.values())
+    if len(following) > 1 or is_repeated or turn.conversation != continued_by[-1].conversation:
         raise LongWay(Way.OTHER_TURNS)
     if not (answers_this and is_sure and turn.seen == seen):
         raise LongWay(Way.OTHER_TURNS)
-    if not _are_items_of(turn, continued, Candidates(turns), by_name=seen is None):
+    if not _are_items_of(turn, continued, parts, by_name=seen is None):
         raise LongWay(Way.OTHER_ITEMS)
     size, since = len(turn.items), len(history.heard)
     if seen is not None:
@@ -238,20 +264,24 @@ def match_after(continued: Continued, found: LookupResult) -> tuple[Matches, int
     return Matches({k: Match(turn, k) for k in range(size)}, seen=seen), newest_ms
 
 
-def _is_unchanged(known: KnownPrefix, turns: IndexedTurns) -> bool:
-    """Return whether a conversation has only grown since; it may begin with the newest turn."""
-    return len(turns) == 1 if known.line is None else turns.line is known.line
+def _is_unchanged(known: KnownPrefix, parts: Mapping[bytes, IndexedTurns]) -> bool:
+    """Return whether the used conversations are those that were found, and have only grown."""
+    if not known.used:  # one may begin with the newest turn
+        return [len(turns) for turns in parts.values()] == [1]
+    lines = {one: id(turns.line) for one, turns in parts.items()}
+    return lines == {one: id(used.line) for one, used in known.used.items()}
 
 
 def _are_items_of(
-    turn: Turn, continued: Continued, candidates: Candidates, *, by_name: bool
+    turn: Turn, continued: Continued, parts: Mapping[bytes, IndexedTurns], *, by_name: bool
 ) -> bool:
     """
     Return whether the response is a turn: the same items, one by one, in order.
 
-    The candidates are all turns of its conversation. If `by_name`, ids must prove it.
+    If `by_name`, ids must prove it, and no other conversation may have them.
     """
-    answer = continued.answer
+    answer, candidates = continued.answer, Candidates(parts[turn.conversation])
+    others = [turns.names for one, turns in parts.items() if one != turn.conversation]
     if len(answer) != len(turn.items):
         return False
     for k, (item, emitted) in enumerate(zip(answer, turn.items, strict=True)):
@@ -262,9 +292,11 @@ def _are_items_of(
             return False
         if by_name and candidates.certain_match(item) != Match(turn, k):
             return False
+        if by_name and any(one.knows(item.id, item.call_id) for one in others):
+            return False
     # Upstream emits some outputs itself: an item of such a type may be of the turn.
-    others = [place.item.type for place in continued.new.places[len(answer) :]]
-    return all(kind == "message" or kind not in candidates.types for kind in others)
+    added = {place.item.type for place in continued.new.places[len(answer) :]} - {"message"}
+    return all(added.isdisjoint(turns.names.types) for turns in parts.values())
 
 
 def _size_of(edits: Iterable[Edit]) -> int:

@@ -56,6 +56,11 @@ class ItemIndex:
         more._add(turn)
         return more
 
+    def knows(self, item_id: str, call_id: str) -> bool:
+        """Return whether an item has this id or this `call_id`; "" is none."""
+        has_id = item_id != "" and item_id in self.by_id
+        return has_id or (call_id != "" and call_id in self.by_call)
+
     def _add(self, turn: Turn) -> None:
         self.turns[turn.id] = turn
         whole = turn.context.whole
@@ -92,18 +97,18 @@ class JoinedTurns(list[Turn]):
     Turns of several conversations.
 
     Attributes:
-        lines: `IndexedTurns.line` of each conversation.
+        parts: The turns of each conversation.
     """
 
-    __slots__ = ("lines",)
+    __slots__ = ("parts",)
 
     def __init__(self, found: Mapping[bytes, IndexedTurns]) -> None:
         super().__init__(turn for turns in found.values() for turn in turns)
-        self.lines = {one: turns.line for one, turns in found.items()}
+        self.parts = found
 
 
-def line_of(turns: Sequence[Turn], conversation: bytes) -> object:
-    """Return `IndexedTurns.line` of one of the conversations that were found; None: unknown."""
+def by_conversation(turns: Sequence[Turn]) -> Mapping[bytes, IndexedTurns]:
+    """Return the turns of each conversation that was found; {} if they are not indexed."""
     if isinstance(turns, IndexedTurns):
-        return turns.line
-    return turns.lines.get(conversation) if isinstance(turns, JoinedTurns) else None
+        return {turns[0].conversation: turns} if turns else {}
+    return turns.parts if isinstance(turns, JoinedTurns) else {}

@@ -162,9 +162,9 @@ class Replay:
         return self.engine.decide_after(caller, question, found, is_created=is_created)
 
     def _is_unchanged(self, scope: bytes, continued: Continued) -> bool:
-        """Return whether the local copy has only grown since what is known was decided."""
-        newest, line = continued.known.newest, continued.known.line
-        return newest is None or self.store.line(scope, newest.conversation) is line
+        """Return whether the local copies have only grown since what is known was decided."""
+        used = continued.known.used.items()
+        return all(self.store.line(scope, name) is one.line for name, one in used)
 
     async def _decision(
         self,
