@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from reasoning_replay.web.http import client_connection
 
 from tests.certificates import Certificates, certificates
 from tests.fast_lane import examples
@@ -21,6 +22,12 @@ settings.load_profile("untimed")
 def pytest_collection_finish() -> None:
     """Leave the collected tests out of all garbage collections: they are many thousands."""
     gc.freeze()
+
+
+@pytest.fixture
+def leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients of this test leave sooner after their request than real ones do."""
+    monkeypatch.setattr(client_connection, "HALF_CLOSE_S", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -112,6 +112,7 @@ async def test_a_failing_request_among_others() -> None:
             await stage.is_as_before()
 
 
+@pytest.mark.usefixtures("leaves_at_once")
 async def test_a_client_that_leaves_with_requests_waiting() -> None:
     """Pipelined requests of a client that has left are not sent to upstream."""
     async with staged() as stage:

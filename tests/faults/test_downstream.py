@@ -19,6 +19,8 @@ from tests.web.scripted import Script, Step, send
 from tests.web.wire import chunk
 from tests.web.world import eventually
 
+pytestmark = pytest.mark.usefixtures("leaves_at_once")
+
 
 def split(kind: Kind) -> tuple[bytes, bytes]:
     """Return the head and the body of a request."""
@@ -110,7 +112,7 @@ async def resets(line: Line) -> None:
 
 
 async def says_that_it_is_done(line: Line) -> None:
-    """Close the sending side, which counts as leaving, as for other proxies."""
+    """Close the sending side, which counts as leaving, unless it is done at once."""
     line._writer.write_eof()
     assert await line.is_closed()
 

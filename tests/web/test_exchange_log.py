@@ -67,6 +67,7 @@ async def test_exchanges_are_counted_by_status(status: str, label: str, outcome:
         assert f"reasoning_replay_exchanges_total{labels} 1.0" in text
 
 
+@pytest.mark.usefixtures("leaves_at_once")
 async def test_an_exchange_without_a_head_has_no_status() -> None:
     """An exchange whose client left before the head has the status `none`."""
     async with world() as w, line_to(w.app.url) as line:

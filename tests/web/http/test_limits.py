@@ -119,6 +119,7 @@ async def test_the_process_survives_running_out_of_files() -> None:
 # --- exchanges ---
 
 
+@pytest.mark.usefixtures("leaves_at_once")
 @pytest.mark.parametrize("ends", ["answered", "cut off", "left"])
 @pytest.mark.parametrize("target", ["/v1/responses", "/v1/files"])
 async def test_one_exchange_too_many_is_answered_503(ends: str, target: str) -> None:

@@ -101,6 +101,7 @@ async def test_short_bodies_do_not_wait_for_long_ones() -> None:
         assert {answer.mark for answer in got} == {DECIDED}
 
 
+@pytest.mark.usefixtures("leaves_at_once")
 async def test_turns_go_round_between_tenants() -> None:
     """A tenant that comes last is next after one request of the tenant that fills the room."""
     scripts = [Script([wait(), send(OK)]) for _ in range(FIT + 3)]

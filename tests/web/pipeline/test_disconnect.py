@@ -14,6 +14,8 @@ from tests.web.world import MODEL, Hooked, World, eventually, post, world
 KEY = "Authorization: Bearer sk-a"
 REQUEST = post({"model": MODEL, "input": [ASK, CALL]})
 
+pytestmark = pytest.mark.usefixtures("leaves_at_once")
+
 
 async def assert_over(w: World, route: str) -> None:
     """Check that nothing is left of the exchange, and that its outcome is `client_gone`."""

@@ -26,9 +26,10 @@ GONE_S = 60
 GONE_ATTEMPTS = 3
 # A look for it costs 3 microseconds, so each connection that waits is looked at this often.
 LOOK_S = 15.0
-# `struct tcp_info` of Linux: unanswered retransmissions and window probes, and milliseconds since
-# the last data and the last acknowledgement.
-_TCP_INFO = struct.Struct("=2xBB48xII")
+# `struct tcp_info` of Linux: state, unanswered retransmissions and window probes, and milliseconds
+# since the last data and the last acknowledgement.
+_TCP_INFO = struct.Struct("=BxBB48xII")
+_CLOSED = 7
 
 
 def raise_file_limit() -> int | None:
@@ -78,16 +79,25 @@ def is_gone(transport: asyncio.BaseTransport) -> bool:
 
     Only Linux tells; elsewhere it is never true, and the system's own retries decide.
     """
+    _, retries, probes, data_ms, acknowledged_ms = _tcp_info(transport)
+    return max(retries, probes) >= GONE_ATTEMPTS and min(data_ms, acknowledged_ms) >= GONE_S * 1000
+
+
+def is_reset(transport: asyncio.BaseTransport) -> bool:
+    """Return whether the peer has reset a connection; a loop that does not read it is not told."""
+    return _tcp_info(transport)[0] == _CLOSED
+
+
+def _tcp_info(transport: asyncio.BaseTransport) -> tuple[int, ...]:
+    """Return what the system knows of a connection, as `_TCP_INFO`; zeros if it does not tell."""
     connection = transport.get_extra_info("socket")
     if sys.platform != "linux" or connection is None:
-        return False
+        return (0,) * 5
     try:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-        retries, probes, data_ms, acknowledged_ms = _TCP_INFO.unpack(info)
+        return _TCP_INFO.unpack(info)
     except (OSError, ValueError, struct.error):  # closed (uvloop: ValueError), or not TCP
-        return False
-    silent_ms: int = min(data_ms, acknowledged_ms)
-    return max(retries, probes) >= GONE_ATTEMPTS and silent_ms >= GONE_S * 1000
+        return (0,) * 5
 
 
 def buffered_bytes(transport: asyncio.WriteTransport) -> int:

@@ -42,6 +42,10 @@ HEAD_MAX_BYTES: Final = 64 * 1024
 _HEAD_TOO_LARGE: Final = HEAD_TOO_LARGE.filled(most=amount(HEAD_MAX_BYTES))
 # How long a client may take to read the error response to an unreadable request.
 LINGER_S = 1.0
+# A FIN within this time after the last byte of a request belongs to the request: programs that send
+# one and then only read, such as `nc -N`, close their side at once. People and programs that leave
+# take longer. Their FIN looks the same, and it must cancel the upstream, which costs money.
+HALF_CLOSE_S = 0.05
 _TOO_MANY = "Too many headers"  # aiohttp has no exception class for it
 # aiohttp quotes the request line in its errors: a valid one with a method, or with a version, that
 # its parser does not know.
@@ -100,6 +104,7 @@ class ClientConnection(web.RequestHandler):
 
     Attributes:
         has_stalled: Whether it was cut off because the client read nothing of a response.
+        is_half_closed: Whether the client has closed its side, and still gets its response.
     """
 
     __slots__ = (
@@ -111,7 +116,9 @@ class ClientConnection(web.RequestHandler):
         "_limits",
         "_old_at_s",
         "_on_refused",
+        "_read_at_s",
         "has_stalled",
+        "is_half_closed",
     )
 
     def __init__(
@@ -149,9 +156,10 @@ class ClientConnection(web.RequestHandler):
         self._body: StreamReader = EMPTY_PAYLOAD  # of the newest request
         self._head_bytes = 0  # of an incomplete head
         self._is_idle = True
+        self._read_at_s = 0.0  # the newest bytes
         self._has_answered = False
         self._is_over = False  # further input is dropped
-        self.has_stalled = False
+        self.has_stalled = self.is_half_closed = False
 
     @property
     def is_old(self) -> bool:
@@ -183,6 +191,8 @@ class ClientConnection(web.RequestHandler):
         """Record that the handler has finished the request."""
         self._has_answered = True
         self._is_idle = not self._messages
+        if self.is_half_closed and self._is_idle:
+            self.close()
 
     # --- asyncio and aiohttp call these ---
 
@@ -190,6 +200,7 @@ class ClientConnection(web.RequestHandler):
         """Parse received bytes, and count those of an incomplete head."""
         if self._is_over:
             return
+        self._read_at_s = asyncio.get_running_loop().time()
         is_in_body = not self._body.is_eof()
         queued = len(self._messages)
         super().data_received(data)
@@ -199,6 +210,19 @@ class ClientConnection(web.RequestHandler):
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_MAX_BYTES:
                 self._refuse_head()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """
+        Return whether the connection stays open for the response: the client closed its side only.
+
+        If it has left all the same, the first write resets the connection.
+        """
+        quiet_s = asyncio.get_running_loop().time() - self._read_at_s
+        is_whole = self._body.is_eof() and not (self._head_bytes or self._upgraded)
+        is_tls = self.transport is not None and self.transport.get_extra_info("sslcontext")
+        can_stay = self.is_in_exchange and is_whole and not (self._is_over or is_tls)
+        self.is_half_closed = can_stay and quiet_s < HALF_CLOSE_S
+        return self.is_half_closed
 
     def handle_error(
         self,

@@ -7,7 +7,13 @@ from typing import Protocol
 
 from aiohttp import web
 
-from reasoning_replay.adapters.runtime.tcp import LOOK_S, WriteProgress, buffered_bytes, is_gone
+from reasoning_replay.adapters.runtime.tcp import (
+    LOOK_S,
+    WriteProgress,
+    buffered_bytes,
+    is_gone,
+    is_reset,
+)
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.client import READ_BUFFER_BYTES
 from reasoning_replay.web.errors import (
@@ -146,7 +152,9 @@ class Server(web.Server):
             if has_stalled:
                 connection.has_stalled = True
                 transport.abort()
-            elif connection.is_in_exchange and is_gone(transport):
+            elif connection.is_in_exchange and (
+                is_gone(transport) or (connection.is_half_closed and is_reset(transport))
+            ):
                 transport.abort()
         if self._open:
             self._check_later()
