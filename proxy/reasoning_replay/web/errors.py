@@ -21,6 +21,16 @@ from reasoning_replay.core.dialects.states import ErrorCause
 MARK = "x-reasoning-replay"
 # Every response carries the id of its exchange in the log under this name.
 REQUEST_ID = "x-reasoning-replay-request-id"
+# What scripts of a page may read in addition to the headers that browsers always show.
+EXPOSE = "Access-Control-Expose-Headers"
+EXPOSED = f"{MARK}, {REQUEST_ID}"
+# A page of any origin may read an error of the proxy: it contains nothing of a tenant. Without
+# these, an app in a browser sees only that the request failed.
+_CORS = {
+    "Access-Control-Allow-Origin": "*",
+    EXPOSE: f"{EXPOSED}, Retry-After",
+    "Vary": "Origin",
+}
 _JSON = "application/json"
 # Exchanges last from a second to many minutes, so any number is a guess; clients double it.
 RETRY_AFTER_S = 1
@@ -39,6 +49,7 @@ class ErrorResponse(NamedTuple):
         ends: Whether the connection is closed after it, because the rest of a request is not read.
         request_id: Id of the exchange in the log; "" if the error has no log line.
         is_event: Whether the body has a type of its own, `error`, as Anthropic's errors have.
+        has_origin: Whether the request has an `Origin`, as those of browsers.
         cause, detail: Why the upstream failed, for the log only: an ErrorCause, and the place with
             the reason; "" for other errors, which have no cause but their code.
     """
@@ -50,6 +61,7 @@ class ErrorResponse(NamedTuple):
     ends: bool = False
     request_id: str = ""
     is_event: bool = False
+    has_origin: bool = False
     cause: str = ""
     detail: str = ""
 
@@ -272,6 +284,8 @@ def _headers_of(fault: ErrorResponse) -> dict[str, str]:
         headers[REQUEST_ID] = fault.request_id
     if fault.retry_after_s:
         headers["Retry-After"] = str(fault.retry_after_s)
+    if fault.has_origin:
+        headers |= _CORS
     return headers
 
 
@@ -289,6 +303,11 @@ def _body_of(fault: ErrorResponse) -> bytes:
 def shaped(fault: ErrorResponse, dialect: str) -> ErrorResponse:
     """Return an error in the shape that clients of a dialect expect; "" stands for any other."""
     return fault._replace(is_event=dialect == MESSAGES)
+
+
+def readable(fault: ErrorResponse, request: web.BaseRequest) -> ErrorResponse:
+    """Return an error that scripts can read if their browser sent the request."""
+    return fault._replace(has_origin=hdrs.ORIGIN in request.headers)
 
 
 def amount(size: int) -> str:

@@ -22,6 +22,7 @@ from reasoning_replay.web.errors import (
     ErrorResponse,
     ProxyError,
     as_response,
+    readable,
     shaped,
 )
 from reasoning_replay.web.exchange import Exchange, Limits
@@ -134,7 +135,7 @@ class ProxyHandler:
             fault = error.fault
             exchange.status, exchange.outcome = fault.status, fault.code
             exchange.error, exchange.error_detail = fault.cause, fault.detail
-            return self._error(exchange, fault)
+            return self._error(exchange, readable(fault, request))
         except ConnectionResetError:
             raise  # the client has left, or was cut off
         except Exception as error:
@@ -144,7 +145,7 @@ class ProxyHandler:
             if exchange.status:
                 raise  # the response has begun: it can only be cut off
             exchange.status = BUG.status
-            return self._error(exchange, BUG)
+            return self._error(exchange, readable(BUG, request))
         finally:
             connection = request.protocol
             if isinstance(connection, ClientConnection) and connection.has_stalled:

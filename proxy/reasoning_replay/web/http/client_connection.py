@@ -34,6 +34,7 @@ from reasoning_replay.web.errors import (
     amount,
     as_bytes,
     as_response,
+    readable,
 )
 
 # Largest request line and headers together. Most servers and gateways allow 8 to 32 KiB, so a
@@ -235,10 +236,10 @@ class ClientConnection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError  # the response has begun: aiohttp closes the connection
         if status == BUG.status:
-            response = as_response(BUG)
+            response = as_response(readable(BUG, request))
         else:
             fault = self._recorded(self._fault_of(status, exc))
-            response = as_response(fault, _LingeringResponse)
+            response = as_response(readable(fault, request), _LingeringResponse)
         response.force_close()
         return response
 

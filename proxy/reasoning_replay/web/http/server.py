@@ -22,6 +22,7 @@ from reasoning_replay.web.errors import (
     ProxyError,
     as_bytes,
     as_response,
+    readable,
 )
 from reasoning_replay.web.http.client_connection import ClientConnection, ConnectionLimits
 
@@ -118,7 +119,7 @@ class Server(web.Server):
             connection.begin_exchange(request)
             return await self._answer(request)
         except ProxyError as error:
-            return as_response(error.fault)
+            return as_response(readable(error.fault, request))
         finally:
             connection.end_exchange()
 

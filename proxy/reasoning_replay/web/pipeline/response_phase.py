@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from reasoning_replay.adapters.upstream.client import UpstreamResponse
 from reasoning_replay.core.dialects.registry import REPLAYED_ROUTES
 from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
 from reasoning_replay.core.wire.headers import Headers, for_downstream, without
-from reasoning_replay.web.errors import MARK, REQUEST_ID, ProxyError
+from reasoning_replay.web.errors import EXPOSE, EXPOSED, MARK, REQUEST_ID, ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog, summary_header
 from reasoning_replay.web.pipeline.capture_tee import Tee, tee_for
@@ -21,6 +21,9 @@ from reasoning_replay.web.pipeline.replay import Replays
 
 _MARK = MARK.encode()
 _REQUEST_ID = REQUEST_ID.encode()
+# A second field of this name: browsers join their values.
+_EXPOSE = (EXPOSE.encode(), EXPOSED.encode())
+_ALLOW_ORIGIN = b"access-control-allow-origin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ class ResponsePhase:
             tee = self._tee(exchange, checked)
             self.advice.note(exchange, client.path, response.status)
             headers = self._headers(exchange, response)
+            if hdrs.ORIGIN in client.http.headers and response.value(_ALLOW_ORIGIN):
+                headers.append(_EXPOSE)
             downstream = ClientResponse(client.http, response, headers, is_last=is_last)
             exchange.status = response.status
             clock = self.exchange_log.clock
