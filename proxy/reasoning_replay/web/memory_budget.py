@@ -10,8 +10,10 @@ from reasoning_replay.adapters.runtime.fair_semaphore import FairSemaphore
 
 # This part of the budget is kept for short bodies, so that they never wait for long ones.
 SPARE_PART = 16
-# Longest wait for room. An upstream may hold all of it for minutes, so the wait must not be long.
+# Longest wait for room. An upstream may hold all of it for minutes, so the wait must not be long,
+# unless the queue moves.
 WAIT_S = 10.0
+MOVING_WAIT_S = 30.0
 
 
 class MemoryBudget(FairSemaphore):
@@ -48,7 +50,9 @@ class MemoryLease:
             False if they are not free in time; nothing is changed.
         """
         size = min(size, self.budget.waitable - self.held)
-        if size <= 0 or not await self.budget.acquire(self.tenant, size, WAIT_S):
+        if size <= 0:
+            return False
+        if not await self.budget.acquire(self.tenant, size, WAIT_S, MOVING_WAIT_S):
             return False
         self.held += size
         return True

@@ -6,7 +6,7 @@ import pytest
 from reasoning_replay.adapters.runtime import fair_semaphore
 from reasoning_replay.adapters.runtime.fair_semaphore import FairSemaphore
 
-from tests.patience import SOON_S
+from tests.patience import LONG_S, SOON_S
 
 A, B, C = b"a", b"b", b"c"
 
@@ -137,3 +137,25 @@ async def test_the_number_of_waiters_is_bounded(monkeypatch: pytest.MonkeyPatch)
         takers.semaphore.release(tenant, 1)
         await settled()
     assert takers.order == ["a1", "not a4", "a2", "b1", "a3"]
+
+
+async def test_a_caller_waits_longer_while_the_queue_moves() -> None:
+    """Its wait ends once no other caller has got units for a while, and after a longest time."""
+    semaphore = FairSemaphore(1)
+    assert semaphore.try_acquire(A, 1)
+    stuck = asyncio.ensure_future(semaphore.acquire(C, 1, 0.05, LONG_S))
+    assert not await stuck
+
+    last = asyncio.ensure_future(semaphore.acquire(C, 2, 0.2, 0.2))
+    assert not await last, "more than can be had"
+    many = [asyncio.ensure_future(semaphore.acquire(A, 1, SOON_S)) for _ in range(10)]
+    patient = asyncio.ensure_future(semaphore.acquire(A, 1, 0.5, LONG_S))
+    hasty = asyncio.ensure_future(semaphore.acquire(A, 1, 0.5))
+    await settled()
+    for one in many:
+        await asyncio.sleep(0.1)
+        semaphore.release(A, 1)
+        assert await one
+    assert not await hasty
+    semaphore.release(A, 1)
+    assert await patient

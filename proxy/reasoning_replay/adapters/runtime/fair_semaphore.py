@@ -34,6 +34,7 @@ class FairSemaphore:
         self._spare = spare
         self._held: dict[bytes, int] = {}
         self._waiting: dict[bytes, deque[_Waiter]] = {}  # the next tenant is first
+        self._granted = 0  # number of callers that got units after a wait
 
     @property
     def used(self) -> int:
@@ -57,9 +58,18 @@ class FairSemaphore:
         self._take(tenant, units)
         return True
 
-    async def acquire(self, tenant: bytes, units: int, within_s: float) -> bool:
+    async def acquire(
+        self, tenant: bytes, units: int, within_s: float, most_s: float = 0.0
+    ) -> bool:
         """
-        Take units, after a wait of at most `within_s`; b"" is a tenant, too.
+        Take units, after a bounded wait; b"" is a tenant, too.
+
+        Args:
+            tenant: Its turn comes after one caller of each other tenant that waits.
+            units: Number of units.
+            within_s: Longest wait.
+            most_s: Longest wait as long as the queue moves: others that wait get units within each
+                `within_s`. Less than that counts as `within_s`.
 
         Returns:
             False if they are not free in time, are more than `waitable`, or too many callers wait.
@@ -75,7 +85,7 @@ class FairSemaphore:
         waiter = _Waiter(units, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(tenant, deque()).append(waiter)
         try:
-            await asyncio.wait([waiter.granted], timeout=within_s)
+            await self._wait(waiter, within_s, most_s)
         except BaseException:  # cancelled
             if waiter.granted.done():
                 self.release(tenant, units)
@@ -97,6 +107,13 @@ class FairSemaphore:
             del self._held[tenant]
         if self._waiting:
             self._grant()
+
+    async def _wait(self, waiter: _Waiter, within_s: float, most_s: float) -> None:
+        left_s = max(within_s, most_s)
+        while not waiter.granted.done() and left_s > 0:
+            granted, step_s = self._granted, min(within_s, left_s)
+            await asyncio.wait([waiter.granted], timeout=step_s)
+            left_s = left_s - step_s if self._granted > granted else 0.0
 
     def _take(self, tenant: bytes, units: int) -> None:
         self._free -= units
@@ -121,6 +138,7 @@ class FairSemaphore:
             if queue:
                 self._waiting[tenant] = queue  # after the others
             self._take(tenant, waiter.units)
+            self._granted += 1
             waiter.granted.set_result(None)
 
     def _next(self) -> bytes:

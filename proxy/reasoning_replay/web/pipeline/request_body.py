@@ -12,6 +12,7 @@ from functools import partial
 from aiohttp import web
 
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader
+from reasoning_replay.adapters.runtime.tcp import unread_poll
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, is_encoded
 from reasoning_replay.web.errors import (
@@ -159,7 +160,12 @@ class RequestBody:
             return False
         if self._request.content.at_eof():
             return False
-        return not chunk or asyncio.get_running_loop().time() - began_s > COMPLETE_S
+        if chunk and asyncio.get_running_loop().time() - began_s <= COMPLETE_S:
+            return False
+        # If the client's bytes wait in the kernel, this process is slow, not the client.
+        transport = self._request.transport
+        unread = None if transport is None else unread_poll(transport)
+        return unread is None or not unread.poll(0)
 
     async def _next(self, *, may_give_up: bool = False) -> bytes:
         """Return the next bytes; b"" at the end, or after QUIET_S if it `may_give_up`."""
