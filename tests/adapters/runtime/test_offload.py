@@ -1,8 +1,10 @@
 """The thread offload: long work runs in a few threads, short work on the event loop."""
 
 import asyncio
+import gc
 import sys
 import threading
+import weakref
 from functools import partial
 
 import pytest
@@ -168,3 +170,35 @@ async def test_documents_are_bounded_by_their_bytes() -> None:
                 pytest.fail("it must be alone")
     async with offloader.document(None, 3 * DOCUMENT_BYTES):
         pass
+
+
+class Bulk(set[int]):
+    """Data that can be watched."""
+
+
+async def test_an_exception_frees_what_the_work_held() -> None:
+    """Reference counting alone frees it, even while the caller keeps the exception."""
+    offloader = Offloader()
+    held: list[weakref.ref[Bulk]] = []
+
+    def inner(given: Bulk) -> None:
+        made = Bulk({1, 2, 3, 4})
+        held.extend([weakref.ref(given), weakref.ref(made)])
+        try:
+            {}.popitem()
+        except KeyError:
+            raise ValueError(len(made)) from None
+
+    async def outer() -> ValueError:
+        with pytest.raises(ValueError, match="4") as caught:
+            await offloader.run(partial(inner, Bulk()), A)
+        return caught.value
+
+    gc.disable()
+    try:
+        kept = await outer()
+        await offloader.run(int, A)  # the thread has let go of the work
+        assert [one() for one in held] == [None, None]
+        assert str(kept) == "4"
+    finally:
+        gc.enable()

@@ -117,9 +117,12 @@ async def test_data_is_returned_before_the_error() -> None:
     response.end(UpstreamError("read", "broken"))
     assert response.is_ready
     assert await response.read() == b"a"
+    raised = []
     for _ in range(2):
-        with pytest.raises(UpstreamError):
+        with pytest.raises(UpstreamError, match="broken") as caught:
             await response.read()
+        raised.append(caught.value)
+    assert raised[0] is not raised[1], "each has frames of its own"
 
 
 async def test_an_error_of_the_callback_reaches_the_reader() -> None:

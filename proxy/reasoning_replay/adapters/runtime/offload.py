@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from reasoning_replay.adapters.runtime.fair_semaphore import FairSemaphore
+from reasoning_replay.adapters.runtime.frames import clear_frames
 
 # Work of a few milliseconds stays on the event loop, because a handover costs about 0.1 ms. The
 # estimate counts bytes and JSON values. A value costs 1 to 2 microseconds, and there are about as
@@ -67,6 +68,7 @@ class Offloader:
         Return the result of a pure function; run it on the event loop unless it `is_long`.
 
         If the caller is cancelled, it still runs to its end and occupies its thread until then.
+        An exception of the function arrives without what its frames held.
 
         Raises:
             Busy: No thread was free in time.
@@ -77,12 +79,18 @@ class Offloader:
         if not await self._threads.acquire(tenant, 1, self._wait_s):
             raise Busy
         try:
-            running = asyncio.get_running_loop().run_in_executor(self._executor, work)
+            running = asyncio.get_running_loop().run_in_executor(
+                self._executor, partial(_run, work)
+            )
         except BaseException:  # the process ends
             self._threads.release(tenant, 1)
             raise
         running.add_done_callback(partial(self._done, tenant))
-        return await asyncio.shield(running)
+        try:
+            return await asyncio.shield(running)
+        finally:
+            # The future keeps the exception, which holds this frame and those of the callers.
+            del running, work
 
     @contextlib.asynccontextmanager
     async def document(self, tenant: bytes | None, size: int) -> AsyncGenerator[None]:
@@ -104,3 +112,14 @@ class Offloader:
         self._threads.release(tenant, 1)
         if not running.cancelled():
             running.exception()  # marks it as retrieved: the caller may have been cancelled
+
+
+def _run(work: Callable[[], _Result]) -> _Result:
+    """Run a function in a thread; free what its frames hold before an exception is passed on."""
+    try:
+        return work()
+    except BaseException as error:
+        clear_frames(error)
+        raise
+    finally:
+        del work

@@ -130,7 +130,7 @@ class UpstreamConnection(asyncio.Protocol):
             else:
                 self._transport.write(head)
                 self._writer.begin(body)
-            await response.head
+            await response.wait_for_head()
         except BaseException:  # also a cancellation, when the client has disconnected
             response.close()
             raise

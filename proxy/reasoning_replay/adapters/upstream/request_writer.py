@@ -67,6 +67,7 @@ class RequestWriter:
                         await self._write(piece)
             await self._drain()
         except BaseException as error:
+            self._task = None  # it keeps its exception, and so this frame, with the body
             self._on_failed(error)
             if not isinstance(error, Exception):
                 raise

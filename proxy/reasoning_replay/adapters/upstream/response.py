@@ -44,13 +44,24 @@ class UpstreamError(Exception):
         self.setting = setting
         self.is_untouched = is_untouched
 
+    def anew(self) -> "UpstreamError":
+        """
+        Return an equal error to raise.
+
+        An error that is kept must not be raised itself: it would hold the frames that it passed,
+        they hold what keeps it, and only the cyclic collector would free them with their bodies.
+        """
+        same = UpstreamError(self.source, str(self), self.setting, is_untouched=self.is_untouched)
+        same.__cause__ = self.__cause__
+        return same
+
 
 class UpstreamResponse:
     """
     A response that may still be arriving; the caller closes it.
 
     Attributes:
-        head: Done when the head is complete or has failed.
+        head: Done when the head is complete, or the response has failed before.
         status: Status of the final response, as interim ones are skipped; 0 before the head.
         reason: Reason phrase as received.
         headers: Headers as received, with their order and spelling.
@@ -122,7 +133,7 @@ class UpstreamResponse:
             elif self._is_whole:
                 return b""
             elif self._error is not None:
-                raise self._error
+                raise self._error.anew()
             else:
                 self._on_chunk = on_chunk
                 self._waiter = asyncio.get_running_loop().create_future()
@@ -137,6 +148,17 @@ class UpstreamResponse:
     def is_ready(self) -> bool:
         """Whether `read` would return at once."""
         return bool(self._pieces) or self.is_over
+
+    async def wait_for_head(self) -> None:
+        """
+        Wait until the head is complete.
+
+        Raises:
+            UpstreamError: The response failed before.
+        """
+        await self.head
+        if not self.status and self._error is not None:
+            raise self._error.anew()
 
     def close(self) -> None:
         """Release the response; its connection is closed if the exchange is not over."""
@@ -178,8 +200,7 @@ class UpstreamResponse:
         """Mark the end of the response, or its failure."""
         self._is_whole, self._error = error is None, error
         if error is not None and not self.head.done():
-            self.head.set_exception(error)
-            self.head.exception()  # marks it as retrieved: the caller may have been cancelled
+            self.head.set_result(None)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(b"")
 

@@ -253,6 +253,7 @@ class ClientConnection(web.RequestHandler):
         if isinstance(newest, RawRequestMessage):
             return
         self._is_over = True  # no request can follow an unreadable one
+        newest.exc.__traceback__ = None  # it holds the input, and is kept until the last response
         if not before.is_eof():
             # The error is in a body, not a head: aiohttp would let the exchange wait for the rest.
             before.set_exception(Unreadable(self._fault_of(newest.status, newest.exc)))

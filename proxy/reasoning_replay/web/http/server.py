@@ -7,6 +7,7 @@ from typing import Protocol
 
 from aiohttp import web
 
+from reasoning_replay.adapters.runtime.frames import clear_frames
 from reasoning_replay.adapters.runtime.tcp import (
     LOOK_S,
     WriteProgress,
@@ -120,6 +121,9 @@ class Server(web.Server):
             return await self._answer(request)
         except ProxyError as error:
             return as_response(readable(error.fault, request))
+        except BaseException as error:
+            clear_frames(error)  # aiohttp's task keeps it
+            raise
         finally:
             connection.end_exchange()
 

@@ -188,8 +188,12 @@ class RequestBody:
         except TimeoutError:
             content.set_exception(TimeoutError())  # so that aiohttp does not wait for the rest
             raise self._failing(BODY_TIMEOUT.filled(most_s=self._timeout_s)) from None
-        except Unreadable as error:
-            raise self._failing(error.fault) from None
+        except Exception as error:  # noqa: BLE001 (aiohttp's, when the client has left)
+            # The stream keeps it. With its frames, it would keep the body, too.
+            error.__traceback__ = None
+            if isinstance(error, Unreadable):
+                raise self._failing(error.fault) from None
+            raise ConnectionResetError from None
         self.size += len(chunk)
         if self._max_bytes and self.size > self._max_bytes:
             raise self._too_large(self.size)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import WSMsgType, web
 
+from reasoning_replay.adapters.runtime.frames import clear_frames
 from reasoning_replay.adapters.runtime.tcp import LOOK_S, WriteProgress, is_gone
 from reasoning_replay.adapters.upstream.client import UpstreamWebSocket
 from reasoning_replay.web.errors import BUG
@@ -56,7 +57,8 @@ class Peer:
         """Send a message, and wait while the write buffer is full; False: the peer has left."""
         try:
             await self.socket.send_frame(data, kind)
-        except (OSError, aiohttp.ClientError):
+        except (OSError, aiohttp.ClientError) as error:
+            clear_frames(error)  # aiohttp's future keeps it
             return False
         return True
 
