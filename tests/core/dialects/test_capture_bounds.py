@@ -174,3 +174,30 @@ def test_long_work_is_left_for_a_thread(new: Callable[[int], Capture], told: byt
     capture.close()
     capture.catch_up()
     assert not capture.is_behind
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["at-once", "left-for-a-thread"])
+@pytest.mark.parametrize(("new", "told"), LONG.values(), ids=LONG)
+def test_a_capture_that_is_freed_holds_nothing(
+    new: Callable[[int], Capture], told: bytes, is_late: bool
+) -> None:
+    """It has nothing to save and nothing to do, and keeps nothing that comes later."""
+    capture = new(64 * MIB)
+    if told.startswith(b"{"):
+        capture.read(told)
+    else:
+        capture.feed(told)
+    capture.feed(b"data: {" + b" " * 1000)
+    if not is_late:
+        capture.catch_up()
+        capture.snapshot(1)
+    assert capture.held_bytes > len(told) // 2
+    usage = capture.usage
+    capture.free()
+    assert (capture.held_bytes, capture.is_behind, capture.dirty) == (0, False, False)
+    assert capture.usage == usage
+    capture.feed(told)
+    capture.close()
+    assert (capture.held_bytes, capture.dirty) == (0, False)
+    assert capture.snapshot(1).part is None
+    assert capture.gave_up == "freed"

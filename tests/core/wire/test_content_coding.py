@@ -17,6 +17,7 @@ from reasoning_replay.core.wire.content_coding import (
     TooLarge,
     Undecodable,
     decode,
+    decoded_size,
     decoder_for,
     is_encoded,
 )
@@ -328,3 +329,36 @@ def test_a_body_of_one_repeated_byte_is_decoded(coding: str, size: int) -> None:
     """A decoder may accept all of its input long before its output is complete."""
     body = NULLS[:size]
     assert decode(CODINGS[coding](body), coding, 16 * ROOM) == body
+
+
+@ALL
+def test_the_size_is_known_without_the_body(coding: str, encode: Encode) -> None:
+    """It is that of the decoded body, and what cannot be decoded has none."""
+    encoded = encode(STREAM)
+    assert decoded_size(encoded, coding, ROOM) == len(STREAM)
+    if encode is not bytes:
+        with pytest.raises(TooLarge):
+            decoded_size(encoded, coding, len(STREAM) - 1)
+        with pytest.raises(Undecodable):
+            decoded_size(encoded[:-1], coding, ROOM)
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_the_size_of_a_bomb_takes_little_memory(coding: str) -> None:
+    """The decoded bytes are counted, not kept."""
+    encoded = CODINGS[coding](NULLS)
+    tracemalloc.start()
+    try:
+        assert decoded_size(encoded, coding, len(NULLS)) == len(NULLS)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < len(NULLS) / 2
+
+
+@ALL
+def test_a_decoder_holds_its_window(coding: str, encode: Encode) -> None:
+    """The part of the window that is used is counted; without a coding, there is none."""
+    decoder = decoder_for(coding, ROOM)
+    decoder.feed(encode(STREAM))
+    assert decoder.held_bytes == (0 if encode is bytes else len(STREAM))

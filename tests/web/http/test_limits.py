@@ -442,7 +442,7 @@ async def test_a_body_that_runs_out_of_room_is_streamed_from_there(
 
 
 async def test_a_large_encoded_body_is_unpacked_only_where_there_is_room() -> None:
-    """An encoded body reserves its largest possible size until it is decoded."""
+    """An encoded body takes room for its decoded size, which is found out before it is decoded."""
     body = as_json({"model": MODEL, "input": [ASK | {"content": "x" * 2_000_000}]})
     packed = post(gzip.compress(body), KEY, "Content-Encoding: gzip")
     for room, mark in ((1_900_000, "injected=0, asked=busy"), (2_200_000, "injected=0")):

@@ -2,16 +2,33 @@
 
 import asyncio
 import contextlib
+import gc
 from collections import Counter
+from unittest.mock import Mock
 
 import pytest
+from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.web import memory_budget
 from reasoning_replay.web.pipeline import request_body
 
 from tests.patience import SOON_S
 from tests.web.line import Answer, line_to, request
 from tests.web.scripted import Script, close, send, wait
-from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
+from tests.web.sockets import tunnelled
+from tests.web.websocket.creates import create, told
+from tests.web.wire import (
+    ASK,
+    CALL,
+    END,
+    RESULT,
+    RS,
+    as_json,
+    chunk,
+    events,
+    response,
+    stream_head,
+    whole,
+)
 from tests.web.world import MODEL, World, eventually, post, world
 
 LONG_BYTES = 300_000
@@ -221,3 +238,48 @@ async def test_a_response_without_room_is_not_captured(states_length: bool) -> N
         w.upstream.otherwise = OK
         await w.turn(ASK, CALL, RESULT)
         assert w.sent()["input"] == [ASK, RS, CALL, RESULT]
+
+
+async def test_a_capture_that_fails_is_freed_at_once() -> None:
+    """While the rest of a stream passes, nothing of it is held, and nothing is counted."""
+    large = events(RS | {"encrypted_content": "y" * 900_000}, CALL)
+    script = Script([send(stream_head() + chunk(b"".join(large[:3]))), wait(), send(END)])
+    async with world(inspect_max_bytes=500_000) as w, line_to(w.app.url) as line:
+        w.upstream.plays(script)
+        await line.send(post(question(10)))
+        await line.head()
+        await line.exactly(len(b"".join(large[:3])))
+        assert used(w) == 0
+        captures = [one for one in gc.get_objects() if isinstance(one, ResponsesCapture)]
+        assert captures
+        assert not any(one.held_bytes for one in captures)
+        script.go()
+        await line.rest()
+        await eventually(lambda: w.counted("captures_total", result="too_large") == 1)
+
+
+@pytest.mark.parametrize(("size", "result"), [(200_000, "saved"), (900_000, "busy")])
+async def test_the_capture_of_a_websocket_takes_room(size: int, result: str) -> None:
+    """It is counted while its response runs; without room, the messages pass uncaptured."""
+    *first, last = told(RS | {"encrypted_content": "y" * size}, CALL)
+    async with world(inspect_total_max_bytes=500_000) as w, tunnelled(w) as (client, upstream):
+        await client.send(create(ASK))
+        await upstream.event()
+        for message in first:
+            await upstream.send(message)
+            await client.gets(message)
+        await eventually(lambda: (used(w) > size) == (result == "saved"))
+        await upstream.send(last)
+        await client.gets(last)
+        await eventually(lambda: w.counted("captures_total", result=result) == 1)
+        assert used(w) == 0
+
+
+async def test_a_slow_process_does_not_blame_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body whose bytes wait in the kernel keeps its room, however long it takes to read it."""
+    monkeypatch.setattr(request_body, "COMPLETE_S", -1.0)
+    monkeypatch.setattr(request_body, "unread_poll", lambda _: Mock(poll=lambda _: [1]))
+    async with world(inspect_total_max_bytes=ROOM_BYTES) as w:
+        w.upstream.otherwise = OK
+        got = await asyncio.gather(*await marks(w, 3 * FIT))
+        assert Counter(answer.mark for answer in got) == {DECIDED: 3 * FIT}

@@ -228,6 +228,7 @@ class Capture(ABC):
         usage: Token counts that upstream reports at the end; None if it does not.
         error: Names of the error with which upstream reports that the response failed.
         model: Model that responds, as upstream names it; "" while unknown.
+        is_freed: Whether `free` was called.
         has_failed: Whether upstream reports that the response failed or was cancelled.
     """
 
@@ -248,6 +249,7 @@ class Capture(ABC):
         self._max_bytes = max_bytes
         self._status = ""  # in the dialect's own word, once it is known
         self._unread = b""  # a JSON response that is not read yet
+        self.is_freed = False
         self._is_over = False
 
     @property
@@ -268,6 +270,15 @@ class Capture(ABC):
     @abstractmethod
     def catch_up(self) -> None:
         """Do the work that is left; this may run in a thread, while nothing else is called."""
+
+    def free(self) -> None:
+        """
+        Stop following the response, and free all that is held of it; what it reports stays.
+
+        It may live much longer than its response is captured: until the client has read the rest.
+        """
+        self.gave_up = self.gave_up or "freed"
+        self._unread, self.dirty, self.is_freed = b"", False, True
 
     @abstractmethod
     def feed(self, chunk: bytes) -> None:

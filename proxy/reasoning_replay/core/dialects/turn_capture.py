@@ -108,6 +108,12 @@ class TurnCapture(Capture, Generic[JoinerT]):
         if self._batch_bytes >= BATCH_BYTES or (self._is_ending and not self._status):
             self._parse_soon()
 
+    @override
+    def free(self) -> None:
+        super().free()
+        self._give_up(self.gave_up)
+        self._turn, self._turn_bytes = None, 0
+
     def _parse_soon(self) -> None:
         """Parse the pieces that were not parsed yet, unless that would block the event loop."""
         objects = sum([piece.count(b"{") for piece in self._batch])
@@ -154,7 +160,8 @@ class TurnCapture(Capture, Generic[JoinerT]):
         self.gave_up = self.gave_up or reason
         self._batch.clear()
         self._batch_bytes = 0
-        self._joiner = self._join()
+        self._events.clear()
+        self._joiner, self._is_behind = self._join(), False
 
     def _complete(
         self, status: str, content: bytes, items: Sequence[Emitted], models: tuple[str, ...]

@@ -84,9 +84,13 @@ class Events:
             return self._overrun(found)
         return found
 
-    def _overrun(self, found: list[bytes]) -> list[bytes]:
+    def clear(self) -> None:
+        """Drop the event that is not complete yet; no later one is returned."""
         self.is_overrun = True
         self._buffer.clear()
+
+    def _overrun(self, found: list[bytes]) -> list[bytes]:
+        self.clear()
         return found
 
     @property

@@ -17,6 +17,7 @@ from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.states import CaptureState
 from reasoning_replay.core.wire.content_coding import (
+    NO_CODING,
     Decoder,
     TooLarge,
     Undecodable,
@@ -28,6 +29,7 @@ from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.healing_retry import CheckedResponse
 from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.unsaved_records import UnsavedRecords
 
 # A larger encoded chunk is decoded in a thread: its decoded size may be a thousand times as large.
 ON_LOOP_ENCODED_BYTES = 4096
@@ -125,6 +127,8 @@ class CaptureTee(Tee):
 
     @override
     def release(self) -> None:
+        self._kept.clear()
+        self._undecoded = b""
         self.lease.resize(0)
 
     def _take(self, chunk: bytes) -> bool:
@@ -147,12 +151,13 @@ class CaptureTee(Tee):
                 raise TooLarge
             if self._size >= self._counted + COUNTED_BYTES:
                 self._counted = self._size
-                if not self.lease.resize(self.capture.held_bytes):
+                if not self.lease.resize(self.capture.held_bytes + self.decoder.held_bytes):
                     raise Busy
             return not self.capture.dirty
         if self._size > self.max_bytes:
             raise TooLarge
-        if self._size > self.lease.held and not self.lease.resize(self._size):
+        held_bytes = self._size + self.decoder.held_bytes
+        if held_bytes > self.lease.held and not self.lease.resize(held_bytes):
             raise Busy
         self._kept.append(decoded)
         return self.left != 0  # the last chunk waits: after it, the client may continue
@@ -181,7 +186,7 @@ class CaptureTee(Tee):
             self.capture.read(answer)
             del answer
         await self._save(is_last=True)
-        self.release()
+        self._free()
         self.exchange.response.state = self.exchange.response.state or CaptureState.NOTHING
 
     async def _save(self, *, is_last: bool = False) -> None:
@@ -192,7 +197,13 @@ class CaptureTee(Tee):
     def _failed(self, error: Exception) -> None:
         self.exchange.response.state = _state_after(error, self.exchange, self.exchange_log)
         self._is_done = True
-        self._kept.clear()
+        self._free()
+
+    def _free(self) -> None:
+        """Free all that the capture took: the client may read the rest for minutes."""
+        self.capture.free()
+        self.exchange.response.unsaved = UnsavedRecords()
+        self.decoder = NO_CODING
         self.release()
 
 

@@ -14,7 +14,7 @@ That may take longer, REFUSAL_MAX_S in all, because no client can use an error b
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
@@ -130,7 +130,8 @@ class Healer:
         if again is not None and again.is_success:
             first.response.close()
             self.note_cured(exchange, refusal, cure)
-            again.learns = partial(self.learn_from, exchange, refusal, cure)
+            # Without its body, which is not counted any more: the response may take long.
+            again.learns = partial(self.learn_from, exchange, refusal, replace(cure, body=b""))
             return again
         self.note_refused(exchange, refusal)
         if again is None or not bodies.is_edited:

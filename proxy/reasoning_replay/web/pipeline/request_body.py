@@ -14,7 +14,13 @@ from aiohttp import web
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader
 from reasoning_replay.adapters.runtime.tcp import unread_poll
 from reasoning_replay.core.dialects.states import RequestState
-from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, decode, is_encoded
+from reasoning_replay.core.wire.content_coding import (
+    TooLarge,
+    Undecodable,
+    decode,
+    decoded_size,
+    is_encoded,
+)
 from reasoning_replay.web.errors import (
     BODY_TIMEOUT,
     BODY_TOO_LARGE,
@@ -259,17 +265,19 @@ async def decode_body(
 async def _decode_in_thread(
     body: bytes, coding: str, limit: int, lease: MemoryLease, offloader: Offloader
 ) -> bytes:
-    """Decode in a thread; the limit stays reserved until the decoded size is known."""
+    """
+    Decode in a thread, twice: first to learn its size, so that a bomb takes no room.
+
+    To reserve the limit instead would make others wait for room that nothing fills.
+    """
+    size = await offloader.run(partial(decoded_size, body, coding, limit), lease.tenant)
     before = lease.held
-    if not await lease.reserve_in_turn(limit):
-        raise Busy
-    allowed = lease.held - before
-    try:
-        plain = await offloader.run(partial(decode, body, coding, allowed), lease.tenant)
-    except BaseException as error:
+    has_room = not size or await lease.reserve_in_turn(size)
+    if not has_room or lease.held < before + size:
         lease.shrink(before)
-        if isinstance(error, TooLarge) and allowed < limit:
-            raise Busy from None
+        raise Busy
+    try:
+        return await offloader.run(partial(decode, body, coding, size), lease.tenant)
+    except BaseException:
+        lease.shrink(before)
         raise
-    lease.shrink(before + len(plain))
-    return plain

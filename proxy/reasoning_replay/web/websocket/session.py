@@ -175,6 +175,7 @@ class ResponseStreams:
             came_s = self._exchange_log.clock()
             exchange.response.capture.hear(text)
             await self._replay.save(exchange, is_last=message.kind in _ENDS)
+            stream.running.count_capture()
             exchange.times.between_ms += (self._exchange_log.clock() - came_s) * 1000
         if message.kind in _ENDS:
             self._end(stream, "ok")

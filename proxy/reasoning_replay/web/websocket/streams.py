@@ -8,7 +8,9 @@ from typing import NamedTuple
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.error_texts import Refusal
+from reasoning_replay.core.dialects.states import CaptureState
 from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.unsaved_records import UnsavedRecords
 
 
 class Retry(NamedTuple):
@@ -45,9 +47,22 @@ class PendingResponse:
     retry: Retry | None = None
 
     def drop_bodies(self) -> None:
-        """Free the request: it is not sent once more."""
-        self.bodies = None
+        """Free the request in all its forms: it is not sent once more."""
+        self.bodies = self.retry = None
         self.exchange.lease.resize(0)
+
+    def count_capture(self) -> None:
+        """Count the memory of the running capture; free it if there is no room for it."""
+        response, lease = self.exchange.response, self.exchange.lease
+        capture = response.capture
+        if capture is None or capture.is_freed:
+            return
+        if not capture.gave_up and lease.resize(capture.held_bytes):
+            return
+        response.state = CaptureState.TOO_LARGE if capture.gave_up else CaptureState.BUSY
+        response.unsaved = UnsavedRecords()
+        capture.free()
+        lease.resize(0)
 
 
 class StreamState(Enum):

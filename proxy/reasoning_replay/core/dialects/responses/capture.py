@@ -83,8 +83,14 @@ class ResponsesCapture(Capture):
     @override
     def __init__(self, origin: Origin, max_bytes: int) -> None:
         super().__init__(origin, max_bytes)
+        self._begin()
+        self._is_stored: bool | None = None
+        self._created_ms = origin.created_ms
+
+    def _begin(self) -> None:
+        """Hold nothing yet."""
         self._kept_bytes = 0
-        self._events = Events(max_bytes, is_worth_reading)
+        self._events = Events(self._max_bytes, is_worth_reading)
         self._backlog: deque[bytes] = deque()  # events that are not processed yet
         self._backlog_bytes = 0
         self._parts: dict[int, _CapturedItem] = {}  # items that wait for an earlier one
@@ -100,8 +106,11 @@ class ResponsesCapture(Capture):
         self._places: dict[int, tuple[int, int]] = {}  # index -> position and place in the run
         self._grown: dict[int, None] = {}  # positions whose run has further blobs
         self._head: tuple[Origin, tuple[str, ...], bool] | None = None  # as handed out
-        self._is_stored: bool | None = None
-        self._created_ms = origin.created_ms
+
+    @override
+    def free(self) -> None:
+        super().free()
+        self._begin()
 
     @property
     @override
@@ -182,7 +191,8 @@ class ResponsesCapture(Capture):
         items = self._emit(max_items)
         self.dirty = bool(self._ready)
         # Without items, only the context of a turn is worth storing: a later GET of it needs it.
-        if not self.response_id or not (self._emitted or self._status in PENDING):
+        has_begun = bool(self._emitted) or self._status in PENDING
+        if not (self.response_id and has_begun) or self.is_freed:
             return CaptureSnapshot(self._status, None)
         runs = {position: self._runs[position] for position in self._grown if position < first}
         self._grown.clear()
