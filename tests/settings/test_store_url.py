@@ -122,6 +122,12 @@ def test_reads_an_address(url: str, want: StoreUrl) -> None:
         pytest.param("redis://h?sentinel_password=x", "has an unknown option", id="sentinels"),
         pytest.param("rediss://h?ssl_ca_certs=/no/such", "cannot be read: No such", id="no-file"),
         pytest.param("redis://:a#b@h", "write it as %23", id="fragment"),
+        pytest.param("redis://\ud800", "not UTF-8 text", id="not-text"),
+        pytest.param("redis://u:\udcff@h", "not UTF-8 text", id="password-not-text"),
+        pytest.param("unix:///r.sock?username=\udcff", "not UTF-8 text", id="option-not-text"),
+        pytest.param("redis://a..b", "the host is no name", id="empty-part"),
+        pytest.param(f"redis://{'a' * 64}", "the host is no name", id="long-part"),
+        pytest.param("redis+sentinel://h,%ff/m", "the host is no name", id="second-no-name"),
     ],
 )
 def test_refuses_what_cannot_be_meant(url: str, reason: str) -> None:

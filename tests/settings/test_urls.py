@@ -72,6 +72,8 @@ def test_takes_the_slash_off_an_upstream(url: str, want: str) -> None:
         pytest.param("https://h/v1/responses", 'ends in "/responses"', id="endpoint"),
         pytest.param("https://h/v 1", "has a space", id="space"),
         pytest.param("https://h/v1\n", "control character", id="line-break"),
+        pytest.param("https://\ud800/v1", "not UTF-8 text", id="not-text"),
+        pytest.param("https://h..example/v1", "the host is no name", id="empty-part"),
     ],
 )
 def test_refuses_what_is_no_base_url(url: str, reason: str) -> None:

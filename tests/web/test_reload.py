@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import io
 import json
 import os
 import pty
@@ -14,7 +15,9 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.web import serve
 
 from tests.web.http.test_tls import Files
 from tests.web.line import line_to, request
@@ -127,6 +130,51 @@ async def test_other_settings_wait_for_a_restart(tmp_path: Path, secret: Path) -
         put(config, "ttl_s: 10 parsecs")
         got = await reloaded(proxy, "not_reloaded")
         assert got["reason"].startswith(f'{config}:1: ttl_s: "10 parsecs": "parsecs" is not a unit')
+
+
+@pytest.mark.parametrize("nested", ["[" * 3000, "{a: " * 3000, "- " * 3000])
+async def test_a_nested_file_is_refused_and_the_next_one_is_used(
+    tmp_path: Path, nested: str
+) -> None:
+    """No reader calls itself for each bracket, so none comes to the end of its stack."""
+    config = tmp_path / "replay.yaml"
+    put(config, "mode: on\n")
+    words = ["/bin/sh", "-c", 'exec "$@" --config "$0"', str(config)]
+    async with served(under=words) as proxy:
+        await proxy.started()
+        put(config, nested)
+        for _ in range(2):
+            assert await reloaded(proxy, "not_reloaded") == {
+                "reason": f"{config}:1: nested more than 20 times; write one `name: value` per line"
+            }
+        put(config, "mode: shadow\n")
+        assert await reloaded(proxy) == {"changed": "mode", "mode": "shadow"}
+
+
+async def test_a_fault_of_the_proxy_does_not_end_the_reloads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is logged without its text, nothing is changed, and the next SIGHUP works."""
+    out, hangup = io.StringIO(), asyncio.Event()
+    async with world(admin_token="old") as w:
+        w.app.log = Log("info", "json", out)
+        new = w.app.settings.model_copy(update={"admin_token": SecretStr("new"), "mode": "off"})
+
+        def fails(*_: object) -> None:
+            raise RecursionError("the secret")
+
+        hangup.set()
+        with monkeypatch.context() as patched:
+            patched.setattr("reasoning_replay.web.app.replays", fails)
+            await serve._reload(w.app, lambda: new, hangup)
+        (line,) = map(json.loads, out.getvalue().splitlines())
+        assert line["event"] == "not_reloaded"
+        assert line["reason"].startswith("RecursionError, which is a fault of the proxy")
+        assert w.app.settings.admin_token.get_secret_value() == "old"
+
+        hangup.set()
+        await serve._reload(w.app, lambda: new, hangup)
+        assert json.loads(out.getvalue().splitlines()[1])["changed"] == "mode,admin_token"
 
 
 async def test_a_new_certificate_is_in_use_before_anyone_connects(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ SECRET_NAMES: Final = frozenset({"store_url", "upstream_proxy"}) | {
 }
 FILE_SUFFIX: Final = "_file"
 SECRET_MAX_BYTES: Final = 64 * 1024
+# Deeper nesting in the file is refused before anything reads it with a function that calls itself.
+NESTED_MAX: Final = 20
 # Errors of pydantic whose words are those of a programmer.
 _NOT_WHOLE: Final = frozenset({"int_from_float", "int_parsing"})
 
@@ -185,7 +187,17 @@ def _from_file(path: Path) -> Iterator[SettingEntry]:
     import yaml  # noqa: PLC0415 (only a start with a settings file needs it)
 
     try:
-        root = yaml.compose(path.read_bytes(), Loader=yaml.SafeLoader)
+        content = path.read_bytes()
+        depth = 0
+        for event in yaml.parse(content, Loader=yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > NESTED_MAX:
+                mark = event.start_mark
+                where = f"{path}:{mark.line + 1}" if mark else f"{path}"
+                told = f"nested more than {NESTED_MAX} times; write one `name: value` per line"
+                raise SettingsError([f"{where}: {told}"])
+        root = yaml.compose(content, Loader=yaml.SafeLoader)
     except OSError as error:
         raise SettingsError([f"--config: {path}: cannot be read: {error.strerror}"]) from None
     except yaml.YAMLError as error:

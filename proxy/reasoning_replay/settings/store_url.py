@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qsl, unquote
 
+from reasoning_replay.settings.urls import check_host, is_utf8
+
 Kind = Literal["memory", "sqlite", "unix", "redis", "sentinel", "cluster"]
 
 REDIS_PORT: Final = 6379
@@ -94,6 +96,8 @@ def read_store_url(url: str) -> StoreUrl:
     if plain not in _KINDS:
         shown = scheme if re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,20}", scheme) else "***"
         raise ValueError(f'unknown scheme "{shown}"; use {_CHOICE}')
+    if plain != "sqlite" and not is_utf8(url):  # the path of a file may be any bytes
+        raise ValueError("not UTF-8 text; percent-encode the other characters")
     kind, tls = _KINDS[plain], scheme.partition("+")[0] in ("rediss", "valkeys")
     place, _, query = rest.partition("?")
     match kind:
@@ -184,7 +188,7 @@ def _hosts(written: str, kind: Kind) -> tuple[tuple[str, int], ...]:
         if match is None or int(match[3] or 1) not in range(1, 65536):
             raise ValueError("the host or the port is malformed; use host:port or [ipv6]:port")
         usual = SENTINEL_PORT if kind == "sentinel" else REDIS_PORT
-        hosts.append((match[1] or unquote(match[2]), int(match[3] or usual)))
+        hosts.append((match[1] or check_host(unquote(match[2])), int(match[3] or usual)))
     if kind == "redis" and len(hosts) > 1:
         raise ValueError("has several hosts; use redis+cluster:// or redis+sentinel://")
     return tuple(hosts)

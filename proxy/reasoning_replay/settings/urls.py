@@ -43,7 +43,31 @@ def host_and_port(listen: str) -> tuple[str, int]:
     ipv6, name, port = match.groups()
     if int(port) > 65535:  # noqa: PLR2004 - the highest TCP port
         raise ValueError("the port is above 65535; use 0 to 65535, 0 means any free one")
-    return ipv6 or name, int(port)
+    return ipv6 or check_host(name), int(port)
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether a text is valid; a variable with other bytes has lone surrogates instead."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_host(host: str) -> str:
+    """
+    Return a host name that can be looked up.
+
+    Raises:
+        ValueError: No look-up of it could ever begin: a part is empty or longer than 63 characters,
+            or it is not text.
+    """
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError("the host is no name; each part has 1 to 63 letters or digits") from None
+    return host
 
 
 def authority(host: str, port: int | str) -> str:
@@ -83,6 +107,8 @@ def _split(url: str) -> SplitResult:
         raise ValueError("has a space or a control character; remove it")
     if "://" not in url:
         raise ValueError(f"not a URL; start it with {choice}")
+    if not is_utf8(url):
+        raise ValueError("not UTF-8 text; use letters and digits, and percent-encode the others")
     scheme = url.partition("://")[0]
     if scheme not in _PORTS:
         raise ValueError(f'unknown scheme "{redacted(scheme)}"; use {choice}')
@@ -91,6 +117,7 @@ def _split(url: str) -> SplitResult:
         _ = parts.port
     except ValueError:
         raise ValueError("the host or the port is malformed; use host:port") from None
+    check_host(parts.hostname or "")
     return parts
 
 

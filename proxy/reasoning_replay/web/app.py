@@ -5,10 +5,12 @@ import contextlib
 import ssl
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import NamedTuple, Self
 
 from aiohttp import web
 
+from reasoning_replay.adapters.runtime.background import keep_doing
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
@@ -130,7 +132,7 @@ class App:
             reuse_port=settings.reuse_port,
         )
         self.url = self._clients.url
-        self._looking = asyncio.create_task(look_after(self.store))
+        self._looking = keep_doing("look_after", partial(look_after, self.store), self.log)
         conversations = Conversations(self.store, self._access)
         watchers = Watchers(
             self.recorder,
@@ -182,6 +184,7 @@ class App:
 
         Raises:
             OSError: A TLS file is invalid, and nothing is changed; the text names the way out.
+            Exception: A fault of the proxy; nothing is changed, either.
         """
         names = [
             name
@@ -189,6 +192,11 @@ class App:
             if getattr(settings, name) != getattr(self.settings, name)
         ]
         changed = [name for name in names if name in RELOADABLE]
+        # First all that may fail.
+        update = {name: getattr(settings, name) for name in changed}
+        now = self.settings.model_copy(update=update)
+        new_codec = codec(now)
+        uses = (replays(now, self.store, self._offloader), limits(now))
         tls, ca_file = self._upstream.tls, self.settings.upstream_ca_file
         if tls is not True:
             trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca_file)  # so that an error is early
@@ -199,11 +207,10 @@ class App:
         if "admin_token" in changed:
             self._access.use(settings.admin_token.get_secret_value())
         if "encryption_keys" in changed:
-            self.store.inner.codec = codec(settings)
-        update = {name: getattr(settings, name) for name in changed if name in RELOADABLE}
-        self.settings = now = self.settings.model_copy(update=update)
+            self.store.inner.codec = new_codec
+        self.settings = now
         if "mode" in changed:
-            self.handler.use(replays(now, self.store, self._offloader), limits(now))
+            self.handler.use(*uses)
         return Reloaded(changed, [name for name in names if name not in RELOADABLE])
 
     async def stop(self, drain_s: float = 0.0, grace_s: float = 0.0) -> None:

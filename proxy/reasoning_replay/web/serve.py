@@ -5,9 +5,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from reasoning_replay.adapters.runtime.allocator import tune_allocator
+from reasoning_replay.adapters.runtime.background import keep_doing
 from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.core.dialects.path_faults import client_settings
@@ -70,7 +72,8 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     if sys.stdout.isatty():
         print(_welcome(app, settings), flush=True)  # noqa: T201 (for a person, not a log)
     await app.store.check()  # so that a failing store is logged at once
-    reloads = asyncio.create_task(_reload(app, load, signals.hangup))
+    reload = partial(_reload, app, load, signals.hangup)
+    reloads = keep_doing("reload", reload, app.log)
     grace_s = await signals.grace_s(settings.drain_grace_s)
     signals.end_at_next()
     reloads.cancel()
@@ -86,24 +89,26 @@ def _welcome(app: App, settings: Settings) -> str:
 
 
 async def _reload(app: App, load: Callable[[], Settings], hangup: asyncio.Event) -> None:
-    """Reload at each SIGHUP, and log the result."""
-    while True:
-        await hangup.wait()
-        hangup.clear()
-        try:
-            settings = await asyncio.to_thread(load)
-            changed, waiting = app.reload(settings)
-        except SettingsError as error:
-            app.log.warning("not_reloaded", reason="; ".join(error.faults))
-        except OSError as error:
-            app.log.warning("not_reloaded", reason=str(error))
-        else:
-            fields = {"needs_restart": ",".join(waiting)} if waiting else {}
-            if "mode" in changed:
-                fields["mode"] = settings.mode
-            if "scope_secret" in waiting:
-                fields["hint"] = "a new scope_secret hides every stored conversation"
-            app.log.info("reloaded", changed=",".join(changed) or "nothing", **fields)
+    """Reload at the next SIGHUP, and log the result."""
+    await hangup.wait()
+    hangup.clear()
+    try:
+        settings = await asyncio.to_thread(load)
+        changed, waiting = app.reload(settings)
+    except SettingsError as error:
+        app.log.warning("not_reloaded", reason="; ".join(error.faults))
+    except OSError as error:
+        app.log.warning("not_reloaded", reason=str(error))
+    except Exception as error:  # noqa: BLE001 (the next file may be a better one)
+        reason = f"{type(error).__name__}, which is a fault of the proxy; please report it"
+        app.log.warning("not_reloaded", reason=reason)
+    else:
+        fields = {"needs_restart": ",".join(waiting)} if waiting else {}
+        if "mode" in changed:
+            fields["mode"] = settings.mode
+        if "scope_secret" in waiting:
+            fields["hint"] = "a new scope_secret hides every stored conversation"
+        app.log.info("reloaded", changed=",".join(changed) or "nothing", **fields)
 
 
 class StopSignals:

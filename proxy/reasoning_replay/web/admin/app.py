@@ -133,11 +133,10 @@ class _SharedCall:
 
 async def look_after(store: SafeStore) -> None:
     """
-    Check the store every LOOK_S while it needs that; runs until it is cancelled.
+    Check the store after LOOK_S if it needs that; this is repeated.
 
     So its recovery is detected without a request, and it gets what it did not take before.
     """
-    while True:
-        await asyncio.sleep(LOOK_S)
-        if store.needs_check:
-            await store.check()
+    await asyncio.sleep(LOOK_S)
+    if store.needs_check:
+        await store.check()
