@@ -1,11 +1,11 @@
 """Engines of a dialect, as tests need them."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from reasoning_replay.core.dialects.base import Dialect
 from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.history.prefix_cache import PREFIXES_MAX_BYTES, PrefixCache
 
 
 def engine_of(
@@ -19,7 +19,7 @@ def engine_of(
     return Engine(
         dialect,
         clock,
-        nullcontext(),
+        PrefixCache(PREFIXES_MAX_BYTES),
         1 << 20,
         is_shadow=is_shadow,
         adds_cache_keys=adds_cache_keys,

@@ -27,7 +27,7 @@ from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import match_items
-from reasoning_replay.core.history.prefix_cache import ParsedPrefix
+from reasoning_replay.core.history.prefix_cache import LEAST_BYTES, Owner, ParsedPrefix, PrefixCache
 from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.seen import MatchedRun, Seen, decided, seen_of
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
@@ -37,7 +37,7 @@ from reasoning_replay.core.wire.sse import Events
 from reasoning_replay.core.wire.surrogates import marked, unmarked
 from reasoning_replay.core.wire.text_folding import folded
 
-from tests.core.costs import assert_linear, relative
+from tests.core.costs import assert_constant, assert_linear, relative
 from tests.core.dialects.anthropic import tenant
 from tests.core.dialects.chat import chats
 from tests.core.dialects.gemini import contents
@@ -383,3 +383,24 @@ def test_earlier_decisions_are_read_and_recorded_in_linear_time() -> None:
         seen_of(b"", 0, [(at, *source) for at, source in sorted(matched.items())])
 
     assert_linear(make, read, 2_000)
+
+
+def test_a_parsed_prefix_costs_the_same_however_many_tenants_there_are() -> None:
+    """Who has to make room is known without a look at all of them."""
+
+    def filled(count: int) -> Callable[[], object]:
+        kept: PrefixCache[str, KnownPrefix] = PrefixCache(count * 4 * LEAST_BYTES)
+        numbers = iter(range(1 << 60))
+
+        def keep() -> None:
+            for _ in range(10):
+                owner = Owner(b"%d" % next(numbers), "chat")
+                body = b"%d" % next(numbers) + b"x" * LEAST_BYTES
+                kept.keep(owner, ParsedPrefix(body, len(body), b"", "", 1))
+                kept.find(owner, body)
+
+        for _ in range(count):
+            keep()
+        return keep
+
+    assert_constant(filled, 100)

@@ -9,6 +9,8 @@ from pydantic import ValidationError
 from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
 from reasoning_replay.settings.model import Settings
 
+from tests.core.costs import assert_linear
+
 SECRET = "hunter2-hunter2"
 
 
@@ -312,3 +314,18 @@ def test_tracing_wants_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyP
             "run pip install '.[otel]' in the project's folder"
         )
     assert load({}, {}, None).tracing == "off"
+
+
+def test_a_nested_file_is_refused_in_linear_time(tmp_path: Path) -> None:
+    """Its depth is counted, and nothing follows it to its end."""
+
+    def made(size: int) -> Path:
+        file = tmp_path / f"{size}.yaml"
+        file.write_text("[" * size)
+        return file
+
+    def refuse(file: Path) -> None:
+        with pytest.raises(SettingsError, match="nested more than 20 times"):
+            load({}, {}, file)
+
+    assert_linear(made, refuse, 50_000)

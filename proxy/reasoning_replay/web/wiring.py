@@ -26,7 +26,7 @@ from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import Profile as ChatProfile
 from reasoning_replay.core.dialects.chat.profiles import Rounds
 from reasoning_replay.core.dialects.chat.profiles import profile_of as chat_profile_of
-from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.engine import Engine, Prefixes
 from reasoning_replay.core.dialects.gemini.dialect import GeminiDialect
 from reasoning_replay.core.dialects.gemini.profiles import profile_of as gemini_profile_of
 from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
@@ -34,6 +34,7 @@ from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile, profile_of
 from reasoning_replay.core.dialects.vendors import Upstream, UpstreamProfile
+from reasoning_replay.core.history.prefix_cache import PREFIXES_MAX_BYTES, PrefixCache
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.model import Settings
@@ -171,12 +172,14 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
         GeminiDialect(known.gemini, repairs),
     )
 
+    prefixes: Prefixes = PrefixCache(PREFIXES_MAX_BYTES, threading.Lock())
+
     def replay_of(dialect: Dialect[Any, Any]) -> Replay:
         limit = settings.inspect_max_bytes
         engine = Engine(
             dialect,
             time.monotonic,
-            threading.Lock(),
+            prefixes,
             limit,
             is_shadow=is_shadow,
             adds_cache_keys=settings.prompt_cache_key == "conversation"

@@ -12,6 +12,7 @@ from reasoning_replay.core.dialects.responses.request import Request, read_reque
 from reasoning_replay.core.history import prefix_cache
 from reasoning_replay.core.history.prefix_cache import (
     LEAST_BYTES,
+    Owner,
     ParsedPrefix,
     PrefixCache,
 )
@@ -28,7 +29,7 @@ class Nothing:
     size_bytes = 0
 
 
-WHOSE, OTHER = b"tenant", b"another"
+WHOSE, OTHER = Owner(b"tenant", "responses"), Owner(b"another", "responses")
 BEGIN = user("x" * LEAST_BYTES)
 C1, C2 = call("1"), call("2")
 SET = {"role": "developer", "content": "be brief"}
@@ -53,7 +54,7 @@ def seen(request: Request) -> dict[str, Any]:
 Cache = PrefixCache[HistoryPrefix[ResponsesItem], Nothing]
 
 
-def reading(sent: bytes, cache: Cache, owner: bytes = WHOSE) -> Request:
+def reading(sent: bytes, cache: Cache, owner: Owner = WHOSE) -> Request:
     """Return a request that is read with the cache, and then is in it."""
     before = cache.find(owner, sent)
     request = read_request(sent, {}, before)
@@ -206,3 +207,61 @@ def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         cache.keep(WHOSE, parsed(sent))
 
     assert [cache.find(WHOSE, sent) is not None for sent in bodies] == [False] * 2 + [True] * 3
+
+
+FEW = [parsed(b"few %d" % n + b"x" * LEAST_BYTES) for n in range(3)]
+GREEDY = [
+    pytest.param([Owner(b"greedy", "responses")], id="another-tenant"),
+    pytest.param([Owner(b"tenant", "chat")], id="another-dialect"),
+    pytest.param([Owner(b"tenant", "gemini", b"%d" % n) for n in range(50)], id="many-paths"),
+]
+
+
+@pytest.mark.parametrize("greedy", GREEDY)
+def test_nobody_pushes_out_the_prefixes_of_others(greedy: list[Owner]) -> None:
+    """Beyond the limit, the largest share makes room, whatever was used last."""
+    cache: PrefixCache[str, Nothing] = PrefixCache(20 * LEAST_BYTES * 2)
+    for one in FEW:
+        cache.keep(WHOSE, one)
+    for n in range(500):
+        cache.keep(greedy[n % len(greedy)], parsed(b"%d" % n + b"y" * LEAST_BYTES))
+    assert [cache.find(WHOSE, one.body) for one in FEW] == FEW
+    assert 18 * LEAST_BYTES * 2 < cache.size_bytes <= 20 * LEAST_BYTES * 2
+
+
+def test_a_single_share_may_have_all_of_the_room() -> None:
+    """Most installations have one dialect, and many one tenant."""
+    cache: PrefixCache[str, Nothing] = PrefixCache(9 * LEAST_BYTES)
+    for n in range(9):
+        cache.keep(WHOSE, parsed(b"%d" % n * (LEAST_BYTES // 2)))
+        cache.keep(WHOSE, parsed(b"%d" % n * LEAST_BYTES))
+    assert cache.size_bytes == 8 * LEAST_BYTES
+
+
+def test_shares_of_one_size_lose_the_least_recently_used() -> None:
+    """Here, the one of the tenant that has asked nothing since."""
+    cache: PrefixCache[str, Nothing] = PrefixCache(5 * LEAST_BYTES)
+    one, two, three = (Owner(b"%d" % n, "chat") for n in range(3))
+    body = b"x" * LEAST_BYTES
+    for owner in (one, two):
+        cache.keep(owner, parsed(body))
+    assert cache.find(one, body) is not None
+    cache.keep(three, parsed(body))
+    assert [cache.find(owner, body) is not None for owner in (one, two, three)] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_an_emptied_cache_holds_nothing() -> None:
+    """Also nothing about its tenants, of which there is no end."""
+    cache: PrefixCache[str, Nothing] = PrefixCache(1 << 20)
+    owners = [Owner(b"%d" % n, "chat", b"/%d" % n) for n in range(9)]
+    body = b"x" * LEAST_BYTES
+    for owner in owners:
+        cache.keep(owner, parsed(body))
+    for owner in owners:
+        cache.drop(owner, body)
+    assert cache.size_bytes == 0
+    assert not any((cache._groups, cache._places, cache._shares, cache._of_size))

@@ -22,7 +22,7 @@ from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import NOT_JOINED, Joined, Matches
 from reasoning_replay.core.history.plan import Outcome, Plan
-from reasoning_replay.core.history.prefix_cache import ParsedPrefix
+from reasoning_replay.core.history.prefix_cache import Owner, ParsedPrefix
 from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems, sent_items
 from reasoning_replay.core.history.turns import Turn
@@ -62,7 +62,7 @@ class Question(NamedTuple):
 
     request: ParsedRequest[HistoryItem]
     lookups: Sequence[Lookup]
-    owner: bytes = b""
+    owner: Owner = Owner()
     prefix: ParsedPrefix[HistoryPrefix[Any], KnownPrefix] | None = None
     continued: Continued | None = None
 

@@ -5,12 +5,12 @@ Engine: the way of a request, which is the same in every dialect.
     ask -> (look up) -> decide -> (send) -> capture: otherwise
     ask_for_cure -> (look up) -> cure -> (send) -> learn: if it is refused
 
-A dialect is data and readers (`base.Dialect`). The engine holds all state: the prefix cache and the
-refusal memory. Both are bounded, and every call may run in a thread.
+A dialect is data and readers (`base.Dialect`). The engine holds all state: the refusal memory, and
+the prefix cache, which it shares with those of the other dialects. Both are bounded, and every call
+may run in a thread.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -52,15 +52,14 @@ from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.plan import Plan
-from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.prefix_cache import Owner, PrefixCache
 from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 from reasoning_replay.core.history.turns import Reasoning
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.core.wire.json_spans import Edit
 
-# Enough for the parsed histories of about twenty long conversations in flight.
-PREFIXES_MAX_BYTES = 24 << 20
+Prefixes = PrefixCache[HistoryPrefix[Any], KnownPrefix]
 _NO_PLAN = Plan()
 _EVERYONE = b""  # owner of what is refused to all tenants
 _NO_REPAIRS: Mapping[str, int] = MappingProxyType({})
@@ -79,7 +78,7 @@ class Engine:
         self,
         dialect: Dialect[Any, Any],
         clock: Callable[[], float],
-        lock: AbstractContextManager[object],
+        prefixes: Prefixes,
         capture_max_bytes: int,
         *,
         is_shadow: bool = False,
@@ -88,10 +87,10 @@ class Engine:
         """
         Create the state that all exchanges share.
 
-        The clock is monotonic, in seconds; the lock is that of the prefix cache, which several
-        threads use. No event may be larger than `capture_max_bytes`, and no more is kept of one
-        response. In shadow mode, requests are decided on but sent unchanged. With
-        `adds_cache_keys`, a request without a cache key gets that of its conversation.
+        The clock is monotonic, in seconds; all engines share one prefix cache. No event may be
+        larger than `capture_max_bytes`, and no more is kept of one response. In shadow mode,
+        requests are decided on but sent unchanged. With `adds_cache_keys`, a request without a
+        cache key gets that of its conversation.
         """
         self.name = dialect.name
         self.readers = dialect.readers
@@ -101,9 +100,7 @@ class Engine:
         self._is_shadow = is_shadow
         self._adds_cache_keys = adds_cache_keys and not is_shadow
         self._refusals = RefusalMemory(clock)
-        self._prefixes: PrefixCache[HistoryPrefix[Any], KnownPrefix] = PrefixCache(
-            PREFIXES_MAX_BYTES, lock
-        )
+        self._prefixes = prefixes
 
     # Requests
 
@@ -125,7 +122,7 @@ class Engine:
 
         Cost: a comparison of the prefix, and the work for what is new.
         """
-        owner = _owner(scope, path)
+        owner = self._owner(scope, path)
         prefix = self._prefixes.find(owner, body)
         known = prefix.known if prefix is not None else None
         if prefix is None or known is None:
@@ -201,7 +198,7 @@ class Engine:
             TooMany: The request has too many items or values to process.
             Unspliceable: Parsers could disagree on the body; it must be forwarded unchanged.
         """
-        owner = _owner(scope, path)
+        owner = self._owner(scope, path)
         prefix = self._prefixes.find(owner, body)
         request = self._read(body, headers, prefix, path)
         return Question(request, keys_of_request(request), owner=owner, prefix=prefix)
@@ -277,6 +274,9 @@ class Engine:
         edit = edit_for(request, origin.cache_key)
         return () if edit is None else (edit,)
 
+    def _owner(self, scope: bytes, path: str) -> Owner:
+        return Owner(scope, self.name, path.encode("utf-8", "surrogateescape"))
+
     def _keep(self, question: Question, known: KnownPrefix | None) -> None:
         """Keep the history of a request, parsed, and what was decided about it."""
         prefix, before = question.request.prefix(known), question.prefix
@@ -329,7 +329,7 @@ class Engine:
             return Cure(bodies.given, is_clients_own=True) if bodies.is_edited else None
         given = self._read(bodies.given, {}, path=bodies.path) if bodies.is_edited else sent
         # What upstream refused is not repeated.
-        self._prefixes.drop(_owner(scope or b"", bodies.path), bodies.given)
+        self._prefixes.drop(self._owner(scope or b"", bodies.path), bodies.given)
         refused = self._refusals.known_to(scope or b"")
         held = refused.without_refused(found)
         cured = self._dialect.cure(sent, given, refusal, held, refused)
@@ -356,11 +356,6 @@ class Engine:
             self._refusals.refuse(scope, kind, what)
         if refusal.kind == CACHE_KEY:  # it does not depend on the tenant
             self._refusals.refuse(_EVERYONE, CACHE_KEY, self.name)
-
-
-def _owner(scope: bytes, path: str) -> bytes:
-    """Return the owner of prefixes: the requests of one tenant to one path."""
-    return scope + path.encode("utf-8", "surrogateescape")
 
 
 def _without_cache_key(bodies: RefusedBodies) -> bytes:

@@ -8,8 +8,10 @@ bytes takes a hundredth of the time that parsing and deciding take.
 from collections import OrderedDict
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
+# Default limit of all dialects together: the parsed histories of about twenty long conversations.
+PREFIXES_MAX_BYTES = 24 << 20
 # Shorter prefixes are parsed as fast as a lookup here takes.
 LEAST_BYTES = 2 * 1024
 # Memory of a parsed item without its raw bytes; measured: about 900 bytes.
@@ -34,7 +36,8 @@ class Known(Protocol):
 
 _Parsed = TypeVar("_Parsed")
 _Decided = TypeVar("_Decided", bound=Known)
-_GroupKey = tuple[bytes, bytes]  # owner, first bytes
+_ShareKey = tuple[bytes, str]  # tenant, dialect
+_GroupKey = tuple["Owner", bytes]  # owner, first bytes
 _NO_LOCK = nullcontext()
 
 
@@ -79,9 +82,40 @@ class ParsedPrefix(Generic[_Parsed, _Decided]):
         return body.startswith(memoryview(own)[:end])
 
 
+class Owner(NamedTuple):
+    """
+    Where prefixes belong: the requests of one tenant to one path.
+
+    Attributes:
+        tenant, dialect: The share of the cache that these count for. One tenant may ask on any
+            number of paths, so a path has no share of its own.
+    """
+
+    tenant: bytes = b""
+    dialect: str = ""
+    path: bytes = b""
+
+    @property
+    def share(self) -> _ShareKey:
+        """Tenant and dialect."""
+        return self.tenant, self.dialect
+
+
+@dataclass(slots=True, eq=False)
+class _Share(Generic[_Parsed, _Decided]):
+    """The prefixes of one tenant in one dialect, the least recently used first."""
+
+    recent: OrderedDict[ParsedPrefix[_Parsed, _Decided], None]
+    size_bytes: int = 0
+
+
 class PrefixCache(Generic[_Parsed, _Decided]):
     """
-    Parsed prefixes, bounded in bytes; the least recently used is evicted first.
+    Parsed prefixes of all dialects, bounded in bytes, with shares for tenants and dialects.
+
+    Beyond the limit, a share that is as large as any other one (to a power of two), and of these
+    the least recently used one, loses its least recently used prefix. So nobody loses more than
+    what exceeds an equal share, and a single share may have all of the room.
 
     Tenants are separated: what was decided belongs to one, and response times could reveal the
     requests of another.
@@ -92,18 +126,19 @@ class PrefixCache(Generic[_Parsed, _Decided]):
         self.size_bytes = 0
         self._max_bytes = max_bytes
         self._groups: dict[_GroupKey, dict[ParsedPrefix[_Parsed, _Decided], None]] = {}
-        self._recent: OrderedDict[ParsedPrefix[_Parsed, _Decided], tuple[_GroupKey, int]]
-        self._recent = OrderedDict()  # with the size of each
+        # Where each prefix is, with its size.
+        self._places: dict[ParsedPrefix[_Parsed, _Decided], tuple[_GroupKey, int]] = {}
+        self._shares: dict[_ShareKey, _Share[_Parsed, _Decided]] = {}
+        # Shares by the power of two of their size; in each, the least recently used first.
+        self._of_size: dict[int, dict[_ShareKey, None]] = {}
         self._lock = lock
 
-    def find(self, owner: bytes, body: bytes) -> ParsedPrefix[_Parsed, _Decided] | None:
+    def find(self, owner: Owner, body: bytes) -> ParsedPrefix[_Parsed, _Decided] | None:
         """
         Return the longest parsed prefix of a body; None if there is none.
 
         One with the same rest of the body is preferred: an application may ask in two ways about
-        one history.
-
-        `owner` is the tenant and the path of the request; prefixes of others are never returned.
+        one history. Prefixes of other owners are never returned.
 
         Cost: a comparison of 64 bytes for each prefix of the group, and usually one in full.
         """
@@ -115,12 +150,13 @@ class PrefixCache(Generic[_Parsed, _Decided]):
             if not found:
                 return None
             longest = max(found, key=lambda one: (body.endswith(one.around), one.end))
-            self._recent.move_to_end(longest)
+            self._shares[owner.share].recent.move_to_end(longest)
+            self._resize(owner.share, 0)
             return longest
 
     def keep(
         self,
-        owner: bytes,
+        owner: Owner,
         new: ParsedPrefix[_Parsed, _Decided],
         grown_from: ParsedPrefix[_Parsed, _Decided] | None = None,
     ) -> None:
@@ -128,34 +164,55 @@ class PrefixCache(Generic[_Parsed, _Decided]):
         Add a prefix, unless it is short, or needs more than half of the cache.
 
         It replaces the one that it has grown from, if the rest of the body is the same.
+
+        Cost: as many prefixes as have to leave, however many there are.
         """
         size = new.size_bytes
         if new.end < LEAST_BYTES or size > self._max_bytes // 2:
             return
-        head = (owner, new.body[:HEAD_BYTES])
+        place = (owner, new.body[:HEAD_BYTES])
         with self._lock:
             if grown_from is not None and grown_from.around == new.around:
                 self._drop(grown_from)
-            group = self._groups.setdefault(head, {})
+            group = self._groups.setdefault(place, {})
             group[new] = None
-            self._recent[new] = head, size
-            self.size_bytes += size
+            self._places[new] = place, size
+            share = self._shares.setdefault(owner.share, _Share(OrderedDict()))
+            share.recent[new] = None
+            self._resize(owner.share, size)
             if len(group) > PREFIXES_PER_HEAD:
                 self._drop(next(iter(group)))
             while self.size_bytes > self._max_bytes:
-                self._drop(next(iter(self._recent)))
+                largest = next(iter(self._of_size[max(self._of_size)]))
+                self._drop(next(iter(self._shares[largest].recent)))
 
-    def drop(self, owner: bytes, body: bytes) -> None:
+    def drop(self, owner: Owner, body: bytes) -> None:
         """Drop the prefixes of a body."""
         while (found := self.find(owner, body)) is not None:
             with self._lock:
                 self._drop(found)
 
     def _drop(self, prefix: ParsedPrefix[_Parsed, _Decided]) -> None:
-        head, size = self._recent.pop(prefix, (None, 0))
-        if head is None:
+        place, size = self._places.pop(prefix, (None, 0))
+        if place is None:
             return
-        self.size_bytes -= size
-        del self._groups[head][prefix]
-        if not self._groups[head]:
-            del self._groups[head]
+        del self._groups[place][prefix]
+        if not self._groups[place]:
+            del self._groups[place]
+        share = place[0].share
+        del self._shares[share].recent[prefix]
+        self._resize(share, -size)
+
+    def _resize(self, key: _ShareKey, by_bytes: int) -> None:
+        """Change the size of a share, which is now the most recently used of its size."""
+        share = self._shares[key]
+        if before := self._of_size.get(share.size_bytes.bit_length()):
+            before.pop(key, None)
+            if not before:
+                del self._of_size[share.size_bytes.bit_length()]
+        share.size_bytes += by_bytes
+        self.size_bytes += by_bytes
+        if share.recent:
+            self._of_size.setdefault(share.size_bytes.bit_length(), {})[key] = None
+        else:
+            del self._shares[key]
