@@ -17,6 +17,7 @@ from reasoning_replay.web.store_advice import store_advice
 
 from tests.adapters.stores.kinds import ALLOWED
 from tests.check.reports import found, report
+from tests.redis_groups import Cluster
 from tests.redis_server import RedisServer, redis_server
 from tests.slow_line import slow_line
 from tests.web.world import world
@@ -66,6 +67,8 @@ MISTAKES = [
     ("redis://127.0.0.1:{redis}/99", "is there a database with that number? Usually 0 to 15"),
     ("redis://127.0.0.1:{http}", "is it a Redis? Another server seems to listen there"),
     ("redis+cluster://127.0.0.1:{redis}", "is it a Cluster? If not, write redis:// and not redis+cluster://"),
+    ("redis://127.0.0.1:{crowded}", "raise its maxclients; docs/stores.md has the number of connections"),  # noqa: E501
+    ("redis+cluster://127.0.0.1:{crowded}", "raise its maxclients; docs/stores.md has the number of connections"),  # noqa: E501
     ("redis://127.0.0.1:{guarded}", "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed"),  # noqa: E501
     ("redis://:hunter2@127.0.0.1:{guarded}", "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed"),  # noqa: E501
     ("rediss://127.0.0.1:{guarded}", "is it a Redis, and is access allowed? If TLS is the difference, write redis:// and not rediss://"),  # noqa: E501
@@ -74,20 +77,34 @@ MISTAKES = [
 UNWRITABLE = [
     ("redis://127.0.0.1:{full}", "saving failed.*: .*it is full, and its eviction policy makes no room.*set its maxmemory-policy to volatile-ttl$"),  # noqa: E501
     ("redis://127.0.0.1:{replica}", "it is a replica, which accepts no writes.*set store_url to its master, or to its Sentinels$"),  # noqa: E501
+    ("redis://127.0.0.1:{node}", "saving failed.*: .*it is a node of a Cluster.*write redis\\+cluster:// and not redis://$"),  # noqa: E501
+    ("redis://127.0.0.1:{sentinel}", "saving failed.*: .*does not know the command [A-Z]+; is it a Sentinel"),  # noqa: E501
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def ports(shared_redis: RedisServer) -> Iterator[dict[str, int]]:
+def ports(shared_redis: RedisServer, shared_cluster: Cluster) -> Iterator[dict[str, int]]:
     """Ports of a Redis, and of some that refuse what `serve` does."""
     with (
         redis_server("requirepass right") as guarded,
         redis_server("maxmemory 1mb", "maxmemory-policy noeviction") as full,
         redis_server() as replica,
+        redis_server(words=["--sentinel"]) as sentinel,
+        redis_server() as crowded,
+        crowded.operator() as only,
     ):
+        crowded.do("CONFIG", "SET", "maxclients", 1, by=only)
         full.do("CONFIG", "SET", "maxmemory", "1")
         replica.do("REPLICAOF", "127.0.0.1", replica.port)
-        servers = {"guarded": guarded, "full": full, "replica": replica, "redis": shared_redis}
+        servers = {
+            "guarded": guarded,
+            "full": full,
+            "replica": replica,
+            "redis": shared_redis,
+            "node": shared_cluster.masters[0],
+            "sentinel": sentinel,
+            "crowded": crowded,
+        }
         yield {name: server.port for name, server in servers.items()}
 
 

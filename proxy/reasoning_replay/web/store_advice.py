@@ -18,6 +18,13 @@ WAYS_OUT: Final = (
         "CERTIFICATE_VERIFY",
         "append ?ssl_ca_certs=/path to store_url: a PEM file with its CA certificate",
     ),
+    ("not a node of a Cluster", "is it a Cluster? If not, write redis:// and not redis+cluster://"),
+    ("is a node of a Cluster", "write redis+cluster:// and not redis://"),
+    (
+        "does not know the command",
+        "is it a Sentinel? Then write redis+sentinel://host:26379/name-of-its-master",
+    ),
+    ("max number of clients", "raise its maxclients; docs/stores.md has the number of connections"),
     ("SSL", "does it use TLS? If not, write redis://, not rediss://"),
     ("names a master", "are these Sentinels, and is the master's name right?"),
     ("Connect call failed", "is it running, and are host and port in store_url right?"),
@@ -33,20 +40,25 @@ WAYS_OUT: Final = (
 SILENT: Final = "did not (answer|respond)|reset by peer|closed by server"
 
 
-def store_advice(store_url: str, fault: str) -> str:
+def store_advice(store_url: str, fault: str, has_worked: bool = False) -> str:  # noqa: FBT001, FBT002 - also called by position
     """
     Return what to do about a store error; "" if that is not known.
 
     Args:
         store_url: A valid URL of a store.
         fault: Text of the error, without secrets.
+        has_worked: Whether the store has worked, so that its URL was right at that time.
     """
     url = read_store_url(store_url)
-    if url.kind == "cluster" and "refused a command" in fault:
-        return "is it a Cluster? If not, write redis:// and not redis+cluster://"
     if url.kind == "sqlite" and (of_folder := folder_fault(Path(url.path).parent)):
         return of_folder
     if url.kind not in {"sqlite", "unix"} and re.search(SILENT, fault):
+        if url.kind == "cluster" and (
+            place := re.search(r"in time: (?:connecting to )?(\S+:\d+)", fault)
+        ):
+            return f"can this machine reach {place[1]}? Clients must reach what each node announces"
+        if has_worked:
+            return ""
         other = "redis:// and not rediss" if url.tls else "rediss"
         return f"is it a Redis, and is access allowed? If TLS is the difference, write {other}://"
     return next((way_out for words, way_out in WAYS_OUT if re.search(words, fault)), "")

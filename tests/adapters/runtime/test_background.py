@@ -18,10 +18,12 @@ PACKAGE = Path(reasoning_replay.__file__).parent
 # The functions that start tasks, and why no failure ends anything for longer than a moment.
 STARTED = {
     "adapters/runtime/background.py:keep_doing": "each step is repeated, and its failure logged",
+    "adapters/runtime/blocking.py:begin": "one call; all that wait for it get its failure",
     "adapters/resilience/safe_store.py:_begin": "one operation; the guard catches all it raises",
     "adapters/resilience/save_queue.py:_begin": "one save; the guard catches all it raises",
     "adapters/stores/redis/cluster.py:_look_again": "one refresh; the next failure starts another",
-    "adapters/stores/redis/connections.py:discover_master": "awaited there",
+    "adapters/stores/redis/cluster.py:_look": "awaited there",
+    "adapters/stores/redis/sentinels.py:master_of": "awaited there",
     "adapters/stores/redis/store.py:_renew_if_due": "one renewal; the next lookup starts another",
     "adapters/upstream/request_writer.py:begin": "one request, which gets every failure",
     "web/admin/app.py:within": "one call, shared by its requests; the next one starts another",

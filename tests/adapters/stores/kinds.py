@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fakeredis import FakeAsyncRedis, FakeServer
+from fakeredis import FakeServer
+from fakeredis.aioredis import FakeBaseAsyncConnection
 from reasoning_replay.adapters.stores.base import Bounds, Codec, Store
 from reasoning_replay.adapters.stores.encryption import EncryptedCodec
 from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.stores.redis.connect import Credentials, connect
+from reasoning_replay.adapters.stores.redis.connections import Tcp
 from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
+from reasoning_replay.adapters.stores.redis.pool import Pool
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.adapters.stores.sqlite import SqliteStore
 from reasoning_replay.settings.encryption_keys import EncryptionKey
@@ -72,6 +75,24 @@ class Kept:
     counts: Callable[[bytes], Awaitable[int]]
 
 
+class Fake(FakeBaseAsyncConnection, Tcp):  # type: ignore[misc]  # as fakeredis' own class
+    """Connection to fakeredis: it has no socket."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed."""
+        return bool(self.is_connected)
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether a reply was not read."""
+        return self._sock is not None and not self._sock.responses.empty()
+
+    def end(self) -> None:
+        """Close."""
+        self._writer = self._reader = None
+
+
 def on_kind(
     kind: str, fixture: Callable[[str], Any]
 ) -> contextlib.AbstractAsyncContextManager[Kept]:
@@ -83,8 +104,7 @@ def on_kind(
     if kind == "sqlite":
         return _on_sqlite(codec)
     if kind == "fakeredis":
-        server = FakeServer()
-        return _on_redis(lambda: SingleServer(FakeAsyncRedis(server=server)), codec)
+        return _on_redis(_fake_link(FakeServer()), codec)
     if kind == "cluster":
         cluster = fixture("shared_cluster")
         _empty(cluster.masters)
@@ -117,6 +137,13 @@ def link_to(
 ) -> Callable[[], RedisExecutor]:
     """Return a function that connects to a Redis as the proxy does."""
     return lambda: connect(read_store_url(url), who or Credentials(), timeout_s, 16)
+
+
+def _fake_link(server: FakeServer) -> Callable[[], RedisExecutor]:
+    async def make() -> Fake:
+        return Fake(server=server)
+
+    return lambda: SingleServer(Pool(make, 16, TIMEOUT_S))
 
 
 def _empty(servers: Sequence[RedisServer]) -> None:

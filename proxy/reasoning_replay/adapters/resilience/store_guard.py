@@ -96,7 +96,7 @@ class StoreGuard:
         metrics: Metrics,
         log: Log,
         clock: Callable[[], float],
-        advice: Callable[[str], str] = lambda _: "",
+        advice: Callable[[str, bool], str] = lambda *_: "",
     ) -> None:
         """
         Start in the state of a working store.
@@ -106,8 +106,10 @@ class StoreGuard:
             metrics: Counts operations by outcome.
             log: Receives one line when the store fails, and one when it recovers.
             clock: Monotonic clock, in seconds.
-            advice: Returns what to do about the error with a text; "" if that is not known.
+            advice: Returns what to do about the error with a text, by whether the store has worked
+                before; "" if that is not known.
         """
+        self._has_worked = False
         self._advice = advice
         self.timeout_s = timeout_s
         self.clock = clock
@@ -178,6 +180,7 @@ class StoreGuard:
         self.metrics.inc(self.metrics.store_operations, operation, outcome)
 
     def _worked(self, call: Call, began_s: float) -> None:
+        self._has_worked = True
         took_s = self._observe(call, began_s)
         is_probe = call.permit is Permit.PROBE
         is_late = took_s > call.useful_s if is_probe else call.is_late
@@ -228,7 +231,7 @@ class StoreGuard:
         self.failing.add(operation)
         if not self.is_degraded:
             self.is_degraded = True
-            advice = self._advice(reason)
+            advice = self._advice(reason, self._has_worked)
             told = {"hint": advice} if advice else {}
             self._log.warning("store_failed", operation=operation, reason=reason, **told)
             self.metrics.store_up.set(0)

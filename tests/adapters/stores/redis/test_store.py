@@ -2,27 +2,32 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import pytest
 from msgspec.structs import replace
+from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds, StoreError
+from reasoning_replay.adapters.stores.redis import executor
 from reasoning_replay.adapters.stores.redis.connect import Credentials
+from reasoning_replay.adapters.stores.redis.connections import Tcp
 from reasoning_replay.adapters.stores.redis.executor import Command, SingleServer
+from reasoning_replay.adapters.stores.redis.pool import Pool
 from reasoning_replay.adapters.stores.redis.store import LOADS_AT_ONCE, RedisStore
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
 from reasoning_replay.core.history.records import records_of
-from redis.asyncio import Connection, ConnectionPool, Redis
+from redis.asyncio import Redis
 
 from tests.adapters.stores.kinds import ALLOWED, link_to
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, looked_up, save, turn
+from tests.patience import SOON_S
 from tests.redis_server import RedisServer
 
 TTL_S = 1000
 BOUNDS = Bounds(ttl_s=TTL_S, max_turns=10, max_bytes=1 << 20)
 
 
-class Counting(Connection):
+class Counting(Tcp):
     """A connection that counts writes; a pipeline is one write."""
 
     sent: ClassVar[int] = 0
@@ -38,13 +43,16 @@ class Counting(Connection):
 @pytest.fixture
 async def counted(shared_redis: RedisServer) -> AsyncIterator[RedisStore]:
     """Yield a store on a real, connected Redis, with the counter of round trips at 0."""
-    pool: ConnectionPool = ConnectionPool.from_url(shared_redis.url, connection_class=Counting)
-    redis = Redis(connection_pool=pool)
-    await redis.flushall()
+
+    async def counting() -> Counting:
+        return Counting(host="127.0.0.1", port=shared_redis.port, protocol=2, resolver=Resolver())
+
+    shared_redis.do("FLUSHALL")
+    store = RedisStore(SingleServer(Pool(counting, 16, SOON_S)), BOUNDS)
+    await store.check()
     Counting.sent = 0
-    yield RedisStore(SingleServer(redis), BOUNDS)
-    await redis.aclose()
-    await pool.aclose()
+    yield store
+    await store.close()
 
 
 @pytest.fixture
@@ -57,9 +65,9 @@ async def redis(shared_redis: RedisServer) -> AsyncIterator[Redis]:
 
 
 @pytest.fixture
-async def store(redis: Redis) -> AsyncIterator[RedisStore]:
+async def store(redis: Redis, shared_redis: RedisServer) -> AsyncIterator[RedisStore]:
     """Yield a store on this Redis."""
-    store = RedisStore(SingleServer(redis), BOUNDS)
+    store = RedisStore(link_to(shared_redis.url)(), BOUNDS)
     yield store
     await store.close()
 
@@ -292,13 +300,12 @@ async def test_a_renewal_is_rare_and_in_the_background(counted: RedisStore) -> N
 
 
 async def test_a_reply_of_another_protocol_is_a_store_error(
-    shared_redis: RedisServer,
+    shared_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reply in the form of another protocol is never read as a turn."""
     shared_redis.do("FLUSHALL")
-    redis = Redis.from_url(shared_redis.url)
-    redis.set_response_callback("HGETALL", lambda response, **_: list(response))
-    store = RedisStore(SingleServer(redis), BOUNDS)
+    monkeypatch.setattr(executor, "_as_dict", list)
+    store = RedisStore(link_to(shared_redis.url)(), BOUNDS)
     await save(store, turn("a"), [key("a")])
     with pytest.raises(StoreError, match="another protocol"):
         await found(store, "a")
@@ -331,6 +338,9 @@ async def test_a_survey_that_fails_does_not_blame_the_cursor() -> None:
         async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
             raise ValueError("negative file descriptor")
 
-    broken = RedisStore(Broken(Redis()), BOUNDS)
+    async def unused() -> NoReturn:
+        raise AssertionError
+
+    broken = RedisStore(Broken(Pool(unused, 1, SOON_S)), BOUNDS)
     with pytest.raises(ValueError, match="negative"):  # the safe store makes it a StoreError
         await broken.survey(None, "", 10)

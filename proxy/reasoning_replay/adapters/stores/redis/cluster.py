@@ -1,66 +1,82 @@
 """
-Redis Cluster: sends commands to each node in one round trip, through redis-py's Cluster client.
+Redis Cluster: sends commands to each node in one round trip, and follows slots that move.
 
-When a node fails, that client would close its connections to all nodes, sleep, and retry several
-times. Here, an operation on a lost connection is retried once, immediately and on new connections,
-and then fails. In parallel, the slot table is refreshed, so that a replica that takes over is
-found. ASKING is sent directly before its command on one connection; that client may use two.
+Each node is a `SingleServer` with its own pool. An operation fails if one of its nodes fails. The
+slot table is then read again, so that a replica that takes over is found; no operation waits for
+that. redis-py's Cluster client closes its connections to all nodes when one fails, sleeps, and
+retries several times; ASKING may go on another connection than its command.
 """
 
 import asyncio
+import random
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
-from redis.asyncio.cluster import ClusterNode, PipelineCommand, RedisCluster
+from redis.crc import key_slot
 from redis.exceptions import (
     AskError,
     ClusterDownError,
-    ConnectionError,  # noqa: A004 - redis-py's
     MovedError,
     ResponseError,
     SlotNotCoveredError,
 )
-from redis.exceptions import TimeoutError as RedisTimeoutError
 from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import BadCursor
-from reasoning_replay.adapters.stores.redis.executor import FAILURES, Command, RedisExecutor, key_of
+from reasoning_replay.adapters.stores.redis.errors import FAILURES, SilentError, code_of
+from reasoning_replay.adapters.stores.redis.executor import (
+    Command,
+    RedisExecutor,
+    SingleServer,
+    key_of,
+)
+from reasoning_replay.adapters.stores.redis.slots import Address, SlotTable, host_of
 
-SLOTS = 16384
 LOOK_AGAIN_S = 1.0  # shortest time between two refreshes of the slot table
-_LOST = (ConnectionError, RedisTimeoutError)
+# Most nodes that are asked for the slot table at once, in addition to those of the settings.
+ASKED = 3
+# Most nodes that a command is sent to, one after another: a slot has moved, and moves again.
+HOPS = 4
+
+# Where a command goes: a node, and whether ASKING precedes it.
+_Place = tuple[Address, bool]
+_Got = TypeVar("_Got")
 
 
 class ClusterExecutor(RedisExecutor):
-    """
-    Executor of commands on all nodes of a Cluster; it connects on first use.
+    """Executor of commands on all nodes of a Cluster; it connects on first use."""
 
-    Each of the operations `at_once` needs a connection to each node.
-    """
+    def __init__(
+        self, seeds: Sequence[Address], opens: Callable[[str, int], SingleServer], timeout_s: float
+    ) -> None:
+        """
+        Start without a connection.
 
-    def __init__(self, cluster: RedisCluster, at_once: int) -> None:
-        self._cluster = cluster
-        self._start = dict(cluster.nodes_manager.startup_nodes)
-        self._turn = asyncio.Semaphore(at_once)
-        self._looking: asyncio.Task[None] | None = None
+        Args:
+            seeds: Some of the Cluster's nodes. They are asked at each refresh of the slot table:
+                their names may lead to other nodes by then.
+            opens: Returns a node.
+            timeout_s: Timeout of each node's part of an operation, and of a refresh.
+        """
+        self._seeds = list(seeds)
+        self._opens = opens
+        self._timeout_s = timeout_s
+        self._nodes: dict[Address, SingleServer] = {}
+        self._table: SlotTable | None = None
+        self._looking: asyncio.Task[SlotTable | Exception] | None = None
         self._looked_at = float("-inf")
         self._is_closed = False
 
     @override
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         # Commands for different nodes run in parallel.
-        async with self._turn:
-            try:
-                try:
-                    results = await self._run(commands)
-                except ConnectionError:  # perhaps of a stale connection
-                    nodes = self._cluster.get_nodes()
-                    await asyncio.gather(*(node.disconnect_free_connections() for node in nodes))
-                    results = await self._run(commands)
-            except (*FAILURES, asyncio.CancelledError):
-                self._look_again()  # a hanging node shows up as a cancelled operation
-                raise
+        try:
+            results = await self._run(commands)
+        except (*FAILURES, asyncio.CancelledError):
+            self._look_again()  # a hanging node shows up as a cancelled operation
+            raise
         if any(isinstance(result, ClusterDownError) for result in results):
             self._look_again()
         return results
@@ -73,7 +89,7 @@ class ClusterExecutor(RedisExecutor):
         results = await self.run([*(("GET", name) for name in names), *commands])
         strings, others = results[: len(names)], results[len(names) :]
         for n, string in enumerate(strings):
-            if isinstance(string, ResponseError) and str(string).startswith("WRONGTYPE"):
+            if isinstance(string, ResponseError) and code_of(string) == "WRONGTYPE":
                 strings[n] = None  # as MGET returns it
             elif isinstance(string, Exception):
                 raise string
@@ -82,24 +98,26 @@ class ClusterExecutor(RedisExecutor):
     @override
     async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
         # Node by node; it may miss a name while slots move.
-        number, _, at = (cursor or "0:0").partition(":")
-        index, place = int(number), int(at or 0)
-        await self._cluster.initialize()
-        nodes = self._primaries()
-        if index not in range(len(nodes)):
+        index, _, at = (cursor or "0:").partition(":")
+        nodes = sorted((await self._known()).masters)
+        if int(index) not in range(len(nodes)):
             raise BadCursor
-        words = ("SCAN", place, "MATCH", pattern, "COUNT", count)
-        after, names = await self._ask(nodes[index], *words)
-        if int(after):
-            return f"{index}:{int(after)}", names
-        return (f"{index + 1}:0" if index + 1 < len(nodes) else ""), names
+        address = nodes[int(index)]
+        act = self._in_time(address, self._node(address).scan(at, pattern, count))
+        ((after, names),) = await self._each([act])
+        if after:
+            return f"{index}:{after}", names
+        following = int(index) + 1
+        return (f"{following}:" if following < len(nodes) else ""), names
 
     @override
     async def check(self) -> None:
         # For every primary node and every slot.
-        await self._cluster.initialize()
-        await asyncio.gather(*(self._ask(node, "PING") for node in self._primaries()))
-        if len(self._cluster.nodes_manager.slots_cache) < SLOTS:
+        table = await self._known()
+        await self._each(
+            [self._in_time(address, self._node(address).check()) for address in table.masters]
+        )
+        if not table.is_whole:
             self._look_again()
             raise SlotNotCoveredError("some slots of the Cluster have no node")
 
@@ -109,64 +127,131 @@ class ClusterExecutor(RedisExecutor):
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
-        await self._cluster.aclose()
+        for node in self._nodes.values():
+            await node.close()
 
     async def _run(self, commands: Sequence[Command]) -> list[Any]:
-        await self._cluster.initialize()
-        pipe = self._cluster.pipeline()
-        for command in commands:
-            node = self._cluster.get_node_from_key(key_of(command))
-            pipe.execute_command(*command, target_nodes=node)
-        results = await pipe.execute(raise_on_error=False, allow_redirections=False)
-        for n, result in enumerate(results):
-            if isinstance(result, AskError):  # or its subclass MovedError
-                results[n] = await self._redirected(commands[n], result)
-        for result in results:
-            if isinstance(result, _LOST):
-                raise result  # partial results are not used
+        table = await self._known()
+        places: dict[int, _Place] = {}
+        for n, command in enumerate(commands):
+            master = table.master(key_slot(key_of(command).encode()))
+            if master is None:
+                raise SlotNotCoveredError("some slots of the Cluster have no node")
+            places[n] = (master, False)
+        results: list[Any] = [None] * len(commands)
+        for _ in range(HOPS):
+            for n, result in await self._sent(commands, places):
+                results[n] = result
+            places = {
+                n: self._redirected(results[n], places[n][0])
+                for n in places
+                if isinstance(results[n], AskError)  # or its subclass MovedError
+            }
+            if not places:
+                break
         return results
 
-    async def _redirected(self, command: Command, error: AskError) -> Any:  # noqa: ANN401
-        """Run a command on the node to which its slot has moved or is moving; return its result."""
-        if isinstance(error, MovedError):
-            await self._cluster.nodes_manager.move_slot(error)
-            try:
-                return await self._cluster.execute_command(*command)
-            except ResponseError as refused:
-                return refused
-        node = self._cluster.get_node(error.host, error.port)
-        if node is None:
-            raise error
-        asking = [PipelineCommand(0, "ASKING"), PipelineCommand(1, *command)]
-        await node.execute_pipeline(asking)
-        return asking[1].result
+    async def _sent(
+        self, commands: Sequence[Command], places: Mapping[int, _Place]
+    ) -> list[tuple[int, Any]]:
+        """Send each command to its place; return the results with the numbers of the commands."""
+        groups: defaultdict[_Place, list[int]] = defaultdict(list)
+        for n, place in places.items():
+            groups[place].append(n)
 
-    def _primaries(self) -> list[ClusterNode]:
-        return sorted(self._cluster.get_primaries(), key=lambda node: node.name)
+        async def send(place: _Place, numbers: Sequence[int]) -> list[tuple[int, Any]]:
+            address, asks = place
+            sent = [commands[n] for n in numbers]
+            if asks:
+                sent = [word for command in sent for word in (("ASKING",), command)]
+            results = await self._in_time(address, self._node(address).run(sent))
+            return list(zip(numbers, results[1::2] if asks else results, strict=True))
 
-    async def _ask(self, node: ClusterNode, *command: str | int) -> Any:  # noqa: ANN401 - as it answers
-        """Send one command to one node."""
-        async with self._turn:
-            try:
-                return await node.execute_command(*command)
-            except (*_LOST, asyncio.CancelledError):
+        some = [send(place, numbers) for place, numbers in groups.items()]
+        return [one for group in await self._each(some) for one in group]
+
+    async def _in_time(self, address: Address, act: Awaitable[_Got]) -> _Got:
+        """Limit the time of a node's part: one that hangs costs no connection to another node."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await act
+        except TimeoutError:
+            raise SilentError(f"{address[0]}:{address[1]}") from None
+
+    async def _each(self, acts: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+        """Run actions on nodes in parallel, each to its end; raise if any failed."""
+        results: list[Any] = await asyncio.gather(*acts, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
                 self._look_again()
-                raise
+                raise result
+        return results
 
-    def _look_again(self) -> None:
-        """Schedule a refresh of the slot table; no operation waits for it."""
-        is_looking = self._looking is not None and not self._looking.done()
-        if not is_looking and not self._is_closed:
+    def _redirected(self, error: AskError, asked: Address) -> _Place:
+        """Return the place to which a node redirects a command."""
+        address = (host_of(error.host, asked[0]), error.port)
+        if not isinstance(error, MovedError):
+            return address, True
+        if self._table is not None:
+            self._table.move(error.slot_id, address)
+        self._look_again()  # other slots have perhaps moved, too
+        return address, False
+
+    def _node(self, address: Address) -> SingleServer:
+        if address not in self._nodes:
+            self._nodes[address] = self._opens(*address)
+        return self._nodes[address]
+
+    async def _known(self) -> SlotTable:
+        """Return the slot table; read it first if there is none."""
+        if self._table is None:
+            told = await asyncio.shield(self._look_again())
+            if isinstance(told, Exception):
+                raise told
+            return told
+        return self._table
+
+    def _look_again(self) -> "asyncio.Task[SlotTable | Exception]":
+        """Schedule a refresh of the slot table; no operation waits for it, except the first."""
+        if self._looking is None or (self._looking.done() and not self._is_closed):
             wait_s = self._looked_at + LOOK_AGAIN_S - time.monotonic()
-            self._looking = asyncio.create_task(self._look(max(0.0, wait_s)))
+            delay_s = max(0.0, wait_s) if self._table is not None else 0.0
+            self._looking = asyncio.create_task(self._look(delay_s))
+        return self._looking
 
-    async def _look(self, delay_s: float) -> None:
+    async def _look(self, delay_s: float) -> SlotTable | Exception:
+        """Refresh the slot table; return it, or why that failed."""
         await asyncio.sleep(delay_s)
         self._looked_at = time.monotonic()
-        nodes = self._cluster.nodes_manager
-        # Host names in the settings may lead to other nodes by now.
-        nodes.startup_nodes = self._start | nodes.startup_nodes
+        known = sorted(self._table.nodes) if self._table is not None else []
+        some = random.sample(known, min(ASKED, len(known)))
+        asked = list(dict.fromkeys([*self._seeds, *some]))
+        tasks = [asyncio.ensure_future(self._told_by(address)) for address in asked]
+        told: SlotTable | Exception = SilentError("asking for the slots of the Cluster")
         try:
-            await nodes.initialize()
-        except FAILURES:
-            return  # the next operation that fails schedules a refresh
+            async with asyncio.timeout(self._timeout_s):
+                for task in asyncio.as_completed(tasks):
+                    try:
+                        table = await task
+                    except FAILURES as error:
+                        told = told if isinstance(told, SlotTable) else error
+                        continue
+                    if table.is_whole or isinstance(told, Exception):
+                        told = table
+                    if table.is_whole:
+                        break
+        except TimeoutError:
+            pass  # of those that did not answer
+        finally:
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(told, SlotTable):
+            self._table = told
+            for address in set(self._nodes) - told.masters:
+                self._nodes.pop(address).pool.retire()
+        return told
+
+    async def _told_by(self, address: Address) -> SlotTable:
+        """Return the slot table as one node tells it."""
+        return SlotTable(await self._node(address).ask("CLUSTER", "SLOTS"), address)

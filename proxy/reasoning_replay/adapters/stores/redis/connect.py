@@ -1,40 +1,42 @@
 """
 Redis clients for each kind of address: standalone, Unix socket, Sentinel or Cluster.
 
-redis-py's defaults wait longer and send more than a proxy may, so this module sets each of them:
-one immediate retry on a stale connection and no other, no health checks, no maintenance
-notifications (which log, and lengthen timeouts), no CLIENT SETINFO. The caller sets the timeout of
-an operation; redis-py's own would be a timer for each reply. Only a Cluster client has them,
-because it must continue with the next node when one hangs.
+redis-py's defaults wait longer and send more than a proxy may, so this module sets each of them: no
+retries but those of `SingleServer`, no health checks, no maintenance notifications (which log, and
+lengthen timeouts), no CLIENT SETINFO, no timeouts: the caller sets that of an operation, and the
+pool that of connecting. redis-py's own would be a timer for each reply.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
-from redis.exceptions import AuthenticationError, ConnectionError  # noqa: A004 - redis-py's
+from redis.exceptions import AuthenticationError
 from redis.maint_notifications import MaintNotificationsConfig
 
 from reasoning_replay.adapters.runtime.blocking import BlockingCalls
 from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.redis.cluster import ClusterExecutor
 from reasoning_replay.adapters.stores.redis.connections import (
-    SentinelPool,
-    Sentinels,
-    SentinelTcp,
-    SentinelTls,
+    PooledConnection,
     Tcp,
     Tls,
     TlsContext,
     Unix,
-    cluster_client,
+    tcp_options,
 )
 from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
+from reasoning_replay.adapters.stores.redis.pool import Pool
+from reasoning_replay.adapters.stores.redis.sentinels import master_of
 from reasoning_replay.settings.store_url import StoreUrl
+
+# Connecting has this part of the timeout of an operation, so that its error, which names the
+# address, is there before the operation is cancelled.
+CONNECTING_PART = 0.9
 
 
 class Credentials(CredentialProvider):
@@ -90,68 +92,68 @@ def connect(
     Args:
         url: Address of any kind of Redis.
         credentials: They take precedence over those in the address.
-        timeout_s: Timeout of connecting, and of each reply from a Cluster.
+        timeout_s: Timeout of an operation; connecting has a part of it.
         max_connections: Limit per server in this process; further operations wait.
     """
-    given = credentials.or_else(url.username, url.password)
-    every = _every(url, timeout_s)
-    common = every | {"client_name": url.options.get("client_name")}
-    common |= {"protocol": int(url.options.get("protocol", 2)), "db": url.database}
-    if given:
-        common["credential_provider"] = given
-    limits: dict[str, Any] = {"max_connections": max_connections, "timeout": None}
     tcp = Tls if url.tls else Tcp
-    opens = _opener(common | limits | {"connection_class": tcp})
+    options = _of_tcp(url)
+
+    def pooled(
+        make: Callable[[], Awaitable[PooledConnection]], *others: SingleServer
+    ) -> SingleServer:
+        return SingleServer(Pool(make, max_connections, CONNECTING_PART * timeout_s), *others)
+
+    def server(settings: dict[str, Any], host: str, port: int) -> SingleServer:
+        async def make() -> PooledConnection:
+            return tcp(host=host, port=port, **options, **settings)
+
+        return pooled(make)
+
+    given = credentials.or_else(url.username, url.password)
+    settings = _settings(int(url.options.get("protocol", 2)), given)
+    settings |= {"client_name": url.options.get("client_name"), "db": url.database}
     match url.kind:
         case "cluster":
-            # One more connection to each node, to refresh the slot table.
-            settings = common | {"connection_class": tcp, "max_connections": max_connections + 1}
-            settings |= {"socket_timeout": timeout_s}
-            return ClusterExecutor(cluster_client(url.hosts, settings), max_connections)
+            return ClusterExecutor(url.hosts, partial(server, settings), timeout_s)
         case "sentinel":
-            asking = every | limits | {"connection_class": tcp, "protocol": 2}
-            name, secret = (url.options.get(f"sentinel_{n}", "") for n in ("username", "password"))
-            if who := Credentials(name, secret):
-                asking["credential_provider"] = who
-            sentinels = [_opener(asking)(*host) for host in url.hosts]
-            kind = SentinelTls if url.tls else SentinelTcp
-            pool = SentinelPool(  # type: ignore[no-untyped-call]
-                url.service, Sentinels(sentinels), connection_class=kind, **common, **limits
-            )
-            return SingleServer(Redis.from_pool(pool), *sentinels)
+            names = ("sentinel_username", "sentinel_password")
+            who = Credentials(*(url.options.get(name, "") for name in names))
+            sentinels = [server(_settings(2, who), *host) for host in url.hosts]
+
+            async def to_master() -> PooledConnection:
+                host, port = await master_of(sentinels, url.service)
+                return tcp(host=host, port=port, **options, **settings)
+
+            return pooled(to_master, *sentinels)
         case "unix":
-            kind_of: dict[str, Any] = {"connection_class": Unix, "path": url.path}
-            alone = BlockingConnectionPool(**common, **limits, **kind_of)
-            return SingleServer(Redis.from_pool(alone))
+
+            async def to_socket() -> PooledConnection:
+                return Unix(path=url.path, **settings)
+
+            return pooled(to_socket)
         case _:
-            return SingleServer(opens(*url.hosts[0]))
+            return server(settings, *url.hosts[0])
 
 
-def _every(url: StoreUrl, timeout_s: float) -> dict[str, Any]:
-    """Return the settings of every connection."""
-    tls: dict[str, Any] = {n: value for n, value in url.options.items() if n.startswith("ssl_")}
-    if "ssl_check_hostname" in tls:
-        tls |= {"ssl_check_hostname": tls["ssl_check_hostname"] == "true"}
-    if url.tls:
-        tls |= {"tls_context": TlsContext(tls)}
-    if url.kind != "unix":
-        tls |= {"resolver": Resolver()}
-    return tls | {
+def _settings(protocol: int, credentials: Credentials) -> dict[str, Any]:
+    """Return the settings of connections of any kind."""
+    return {
+        "protocol": protocol,
+        "credential_provider": credentials or None,
         "socket_timeout": None,
-        "socket_connect_timeout": timeout_s,
-        # The command itself detects a stale connection: one retry costs less than a check before
-        # each command. A command that timed out is not retried.
-        "retry": Retry(NoBackoff(), 1, (ConnectionError,)),
+        "socket_connect_timeout": None,
+        "retry": Retry(NoBackoff(), 0),
         "health_check_interval": 0,
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),
         "driver_info": None,
     }
 
 
-def _opener(settings: dict[str, Any]) -> "Callable[[str, int], Redis]":
-    """Return a function that opens a client of one server; its pool waits during a burst."""
-
-    def opens(host: str, port: int) -> "Redis":
-        return Redis.from_pool(BlockingConnectionPool(host=host, port=port, **settings))
-
-    return opens
+def _of_tcp(url: StoreUrl) -> dict[str, Any]:
+    """Return the settings of connections over TCP, with or without TLS."""
+    tls: dict[str, Any] = {n: value for n, value in url.options.items() if n.startswith("ssl_")}
+    if "ssl_check_hostname" in tls:
+        tls |= {"ssl_check_hostname": tls["ssl_check_hostname"] == "true"}
+    if url.tls:
+        tls |= {"tls_context": TlsContext(tls)}
+    return tls | tcp_options() | {"resolver": Resolver()}

@@ -1,93 +1,102 @@
 """
-Redis connections: either logged in or closed.
+Redis connections: opened once, logged in, and closed at once when anything fails.
 
-Only this module and `cluster` use redis-py's private interface.
+Only this module uses redis-py's private interface.
 
-redis-py treats a connection as ready as soon as its socket is open, and closes it when the login
-fails with one of redis-py's own errors. But the guard cancels an operation that takes too long. A
-connection with a cancelled login would stay open and be used as it is: as the wrong user, in the
-wrong database.
+redis-py keeps a connection object after it was closed, and opens it again; closing may wait, fail
+or be cancelled. Here a connection is opened by its pool and used until its first failure. Closing
+it is one synchronous step that cannot fail, so no connection stays half closed, half logged in, or
+with an unread reply.
 
 `tests/adapters/stores/redis/test_private_api.py` names each private attribute that is used.
 """
 
-import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
 
 from hiredis import pack_command
-from redis.asyncio import (
-    BlockingConnectionPool,
-    Connection,
-    Redis,
-    SSLConnection,
-    UnixDomainSocketConnection,
-)
-from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.connection import AbstractConnection, RedisSSLContext
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import (
-    MasterNotFoundError,
-    SentinelConnectionPool,
-    SentinelManagedConnection,
-    SentinelManagedSSLConnection,
-)
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
 
 from reasoning_replay.adapters.runtime.resolver import Resolver
-from reasoning_replay.adapters.stores.redis.executor import ask
+from reasoning_replay.adapters.runtime.tcp import keep_alive_options
 
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 s: unsent data is dropped
+# A peer that acknowledges nothing for this time is gone, where the system has this option.
+UNACKNOWLEDGED_MS = 60_000
 
 
-class _LoggedIn(AbstractConnection):
-    """A connection that is either logged in or closed."""
+class PooledConnection(AbstractConnection):
+    """
+    A connection that a pool opens.
+
+    Attributes:
+        opened_at: When its pool began to open it, by the pool's clock.
+        used_at: When it returned to its pool.
+    """
+
+    opened_at = 0.0
+    used_at = 0.0
+
+    @property
+    def place(self) -> str:
+        """Address of its server: host and port, or a path."""
+        return self._host_error()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has closed it, as far as is known."""
+        reader, writer = self._reader, self._writer
+        return not (
+            reader is None
+            or writer is None
+            or writer.transport.is_closing()
+            or reader.exception() is not None
+            or reader.at_eof()
+        )
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there is a reply, or a part of one, that no command asked for."""
+        reader: Any = self._reader
+        parser: Any = self._parser
+        return reader is not None and bool(reader._buffer or parser._reader.has_data())  # noqa: SLF001
 
     def pack_commands(self, commands: Iterable[Iterable[Any]]) -> list[bytes]:
         """Pack commands with hiredis, which is seven times as fast as redis-py's own code."""
         return [pack_command(tuple(command)) for command in commands]
 
-    async def connect_check_health(
-        self,
-        check_health: bool = True,  # noqa: FBT001, FBT002 - redis-py's
-        retry_socket_connect: bool = True,  # noqa: FBT001, FBT002 - redis-py's
-    ) -> None:
-        """Connect and log in if needed; close the connection if that fails or is cancelled."""
-        try:
-            await super().connect_check_health(check_health, retry_socket_connect)
-        except BaseException:
-            await self.disconnect(nowait=True)
-            raise
-
-    async def disconnect(
-        self,
-        nowait: bool = False,  # noqa: FBT001, FBT002 - redis-py's
-        *args: Any,  # noqa: ANN401
-        **kwargs: Any,  # noqa: ANN401
-    ) -> None:
+    def end(self) -> None:
         """
-        Disconnect; with `nowait`, in the middle of an operation, also drop unsent data.
+        Close at once, and drop unsent data.
 
-        That operation has failed for its caller. If the network delivered a save late, it would
-        create again a conversation that was deleted in the meantime.
+        An operation that is cut off has failed for its caller. If the network delivered a save
+        late, it would create again a conversation that was deleted in the meantime.
         """
-        if nowait and self._writer is not None:
-            transport = self._writer.transport
-            if (sock := transport.get_extra_info("socket")) is not None:
-                with contextlib.suppress(OSError):
-                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            transport.abort()
-        await super().disconnect(nowait, *args, **kwargs)
+        writer, self._writer, self._reader = self._writer, None, None
+        self._parser.on_disconnect()  # type: ignore[no-untyped-call]
+        if writer is None:
+            return
+        # One that the peer has reset may have no socket any more: uvloop raises ValueError.
+        with contextlib.suppress(Exception):
+            linger = writer.transport.get_extra_info("socket")
+            linger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        with contextlib.suppress(Exception):
+            writer.transport.abort()
+
+    async def disconnect(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
+        """Close at once; redis-py calls this after each failure."""
+        self.end()
+        await super().disconnect(*args, **kwargs)
 
 
-class Tcp(_LoggedIn, Connection):
+class Tcp(PooledConnection, Connection):
     """A connection without TLS, whose host name never takes a thread that others need."""
 
     def __init__(self, *, resolver: Resolver, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
@@ -96,28 +105,23 @@ class Tcp(_LoggedIn, Connection):
         self._address = ""
 
     async def _connect(self) -> None:
-        """Connect to the first address of the host that accepts, all within the timeout of one."""
-        async with asyncio.timeout(self.socket_connect_timeout):
-            addresses = await self._resolver.addresses(self.host)
-            for self._address in addresses:
-                try:
-                    await super()._connect()  # type: ignore[no-untyped-call]
-                except OSError:
-                    if self._address == addresses[-1]:
-                        raise
-                else:
-                    return
+        """Connect to the first address of the host that accepts; the pool has the timeout."""
+        addresses = await self._resolver.addresses(self.host)
+        for self._address in addresses:
+            try:
+                await super()._connect()  # type: ignore[no-untyped-call]
+            except OSError:
+                if self._address == addresses[-1]:
+                    raise
+            else:
+                return
 
     def _connection_arguments(self) -> Mapping[str, Any]:
         return {**super()._connection_arguments(), "host": self._address}
 
 
-class Unix(_LoggedIn, UnixDomainSocketConnection):
+class Unix(PooledConnection, UnixDomainSocketConnection):
     """A connection over a Unix socket."""
-
-
-class SentinelTcp(Tcp, SentinelManagedConnection):
-    """A connection to the master that Sentinels name."""
 
 
 class TlsContext:
@@ -157,60 +161,9 @@ class Tls(Tcp, SSLConnection):
         return {**super()._connection_arguments(), "server_hostname": self.host}
 
 
-class SentinelTls(Tls, SentinelManagedSSLConnection):
-    """A connection over TLS to the master that Sentinels name."""
-
-
-class SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
-    """Pool of connections to the master; operations wait for a free one."""
-
-
-class Sentinels:
-    """All Sentinels, queried in parallel, so that one that hangs delays nothing."""
-
-    def __init__(self, clients: "list[Redis]") -> None:
-        self._clients = clients
-
-    async def discover_master(self, service: str) -> tuple[str, int]:
-        """Return host and port of the master, from the first Sentinel that names one."""
-        asked = [
-            asyncio.ensure_future(ask(client, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service))
-            for client in self._clients
-        ]
-        try:
-            for answer in asyncio.as_completed(asked):
-                try:
-                    found = await answer
-                except (RedisError, OSError):
-                    continue
-                if found:
-                    host, port = found
-                    return host.decode(), int(port)
-        finally:
-            for task in asked:
-                task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
-        raise MasterNotFoundError("no Sentinel names a master")
-
-
-def cluster_client(hosts: Sequence[tuple[str, int]], settings: Mapping[str, Any]) -> RedisCluster:
-    """
-    Return a Cluster client that never retries; it connects on first use.
-
-    Args:
-        hosts: Some of the Cluster's nodes.
-        settings: Settings of connections, including `connection_class` and `max_connections`.
-    """
-    cluster = RedisCluster(
-        startup_nodes=[ClusterNode(*host) for host in hosts],
-        require_full_coverage=False,
-        reinitialize_steps=0,
-        retry=Retry(NoBackoff(), 0),
-        protocol=settings["protocol"],
-        maint_notifications_config=settings["maint_notifications_config"],
-    )
-    # RedisCluster has no argument for a connection class, but creates all nodes with these.
-    cluster.connection_kwargs.update(settings)
-    nodes = [ClusterNode(*host, **cluster.connection_kwargs) for host in hosts]
-    cluster.nodes_manager.startup_nodes = {node.name: node for node in nodes}
-    return cluster
+def tcp_options() -> dict[str, Any]:
+    """Return the arguments of a connection over TCP that detect a peer that is gone."""
+    options = keep_alive_options()
+    if (unacknowledged := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:
+        options[unacknowledged] = UNACKNOWLEDGED_MS
+    return {"socket_keepalive": True, "socket_keepalive_options": options}

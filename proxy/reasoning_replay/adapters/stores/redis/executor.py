@@ -1,48 +1,33 @@
-"""Redis executors: run many commands in one round trip, and name their failures."""
+"""Redis executors: run many commands in one round trip."""
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from redis.asyncio import Redis
-from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import (
     AuthenticationError,
+    AuthorizationError,
     BusyLoadingError,
-    ClusterDownError,
     ConnectionError,  # noqa: A004 - redis-py's
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisClusterException,
-    RedisError,
+    InvalidResponse,
     ResponseError,
-    SlotNotCoveredError,
 )
-from redis.exceptions import TimeoutError as RedisTimeoutError
 from typing_extensions import override
 
-from reasoning_replay.adapters.stores.base import BadCursor, StoreError
+from reasoning_replay.adapters.stores.base import BadCursor
+from reasoning_replay.adapters.stores.redis.connections import PooledConnection
+from reasoning_replay.adapters.stores.redis.errors import FAILURES, shows_demotion
+from reasoning_replay.adapters.stores.redis.pool import Pool
 
-FAILURES = (RedisError, RedisClusterException, OSError, TimeoutError)
-_WORDS: tuple[tuple[type[BaseException], str], ...] = (
-    (AuthenticationError, "it refuses the user or the password"),
-    (NoPermissionError, "its ACL does not allow this user to do that"),
-    (ReadOnlyError, "it is a replica, which accepts no writes"),
-    (OutOfMemoryError, "it is full, and its eviction policy makes no room"),
-    (BusyLoadingError, "it is still loading its data"),
-    (ClusterDownError, "the Cluster is down, or a part of it"),
-    (SlotNotCoveredError, "some slots of the Cluster have no node"),
-    (RedisClusterException, "no node of the Cluster can be used"),
-    (RedisTimeoutError, "it did not answer in time"),
-    (TimeoutError, "it did not answer in time"),
-    (ConnectionError, "it cannot be reached"),
-    (OSError, "it cannot be reached"),
-)
+# Refusals of a login: a second one directly after it would be refused, too.
+_REFUSED = (AuthenticationError, AuthorizationError, BusyLoadingError)
 
 # The name, its one key, other arguments. EVAL, its script, 1, the key, other arguments.
 Command = tuple[str | bytes | int, ...]
+
+
+class DemotedError(ConnectionError):
+    """A kept connection leads to a server that is not the master any more."""
 
 
 def key_of(command: Command) -> str:
@@ -99,29 +84,35 @@ class RedisExecutor(Protocol):
 
 class SingleServer(RedisExecutor):
     """
-    One server: standalone, on a Unix socket, or the master that Sentinels name.
+    One server: standalone, on a Unix socket, a node of a Cluster, or the master of Sentinels.
 
-    `close` also closes the `others`, the clients of the Sentinels.
+    An operation whose connection turns out to be lost, or to lead to a server that was demoted, is
+    repeated once, on a new connection. One that timed out is not.
     """
 
-    def __init__(self, redis: "Redis", *others: "Redis") -> None:
-        self._redis = redis
-        self._forms = dict(redis.response_callbacks)
+    def __init__(self, pool: Pool, *others: "SingleServer") -> None:
+        """
+        Use a pool of connections to the server.
+
+        Args:
+            pool: Closed by `close`.
+            others: Servers to close with this one, such as the Sentinels.
+        """
+        self.pool = pool
         self._others = others
 
     @override
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        # A pipeline of redis-py does the same with some ten more calls for each command.
-        pool = self._redis.connection_pool
-        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        act = partial(_round_trip, self.pool, commands)
         try:
-            results: list[Any] = await connection.retry.call_with_retry(
-                partial(self._round_trip, connection, commands),
-                lambda _: connection.disconnect(),
-            )
-        finally:
-            await pool.release(connection)
-        return results
+            return await self.pool.use(act)
+        except BusyLoadingError:
+            self.pool.renew()
+            raise
+        except _REFUSED:
+            raise
+        except ConnectionError:
+            return await self.pool.use(act, new=True)
 
     @override
     async def read(
@@ -134,57 +125,67 @@ class SingleServer(RedisExecutor):
             raise strings
         return strings, results
 
-    async def _round_trip(
-        self, connection: AbstractConnection, commands: Sequence[Command]
-    ) -> list[Any]:
-        """Run commands on one connection; redis-py closes it if that fails or is cancelled."""
-        await connection.send_packed_command(connection.pack_commands(commands))
-        results: list[Any] = []
+    async def ask(self, *command: str | bytes | int) -> Any:  # noqa: ANN401 - as the server answers
+        """Send one command; return its result, or raise its error."""
+        (result,) = await self.run([command])
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    @override
+    async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
+        if ":" in cursor:
+            raise BadCursor
+        words = ("SCAN", int(cursor or 0), "MATCH", pattern, "COUNT", count)
+        after, names = await self.ask(*words)
+        return str(int(after)) if int(after) else "", names
+
+    @override
+    async def check(self) -> None:
+        await self.ask("PING")
+
+    @override
+    async def close(self) -> None:
+        self.pool.close()
+        for other in self._others:
+            await other.close()
+
+
+async def _round_trip(
+    pool: Pool, commands: Sequence[Command], connection: PooledConnection
+) -> list[Any]:
+    """
+    Send commands and read the reply of each one.
+
+    Raises:
+        DemotedError: A newer connection may lead to another server.
+        InvalidResponse: There are more replies than commands, so none of them can be trusted.
+    """
+    # A pipeline of redis-py does the same with some ten more calls for each command.
+    packed = connection.pack_commands(commands)
+    results: list[Any] = []
+    try:
+        await connection.send_packed_command(packed, check_health=False)
         for command in commands:
             try:
                 result = await connection.read_response()
             except ResponseError as error:
                 results.append(error)
                 continue
-            form = self._forms.get(str(command[0]))
-            results.append(result if form is None else form(result))
-        return results
-
-    @override
-    async def scan(self, cursor: str, pattern: str, count: int) -> tuple[str, list[bytes]]:
-        if ":" in cursor:
-            raise BadCursor
-        after, names = await self._redis.scan(int(cursor or 0), match=pattern, count=count)
-        return str(after) if int(after) else "", [name for name in names if isinstance(name, bytes)]
-
-    @override
-    async def check(self) -> None:
-        await ask(self._redis, "PING")
-
-    @override
-    async def close(self) -> None:
-        for redis in (self._redis, *self._others):
-            await redis.aclose()
+            results.append(_as_dict(result) if command[0] == "HGETALL" else result)
+    except FAILURES:
+        raise
+    except Exception as error:  # of a connection that is lost, or of a reply that cannot be read
+        raise ConnectionError(f"{type(error).__name__} at {connection.place}") from error
+    if connection.has_unread:
+        raise InvalidResponse(f"{connection.place} sent more replies than it got commands")
+    if any(map(shows_demotion, results)) and pool.renew(connection.opened_at):
+        raise DemotedError("it is not the master any more")
+    return results
 
 
-async def ask(redis: "Redis", *command: str) -> Any:  # noqa: ANN401 - as the server answers
-    """Send one command to one server."""
-    return await redis.execute_command(*command)  # type: ignore[no-untyped-call]
-
-
-def store_error(error: Exception) -> StoreError:
-    """Return a StoreError without the stored values, keys and passwords that an error may quote."""
-    while isinstance(error, RedisClusterException):  # it wraps another error
-        told = error.__cause__ or error.__context__
-        if not isinstance(told, FAILURES):
-            break
-        error = told
-    name = type(error).__name__
-    if type(error) is ResponseError:  # not its subclasses, which concern the whole store
-        code = re.match(r"[A-Z]+\b", str(error))
-        reason = f"it refused a command ({code[0] if code else 'ERR'})"
-        return StoreError(f"{name}: {reason}", is_local=code is not None and code[0] == "WRONGTYPE")
-    words = next((words for kind, words in _WORDS if isinstance(error, kind)), "it failed")
-    # These quote an address and the system's message about it, such as a certificate error.
-    cause = f": {error}"[:300] if isinstance(error, ConnectionError | NoPermissionError) else ""
-    return StoreError(f"{name}: {words}{cause}")
+def _as_dict(result: Any) -> Any:  # noqa: ANN401 - a reply of any kind
+    """Return a hash as RESP3 has it; RESP2 has a flat list."""
+    if isinstance(result, list):
+        return dict(zip(result[::2], result[1::2], strict=True))
+    return result

@@ -45,12 +45,8 @@ from reasoning_replay.adapters.stores.base import (
     decoded,
     encoded,
 )
-from reasoning_replay.adapters.stores.redis.executor import (
-    FAILURES,
-    Command,
-    RedisExecutor,
-    store_error,
-)
+from reasoning_replay.adapters.stores.redis.errors import FAILURES, store_error
+from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor
 from reasoning_replay.adapters.stores.redis.scripts import (
     BYTES,
     ID_BYTES,
