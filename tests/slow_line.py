@@ -5,9 +5,9 @@ import contextlib
 import socket
 import struct
 from collections.abc import AsyncIterator
-from typing import cast
+from typing import TypeVar, cast
 
-__all__ = ["SlowLine", "reset_now", "slow_line"]
+__all__ = ["SlowLine", "listening", "reset_now", "slow_line"]
 
 CHUNK_BYTES = 1 << 16
 
@@ -18,6 +18,7 @@ class SlowLine:
 
     Attributes:
         port: The port on which it listens.
+        to_port: The port to which new connections lead.
         delay_s: Additional delay of each chunk of a response, in seconds.
         is_broken: Whether a connection is reset as soon as the client sends something.
         connections: Number of connections so far.
@@ -25,7 +26,7 @@ class SlowLine:
     """
 
     def __init__(self, to_port: int) -> None:
-        self._to_port = to_port
+        self.to_port = to_port
         self._open: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
         self.port = 0
@@ -56,12 +57,25 @@ class SlowLine:
         self.cut()
         await asyncio.gather(*self._serving, return_exceptions=True)
 
+    async def accepts(self, client: asyncio.StreamWriter) -> None:
+        """Do what a fault does to a new connection: nothing here."""
+
+    async def asks(self, data: bytes, client: asyncio.StreamWriter) -> bytes:
+        """Return what passes of a client's data: all here."""
+        return data
+
+    async def answers(self, data: bytes, client: asyncio.StreamWriter) -> bytes:
+        """Return what passes of a response: all here."""
+        return data
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._open.add(writer)
         try:
-            there_reader, there = await asyncio.open_connection("127.0.0.1", self._to_port)
+            await self.accepts(writer)
+            there_reader, there = await asyncio.open_connection("127.0.0.1", self.to_port)
         except OSError:
+            self._open.discard(writer)
             reset_now(writer.transport)
             return
         is_asking = False
@@ -76,7 +90,8 @@ class SlowLine:
                 is_asking = not is_answer
                 if is_answer and self.delay_s:
                     await asyncio.sleep(self.delay_s)
-                to.write(data)
+                act = self.answers if is_answer else self.asks
+                to.write(await act(data, writer))
                 await to.drain()
             raise ConnectionResetError  # ends the other direction too
 
@@ -84,8 +99,8 @@ class SlowLine:
             async with asyncio.TaskGroup() as group:
                 group.create_task(pass_on(there, is_answer=False))
                 group.create_task(pass_on(writer, is_answer=True))
-        except* OSError:
-            pass  # reset by either side
+        except* (OSError, RuntimeError):
+            pass  # reset by either side; uvloop raises RuntimeError on a closed transport
         finally:
             self._open.discard(writer)
             for one in (writer, there):
@@ -94,16 +109,18 @@ class SlowLine:
 
 def reset_now(transport: asyncio.BaseTransport) -> None:
     """Close a connection with RST, without FIN."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # uvloop: it has no socket now
         linger = struct.pack("ii", 1, 0)  # closing sends RST
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     cast("asyncio.Transport", transport).abort()  # uvloop's transports are not a subclass
 
 
+Line = TypeVar("Line", bound=SlowLine)
+
+
 @contextlib.asynccontextmanager
-async def slow_line(to_port: int) -> AsyncIterator[SlowLine]:
-    """Run a relay to a port of this machine; it adds no delay at first."""
-    line = SlowLine(to_port)
+async def listening(line: Line) -> AsyncIterator[Line]:
+    """Run a relay."""
     server = await asyncio.start_server(line.serve, "127.0.0.1", 0)
     line.port = server.sockets[0].getsockname()[1]
     try:
@@ -111,3 +128,8 @@ async def slow_line(to_port: int) -> AsyncIterator[SlowLine]:
     finally:
         server.close()
         await line.end()
+
+
+def slow_line(to_port: int) -> contextlib.AbstractAsyncContextManager[SlowLine]:
+    """Run a relay to a port of this machine; it adds no delay at first."""
+    return listening(SlowLine(to_port))

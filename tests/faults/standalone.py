@@ -9,7 +9,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from tests.redis_server import RedisServer, redis_server
-from tests.slow_line import SlowLine, slow_line
+from tests.slow_line import SlowLine, listening
 
 __all__ = ["Store", "standalone"]
 
@@ -79,12 +79,15 @@ class Store:
 
 @contextlib.asynccontextmanager
 async def standalone(
-    *directives: str, keeps: bool = False, kind: str = "redis"
+    *directives: str,
+    keeps: bool = False,
+    kind: str = "redis",
+    line_kind: type[SlowLine] = SlowLine,
 ) -> AsyncIterator[Store]:
-    """Run a server with a user `app`; the line to it can be slow."""
+    """Run a server with a user `app`; the line to it can be slow, or have the faults of a kind."""
     with (
         redis_server(USER, *directives, keeps=keeps, kind=kind) as server,
         contextlib.closing(server.operator()) as operator,
     ):
-        async with slow_line(server.port) as line:
+        async with listening(line_kind(server.port)) as line:
             yield Store(server, line, operator)

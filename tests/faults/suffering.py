@@ -17,12 +17,22 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.web import wiring
 from reasoning_replay.web.app import App, running
 
-from tests.e2e.agent import Agent
+from tests.e2e.agent import Agent, Way
 from tests.e2e.witness import assert_nothing_invented
 from tests.patience import SOON_S
 from tests.standin import StandIn
 
-__all__ = ["PATIENT_MS", "WHOLE", "Fault", "Suffering", "injected", "suffering"]
+__all__ = [
+    "PATIENT_MS",
+    "STORE_TIMEOUT_S",
+    "WHOLE",
+    "Fault",
+    "Suffering",
+    "anew",
+    "injected",
+    "question",
+    "suffering",
+]
 
 BUDGET_MS = 50
 PATIENT_MS = 5_000  # for tests of what works: a busy machine is not the proxy's fault
@@ -271,10 +281,28 @@ async def hasty_breakers(store_timeout_s: float) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
+async def _already(standin: StandIn) -> AsyncIterator[StandIn]:
+    yield standin
+
+
+@contextlib.asynccontextmanager
 async def suffering(
-    store_url: str, store_timeout_s: float = STORE_TIMEOUT_S, **settings: Any
+    store_url: str,
+    store_timeout_s: float = STORE_TIMEOUT_S,
+    beside: Suffering | None = None,
+    crowd: int = 1,
+    **settings: Any,
 ) -> AsyncIterator[Suffering]:
-    """Run a proxy on this store, without local copies, and begin one conversation."""
+    """
+    Run a proxy on this store, without local copies, and begin one conversation.
+
+    Args:
+        store_url: Address of the store.
+        store_timeout_s: Timeout of an operation on it.
+        beside: Another replica, with which it shares the upstream.
+        crowd: Pairs of agents that begin conversations.
+        settings: Further settings of the proxy.
+    """
     given: dict[str, Any] = {
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",
@@ -286,13 +314,15 @@ async def suffering(
     }
     async with (
         hasty_breakers(store_timeout_s),
-        StandIn("chain", "normal") as standin,
+        StandIn("chain", "normal") if beside is None else _already(beside.standin) as standin,
         running(Settings(upstream_url=standin.base_url, **(given | settings))) as app,
         Agent(f"{app.url}/v1", "async-stream") as old,
-        Agent(f"{app.url}/v1", "async", "no-ids") as plain,
-        Agent(f"{app.url}/v1", "async-stream", "no-ids") as streaming,
+        contextlib.AsyncExitStack() as stack,
     ):
-        one = Suffering(app, standin, old, (plain, streaming))
+        ways: list[Way] = ["async", "async-stream"] * crowd
+        agents = [Agent(f"{app.url}/v1", way, "no-ids") for way in ways]
+        fresh = [await stack.enter_async_context(agent) for agent in agents]
+        one = Suffering(app, standin, old, fresh)
         app.log._writer, app.log._stream = None, one.journal
         await one.resumes()  # its first connections are made
         await old.converse([question()])

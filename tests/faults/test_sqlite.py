@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.suffering import Fault, suffering
+from tests.faults.suffering import STORE_TIMEOUT_S, Fault, suffering
 
 LOCKED_S = 8.0
 
@@ -84,6 +84,6 @@ async def test_a_fault_is_not_noticed_and_passes(fault: Fault, tmp_path: Path) -
         for undo in (file.unlock, file.free_disk):
             stack.callback(undo)
         # A save waits half of its timeout for another process: a response that waits is detected.
-        timeout = {} if fault.is_readable else {"store_timeout_s": LOCKED_S}
-        run = suffering(f"sqlite://{file.path}", **timeout, **fault.settings)
+        timeout_s = STORE_TIMEOUT_S if fault.is_readable else LOCKED_S
+        run = suffering(f"sqlite://{file.path}", timeout_s, **fault.settings)
         await fault.is_not_noticed(await stack.enter_async_context(run), file)
