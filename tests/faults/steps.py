@@ -27,6 +27,18 @@ def pause() -> Step:
     return step
 
 
+def stall() -> Step:
+    """Read nothing more, and close once the test says so: the end of the other side is not seen."""
+
+    async def step(script: Script, writer: asyncio.StreamWriter) -> None:
+        assert isinstance(writer.transport, asyncio.Transport)
+        writer.transport.pause_reading()
+        await script.told.acquire()
+        writer.transport.abort()
+
+    return step
+
+
 def half_close() -> Step:
     """Close the sending side."""
 

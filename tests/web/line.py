@@ -71,11 +71,13 @@ class Line:
         await self._writer.drain()
 
     async def head(self) -> Head:
-        """Read the head of the next response; raise Broken if there is none."""
-        try:
-            raw = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), SOON_S)
-        except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise Broken("no head") from error
+        """Read the head of the next response, after interim ones; raise Broken if there is none."""
+        raw = b"HTTP/1.1 103"
+        while raw.startswith(b"HTTP/1.1 10") and raw[11:12] > b"1":
+            try:
+                raw = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), SOON_S)
+            except (asyncio.IncompleteReadError, ConnectionError) as error:
+                raise Broken("no head") from error
         first, *rest = raw[:-4].decode("latin-1").split("\r\n")
         _, status, reason = [*first.split(" ", 2), ""][:3]
         pairs = [line.split(":", 1) for line in rest]

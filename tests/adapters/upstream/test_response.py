@@ -27,6 +27,9 @@ class Source:
         """Count the call if the response is the one of `begun`."""
         self.left += response.status == 200
 
+    async def until_sent(self, response: UpstreamResponse) -> None:
+        """Return at once."""
+
 
 def begun() -> tuple[UpstreamResponse, Source]:
     """Return a response with its head complete."""

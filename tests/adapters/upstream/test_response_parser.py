@@ -29,6 +29,9 @@ class Nowhere:
     def abandon(self, response: UpstreamResponse) -> None:
         """Do nothing."""
 
+    async def until_sent(self, response: UpstreamResponse) -> None:
+        """Return at once."""
+
 
 class Read(NamedTuple):
     """A parsed response; `is_whole` is also true if the end of the connection completes it."""
@@ -67,6 +70,17 @@ WHOLE = {
     ),
     "to-its-end": (head("A: b") + b"abc", Read(200, b"abc", True, False)),
     "identity": (head("Transfer-Encoding: identity") + b"abc", Read(200, b"abc", True, False)),
+    "identity-and-length": (
+        head("Content-Length: 3", "Transfer-Encoding: identity") + b"abc",
+        Read(200, b"abc", True, False),
+    ),
+    "identity-and-length-and-more": (
+        head("Transfer-Encoding: identity", "Content-Length: 3") + b"abcdef",
+        Read(200, b"abc", True, False),
+    ),
+    "chunks-and-length": (head(CHUNKED, "Content-Length: 9") + ABC, Read(200, b"abc", True, False)),
+    "length-and-chunks": (head("Content-Length: 1", CHUNKED) + ABC, Read(200, b"abc", True, False)),
+    "1.2": (whole(b"abc").replace(b"1.1", b"1.2", 1), Read(200, b"abc", True, True)),
     "close": (head("Connection: close", CHUNKED) + ABC, Read(200, b"abc", True, False)),
     "1.0": (whole(b"abc").replace(b"1.1", b"1.0", 1), Read(200, b"abc", True, False)),
     "interim": (HINTS * 3 + whole(b"abc"), Read(200, b"abc", True, True)),
@@ -130,8 +144,8 @@ REFUSED = {
     "coding-unknown": head("Transfer-Encoding: xchunked") + ABC,
     "coding-folded": head("Transfer-Encoding:", " chunked") + ABC,
     "coding-none": head("Transfer-Encoding:") + ABC,
-    "coding-and-length": head(CHUNKED, "Content-Length: 3") + ABC,
-    "length-and-coding": head("Content-Length: 3", CHUNKED) + ABC,
+    "coding-gzip-and-length": head("Transfer-Encoding: gzip", "Content-Length: 3") + b"abc",
+    "version": whole(b"abc").replace(b"/1.1", b"/2.0", 1),
     "length-twice": head("Content-Length: 3", "Content-Length: 3") + b"abc",
     "length-list": head("Content-Length: 3, 3") + b"abc",
     "length-plus": head("Content-Length: +3") + b"abc",

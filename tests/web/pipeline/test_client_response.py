@@ -5,6 +5,7 @@ import re
 from typing import NamedTuple
 
 import pytest
+from reasoning_replay.web.pipeline.client_response import INTERIM_MAX
 
 from tests.patience import SOON_S
 from tests.web.scripted import Script, close, send
@@ -91,7 +92,29 @@ CASES = {
     ),
     "304-chunks": Case(GET, head(CHUNKED, status="304 x"), head(status="304 x"), True),
     "interim": Case(
-        GET, head(status="100 x") + head("B: c", status="103 x") + LENGTH, LENGTH, True
+        GET,
+        head(status="100 x") + head("B: c", "Connection: C", "C: d", status="103 x") + LENGTH,
+        head("B: c", status="103 x") + LENGTH,
+        True,
+    ),
+    "interim-of-any-status": Case(
+        GET,
+        head(status="102 x") + head("Content-Length: 0", status="199") + LENGTH,
+        head(status="102 x") + head(status="199 ") + LENGTH,
+        True,
+    ),
+    "interim-1.0": Case(
+        GET_10, head(status="103 x") + LENGTH, with_more(LENGTH, "Connection: close"), False
+    ),
+    "interim-many": Case(
+        GET,
+        head(status="103 x") * (INTERIM_MAX + 5) + LENGTH,
+        head(status="103 x") * INTERIM_MAX + LENGTH,
+        True,
+    ),
+    "chunks-and-length": Case(GET, with_more(IN_CHUNKS, "Content-Length: 7"), IN_CHUNKS, True),
+    "identity-and-length": Case(
+        GET, with_more(LENGTH, "Transfer-Encoding: identity"), LENGTH, True
     ),
     "no-reason": Case(GET, LENGTH.replace(b" OK", b""), LENGTH.replace(b" OK", b" "), True),
 }

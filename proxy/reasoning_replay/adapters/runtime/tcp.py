@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import select
 import socket
 import struct
@@ -116,6 +117,23 @@ def unread_poll(transport: asyncio.Transport) -> "select.poll | None":
     unread = select.poll()
     unread.register(connection.fileno(), select.POLLIN)
     return unread
+
+
+def take_unread(transport: asyncio.Transport) -> bytes:
+    """
+    Read input that has arrived on a connection whose transport failed, up to 64 KiB.
+
+    To be called within `connection_lost`, before the loop closes the socket. Returns b"" if there
+    is none, and for TLS, whose state has ended with the transport.
+    """
+    connection = transport.get_extra_info("socket")
+    is_encrypted = transport.get_extra_info("ssl_object") is not None
+    if sys.platform == "win32" or connection is None or is_encrypted:
+        return b""
+    try:
+        return os.read(connection.fileno(), 64 * 1024)
+    except OSError:
+        return b""
 
 
 class WriteProgress:

@@ -18,6 +18,7 @@ from reasoning_replay.adapters.upstream.egress import Egress
 from reasoning_replay.adapters.upstream.request_writer import Body
 from reasoning_replay.adapters.upstream.response import (
     READ_BUFFER_BYTES,
+    OnInterim,
     UpstreamError,
     UpstreamResponse,
 )
@@ -32,6 +33,7 @@ from reasoning_replay.core.wire.headers import Headers
 __all__ = [
     "READ_BUFFER_BYTES",
     "Body",
+    "OnInterim",
     "Timeouts",
     "UpstreamClient",
     "UpstreamError",
@@ -96,7 +98,14 @@ class UpstreamClient:
         self._connections: set[UpstreamConnection] = set()
         self._websockets = WebSocketConnector(timeouts, egress)
 
-    async def send(self, method: str, url: str, headers: Headers, body: Body) -> UpstreamResponse:
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Headers,
+        body: Body,
+        on_interim: OnInterim | None = None,
+    ) -> UpstreamResponse:
         """
         Send a request and wait for the head of its response; the caller closes the response.
 
@@ -106,6 +115,7 @@ class UpstreamClient:
             headers: End-to-end headers; with `Content-Length` only if the body is an iterator.
             body: Bytes, also in pieces, are sent with their length. An iterator is sent in chunks,
                 unless `headers` contains its length.
+            on_interim: Called with each interim response.
 
         Raises:
             UpstreamError: No response arrived, or it switches protocols.
@@ -116,7 +126,9 @@ class UpstreamClient:
         while True:
             connection = origin.take_idle() or await self._dial(origin)
             try:
-                response = await connection.send(head, body, has_no_body=has_no_body)
+                response = await connection.send(
+                    head, body, has_no_body=has_no_body, on_interim=on_interim
+                )
                 break
             except UpstreamError as error:
                 is_whole = body is None or isinstance(body, (bytes, list))

@@ -15,6 +15,7 @@ from reasoning_replay.adapters.runtime.tcp import (
     WriteProgress,
     buffered_bytes,
     is_gone,
+    take_unread,
     unread_poll,
 )
 from reasoning_replay.adapters.upstream.dialer import DialledConnection
@@ -22,6 +23,7 @@ from reasoning_replay.adapters.upstream.request_writer import Body, RequestWrite
 from reasoning_replay.adapters.upstream.response import (
     CLOSED,
     LOST,
+    OnInterim,
     UpstreamError,
     UpstreamResponse,
 )
@@ -32,6 +34,8 @@ from reasoning_replay.adapters.upstream.response_parser import ResponseParser
 ONE_PIECE_BYTES = 1024 * 1024
 # Number of times that the progress of a request is checked within `read_s`.
 CHECKS = 4
+# Bytes of a response that are read after a write to its connection has failed.
+REST_MAX_BYTES = 1024 * 1024
 # An idle connection is closed after this time.
 IDLE_S = 15.0
 
@@ -80,7 +84,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._parser = ResponseParser()
         self._response: UpstreamResponse | None = None  # the one being read
         self._is_lost = False
-        self._writer = RequestWriter(transport, self._sent, self._send_failed)
+        self._writer = RequestWriter(transport, self._sent, self._send_failed, self._has_input)
         self._is_read_paused = False
         self._progress = WriteProgress(transport)
         self._unread = unread_poll(transport)
@@ -104,7 +108,14 @@ class UpstreamConnection(asyncio.Protocol):
             return False
         return True
 
-    async def send(self, head: bytes, body: Body, *, has_no_body: bool) -> UpstreamResponse:
+    async def send(
+        self,
+        head: bytes,
+        body: Body,
+        *,
+        has_no_body: bool,
+        on_interim: OnInterim | None = None,
+    ) -> UpstreamResponse:
         """
         Send a request and wait for the head of its response.
 
@@ -112,13 +123,14 @@ class UpstreamConnection(asyncio.Protocol):
             head: Request line and headers, including those for framing.
             body: Request body; the pieces of a streamed body are already framed.
             has_no_body: Whether the response has no body regardless of its headers, as for HEAD.
+            on_interim: Called with each interim response.
 
         Raises:
             UpstreamError: No response arrived; the connection is closed.
         """
         if self._is_lost or self._transport.is_closing():
             raise UpstreamError("read", CLOSED)
-        response = self._response = UpstreamResponse(self, self._loop.create_future())
+        response = self._response = UpstreamResponse(self, self._loop.create_future(), on_interim)
         self._parser.expect(response, has_no_body=has_no_body)
         self._since_s = self._loop.time()
         try:
@@ -169,6 +181,11 @@ class UpstreamConnection(asyncio.Protocol):
         if self._response is response:
             self.close()
 
+    async def until_sent(self, response: UpstreamResponse) -> None:
+        """Wait until the request is sent or the connection has ended; a stalled one is closed."""
+        if self._response is response:
+            await self._writer.wait()
+
     # --- called by asyncio ---
 
     def data_received(self, data: bytes) -> None:
@@ -180,7 +197,8 @@ class UpstreamConnection(asyncio.Protocol):
         is_done = self._parser.feed(data)
         if response.status:
             self._since_s = self._loop.time()
-        if not response.offer() and not self._is_read_paused:
+        is_full = not response.offer()
+        if is_full and not (self._is_read_paused or self._is_lost):
             self._is_read_paused = True
             self._transport.pause_reading()
         if is_done:
@@ -196,11 +214,15 @@ class UpstreamConnection(asyncio.Protocol):
         """End the response and the request, and leave the pool."""
         self._is_lost = True
         self._timer.cancel()
+        if exc is not None:
+            self._read_rest()
         self._writer.resume()
         self._dialled.release(exc)
         self._on_end(self)
         # The system gives up a connection whose peer does not answer with ETIMEDOUT.
         self._end(LOST if isinstance(exc, TimeoutError) else CLOSED, is_clean=exc is None)
+        if self._response is not None and self._response.is_over:
+            self._writer.cancel()  # nothing takes the rest of the request
 
     def pause_writing(self) -> None:
         """Pause the request."""
@@ -212,24 +234,49 @@ class UpstreamConnection(asyncio.Protocol):
 
     # --- the end of a request, and of an exchange ---
 
+    def _has_input(self) -> bool:
+        """Return whether input has arrived that the event loop is about to read."""
+        if self._unread is None or self._is_read_paused or self._transport.is_closing():
+            return False
+        return bool(self._unread.poll(0))
+
     def _sent(self) -> None:
         self._since_s = self._loop.time()
+        if self._response is not None and self._response.is_over:
+            self._release()
 
     def _send_failed(self, error: BaseException) -> None:
         self._fail("read", f"sending the request failed: {type(error).__name__}")
 
     def _finish(self, response: UpstreamResponse) -> None:
         response.end()
-        is_sent = not (self._writer.is_busy or buffered_bytes(self._transport))
-        if not is_sent:
-            return  # the caller closes the response, and the connection with it
+        if not self._writer.is_busy:  # else the rest of the request is sent, unless it is closed
+            self._release()
+
+    def _release(self) -> None:
+        """End the exchange, whose request is written and whose response is complete."""
         self._response = None
+        if buffered_bytes(self._transport):
+            self._transport.close()  # after the last bytes; the check of idle connections ends it
+            return
         if not self._parser.may_stay or self._transport.is_closing():
             self.close()
             return
         self.resume_reading()
         self.is_used = True
         self._on_idle(self)
+
+    def _read_rest(self) -> None:
+        """Read the response that had arrived when a write failed, as after a reset."""
+        size = 0
+        while (
+            size < REST_MAX_BYTES
+            and self._response is not None
+            and not (self._response.is_over or self._parser.is_done)
+            and (data := take_unread(self._transport))
+        ):
+            size += len(data)
+            self.data_received(data)
 
     def _end(self, reason: str, *, is_clean: bool) -> None:
         """End the response because the connection has ended."""
@@ -267,6 +314,8 @@ class UpstreamConnection(asyncio.Protocol):
         quiet_s, most_s, setting, why = now_s - self._since_s, IDLE_S, "", ""
         if response is None:
             pass
+        elif response.is_over and self._writer.is_busy:
+            quiet_s, most_s = self._progress.stalled_s(now_s), min(timeouts.read_s, IDLE_S)
         elif response.is_over or self._is_read_paused:
             quiet_s = 0.0
         elif response.status:

@@ -5,6 +5,9 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
 PIECE_BYTES = 64 * 1024
+# Turns of the event loop in which it may read input before the next piece is written. One is enough
+# for input that has arrived.
+READ_TURNS = 4
 
 # Whole, in pieces, or as it arrives.
 Body = bytes | list[bytes | memoryview] | AsyncGenerator[bytes, None] | None
@@ -15,7 +18,8 @@ class RequestWriter:
     Writer of the request bodies on one connection, one at a time.
 
     The protocol of the transport must call `pause` and `resume`. The writer calls `on_sent` when a
-    request is completely written, or `on_failed` with the exception that ended its body.
+    request is completely written, or `on_failed` with the exception that ended its body. Before
+    each piece, the event loop reads the input that `has_input` reports.
 
     Attributes:
         is_busy: Whether a request is still being written, or waits for a full write buffer.
@@ -27,10 +31,12 @@ class RequestWriter:
         transport: asyncio.WriteTransport,
         on_sent: Callable[[], None],
         on_failed: Callable[[BaseException], None],
+        has_input: Callable[[], bool],
     ) -> None:
         self._transport = transport
         self._on_sent = on_sent
         self._on_failed = on_failed
+        self._has_input = has_input
         self._task: asyncio.Task[None] | None = None
         self._may_write: asyncio.Future[None] | None = None
         self.is_busy = self.is_paused = False
@@ -76,7 +82,18 @@ class RequestWriter:
             self._task = None
             self._on_sent()
 
+    async def wait(self) -> None:
+        """Wait until the body is written, or its writing has failed."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
     async def _write(self, piece: bytes) -> None:
+        # An upstream that refuses a request may answer it and reset the connection. A write after
+        # that ends the connection with the answer unread.
+        turns = 0
+        while turns < READ_TURNS and self._has_input():
+            await asyncio.sleep(0)
+            turns += 1
         if not self._transport.is_closing():
             self._transport.write(piece)
         await self._drain()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from reasoning_replay.core.wire.headers import Headers
+from reasoning_replay.core.wire.headers import Headers, without
 
 # Bytes of a body that are buffered for its reader before reading is paused.
 READ_BUFFER_BYTES = 64 * 1024
@@ -13,6 +13,8 @@ CLOSED = "it closed the connection"
 LOST = "the connection was lost: its machine, or the network on the way, no longer answers"
 
 OnChunk = Callable[[bytes], bool]
+# Called with the status, the reason and the headers of an interim response; it must not raise.
+OnInterim = Callable[[int, bytes, Headers], None]
 
 
 class ResponseOwner(Protocol):
@@ -23,6 +25,9 @@ class ResponseOwner(Protocol):
 
     def abandon(self, response: "UpstreamResponse") -> None:
         """Stop reading: the rest of that response is not needed."""
+
+    async def until_sent(self, response: "UpstreamResponse") -> None:
+        """Wait for the end of the request that the response belongs to."""
 
 
 class UpstreamError(Exception):
@@ -73,6 +78,7 @@ class UpstreamResponse:
         "_error",
         "_is_whole",
         "_on_chunk",
+        "_on_interim",
         "_owner",
         "_pieces",
         "_size",
@@ -84,8 +90,14 @@ class UpstreamResponse:
         "status",
     )
 
-    def __init__(self, owner: ResponseOwner | None, head: asyncio.Future[None]) -> None:
+    def __init__(
+        self,
+        owner: ResponseOwner | None,
+        head: asyncio.Future[None],
+        on_interim: OnInterim | None = None,
+    ) -> None:
         self._owner = owner
+        self._on_interim = on_interim
         self.head = head
         self._pieces: list[bytes] = []  # an empty deque would hold 700 bytes
         self._size = 0
@@ -106,6 +118,27 @@ class UpstreamResponse:
                 self._by_name.setdefault(given.lower(), []).append(value)
         values = self._by_name.get(name)
         return b", ".join(values).decode("latin-1") if values is not None else ""
+
+    def drop(self, name: bytes) -> None:
+        """Remove a header, and with `content-length` the length; `name` is in lower case."""
+        self.headers = without(self.headers, name)
+        self._by_name = {}
+        if name == b"content-length":
+            self.length = None
+
+    def note_interim(self, status: int) -> None:
+        """Report an interim response, whose reason and headers were read."""
+        if self._on_interim is not None:
+            self._on_interim(status, self.reason, self.headers)
+
+    async def until_sent(self) -> None:
+        """
+        Wait until the request is sent as far as the upstream reads it.
+
+        An upstream may answer before it has read all of a request, and still read the rest.
+        """
+        if self._owner is not None:
+            await self._owner.until_sent(self)
 
     @property
     def content_type(self) -> str:

@@ -15,6 +15,7 @@ OVERHEAD_MAX_BYTES = 2 * HEAD_MAX_BYTES
 HEADER_BYTES = 32
 _SWITCHED = HTTPStatus.SWITCHING_PROTOCOLS
 _INTERIM = range(100, 200)
+_LENGTH = b"content-length"
 _CHUNKED = "chunked"
 _CODINGS = frozenset({_CHUNKED, "identity"})
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
@@ -39,6 +40,7 @@ class ResponseParser:
         self._is_interim = False
         self._is_in_head = True
         self._head_bytes = 0
+        self._left_bytes: int | None = None
         self.is_done = self.until_eof = False
         self.may_stay = True
         self.overhead_bytes = 0
@@ -51,6 +53,7 @@ class ResponseParser:
         self._response, self._has_no_body = response, has_no_body
         self.is_done = self.until_eof = False
         self._is_in_head, self._head_bytes, self.overhead_bytes = True, 0, 0
+        self._left_bytes = None
 
     def feed(self, data: bytes) -> bool:
         """Parse input; return whether the response is complete."""
@@ -100,9 +103,10 @@ class ResponseParser:
         if status in _INTERIM:
             self._is_interim = True
             return
-        if status < _INTERIM.start:
+        if status < _INTERIM.start or not self._parser.get_http_version().startswith("1."):
             raise ValueError
-        if length := response.value(b"content-length"):
+        self.may_stay = self._parser.should_keep_alive()
+        if length := response.value(_LENGTH):
             response.length = int(length)
         coding = response.value(b"transfer-encoding").strip(" ").lower()
         has_body = not self._has_no_body and status not in _WITHOUT_BODY
@@ -110,9 +114,15 @@ class ResponseParser:
         # of "chunked, x".
         if has_body and coding and coding not in _CODINGS:
             raise ValueError
+        if coding and response.length is not None:
+            # Readers disagree on the end of such a response, so the connection is not used again.
+            self.may_stay = False
+            if coding == _CHUNKED:  # this one holds (RFC 9112, 6.3)
+                response.drop(_LENGTH)
+            elif has_body:  # llhttp would read to the end of the connection
+                self._left_bytes = response.length
         self.until_eof = has_body and response.length is None and coding != _CHUNKED
-        self.may_stay = self._parser.should_keep_alive()
-        self.is_done = self._has_no_body
+        self.is_done = self._has_no_body or self._left_bytes == 0
         response.begin(status)
 
     def on_body(self, data: bytes) -> None:
@@ -122,17 +132,27 @@ class ResponseParser:
             raise ValueError  # an interim response has no body
         if self._response is None or self.is_done:
             self.may_stay = False
-        else:
-            self._response.take(data)
+            return
+        if self._left_bytes is not None:
+            data = data[: self._left_bytes]
+            self._left_bytes -= len(data)
+            self.is_done = not self._left_bytes
+        self._response.take(data)
 
     def on_message_complete(self) -> None:
-        """Complete the response, unless it is an interim one."""
-        self.is_done = self.is_done or not self._is_interim
+        """Complete the response, or pass on an interim one."""
+        if not self._is_interim:
+            self.is_done = True
+        elif self._response is not None and not self.is_done:
+            self._response.note_interim(self._parser.get_status_code())
 
     def _new_parser(self) -> httptools.HttpResponseParser:
         parser = httptools.HttpResponseParser(self)
-        # aiohttp tolerates these, too.
+        # aiohttp tolerates the first two. What the others let pass is checked here.
         parser.set_dangerous_leniencies(
-            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
+            lenient_chunked_length=True,
+            lenient_version=True,
         )
         return parser

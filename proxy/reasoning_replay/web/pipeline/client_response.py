@@ -11,12 +11,40 @@ from reasoning_replay.adapters.upstream.client import (
     cause_of,
     reason_of,
 )
-from reasoning_replay.core.wire.headers import Headers, without
+from reasoning_replay.core.wire.headers import Headers, for_downstream, without
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.pipeline.capture_tee import Tee
 
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LENGTH = b"content-length"
+# Interim responses of one exchange that are passed on; the upstream client bounds their bytes.
+INTERIM_MAX = 16
+
+
+class InterimResponses:
+    """
+    Interim responses of the upstream to one request, passed on as they arrive (RFC 9110, 15.2).
+
+    A client of HTTP/1.0 knows none. A 100 is dropped, because the proxy answers `Expect` itself.
+    """
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        """Write nothing yet."""
+        self._request = request
+        self._left = INTERIM_MAX if request.version >= HttpVersion11 else 0
+
+    def write(self, status: int, reason: bytes, headers: Headers) -> None:
+        """Write one of them to the client, unless there were too many or the client has left."""
+        transport = self._request.transport
+        if status == HTTPStatus.CONTINUE or not self._left:
+            return
+        if transport is None or transport.is_closing():
+            return
+        self._left -= 1
+        # It has no body, so a length would be wrong (RFC 9110, 8.6).
+        fields = without(for_downstream(headers), _LENGTH)
+        lines = [b"%b: %b\r\n" % field for field in fields]
+        transport.write(b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, reason, b"".join(lines)))
 
 
 class ClientResponse(web.StreamResponse):

@@ -80,6 +80,7 @@ class ResponsePhase:
                 exchange.times.after_ms = (clock() - exchange.times.answered_s) * 1000
                 await downstream.drain()
                 exchange.outcome = _outcome(response.status)
+                await response.until_sent()
             elif client.cut_off():
                 exchange.outcome = ExchangeOutcome.CUT_OFF
             return downstream

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from reasoning_replay.adapters.upstream.client import (
     Body,
+    OnInterim,
     UpstreamClient,
     UpstreamError,
     UpstreamResponse,
@@ -12,6 +13,7 @@ from reasoning_replay.web.errors import ProxyError, upstream_error
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.client_request import ClientRequest
+from reasoning_replay.web.pipeline.client_response import InterimResponses
 from reasoning_replay.web.pipeline.healing_retry import CheckedResponse, Healer
 from reasoning_replay.web.pipeline.replay import Replays
 from reasoning_replay.web.pipeline.upstream_request import UpstreamRequest
@@ -46,7 +48,8 @@ class UpstreamPhase:
             ProxyError: There is no response.
         """
         sent_s = self.exchange_log.clock()
-        response = await self._send(exchange, client, request)
+        on_interim = InterimResponses(client.http).write
+        response = await self._send(exchange, client, request, on_interim)
         exchange.times.first_byte_ms = (self.exchange_log.clock() - sent_s) * 1000
         replay = self.replays.get(exchange.route)
         if replay is None or not replay.heals or request.bodies is None:
@@ -57,7 +60,7 @@ class UpstreamPhase:
                     exchange,
                     response,
                     request.bodies,
-                    lambda cure: self._send(exchange, client, request.with_cure(cure)),
+                    lambda cure: self._send(exchange, client, request.with_cure(cure), on_interim),
                 )
             except BaseException:  # the client has left
                 response.close()
@@ -66,12 +69,18 @@ class UpstreamPhase:
         return checked
 
     async def _send(
-        self, exchange: Exchange, client: ClientRequest, request: UpstreamRequest
+        self,
+        exchange: Exchange,
+        client: ClientRequest,
+        request: UpstreamRequest,
+        on_interim: OnInterim,
     ) -> UpstreamResponse:
         exchange.upstream_bytes = _size(request.body)
         headers = self.exchange_log.tracer.attempt(request.method, request.headers)
         try:
-            response = await self.upstream.send(request.method, request.url, headers, request.body)
+            response = await self.upstream.send(
+                request.method, request.url, headers, request.body, on_interim
+            )
         except UpstreamError as error:
             self.exchange_log.tracer.failed(error.source)
             fault = client.body.fault  # a bad body is the cause, not the upstream
