@@ -32,6 +32,7 @@ async def raw(w: World, data: bytes) -> tuple[bytes, bytes, bytes]:
         (GET.replace(b"/1.1", b"/2.0"), b"HTTP/1.1 505 HTTP Version Not Supported", "version"),
         (GET.replace(b"/1.1", b"/1.2"), b"HTTP/1.1 505 HTTP Version Not Supported", "version"),
         (GET.replace(b"/1.1", b"/one"), b"HTTP/1.1 400 Bad Request", "bad_request"),
+        (GET.replace(b"\r\n", b"\n"), b"HTTP/1.1 400 Bad Request", "bad_request"),
         (GET.replace(b"GET", b"BREW"), b"HTTP/1.1 501 Not Implemented", "method"),
         (GET.replace(b"GET", b"get"), b"HTTP/1.1 501 Not Implemented", "method"),
         (GET.replace(b"GET", b"GETS"), b"HTTP/1.1 501 Not Implemented", "method"),

@@ -51,7 +51,7 @@ _TOO_MANY = "Too many headers"  # aiohttp has no exception class for it
 # aiohttp quotes the request line in its errors: a valid one with a method, or with a version, that
 # its parser does not know.
 _OTHER_METHOD = re.compile(r"\bb['\"][!#$%&*+.^_`|~0-9A-Za-z-]+ \S+ HTTP/1\.[01]['\"]")
-_OTHER_VERSION = re.compile(r"\bb['\"][A-Z]+ \S+ HTTP/\d\.\d\b")
+_OTHER_VERSION = re.compile(r"\bb['\"][A-Z]+ \S+ HTTP/(?!1\.[01]\b)\d\.\d\b")
 
 
 @dataclass(frozen=True, slots=True)
