@@ -47,7 +47,6 @@ _NULL = b"null"
 # Most different strings in a piece: each is searched for in all that was emitted.
 _PIECES_MAX = 32
 _SPACE = b" \t\r\n"
-_STRING = " str"
 # A cheap search: only a message that holds one of these may have reasoning.
 _MAY_REASON = re.compile(rb"reasoning|extra_content|thought_signature|\\u00")
 
@@ -138,6 +137,8 @@ def _is_torn(name: str, mine: object, whole: object) -> bool:
 
     Libraries that do not know a member keep the last of its deltas, or one part of an entry, or
     append texts that come whole with each delta.
+
+    Cost: linear in both values; each of up to _PIECES_MAX strings is searched for once.
     """
     given, emitted = _leaves(name, mine), _leaves(name, whole)
     texts = {(key, text) for key, texts in given.items() for text in texts}
@@ -145,9 +146,7 @@ def _is_torn(name: str, mine: object, whole: object) -> bool:
         return False
     others = [(key, text) for key, text in texts if not _is_piece(text, emitted.get(key, ()))]
     if others:
-        return all(
-            key.endswith(_STRING) and _is_repeat(text, emitted.get(key, ())) for key, text in others
-        )
+        return all(key[1] is str and _is_repeat(text, emitted.get(key, ())) for key, text in others)
     return any(_size(given.get(key, ())) < _size(texts) for key, texts in emitted.items())
 
 
@@ -156,17 +155,26 @@ def _is_piece(text: str, emitted: Iterable[str]) -> bool:
 
 
 def _is_repeat(text: str, emitted: Iterable[str]) -> bool:
-    """Return whether a text is an emitted one, written several times in a row."""
-    return any(one and one * (len(text) // len(one)) == text for one in emitted)
+    """
+    Return whether a text is an emitted one, written several times in a row.
+
+    Cost: linear in the text, and in what was emitted: no repeats are written out.
+    """
+    size = len(text)
+    unit = (text + text).find(text, 1)  # length of the shortest text that it repeats
+    return any(
+        one and not size % len(one) and not len(one) % unit and text.startswith(one)
+        for one in emitted
+    )
 
 
 def _size(texts: Iterable[str]) -> int:
     return sum(map(len, texts))
 
 
-def _leaves(name: str, value: object) -> dict[str, list[str]]:
+def _leaves(name: str, value: object) -> dict[tuple[str, type], list[str]]:
     """Return the strings, numbers and truth values in a value, by their key and type."""
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, type], list[str]] = {}
     pending = [(name, value)]
     while pending:
         key, one = pending.pop()
@@ -175,7 +183,7 @@ def _leaves(name: str, value: object) -> dict[str, list[str]]:
         elif isinstance(one, dict):
             pending += one.items()
         elif one is not None:
-            found.setdefault(f"{key} {type(one).__name__}", []).append(str(one))
+            found.setdefault((key, type(one)), []).append(str(one))
     return found
 
 

@@ -18,7 +18,9 @@ Placement: decides which reasoning the messages of a request lack, and injects i
   one that is only a piece of what was emitted, or repeats it.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -34,10 +36,10 @@ from reasoning_replay.core.dialects.chat.members import (
     sent_of,
     value_of,
 )
+from reasoning_replay.core.dialects.chat.message_groups import MessageGroup, TurnSpread
 from reasoning_replay.core.dialects.chat.profiles import Policy
 from reasoning_replay.core.dialects.chat.request import ChatRequest
 from reasoning_replay.core.history.fingerprints import is_distinctive
-from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
@@ -48,6 +50,7 @@ from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
 _NO_PLAN = Plan()
 _REPLAYED = (Sent.WHOLE, Sent.OWN)
 _ENCRYPTED = b'"reasoning.encrypted"'
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 def plan_injection(
@@ -63,28 +66,6 @@ def plan_injection(
     which `completes` says so.
     """
     return _Planner(request, matched, policy, completes).run() if request.run else _NO_PLAN
-
-
-class _Group(msgspec.Struct, gc=False):
-    """
-    The items of one assistant message.
-
-    Attributes:
-        places: Indices into `ChatRequest.places`, in ascending order.
-        matches: The captured items of the places that are matched, by place.
-        turns: The turns that they come from, by id.
-    """
-
-    message: ChatMessage
-    places: list[int]
-    matches: dict[int, Match]
-    turns: dict[bytes, Turn]
-
-    @property
-    def is_in_order(self) -> bool:
-        """Whether its matched items are in the order of their turn."""
-        order = [match.k for match in self.matches.values()]
-        return order == sorted(order)
 
 
 class _Planner:
@@ -104,14 +85,14 @@ class _Planner:
         self._is_off = request.is_switched_off
         self._edits: list[Edit] = []
         self._notes: list[PlanNote] = []
-        self._holders: dict[bytes, list[_Group]] = {}  # the messages with items of each turn
+        self._spreads: dict[bytes, TurnSpread] = {}  # by the turn's id
         self._round_start = _start_of_round(request) if policy.is_current_only else 0
 
     def run(self) -> Plan:
         groups = self._groups()
         for group in groups:
-            for turn in group.turns:
-                self._holders.setdefault(turn, []).append(group)
+            for name, turn in group.turns.items():
+                self._spreads.setdefault(name, TurnSpread(turn)).groups.append(group)
         is_run = False  # whether the last message was noted as a part of a run of unknown ones
         last = -2
         for group in groups:
@@ -124,16 +105,16 @@ class _Planner:
         notes = tuple(self._notes)
         return Plan(tuple(self._edits), outcomes_of(notes), notes, self._completed)
 
-    def _groups(self) -> list[_Group]:
+    def _groups(self) -> list[MessageGroup]:
         """Return the assistant messages that hold items, in order."""
         matches = self._matched.matches
-        groups: list[_Group] = []
+        groups: list[MessageGroup] = []
         last: ChatMessage | None = None
         for index in self._request.anchors:
             message = self._item(index).message
             if message is not last:
                 last = message
-                groups.append(_Group(message, [], {}, {}))
+                groups.append(MessageGroup(message, [], {}, {}))
             group = groups[-1]
             group.places.append(index)
             if (match := matches.get(index)) is not None:
@@ -141,12 +122,12 @@ class _Planner:
                 group.turns[match.turn.id] = match.turn
         return groups
 
-    def _note_replayed(self, group: _Group) -> bool:
+    def _note_replayed(self, group: MessageGroup) -> bool:
         """Note reasoning of the client that cannot be compared; return whether there is any."""
         self._note(group.places[0], Outcome.PRESENT, group.message.replayed)
         return group.message.replayed > 0
 
-    def _note_unknown(self, group: _Group, *, is_run: bool) -> bool:
+    def _note_unknown(self, group: MessageGroup, *, is_run: bool) -> bool:
         """Note a message of which nothing is known; return whether the run of them goes on."""
         ambiguous = [index for index in group.places if index in self._matched.ambiguous]
         self._notes += [PlanNote(index, Outcome.AMBIGUOUS) for index in ambiguous]
@@ -156,14 +137,14 @@ class _Planner:
             self._notes.append(PlanNote(group.places[0], Outcome.MISSED))
         return True
 
-    def _decide(self, group: _Group) -> None:
+    def _decide(self, group: MessageGroup) -> None:
         """Inject the reasoning of a turn into its message, or note why not."""
         first = group.places[0]
         turn = next(iter(group.turns.values()))
         if not self._is_of_turn(group, turn):
             if self._note_replayed(group):
                 return
-            count = sum(len(item.run) for turn in group.turns.values() for item in turn.items)
+            count = sum(self._spreads[name].members for name in group.turns)
             self._note(first, Outcome.GUARDED_FORM, count)
             return
         due = self._due(group, turn)
@@ -191,26 +172,35 @@ class _Planner:
             for part in run
         ]
 
-    def _is_of_turn(self, group: _Group, turn: Turn) -> bool:
+    def _is_of_turn(self, group: MessageGroup, turn: Turn) -> bool:
         """Return whether a message is one of a turn, as far as the place of its members goes."""
-        holders = self._holders[turn.id]
-        if any(len(each.turns) > 1 for each in holders):
+        spread = self._spreads[turn.id]
+        if spread.is_mixed:
             return False
-        is_alone = len(holders) == 1 and group.is_in_order
+        is_alone = len(spread.groups) == 1 and group.is_in_order
         if is_alone and len(group.matches) == len(group.places):
             return True
         others = [self._item(index) for index in group.places if index not in group.matches]
-        if others and not (all(map(self._is_own_text, others)) and _has_all_calls(group, turn)):
+        if others and not (all(map(self._is_own_text, others)) and _has_all_calls(group, spread)):
             return False
         is_plain = not any(part.has_blob and not is_of_call(part) for part in turn.items[0].run)
-        return (is_alone or is_plain) and all(map(self._has_certain_calls, holders))
+        return (is_alone or is_plain) and self._is_certain(spread)
 
     def _is_own_text(self, item: ChatItem) -> bool:
         """Return whether an item is a text that the client made, and not one of another turn."""
-        matches = self._matched.matches.values()
-        return item.type != CALL and all(item.content != each.emitted.content for each in matches)
+        return item.type != CALL and item.content not in self._matched_contents
 
-    def _has_certain_calls(self, group: _Group) -> bool:
+    @cached_property
+    def _matched_contents(self) -> frozenset[bytes]:
+        return frozenset(each.emitted.content for each in self._matched.matches.values())
+
+    def _is_certain(self, spread: TurnSpread) -> bool:
+        """Return whether all calls of a turn that the client sends are known by random ids."""
+        if spread.is_certain is None:
+            spread.is_certain = all(map(self._has_certain_calls, spread.groups))
+        return spread.is_certain
+
+    def _has_certain_calls(self, group: MessageGroup) -> bool:
         """Return whether the calls of a message are known by random ids."""
         both = ((self._item(index), match.emitted) for index, match in group.matches.items())
         return all(
@@ -219,13 +209,14 @@ class _Planner:
             if emitted.type == CALL
         )
 
-    def _leads(self, group: _Group, turn: Turn) -> bool:
+    def _leads(self, group: MessageGroup, turn: Turn) -> bool:
         """Return whether a message gets the members of its turn that belong to no call."""
-        first, *others = self._holders[turn.id]
-        is_first = group is first and not any(other.message.replayed for other in others)
-        return is_first or self._policy.demands_all
+        if self._policy.demands_all:
+            return True
+        spread = self._spreads[turn.id]
+        return group is spread.groups[0] and not spread.is_replayed_later
 
-    def _due(self, group: _Group, turn: Turn) -> list[tuple[int, list[Reasoning]]]:
+    def _due(self, group: MessageGroup, turn: Turn) -> list[tuple[int, list[Reasoning]]]:
         """Return the members that are lacking, each run with the place of its message or call."""
         first, head = group.places[0], turn.items[0]
         withheld = int(head.withheld)
@@ -306,7 +297,7 @@ class _Planner:
         is_known = takes is None or is_of_call(part) or part.id in takes
         return is_known and name_of(part) not in self._policy.refused
 
-    def _reason_not_to(self, group: _Group, turn: Turn) -> Outcome | None:
+    def _reason_not_to(self, group: MessageGroup, turn: Turn) -> Outcome | None:
         """Return why a turn's reasoning may not be injected in this request; None if it may."""
         if self._is_off and not turn.switched_off:
             return Outcome.SKIPPED
@@ -314,15 +305,15 @@ class _Planner:
             return Outcome.SKIPPED
         return None if self._family in turn.models else Outcome.GUARDED_MODEL
 
-    def _has_named_calls(self, group: _Group, turn: Turn, parts: Iterable[Reasoning]) -> bool:
+    def _has_named_calls(self, group: MessageGroup, turn: Turn, parts: Iterable[Reasoning]) -> bool:
         """Return whether the message has the calls whose ids encrypted reasoning names."""
         encrypted = [part.raw for part in parts if _ENCRYPTED in part.raw]
         if not encrypted:
             return True
         ours = {self._item(index).call_id for index in group.places}
         others = {item.call_id for item in turn.items} - ours - {""}
-        names = [msgspec.json.encode(call_id) for call_id in others]
-        return not any(name in raw for raw in encrypted for name in names)
+        names = {msgspec.json.encode(call_id) for call_id in others}
+        return all(names.isdisjoint(_STRINGS.findall(raw)) for raw in encrypted)
 
     def _edits_of(self, index: int, run: Sequence[Reasoning]) -> list[Edit]:
         """Return the edits that inject members into the message or the call at a place."""
@@ -345,9 +336,9 @@ class _Planner:
             self._notes.append(PlanNote(index, outcome, count))
 
 
-def _has_all_calls(group: _Group, turn: Turn) -> bool:
-    matched = [match.k for match in group.matches.values() if match.emitted.type == CALL]
-    return len(matched) == sum(item.type == CALL for item in turn.items) > 0
+def _has_all_calls(group: MessageGroup, spread: TurnSpread) -> bool:
+    matched = sum(match.emitted.type == CALL for match in group.matches.values())
+    return matched == spread.calls > 0
 
 
 def _edits(start: int, members: dict[str, Member], run: Iterable[Reasoning]) -> list[Edit]:
