@@ -33,6 +33,8 @@ WAYS_OUT: Final = (
     ("it is a replica", "set store_url to its master, or to its Sentinels"),
     ("it is full", "raise its maxmemory, or set its maxmemory-policy to volatile-ttl"),
     ("not a database", "use another file, or a path that does not exist yet"),
+    ("is malformed", "the proxy sets the file aside when it next uses it, and begins a new one"),
+    ("read transaction", "end that program: a shell of sqlite, or a backup"),
     ("unable to open", "store_url must name a file, not a folder; this user needs write access"),
     ("InvalidResponse", "is it a Redis? Another server seems to listen there"),
     ("ACL", "docs/stores.md lists the permissions that the user needs"),

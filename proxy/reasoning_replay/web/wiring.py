@@ -2,8 +2,10 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
@@ -222,12 +224,18 @@ def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloa
     advice = partial(store_advice, settings.store_url)
     guard = StoreGuard(_store_timeout_s(settings), metrics, log, time.monotonic, advice)
     cache = ConversationCache(settings.recent_max_bytes, metrics)
-    return SafeStore(bare_store(settings), guard, cache, offloader)
+
+    def on_aside(aside: Path, reason: str) -> None:
+        log.warning("store_set_aside", file=aside.name, reason=reason)
+
+    return SafeStore(bare_store(settings, on_aside), guard, cache, offloader)
 
 
-def bare_store(settings: Settings) -> Store:
+def bare_store(settings: Settings, on_aside: Callable[[Path, str], None] | None = None) -> Store:
     """
     Return the configured store without a guard; it may raise, and connects on first use.
+
+    Without `on_aside`, a malformed file of SQLite stays where it is, and is an error.
 
     The packages of a store are imported only for that store: the Redis client, SQLite and the
     encryption would take a fifth of a process's idle memory, and of its start time.
@@ -248,6 +256,7 @@ def bare_store(settings: Settings) -> Store:
                 timeout_s,
                 time.time,
                 codec=codec(settings),
+                on_aside=on_aside,
             )
         case _:
             from reasoning_replay.adapters.stores.redis.connect import Credentials, connect  # noqa: PLC0415 (as above)

@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -373,3 +374,192 @@ async def test_a_closed_store_raises_a_store_error(opens: Callable[..., SqliteSt
     await store.close()
     with pytest.raises(StoreError, match="closed"):
         await store.check()
+
+
+# --- malformed files, and the log ---
+
+
+class Aside:
+    """What the stores set aside."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.told: list[str] = []
+
+    def __call__(self, aside: Path, _: str) -> None:
+        """Note a file that was set aside."""
+        self.told.append(aside.name)
+
+    def open(self) -> SqliteStore:
+        """Open a store that sets malformed files aside."""
+        return SqliteStore(str(self.path), BOUNDS, 1 << 30, 60.0, Clock(), on_aside=self)
+
+
+def backup(path: Path) -> Path:
+    """Return a copy of the file as it is now, as `.backup` makes it."""
+    copy = path.with_name("copy.db")
+    with (
+        contextlib.closing(sqlite3.connect(path)) as db,
+        contextlib.closing(sqlite3.connect(copy)) as to,
+    ):
+        db.backup(to)
+    return copy
+
+
+def overwrite(path: Path, start: int) -> None:
+    """Overwrite everything from a byte on with noise."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(start)
+        file.write(b"\xa5" * (size - start))
+
+
+HARMS: dict[str, Callable[[Path, Path], object]] = {
+    "a copy over it": lambda path, copy: shutil.copyfile(copy, path),
+    "a copy in its place": lambda path, copy: copy.rename(path),
+    "noise": lambda path, _: overwrite(path, 0),
+    "noise behind the header": lambda path, _: overwrite(path, 100),
+    "half of it": lambda path, _: os.truncate(path, path.stat().st_size // 8192 * 4096),
+    "nothing of it": lambda path, _: os.truncate(path, 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_open"),
+    [
+        *((name, True) for name in HARMS),
+        # Of a file that is noise at the start, nothing shows that it is one of this program.
+        *((name, False) for name in HARMS if name != "noise"),
+    ],
+)
+async def test_a_malformed_file_is_set_aside(path: Path, name: str, is_open: bool) -> None:
+    """Both stores use the new file, one malformed file is kept, and nothing wrong is found."""
+    aside = Aside(path)
+    for _ in range(3):
+        stores = [aside.open(), aside.open()]
+        await fill(stores)
+        copy = backup(path)
+        await fill(stores, first=100)
+        if not is_open:
+            await close_all(stores)
+        await asyncio.to_thread(HARMS[name], path, copy)
+        if not is_open:
+            stores = [aside.open(), aside.open()]
+        await finds_nothing_wrong(stores)
+        for store in stores:
+            await save(store, turn("new", "new"), [key("new")])
+            assert await found(stores[0], "new") == await found(stores[1], "new") == ["new"]
+        await close_all(stores)
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert set(aside.told) <= {"replay.db.malformed"}
+    kept = {file.name for file in path.parent.iterdir()} - {"copy.db", "replay.db"}
+    assert kept <= {f"replay.db.malformed{end}" for end in ("", "-wal", "-shm")}
+
+
+async def fill(stores: Sequence[SqliteStore], first: int = 0) -> None:
+    """Save 100 turns in 50 conversations, and look each of them up."""
+    for n in range(first, first + 100):
+        await save(stores[n % 2], turn(f"{n}", f"{n % 50}", size=3000), [key(f"{n}")])
+        assert await found(stores[n // 2 % 2], f"{n}")
+
+
+async def finds_nothing_wrong(stores: Sequence[SqliteStore]) -> None:
+    """Look everything up; each conversation has at most its own turns."""
+    for n in range(200):
+        own = {f"call_{m}" for m in range(n % 50, 200, 50)}
+        for store in stores:
+            left = (await looked_up(store, asked(key(f"{n}")))).turns
+            assert {one.items[0].call_id for one in left} <= own
+
+
+async def close_all(stores: Sequence[SqliteStore]) -> None:
+    """Close the stores."""
+    for store in stores:
+        await store.close()
+
+
+async def test_processes_set_a_malformed_file_aside_once(path: Path) -> None:
+    """A process that notices later uses the new file, and does not set that aside as well."""
+    aside = Aside(path)
+    stores = [aside.open() for _ in range(4)]
+    for n in range(100):
+        await save(stores[n % 4], turn(f"{n}", f"{n}", size=3000), [key(f"{n}")])
+    overwrite(path, 0)
+    overwrite(path.with_name(path.name + "-wal"), 0)
+    await asyncio.gather(*(save(s, turn(f"new {n}"), [key("n")]) for n, s in enumerate(stores)))
+    for store in stores:
+        assert await found(store, "n") == [f"new {n}" for n in range(4)]
+        await store.close()
+    assert aside.told == ["replay.db.malformed"]
+
+
+async def test_a_file_of_others_is_never_set_aside(path: Path) -> None:
+    """Nor one that is newer, locked, or was never seen to be one of this program."""
+    aside = Aside(path)
+    content_of(path, new=b"no database " * 100)
+    store = aside.open()
+    with pytest.raises(StoreError, match="not a database"):
+        await store.check()
+    await asyncio.to_thread(path.unlink)
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE theirs (a)")
+        db.executemany("INSERT INTO theirs VALUES (?)", [(bytes(1000),)] * 100)
+        db.commit()
+    overwrite(path, 4096)
+    with pytest.raises(StoreError, match="another program's database"):
+        await store.check()
+    await asyncio.to_thread(path.unlink)
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA application_id = {APPLICATION}")
+        db.execute(f"PRAGMA user_version = {VERSION + 1}")
+        db.execute("CREATE TABLE newer (a)")
+    overwrite(path, 4096)
+    with pytest.raises(StoreError, match="newer version"):
+        await store.check()
+    await store.close()
+    assert aside.told == []
+
+
+async def test_without_leave_a_malformed_file_is_an_error_and_stays(
+    opens: Callable[..., SqliteStore], path: Path
+) -> None:
+    """As in `check`, which tells what it finds and changes nothing."""
+    store = opens()
+    for n in range(50):
+        await save(store, turn(f"{n}", f"{n}", size=3000), [key(f"{n}")])
+    await store.close()
+    overwrite(path, 8192)
+    before = content_of(path)
+    with pytest.raises(StoreError, match="malformed"):
+        await opens().check()
+    assert content_of(path) == before
+
+
+async def test_the_log_is_bounded_while_a_program_reads(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Saves fail with the reason, stored turns are found, and the log is emptied afterwards."""
+    monkeypatch.setattr(sqlite, "LOG_MAX_BYTES", 2 << 20)
+    store = SqliteStore(str(path), BOUNDS, 4 << 20, 60.0, Clock())
+    log = path.with_name(path.name + "-wal")
+    await save(store, turn("first"), [key("first")])
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM records").fetchone()
+
+        async def fill() -> None:
+            for n in range(1000):
+                await save(store, turn(f"{n}", f"{n}", size=20 * KIB), [key(f"{n}")])
+
+        with pytest.raises(StoreError, match="its log has 2 MiB, and cannot be emptied"):
+            await fill()
+        for _ in range(20):
+            with pytest.raises(StoreError, match="read transaction"):
+                await save(store, turn("more", size=20 * KIB), [])
+        assert log.stat().st_size < 3 << 20
+        assert await found(store, "first") == ["first"]
+    await save(store, turn("later", "later"), [key("later")])
+    assert await found(store, "later") == ["later"]
+    assert log.stat().st_size < 1 << 20
+    await store.close()

@@ -108,7 +108,7 @@ class StoredConversation(NamedTuple):
         conversation: Its id, 16 bytes.
         version: Changes with every change of the records, and never repeats: neither if the
             conversation is deleted and created again, nor if the store returns to older data, as
-            after a failover or with a copy of its file that was put back.
+            after a failover or with an older copy of its file.
         records: Values by record name; None if the caller holds this version.
     """
 

@@ -11,6 +11,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from typing_extensions import override
@@ -42,6 +43,9 @@ T = TypeVar("T")
 
 # A new expiry is written only if it is later by this, or by a hundredth of the TTL if that is less.
 NOTICED_S = 60.0
+# Limit on the write-ahead log, or a quarter of the limit on the store if that is more. sqlite
+# empties the log by itself at 4 MiB, unless a program has a read transaction open.
+LOG_MAX_BYTES = 32 << 20
 # Most pending expiries, as while the file is locked; further ones are skipped.
 NOTED_AT_ONCE = 1000
 
@@ -68,6 +72,7 @@ class SqliteStore(Store):
         clock: Callable[[], float],
         *,
         codec: Codec | None = None,
+        on_aside: Callable[[Path, str], None] | None = None,
     ) -> None:
         """
         Prepare the store; the file is opened on first use.
@@ -79,13 +84,15 @@ class SqliteStore(Store):
             timeout_s: Half of it is the longest wait for another process that writes.
             clock: Seconds since the epoch, as processes share the file.
             codec: Stored form of values; None: plain.
+            on_aside: As for `SqliteFile`.
         """
         self._bounds = bounds
         self._max_bytes = max_bytes
         self._clock = clock
         self.codec = codec
-        self._read_file = SqliteFile(path, timeout_s / 2)
-        self._write_file = SqliteFile(path, timeout_s / 2)
+        self._log_max_bytes = max(LOG_MAX_BYTES, max_bytes // 4)
+        self._read_file = SqliteFile(path, timeout_s / 2, on_aside)
+        self._write_file = SqliteFile(path, timeout_s / 2, on_aside)
         self._evicted = 0  # written by the writer's thread
         self._noted: dict[int, float] = {}  # rows whose expiry is to be written
         self._is_noting = False  # whether the writer's thread has yet to take them
@@ -134,6 +141,7 @@ class SqliteStore(Store):
 
         def write(db: sqlite3.Connection) -> VersionChange:
             after = secrets.randbits(VERSION_BITS)
+            self._write_file.bound_log(db, self._log_max_bytes)
             with transaction(db):
                 drop_expired(db, now)
                 kept, before = _begin(db, name, now + self._bounds.ttl_s, now)
@@ -255,6 +263,7 @@ class SqliteStore(Store):
         rows = [(expires_at, row) for row, expires_at in list(noted.items())]
 
         def write(db: sqlite3.Connection) -> None:
+            self._write_file.bound_log(db, self._log_max_bytes)
             with transaction(db):
                 db.executemany(
                     "UPDATE conversations SET expires_at = max(expires_at, ?) WHERE id = ?", rows
