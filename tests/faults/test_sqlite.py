@@ -1,14 +1,22 @@
 """Faults of a SQLite file: no request fails, and replay resumes afterwards."""
 
+import asyncio
 import contextlib
+import os
 import resource
 import shutil
 import sqlite3
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.faults.suffering import STORE_TIMEOUT_S, Fault, suffering
+from tests.e2e.agent import Agent
+from tests.e2e.witness import assert_nothing_invented
+from tests.faults.suffering import PATIENT_MS, WHOLE, Fault, anew, question, suffering
+from tests.patience import SOON_S
+from tests.web.served import served
 
 LOCKED_S = 8.0
 
@@ -54,10 +62,54 @@ class File:
         """Create the folder again, empty."""
         self.path.parent.mkdir()
 
+    @property
+    def copy(self) -> Path:
+        """Path of an older copy, next to the folder."""
+        return self.path.parent.with_name("copy.db")
+
+    def note(self) -> None:
+        """Make the older copy, as `.backup` does."""
+        copy_of(self.path, self.copy)
+
+    def copy_over(self) -> None:
+        """Write the older copy over the file, beside its log."""
+        shutil.copyfile(self.copy, self.path)
+
+    def move_over(self) -> None:
+        """Move the older copy to the place of the file, beside its log."""
+        self.copy.rename(self.path)
+
+    def restore(self) -> None:
+        """Return to the older copy, as `.restore` does."""
+        copy_of(self.copy, self.path)
+
+    def truncate(self) -> None:
+        """Cut half of the file off."""
+        os.truncate(self.path, self.path.stat().st_size // 8192 * 4096)
+
+    def empty(self) -> None:
+        """Cut all of the file off."""
+        os.truncate(self.path, 0)
+
+    def overwrite(self) -> None:
+        """Overwrite the file and its log with noise."""
+        for path in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            with path.open("r+b") as file:
+                file.write(b"\xa5" * path.stat().st_size)
+
     def replace(self) -> None:
         """Replace the file with one that is not a database."""
         self.delete()
         self.path.write_bytes(b"Once upon a time. " * 1_000)
+
+
+def copy_of(path: Path, to: Path) -> None:
+    """Copy one file to another by sqlite, which takes its locks."""
+    with (
+        contextlib.closing(sqlite3.connect(path)) as db,
+        contextlib.closing(sqlite3.connect(to, timeout=SOON_S)) as target,
+    ):
+        db.backup(target)
 
 
 def _limit_files(size_bytes: int) -> None:
@@ -71,6 +123,12 @@ FAULTS = {
     "not a database": Fault(File.replace, File.delete, keeps=False),
     "locked": Fault(File.lock, File.unlock, fails=()),
     "disk is full": Fault(File.fill_disk, File.free_disk, fails=("save",)),
+    "a copy over it": Fault(File.copy_over, fails=(), keeps=False),
+    "a copy in its place": Fault(File.move_over, fails=(), keeps=False),
+    "returned to a copy": Fault(File.restore, fails=(), keeps=False),
+    "half of it": Fault(File.truncate, fails=(), keeps=False),
+    "nothing of it": Fault(File.empty, fails=(), keeps=False),
+    "noise": Fault(File.overwrite, fails=(), keeps=False),
 }
 
 
@@ -84,6 +142,56 @@ async def test_a_fault_is_not_noticed_and_passes(fault: Fault, tmp_path: Path) -
         for undo in (file.unlock, file.free_disk):
             stack.callback(undo)
         # A save waits half of its timeout for another process: a response that waits is detected.
-        timeout_s = STORE_TIMEOUT_S if fault.is_readable else LOCKED_S
-        run = suffering(f"sqlite://{file.path}", timeout_s, **fault.settings)
-        await fault.is_not_noticed(await stack.enter_async_context(run), file)
+        timeout: dict[str, Any] = {} if fault.is_readable else {"store_timeout_s": LOCKED_S}
+        run = suffering(f"sqlite://{file.path}", **timeout, **fault.settings)
+        one = await stack.enter_async_context(run)
+        file.note()
+        await one.converse()
+        await fault.is_not_noticed(one, file)
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_two_processes_share_the_file_again(fault: Fault, tmp_path: Path) -> None:
+    """Requests at both succeed during the fault, and then each finds the other's new turns."""
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    file = File(folder / "replay.db")
+    url = f"sqlite://{file.path}"
+    async with contextlib.AsyncExitStack() as stack:
+        for undo in (file.unlock, file.free_disk):
+            stack.callback(undo)
+        one = await stack.enter_async_context(suffering(url, store_budget_ms=PATIENT_MS))
+        settings = one.app.settings
+        other = await stack.enter_async_context(
+            served(
+                upstream_url=settings.upstream_url,
+                store_url=url,
+                scope_secret=settings.scope_secret.get_secret_value(),
+                store_budget_ms=PATIENT_MS,
+                recent_max_bytes=0,
+            )
+        )
+        await other.started()
+        there = await stack.enter_async_context(Agent(f"{other.url}/v1", "async", "no-ids"))
+        file.note()
+        await asyncio.gather(one.converse(), there.converse([question()]))
+        for act in (fault.hurts, fault.repairs):
+            await asyncio.gather(
+                one.converse(during=partial(act, file)), anew(there).converse([question()])
+            )
+            assert_nothing_invented(one.standin, there)
+        async with asyncio.timeout(SOON_S):
+            for first, then in ((one.app.url, other.url), (other.url, one.app.url)):
+                while not await is_shared(first, then):
+                    pass  # breakers probe the store after a pause
+
+
+async def is_shared(first: str, then: str) -> bool:
+    """Return whether a conversation that one process began is whole at the other one."""
+    async with Agent(f"{first}/v1", "async", "no-ids") as agent:
+        await agent.converse([question()])
+        agent.say(question())
+        await agent.step(f"{then}/v1")
+        last = agent.steps[-1]
+    dropped = sum(item.get("type") == "reasoning" for item in last.whole)
+    return dropped >= WHOLE[-1] and last.mark == f"injected={dropped}"
