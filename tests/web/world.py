@@ -120,21 +120,32 @@ class Hooked:
         return await self._inner.look_up(scope, lookups, held)
 
     async def save(
-        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+        self,
+        name: Name,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+        mark: bytes | None = None,
+        *,
+        is_stored: bool = True,
     ) -> VersionChange:
         """Call the hook, then save."""
         await self._before("save")
-        return await self._inner.save(name, records, keys)
+        return await self._inner.save(name, records, keys, mark, is_stored=is_stored)
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
         """Call the hook, then survey."""
         await self._before("survey")
         return await self._inner.survey(scope, cursor, limit)
 
-    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+    async def forget(self, scope: bytes, conversation: bytes, *, is_final: bool = False) -> bool:
         """Call the hook, then delete."""
         await self._before("forget")
-        return await self._inner.forget(scope, conversation)
+        return await self._inner.forget(scope, conversation, is_final=is_final)
+
+    async def mark(self, scope: bytes) -> bytes:
+        """Call the hook, then mark."""
+        await self._before("mark")
+        return await self._inner.mark(scope)
 
     async def usage(self) -> StoreUsage | None:
         """As the store, afterwards."""

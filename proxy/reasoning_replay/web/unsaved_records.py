@@ -55,6 +55,10 @@ class UnsavedRecords:
         records |= lot[0]
         keys |= lot[1]
 
+    def clear(self) -> None:
+        """Drop all of it."""
+        self._new, self._failed = ({}, {}), ({}, {})
+
     def __bool__(self) -> bool:
         """Whether there is anything to save."""
         return self._new != _NOTHING or self._failed != _NOTHING

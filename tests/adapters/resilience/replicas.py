@@ -80,17 +80,28 @@ class Shared(MemoryStore):
 
     @override
     async def save(
-        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+        self,
+        name: Name,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+        mark: bytes | None = None,
+        *,
+        is_stored: bool = True,
     ) -> VersionChange:
         self.saves += 1
         self._fail_if(self.is_away or self.is_full)
         await self.answers.wait()
-        return await super().save(name, records, keys)
+        return await super().save(name, records, keys, mark, is_stored=is_stored)
 
     @override
-    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+    async def forget(self, scope: bytes, conversation: bytes, *, is_final: bool = False) -> bool:
         self._fail_if(self.is_away)
-        return await super().forget(scope, conversation)
+        return await super().forget(scope, conversation, is_final=is_final)
+
+    @override
+    async def mark(self, scope: bytes) -> bytes:
+        self._fail_if(self.is_away)
+        return await super().mark(scope)
 
     @override
     async def check(self) -> None:

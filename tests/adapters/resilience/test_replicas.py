@@ -6,13 +6,16 @@ from collections import defaultdict
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from msgspec import structs
 from reasoning_replay.adapters.resilience.circuit_breaker import PAUSE_MAX_S
-from reasoning_replay.adapters.resilience.safe_store import Saved
+from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
+from reasoning_replay.core.history.lookup_keys import keys_of_turn
 from reasoning_replay.core.history.records import records_of, turns_of
 from reasoning_replay.core.history.turns import Turn
 
-from tests.adapters.resilience.replicas import MIB, Replica, Shared, said
+from tests.adapters.resilience.replicas import MIB, Replica, Shared, looked_up, said
 from tests.adapters.stores.turns import SCOPE, bytes_of
+from tests.patience import LONG_S
 
 SCOPES = (SCOPE, bytes_of("another tenant"))
 REPLICAS = 3
@@ -32,7 +35,7 @@ class Replicas(RuleBasedStateMachine):
         unsaved: Records that a replica holds for the store, by replica and conversation.
         seen: Records that a replica knew last, by replica and conversation.
         stored: Conversations that the store had as far as the replica knows, by replica.
-        reborn: Conversations that were deleted while another replica had unsaved records of them.
+        deleted: Conversations that were deleted: nothing of them may come back.
     """
 
     max_bytes = MIB
@@ -45,7 +48,7 @@ class Replicas(RuleBasedStateMachine):
         self.unsaved: defaultdict[tuple[int, Name], Records] = defaultdict(dict)
         self.seen: defaultdict[tuple[int, Name], Records] = defaultdict(dict)
         self.stored: set[tuple[int, Name]] = set()
-        self.reborn: set[Name] = set()
+        self.deleted: set[Name] = set()
         self.count = 0
 
     async def _start(self) -> Shared:
@@ -92,9 +95,7 @@ class Replicas(RuleBasedStateMachine):
         assert is_gone or not was_there
         assert name not in self.shared.kept
         self._forgets(at, name)
-        # What others have not saved yet comes later, and only its own keys lead to it.
-        if any(self.unsaved[other, name] for other in range(len(self.replicas))):
-            self.reborn.add(name)
+        self.deleted.add(name)
 
     @precondition(lambda self: self.shared.kept and not self.shared.is_away)
     @rule(which=any_number)
@@ -141,10 +142,15 @@ class Replicas(RuleBasedStateMachine):
             if saved is Saved.DONE:
                 given = given.union(records)
                 self._saved(at, name)
+        if name in self.deleted:  # it was continued without the store
+            self._forgets(at, name)
         self.histories.append((scope, [*history, this]))
 
     def _saved(self, at: int, name: Name) -> None:
         """Check that a successful save has also written the records of failed ones."""
+        if name in self.deleted:
+            assert name not in self.shared.kept
+            return
         self.stored.add((at, name))
         if self.max_bytes:
             assert self.unsaved[at, name].items() <= self.shared.kept[name].records.items()
@@ -157,9 +163,10 @@ class Replicas(RuleBasedStateMachine):
         turns = [] if found is None else list(found.turns)
         ours = {turn.id for whose, one in self.histories if whose == scope for turn in one}
         assert ours.issuperset(turn.id for turn in turns), "of another scope"
-        names = {(scope, turn.conversation) for turn in history} - self.reborn
-        turns = [turn for turn in turns if (scope, turn.conversation) not in self.reborn]
+        names = {(scope, turn.conversation) for turn in history} - self.deleted
         has_answered = self.shared.lookups > before and not self.shared.is_away
+        if not has_answered:  # it may not know of a deletion
+            turns = [turn for turn in turns if (scope, turn.conversation) not in self.deleted]
         if has_answered:
             assert found is not None
             assert not found.crowded
@@ -211,7 +218,9 @@ class Replicas(RuleBasedStateMachine):
         for whose, name in [one for one in self.unsaved if one[0] == at]:
             if not self.unsaved[whose, name]:
                 continue
-            if (at, name) in self.stored and name not in self.shared.kept:
+            if name in self.deleted:
+                self._forgets(at, name)
+            elif (at, name) in self.stored and name not in self.shared.kept:
                 self._forgets(at, name)  # it was deleted elsewhere
             else:
                 self._saved(at, name)
@@ -237,8 +246,160 @@ class SmallCaches(Replicas):
         assert {turn.conversation for turn in turns} <= {conversation for _, conversation in names}
 
     def _saved(self, at: int, name: Name) -> None:
+        assert name not in self.deleted & self.shared.kept.keys()
         if name in self.shared.kept:  # else its cache had no room
             self.stored.add((at, name))
+
+
+class Exchange:
+    """
+    An exchange that is in flight.
+
+    Attributes:
+        began: Number of the step in which it looked up.
+        is_sure: Whether the store answered its lookup, so that it knew of every deletion.
+        parts: Number of items that it has saved.
+    """
+
+    def __init__(self, at: int, scope: bytes, budget: Budget, began: int, is_sure: bool) -> None:
+        self.at, self.scope, self.budget = at, scope, budget
+        self.began, self.is_sure, self.parts = began, is_sure, 0
+        self.turn: Turn | None = None
+
+
+class FinalDeletions(RuleBasedStateMachine):
+    """
+    Exchanges begin, save in parts and end while operators delete, and the store goes and comes.
+
+    Once a deletion was answered, no request that begins later and reaches the store finds a turn of
+    an exchange that began before; the replica that was asked never does. What begins later is new.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.shared = self.runner.run(self._start())
+        self.in_flight: list[Exchange] = []
+        self.turns: list[tuple[Exchange, Turn]] = []
+        self.dead: dict[bytes, set[int]] = {}  # id of a turn -> replicas that were asked
+        self.step = 0
+
+    async def _start(self) -> Shared:
+        shared = Shared()
+        self.replicas = [Replica(shared) for _ in range(REPLICAS)]
+        return shared
+
+    def teardown(self) -> None:
+        """Close all replicas."""
+        for replica in self.replicas:
+            self.runner.run(replica.store.close())
+        self.runner.close()
+
+    @rule(at=replicas, whose=st.sampled_from(SCOPES), which=any_number, is_new=st.booleans())
+    def begin(self, at: int, whose: bytes, which: int, is_new: bool) -> None:
+        """Begin an exchange: a new conversation, or one that goes on from the newest turn found."""
+        self.step += 1
+        store = self.replicas[at].store
+        budget = store.budget(LONG_S)
+        behind, is_sure = None, False
+        said_before = [turn for one, turn in self.turns if one.scope == whose]
+        if said_before and not is_new:
+            asked = said_before[which % len(said_before)]
+            found, is_sure = self._find(at, whose, [asked], budget)
+            behind = found[-1] if found else None
+        one = Exchange(at, whose, budget, self.step, is_sure)
+        one.turn = said(f"turn {self.step}", behind, created_ms=self.step, items=3)
+        self.in_flight.append(one)
+        self.turns.append((one, one.turn))
+
+    @precondition(lambda self: self.in_flight)
+    @rule(which=any_number)
+    def save(self, which: int) -> None:
+        """Save the next item of an exchange; after its last one it ends."""
+        self.step += 1
+        one = self.in_flight[which % len(self.in_flight)]
+        assert one.turn is not None
+        one.parts += 1
+        part = structs.replace(one.turn, items=one.turn.items[: one.parts])
+        store, name = self.replicas[one.at].store, one.turn.conversation
+        saving = store.save(one.scope, name, records_of(part), keys_of_turn(part), one.budget)
+        saved = self.runner.run(saving)
+        if saved is Saved.DELETED:
+            assert one.turn.id in self.dead or not one.is_sure or self._is_gone(one)
+        if saved is Saved.DELETED or one.parts == len(one.turn.items):
+            self.in_flight.remove(one)
+
+    @precondition(lambda self: self.turns and not self.shared.is_away)
+    @rule(at=replicas, which=any_number, is_scope=st.booleans())
+    def delete(self, at: int, which: int, is_scope: bool) -> None:
+        """Delete the conversation of a turn, or its whole scope, as the admin port does."""
+        self.step += 1
+        one, turn = self.turns[which % len(self.turns)]
+        store = self.replicas[at].store
+        if is_scope:
+            self.runner.run(self._delete_scope(at, one.scope))
+        else:
+            self.runner.run(store.forget(one.scope, turn.conversation))
+        for other, said_then in self.turns:
+            is_same = said_then.conversation == turn.conversation
+            if other.scope == one.scope and (is_scope or is_same):
+                self.dead.setdefault(said_then.id, set()).add(at)
+
+    async def _delete_scope(self, at: int, scope: bytes) -> None:
+        store = self.replicas[at].store
+        await store.forget_scope(scope)
+        for _, conversation in [name for name in self.shared.kept if name[0] == scope]:
+            await store.forget(scope, conversation)
+
+    @precondition(lambda self: self.turns)
+    @rule(at=replicas, which=any_number)
+    def look_up(self, at: int, which: int) -> None:
+        """A request that begins now asks for a turn."""
+        one, turn = self.turns[which % len(self.turns)]
+        self._find(at, one.scope, [turn], self.replicas[at].store.budget(LONG_S))
+
+    @rule(is_away=st.booleans())
+    def fail(self, is_away: bool) -> None:
+        """Make the store unreachable, or full."""
+        self.shared.is_away, self.shared.is_full = is_away, not is_away
+
+    @rule()
+    def recover(self) -> None:
+        """Make the store work again; what waits is saved, unless it was deleted."""
+        self.shared.is_away = self.shared.is_full = False
+        self.shared.now_s += PAUSE_MAX_S
+        for at, replica in enumerate(self.replicas):
+            self.runner.run(self._settle(replica))
+            for one, turn in self.turns:
+                self._find(at, one.scope, [turn], replica.store.budget(LONG_S))
+
+    async def _settle(self, replica: Replica) -> None:
+        for _ in range(4):
+            await replica.store.check()
+            while tasks := [*replica.store._tasks, *replica.store._saves.tasks]:
+                await asyncio.gather(*tasks)
+
+    def _find(
+        self, at: int, scope: bytes, asked: list[Turn], budget: Budget
+    ) -> tuple[list[Turn], bool]:
+        """Look up; return the turns, and whether the store answered."""
+        before = self.shared.lookups
+        store = self.replicas[at].store
+        found = self.runner.run(store.look_up(scope, looked_up(*asked), budget))
+        turns = [] if found is None else list(found.turns)
+        has_answered = self.shared.lookups > before and not self.shared.is_away
+        for turn in turns:
+            told = self.dead.get(turn.id)
+            assert told is None or not (has_answered or at in told), "deleted"
+        return turns, has_answered
+
+    def _is_gone(self, one: Exchange) -> bool:
+        """Return whether its conversation began before a deletion."""
+        assert one.turn is not None
+        return any(
+            turn.id in self.dead and turn.conversation == one.turn.conversation
+            for _, turn in self.turns
+        )
 
 
 def _sorted(turns: list[Turn]) -> list[Turn]:
@@ -250,3 +411,5 @@ TestReplicas = Replicas.TestCase
 TestReplicas.settings = RUNS
 TestSmallCaches = SmallCaches.TestCase
 TestSmallCaches.settings = RUNS
+TestFinalDeletions = FinalDeletions.TestCase
+TestFinalDeletions.settings = RUNS

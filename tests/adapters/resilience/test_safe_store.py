@@ -98,13 +98,13 @@ class Inner:
             "check": None,
         }
 
-        async def operation(*given: Any) -> Any:
+        async def operation(*given: Any, **_: Any) -> Any:
             await self._act()
             return results[name]
 
         return operation
 
-    async def save(self, _: Any, records: Any, keys: Any) -> VersionChange:
+    async def save(self, _: Any, records: Any, keys: Any, *__: Any, **___: Any) -> VersionChange:
         """Record the arguments."""
         await self._act()
         self.saved.append((dict(records), [*keys]))
@@ -738,10 +738,10 @@ async def test_a_check_does_not_end_an_outage_of_saves(failures: int, is_kept: b
     is_full = True
     save = g.inner.save
 
-    async def saves(*given: Any) -> VersionChange:
+    async def saves(*given: Any, **more: Any) -> VersionChange:
         if is_full:
             raise StoreError("full")
-        return cast("VersionChange", await save(*given))
+        return cast("VersionChange", await save(*given, **more))
 
     g.inner.save = saves
     for n in range(failures):
@@ -823,7 +823,7 @@ async def test_a_deletion_waits_for_a_save_that_an_exchange_waited_for() -> None
     g = Guarded(timeout_s=0.2)
     under_way_at: list[int] = []
 
-    async def forget(*_: Any) -> bool:
+    async def forget(*_: Any, **__: Any) -> bool:
         under_way_at.append(g.inner.under_way)
         return True
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from fakeredis import FakeServer
 from fakeredis.aioredis import FakeBaseAsyncConnection
+from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.base import Bounds, Codec, Store
 from reasoning_replay.adapters.stores.encryption import EncryptedCodec
 from reasoning_replay.adapters.stores.memory import MemoryStore
@@ -141,7 +142,7 @@ def link_to(
 
 def _fake_link(server: FakeServer) -> Callable[[], RedisExecutor]:
     async def make() -> Fake:
-        return Fake(server=server)
+        return Fake(server=server, resolver=Resolver())
 
     return lambda: SingleServer(Pool(make, 16, TIMEOUT_S))
 

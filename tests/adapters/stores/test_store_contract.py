@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
+    MARKED_S,
     BadCursor,
     Bounds,
     ConversationInfo,
+    Deleted,
     Store,
     StoredConversation,
+    StoreResult,
 )
 from reasoning_replay.adapters.stores.memory import DROPPED_AT_ONCE, MemoryStore
 from reasoning_replay.adapters.stores.redis.store import RedisStore
@@ -21,7 +24,7 @@ from reasoning_replay.core.history.lookup_keys import (
     LookupResult,
     keys_of_turn,
 )
-from reasoning_replay.core.history.records import FORMAT, is_head, records_of
+from reasoning_replay.core.history.records import FORMAT, is_head, records_of, turns_of
 from reasoning_replay.core.history.turns import Turn
 from typing_extensions import override
 
@@ -485,6 +488,113 @@ async def test_a_deleted_conversation_starts_empty(kept: Kept) -> None:
     await store.forget(SCOPE, bytes_of("one"))
     await save(store, turn("b", "one"), [key("1")])
     assert await found(store, "1") == ["b"]
+
+
+async def save_late(
+    store: Store, one: Turn, mark: bytes | None = None, *, is_stored: bool = True
+) -> None:
+    """Save a turn with all its keys, as a replica does that knows a mark of the scope."""
+    name = (SCOPE, one.conversation)
+    await store.save(name, records_of(one), keys_of_turn(one), mark, is_stored=is_stored)
+
+
+async def find(store: Store, one: Turn, held: int | None = None) -> StoreResult:
+    """Look up a turn by its keys, holding its conversation at a version, if any is given."""
+    lookups = asked(keys_of_turn(one)[0])
+    return await store.look_up(SCOPE, lookups, {} if held is None else {one.conversation: held})
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_final_deletion_refuses_every_later_save(kept: Kept, is_stored: bool) -> None:
+    """Of replicas that know the conversation and of others, also if it was not stored; for good."""
+    store, other = kept.opens(WIDE), kept.opens(WIDE)
+    one, later = turn("a", "c"), turn("b", "c", created_ms=2)
+    if is_stored:
+        await save_late(store, one)
+    assert await store.forget(SCOPE, one.conversation, is_final=True) == is_stored
+    for mark, knows in ((None, True), (b"", True), (b"", False), (b"m" * 16, False)):
+        with pytest.raises(Deleted) as told:
+            await save_late(other, later, mark, is_stored=knows)
+        assert told.value.mark == b""
+        for this in (one, later):
+            for held in (None, -1, 1):
+                result = await find(store, this, held)
+                assert result.conversations == []
+                assert result.deleted == (frozenset() if held is None else {one.conversation})
+    assert not await store.forget(SCOPE, one.conversation)
+    with pytest.raises(Deleted):
+        await save_late(other, later)
+    assert await surveyed(store) == []
+
+    await save_late(store, turn("a", "another"), b"", is_stored=False)
+    assert len(await surveyed(store)) == 1
+
+
+async def test_a_mark_of_a_scope_refuses_conversations_that_are_new(kept: Kept) -> None:
+    """Unless the caller knows the mark. Conversations that are there, and other scopes, go on."""
+    store, other = kept.opens(WIDE), kept.opens(WIDE)
+    old, new = turn("a", "old"), turn("b", "new")
+    await save_late(store, old, b"", is_stored=False)
+    assert (await find(store, old)).mark == b""
+    mark = await store.mark(SCOPE)
+    assert mark
+
+    for knows in (True, False):  # one that it saw may have been evicted since
+        with pytest.raises(Deleted) as told:
+            await save_late(other, new, b"", is_stored=knows)
+        assert told.value.mark == mark
+        found_now = await find(store, new, -1)
+        assert (found_now.conversations, found_now.mark) == ([], mark)
+        assert found_now.deleted == frozenset()
+    await save_late(other, turn("c", "old", created_ms=2), b"")
+    [still] = (await find(store, old)).conversations
+    assert len(turns_of(still.conversation, still.records or {})) == 2
+
+    await save_late(other, new, mark, is_stored=False)
+    [begun] = (await find(store, new)).conversations
+    assert turns_of(begun.conversation, begun.records or {}) == [new]
+    await other.save((OTHER, bytes_of("c")), records_of(new), [], b"", is_stored=False)
+    assert (await store.look_up(OTHER, asked(key("1")), {})).mark == b""
+
+    again = await store.mark(SCOPE)
+    assert again not in (b"", mark)
+    with pytest.raises(Deleted):
+        await save_late(other, turn("d", "newer"), mark, is_stored=False)
+
+
+async def test_a_mark_ends(kept: Kept) -> None:
+    """After a day, or the time to live if that is longer."""
+    store = kept.opens(BRIEF)
+    one = turn("a", "c")
+    await store.forget(SCOPE, one.conversation, is_final=True)
+    await store.mark(SCOPE)
+    await kept.passes(MARKED_S - 10)
+    with pytest.raises(Deleted):
+        await save_late(store, one, b"")
+    with pytest.raises(Deleted):
+        await save_late(store, turn("a", "d"), b"", is_stored=False)
+    await kept.passes(MARKED_S)
+    assert (await find(store, one, -1))[2:] == (frozenset(), b"")
+    await save_late(store, one, b"", is_stored=False)
+    assert len((await find(store, one)).conversations) == 1
+
+
+async def test_a_deletion_of_a_scope_races_with_its_first_saves(kept: Kept) -> None:
+    """Whatever a walk after the mark does not find is refused, and never found meanwhile."""
+    one, other = kept.opens(WIDE), kept.opens(WIDE)
+    for n in range(5):
+        begun = [turn(f"{n} {m}", f"{n} {m}") for m in range(8)]
+
+        async def delete() -> None:
+            await one.mark(SCOPE)
+            for stored in await surveyed(one, SCOPE):
+                await one.forget(SCOPE, stored.conversation, is_final=True)
+
+        mark = (await find(one, begun[0])).mark
+        saves = [save_late(other, this, mark, is_stored=False) for this in begun]
+        await asyncio.gather(*saves[:4], delete(), *saves[4:], return_exceptions=True)
+        for this in begun:
+            assert (await find(one, this)).conversations == []
 
 
 async def test_a_deletion_hides_no_other_conversation(kept: Kept) -> None:

@@ -57,9 +57,9 @@ class Noting(MemoryStore):
         super().__init__(bounds, 10_000_000, time.monotonic)
         self.forgotten: list[tuple[bytes, bytes]] = []
 
-    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+    async def forget(self, scope: bytes, conversation: bytes, *, is_final: bool = False) -> bool:
         """Delete, and record the deletion."""
-        is_forgotten = await super().forget(scope, conversation)
+        is_forgotten = await super().forget(scope, conversation, is_final=is_final)
         self.forgotten.append((scope, conversation))
         return is_forgotten
 
@@ -245,7 +245,7 @@ class Down(Noting):
         """Fail."""
         raise StoreError("connection refused")
 
-    async def forget(self, *_: object) -> bool:
+    async def forget(self, *_: object, **__: object) -> bool:
         """Fail."""
         raise StoreError("connection refused")
 

@@ -3,7 +3,8 @@
 import copy
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import pytest
 from reasoning_replay.adapters.stores.base import VersionChange
@@ -136,10 +137,10 @@ async def test_long_work_is_not_done_on_the_event_loop(
         catch_up(capture)
 
     async def save(
-        name: tuple[bytes, bytes], records: Mapping[bytes, bytes], keys: Sequence[bytes]
+        name: tuple[bytes, bytes], records: Mapping[bytes, bytes], *more: Any, **given: Any
     ) -> VersionChange:
         sizes.append(len(records))
-        return await inner.save(name, records, keys)
+        return await inner.save(name, records, *more, **given)
 
     monkeypatch.setattr(kind, "catch_up", watched)
     async with world() as w:

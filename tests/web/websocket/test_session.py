@@ -8,7 +8,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from reasoning_replay.adapters.stores.base import Store, VersionChange
+from reasoning_replay.adapters.stores.base import Name, Store, VersionChange
 from reasoning_replay.core.history.records import turns_of
 from reasoning_replay.core.history.turns import Turn
 
@@ -48,9 +48,9 @@ class Saves:
         self._inner: Store = w.app.store.inner
         self._save, self._inner.save = self._inner.save, self._noted  # type: ignore[method-assign]
 
-    async def _noted(self, name: tuple[bytes, bytes], records: Any, keys: Any) -> VersionChange:
+    async def _noted(self, name: Name, records: Any, *more: Any, **given: Any) -> VersionChange:
         self.turns += turns_of(name[1], records)  # the head comes too, since it is saved first
-        return await self._save(name, records, keys)
+        return await self._save(name, records, *more, **given)
 
 
 async def gets_reasoning(client: Peer, upstream: Peer, *history: Item) -> bool:

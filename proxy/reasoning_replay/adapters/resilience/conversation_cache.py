@@ -21,6 +21,7 @@ from reasoning_replay.adapters.resilience.cache_entry import (
     CacheEntry,
     memory_of,
 )
+from reasoning_replay.adapters.resilience.deletions import Deletions
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     Name,
@@ -59,6 +60,7 @@ class View(NamedTuple):
             the conversation.
         entries: Entries that `certain` keys lead to, by conversation.
         held: Versions of the entries that the store may confirm, by conversation.
+        asked_for: Those, and the entries that the store may not have: it says if they were deleted.
         unsaved: Records that the store may not have, by conversation.
         crowded: As `LookupResult.crowded`, for these entries alone.
         discards: Number of deletions in this cache until then.
@@ -69,6 +71,7 @@ class View(NamedTuple):
     asked: Sequence[Lookup]
     entries: Mapping[bytes, CacheEntry]
     held: Mapping[bytes, int]
+    asked_for: Mapping[bytes, CacheEntry]
     unsaved: Mapping[bytes, Mapping[bytes, bytes]]
     crowded: set[int]
     discards: int
@@ -83,7 +86,7 @@ class Versions(Mapping[bytes, int]):
     """
 
     def __init__(self, view: View) -> None:
-        self._entries = {one: view.entries[one] for one in view.held}
+        self._entries = view.asked_for
 
     @override
     def __getitem__(self, conversation: bytes) -> int:
@@ -119,6 +122,9 @@ class ConversationCache:
     Cache of conversations by scope and id, bounded in bytes; evicts the least recently used.
 
     With `max_bytes` 0, no lookup finds a conversation, and only unsaved records are held.
+
+    Attributes:
+        deletions: Deletions that this process knows.
     """
 
     def __init__(self, max_bytes: int, metrics: Metrics) -> None:
@@ -127,6 +133,7 @@ class ConversationCache:
         self._entries: OrderedDict[Name, CacheEntry] = OrderedDict()
         self._index: dict[bytes, tuple[bytes, ...]] = {}  # scope and key -> conversations
         self._discards = 0
+        self.deletions = Deletions()
         self.size_bytes = 0
 
     # Looking up...
@@ -134,7 +141,7 @@ class ConversationCache:
     def view(self, scope: bytes, lookups: Sequence[Lookup]) -> View:
         """Return the view for a lookup; its entries count as used."""
         if not self._entries:
-            return View(scope, lookups, lookups, {}, {}, {}, set(), self._discards)
+            return View(scope, lookups, lookups, {}, {}, {}, {}, set(), self._discards)
         certain = [Lookup(item.place, item.certain) for item in lookups if item.certain]
         chosen, crowded = choose(certain, lambda key: self._index.get(scope + key, ()))
         entries = {one: self._entries[scope, one] for one in chosen}
@@ -143,11 +150,24 @@ class ConversationCache:
         held = {one: e.version for one, e in entries.items() if e.is_stored}
         unsaved = {one: e.unsaved() for one, e in entries.items() if e.is_unsaved}
         known = held.keys() | unsaved.keys()
+        asked_for = {one: entries[one] for one in known}
         asked = [
             Lookup(item.place, item.certain) if self._leads_to(known, scope, item) else item
             for item in lookups
         ]
-        return View(scope, lookups, asked, entries, held, unsaved, crowded, self._discards)
+        return View(
+            scope, lookups, asked, entries, held, asked_for, unsaved, crowded, self._discards
+        )
+
+    def note_deleted(self, view: View, result: StoreResult) -> bool:
+        """
+        Drop what was deleted, as the store says; return whether that is news.
+
+        Then the view is out of date, and the lookup begins again.
+        """
+        for conversation in result.deleted:
+            self.note_deletion((view.scope, conversation))
+        return self.note_scope(view.scope, result.mark) or bool(result.deleted)
 
     def decode(self, view: View, result: StoreResult) -> list[LoadedConversation]:
         """Decode the returned conversations; this changes nothing, so it may run in a thread."""
@@ -187,7 +207,11 @@ class ConversationCache:
 
     def stale(self, view: View) -> LookupResult | None:
         """Return the local copies for a lookup that failed in the store; None if it has none."""
-        found = {one: entry.decoded(one) for one, entry in view.entries.items()}
+        found = {
+            one: entry.decoded(one)
+            for one, entry in view.entries.items()
+            if self._entries.get((view.scope, one)) is entry  # it may have been deleted meanwhile
+        }
         if not any(found.values()):
             return None
         self._count("stale")
@@ -254,6 +278,31 @@ class ConversationCache:
             entry.waiting.keys.clear()
         self._drop(name)
         return was_unsaved
+
+    def note_deletion(self, name: Name) -> bool:
+        """Drop a conversation that was deleted for good; return whether it had unsaved records."""
+        self.deletions.note(name)
+        return self.discard(name)
+
+    def note_scope(self, scope: bytes, mark: bytes) -> bool:
+        """
+        Drop all of a scope that was deleted with this mark; b"": none.
+
+        Returns:
+            Whether the mark is new.
+
+        Cost: a walk over all entries, once for each deletion.
+        """
+        is_new = self.deletions.note_scope(scope, mark)
+        if is_new:
+            for name in [name for name in self._entries if name[0] == scope]:
+                self.discard(name)
+        return is_new
+
+    def count_unsaved(self, scope: bytes) -> int:
+        """Return how many conversations of a scope the store may not have."""
+        entries = [entry for name, entry in self._entries.items() if name[0] == scope]
+        return sum([entry.is_unsaved and not entry.is_stored for entry in entries])
 
     def _take_in(self, view: View, loaded: LoadedConversation) -> IndexedTurns:
         """Add a loaded conversation to the cache; return its current turns."""

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import Enum
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
 from reasoning_replay.adapters.resilience.conversation_cache import (
@@ -22,7 +22,15 @@ from reasoning_replay.adapters.resilience.conversation_cache import (
 from reasoning_replay.adapters.resilience.save_queue import SaveQueue
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Budget, Call, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader
-from reasoning_replay.adapters.stores.base import Name, Page, Store, StoreError, StoreResult
+from reasoning_replay.adapters.stores.base import (
+    Deleted,
+    Name,
+    Page,
+    Store,
+    StoreError,
+    StoreResult,
+    VersionChange,
+)
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 
 __all__ = ["NO_TIME", "Budget", "SafeStore", "Saved"]
@@ -47,6 +55,7 @@ class Saved(Enum):
     DONE = "done"
     LATE = "late"  # not known yet: the save continues
     FAILED = "failed"
+    DELETED = "deleted"  # not saved: the conversation was deleted since the exchange began
 
 
 class SafeStore:
@@ -84,6 +93,10 @@ class SafeStore:
 
     # For exchanges...
 
+    def budget(self, budget_s: float) -> Budget:
+        """Return the budget of an exchange that begins now."""
+        return Budget(budget_s, self._cache.deletions.count)
+
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], budget: Budget
     ) -> LookupResult | None:
@@ -97,7 +110,11 @@ class SafeStore:
             found = await self._guard.run(Call("recall"), partial(self._look_up, view), waits=False)
         else:
             found = await self._look_up_within(view, budget)
-        return found if found is not None else self._cache.stale(view)
+        if found is None:
+            return self._cache.stale(view)
+        if budget.since is not None:
+            budget.since = found.since
+        return found.result
 
     def line(self, scope: bytes, conversation: bytes) -> object:
         """Return `IndexedTurns.line` of the local copy of a conversation; None without one."""
@@ -117,6 +134,8 @@ class SafeStore:
         Records and keys are those that are not saved yet, including those of failed saves.
         """
         name = (scope, conversation)
+        if self.is_deleted(scope, conversation, budget):
+            return Saved.DELETED
         if self.inner.is_embedded:
             return await self._save_embedded(name, records, keys)
         pending = self._saves.put(name, records, keys)
@@ -125,9 +144,15 @@ class SafeStore:
         call, task = pending
         # While lookups fail, so do saves: three of them take three timeouts to fail.
         waits = all(one.is_closed for one in self._guard.breakers.values())
-        if await self._guard.wait(call, task, budget if waits else NO_TIME):
-            return Saved.DONE if task.result() else Saved.FAILED
-        return Saved.LATE
+        if not await self._guard.wait(call, task, budget if waits else NO_TIME):
+            return Saved.LATE
+        if self.is_deleted(scope, conversation, budget):
+            return Saved.DELETED
+        return Saved.DONE if task.result() else Saved.FAILED
+
+    def is_deleted(self, scope: bytes, conversation: bytes, budget: Budget) -> bool:
+        """Return whether a conversation is known to be deleted since an exchange began."""
+        return self._cache.deletions.are_after(budget.since, (scope, conversation))
 
     def forget_soon(self, scope: bytes, conversation: bytes) -> None:
         """
@@ -138,7 +163,7 @@ class SafeStore:
 
         async def forget() -> None:
             with contextlib.suppress(StoreError):
-                await self.forget(scope, conversation)
+                await self._forget((scope, conversation), is_final=False)
 
         self._begin(forget())
 
@@ -149,15 +174,42 @@ class SafeStore:
         return await _for_operator(lambda: self.inner.survey(scope, cursor, limit))
 
     async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        """Delete as `Store.forget` does; raise StoreError if the store fails or takes over 10 s."""
-        name = (scope, conversation)
+        """
+        Delete a conversation for good, whatever of it waits or is in flight.
+
+        Returns:
+            Whether it was stored, or this process would have stored it.
+
+        Raises:
+            StoreError: The store failed, or took over 10 s.
+        """
+        self._cache.deletions.note((scope, conversation))
+        return await self._forget((scope, conversation), is_final=True)
+
+    async def forget_scope(self, scope: bytes) -> int:
+        """
+        Drop all of a scope that waits or is in flight, on every replica; what is stored stays.
+
+        Returns:
+            The number of conversations that only this process had.
+
+        Raises:
+            StoreError: The store failed, or took over 10 s. Nothing is dropped.
+        """
+        unsaved = self._cache.count_unsaved(scope)
+        mark = await _for_operator(lambda: self.inner.mark(scope))
+        self._cache.note_scope(scope, mark)
+        return unsaved
+
+    async def _forget(self, name: Name, *, is_final: bool) -> bool:
         saves = [task for task, saved in self._saves.tasks.items() if saved == name]
         if saves:  # a later save would create the conversation again
             # Each ends within two timeouts: an exchange waits for it, and then it has its own.
             await asyncio.wait(saves, timeout=2 * self._guard.timeout_s)
         was_unsaved = self._cache.discard(name)
         try:
-            return await _for_operator(lambda: self.inner.forget(*name)) or was_unsaved
+            forget = partial(self.inner.forget, *name, is_final=is_final)
+            return await _for_operator(forget) or was_unsaved
         finally:
             self._cache.discard(name)  # a lookup may have loaded it meanwhile
 
@@ -213,9 +265,13 @@ class SafeStore:
 
     # Looking up...
 
-    async def _look_up(self, view: View) -> LookupResult:
+    async def _look_up(self, view: View) -> "_Found":
         held = Versions(view)
         result = await self.inner.look_up(view.scope, view.asked, held)
+        while self._cache.note_deleted(view, result):
+            view = self._cache.view(view.scope, view.lookups)
+            held = Versions(view)
+            result = await self.inner.look_up(view.scope, view.asked, held)
         if not view.held.keys() <= {one.conversation for one in result.conversations}:
             # One was deleted or has expired, so other conversations may match its items.
             result = await self.inner.look_up(view.scope, view.lookups, held)
@@ -224,9 +280,10 @@ class SafeStore:
             loaded = await self._offloader.run(decode, view.scope, is_long=_is_long(result))
         except Busy:
             raise StoreError("no thread was free to decode records", is_local=True) from None
-        return self._cache.merge(view, result, loaded)
+        since = self._cache.deletions.count
+        return _Found(self._cache.merge(view, result, loaded), since)
 
-    async def _look_up_within(self, view: View, budget: Budget) -> LookupResult | None:
+    async def _look_up_within(self, view: View, budget: Budget) -> "_Found | None":
         """Look up in a task; return None if that fails or exceeds the budget."""
         permit = self._guard.breakers["recall"].allow() if budget.left_s > 0 else Permit.SKIP
         if permit is Permit.SKIP:
@@ -236,7 +293,7 @@ class SafeStore:
         is_probe = permit is Permit.PROBE
         call = Call("recall", permit, self._clock(), budget.whole_s, is_awaited=not is_probe)
 
-        async def act() -> LookupResult:
+        async def act() -> _Found:
             found = await self._look_up(view)
             self._answered_s = self._clock()
             self._usual_s += (self._answered_s - call.began_s - self._usual_s) / 8
@@ -285,8 +342,19 @@ class SafeStore:
         self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
     ) -> Saved:
         """Save without a task; records of a failed save are not kept for a retry."""
-        act = partial(self.inner.save, name, records, keys)
+        deletions, is_deleted = self._cache.deletions, False
+
+        async def act() -> VersionChange | None:
+            nonlocal is_deleted
+            try:
+                return await self.inner.save(name, records, keys, deletions.mark(name[0]))
+            except Deleted:
+                is_deleted = True
+                return None
+
         change = await self._guard.run(Call("save"), act, waits=False)
+        if is_deleted:
+            return Saved.DELETED
         if change is None:
             return Saved.FAILED
         self._cache.note_saved(name, records, keys, change)
@@ -297,6 +365,13 @@ class SafeStore:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class _Found(NamedTuple):
+    """Result of a lookup, with `Deletions.count` as of it."""
+
+    result: LookupResult
+    since: int
 
 
 def _is_long(result: StoreResult) -> bool:

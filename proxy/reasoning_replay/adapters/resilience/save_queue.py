@@ -13,7 +13,7 @@ from reasoning_replay.adapters.resilience.cache_entry import Batch, CacheEntry
 from reasoning_replay.adapters.resilience.circuit_breaker import Permit
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, Call, StoreGuard
-from reasoning_replay.adapters.stores.base import Name, Store, VersionChange
+from reasoning_replay.adapters.stores.base import Deleted, Name, Store, VersionChange
 
 # A save is skipped while this many saves or bytes of saves are unfinished.
 SAVES_MAX = 1024
@@ -132,17 +132,25 @@ class SaveQueue:
     async def _write(self, name: Name, entry: CacheEntry) -> bool:
         """Write a batch, unless it is overdue and its conversation was deleted meanwhile."""
         batch, is_deleted = entry.begin_save(), False
+        deleted: Deleted | None = None
 
         async def act() -> VersionChange | None:
-            nonlocal is_deleted
+            nonlocal is_deleted, deleted
             if batch.is_overdue and entry.is_stored:
                 held = {name[1]: entry.version}
                 found = await self._store().look_up(name[0], (), held)
                 is_deleted = not found.conversations
             if is_deleted:
                 return None
-            saved = await self._store().save(name, batch.records, [*batch.keys])
-            return VersionChange(*saved)  # a bug in a store may also be what it returns
+            mark, is_stored = self._cache.deletions.mark(name[0]), entry.is_stored
+            try:
+                saved = await self._store().save(
+                    name, batch.records, [*batch.keys], mark, is_stored=is_stored
+                )
+                return VersionChange(*saved)  # a bug in a store may also be what it returns
+            except Deleted as told:
+                deleted = told
+                return None
 
         change: VersionChange | None = None
         try:
@@ -151,4 +159,7 @@ class SaveQueue:
             self._cache.end_save(name, entry, change)
         if is_deleted:
             self._cache.discard(name)
-        return change is not None or is_deleted
+        if deleted is not None:
+            self._cache.note_deletion(name)
+            self._cache.note_scope(name[0], deleted.mark)
+        return change is not None or is_deleted or deleted is not None

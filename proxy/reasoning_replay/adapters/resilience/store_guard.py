@@ -32,14 +32,17 @@ _Got = TypeVar("_Got")
 @dataclass(slots=True, eq=False)
 class Budget:
     """
-    Time for which one exchange may still wait for the store.
+    Time for which one exchange may still wait for the store, and what it knows of it.
 
     Attributes:
         left_s: Remaining seconds. Each wait reduces it; a wait without a result sets it to 0.
+        since: `Deletions.count` when it began, or as of its last lookup: what was deleted later is
+            not saved by it. None: all is saved.
         whole_s: Initial value of `left_s`.
     """
 
     left_s: float
+    since: int | None = None
     whole_s: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -16,6 +16,12 @@ from reasoning_replay.core.history.lookup_keys import Lookup
 
 Name = tuple[bytes, bytes]  # of a conversation: its scope and its id, 16 bytes each
 
+# In place of a conversation's id: the mark of a deletion of the whole scope.
+SCOPE_ITSELF = b""
+# A mark of a deletion outlives what a replica may still want to save: a conversation would live as
+# long, and no outage is longer than a day.
+MARKED_S = 24 * 3600
+
 # A key leads to at most this many conversations, the newest ones.
 CONVERSATIONS_PER_KEY = 32
 # Size of the random numbers of which versions are made. Redis adds them up in 64 bits, with a sign.
@@ -51,6 +57,19 @@ class BadCursor(StoreError):
         super().__init__("the cursor is not one of this store", is_local=True)
 
 
+class Deleted(Exception):
+    """
+    A conversation, or its whole scope, was deleted: nothing is saved.
+
+    Attributes:
+        mark: As `StoreResult.mark`; b"" if only the conversation was deleted.
+    """
+
+    def __init__(self, mark: bytes = b"") -> None:
+        super().__init__("deleted")
+        self.mark = mark
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """
@@ -64,6 +83,11 @@ class Bounds:
     ttl_s: int
     max_turns: int
     max_bytes: int
+
+    @property
+    def marked_s(self) -> int:
+        """Time to live of the mark of a deletion."""
+        return max(self.ttl_s, MARKED_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +164,14 @@ class StoreResult(NamedTuple):
         conversations: The conversations that the caller holds, if they still exist, and those
             that are chosen from the index.
         crowded: As `LookupResult.crowded`.
+        deleted: Conversations that the caller holds, and that an operator has deleted.
+        mark: Mark of the last deletion of the whole scope; b"" without one. Each has another.
     """
 
     conversations: Sequence[StoredConversation] = ()
     crowded: AbstractSet[int] = frozenset()
+    deleted: AbstractSet[bytes] = frozenset()
+    mark: bytes = b""
 
 
 class StoreUsage(NamedTuple):
@@ -213,7 +241,13 @@ class Store(Protocol):
         ...
 
     async def save(
-        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+        self,
+        name: Name,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+        mark: bytes | None = None,
+        *,
+        is_stored: bool = True,
     ) -> VersionChange:
         """
         Add records to a conversation, and keys to its index; a repeated write is harmless.
@@ -222,13 +256,19 @@ class Store(Protocol):
             name: The conversation; its first save creates it.
             records: Values by name, as returned by `core.history.records.records_of`.
             keys: Keys that must lead to the conversation, and do not yet.
+            mark: The newest `StoreResult.mark` that the caller knows; None: a deletion of the scope
+                is ignored. Where the save creates the conversation, any other mark refuses it.
+            is_stored: Whether the caller has seen the conversation in the store.
 
         Returns:
             The change of the version. If it does not begin at the caller's version, another
             writer has saved too.
 
         Raises:
+            Deleted: An operator has deleted the conversation, or its scope.
             StoreError: The records may not have been saved.
+
+        Cost: one round trip; one or two more if the conversation may be new.
         """
         ...
 
@@ -247,12 +287,26 @@ class Store(Protocol):
         """
         ...
 
-    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+    async def forget(self, scope: bytes, conversation: bytes, *, is_final: bool = False) -> bool:
         """
         Delete a conversation and its index entries; return whether it was stored.
 
+        If `is_final`, it is marked as well, stored or not, and every later save of it is refused.
+
         Raises:
             StoreError: The conversation may still be stored.
+        """
+        ...
+
+    async def mark(self, scope: bytes) -> bytes:
+        """
+        Mark a whole scope as deleted, and return the mark; its conversations stay.
+
+        From now on, no save creates a conversation in it, unless the caller knows the mark. So a
+        walk that begins now finds all that has to be deleted.
+
+        Raises:
+            StoreError: The scope may not be marked.
         """
         ...
 

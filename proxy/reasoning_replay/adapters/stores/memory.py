@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -12,10 +13,12 @@ from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
+    SCOPE_ITSELF,
     BadCursor,
     Bounds,
     Codec,
     ConversationInfo,
+    Deleted,
     Name,
     Page,
     Store,
@@ -38,6 +41,8 @@ TURN_OVERHEAD_BYTES = 150
 RECORD_OVERHEAD_BYTES = 250
 KEY_OVERHEAD_BYTES = 200
 
+# Most marks of deletions; each takes about 300 bytes.
+MARKS_MAX = 10_000
 # Most conversations that are dropped, or looked at, before the event loop gets its turn.
 DROPPED_AT_ONCE = 64
 SURVEYED_AT_ONCE = 1000
@@ -100,6 +105,8 @@ class MemoryStore(Store):
         # For surveys: a conversation has one slot for its life, which is then used again.
         self._slots: list[Name | None] = []
         self._free_slots: list[int] = []
+        # Marks of deletions, with their expiry; the oldest expires first.
+        self._marks: OrderedDict[Name, tuple[float, bytes]] = OrderedDict()
         self._evicted = 0
         self.size_bytes = 0
 
@@ -122,11 +129,20 @@ class MemoryStore(Store):
             if held.get(conversation) != kept.version:
                 records = decoded(self.codec, (scope, conversation), kept.records)
             found.append(StoredConversation(conversation, kept.version, records))
-        return StoreResult(found, choice.crowded)
+        deleted = {one for one in held if (scope, one) in self._marks} if self._marks else ()
+        return StoreResult(
+            found, choice.crowded, frozenset(deleted), self._mark((scope, SCOPE_ITSELF))
+        )
 
     @override
     async def save(
-        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+        self,
+        name: Name,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+        mark: bytes | None = None,
+        *,
+        is_stored: bool = True,
     ) -> VersionChange:
         now = self._expire()
         if self._is_expired(name, now):
@@ -134,6 +150,11 @@ class MemoryStore(Store):
         kept = self._use(name, now)
         before = kept.size_bytes if kept is not None else 0
         if kept is None:
+            of_scope = self._mark((name[0], SCOPE_ITSELF))
+            if self._mark(name):
+                raise Deleted
+            if of_scope and mark not in (None, of_scope):
+                raise Deleted(of_scope)
             kept = self._conversations[name] = _Conversation(
                 now + self._bounds.ttl_s, next(self._versions), self._take_slot(name)
             )
@@ -173,13 +194,21 @@ class MemoryStore(Store):
         return Page(page)
 
     @override
-    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+    async def forget(self, scope: bytes, conversation: bytes, *, is_final: bool = False) -> bool:
         name = (scope, conversation)
+        if is_final:
+            self._expire()
+            self._add_mark(name)
         if name not in self._conversations:
             return False
         is_there = not self._is_expired(name, self._clock())
         self._drop(name)
         return is_there
+
+    @override
+    async def mark(self, scope: bytes) -> bytes:
+        self._expire()
+        return self._add_mark((scope, SCOPE_ITSELF))
 
     @override
     async def usage(self) -> StoreUsage:
@@ -195,6 +224,19 @@ class MemoryStore(Store):
     @override
     async def close(self) -> None:
         pass
+
+    def _mark(self, name: Name) -> bytes:
+        """Return the mark of a deletion; b"" without one."""
+        return self._marks[name][1] if name in self._marks else b""
+
+    def _add_mark(self, name: Name) -> bytes:
+        """Mark a deletion; beyond MARKS_MAX, the oldest mark is dropped."""
+        made = secrets.token_bytes(16)
+        self._marks[name] = self._clock() + self._bounds.marked_s, made
+        self._marks.move_to_end(name)
+        if len(self._marks) > MARKS_MAX:
+            self._marks.popitem(last=False)
+        return made
 
     def _lead(self, name: Name, kept: _Conversation, keys: Sequence[bytes], now: float) -> None:
         """Add a conversation to keys; each key keeps its newest CONVERSATIONS_PER_KEY."""
@@ -239,6 +281,8 @@ class MemoryStore(Store):
             The current time by the clock.
         """
         now = self._clock()
+        while self._marks and next(iter(self._marks.values()))[0] <= now:
+            self._marks.popitem(last=False)
         for _ in range(DROPPED_AT_ONCE):
             first = next(iter(self._conversations), None)
             if first is None or not self._is_expired(first, now):

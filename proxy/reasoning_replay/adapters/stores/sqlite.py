@@ -18,11 +18,13 @@ from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
+    SCOPE_ITSELF,
     VERSION_BITS,
     BadCursor,
     Bounds,
     Codec,
     ConversationInfo,
+    Deleted,
     Name,
     Page,
     Store,
@@ -35,7 +37,13 @@ from reasoning_replay.adapters.stores.base import (
     encoded,
 )
 from reasoning_replay.adapters.stores.sqlite_file import SqliteFile, transaction
-from reasoning_replay.adapters.stores.sqlite_room import drop_expired, make_room, trim, used_bytes
+from reasoning_replay.adapters.stores.sqlite_room import (
+    drop_expired,
+    drop_expired_marks,
+    make_room,
+    trim,
+    used_bytes,
+)
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
 from reasoning_replay.core.history.records import turn_of_record
 
@@ -126,7 +134,10 @@ class SqliteStore(Store):
                     )
                     for name, row in used.items()
                 ]
-                return StoreResult(kept, choice.crowded), list(used.values())
+                marks = _marks_of(db, scope, [SCOPE_ITSELF, *held], now)
+                of_scope = marks.pop(SCOPE_ITSELF, b"")
+                result = StoreResult(kept, choice.crowded, marks.keys(), of_scope)
+                return result, list(used.values())
 
         result, used = await self._reads(read)
         self._note_use(used, now)
@@ -134,16 +145,24 @@ class SqliteStore(Store):
 
     @override
     async def save(
-        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+        self,
+        name: Name,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+        mark: bytes | None = None,
+        *,
+        is_stored: bool = True,
     ) -> VersionChange:
         values = encoded(self.codec, name, records)
         now = self._clock()
 
-        def write(db: sqlite3.Connection) -> VersionChange:
+        def write(db: sqlite3.Connection) -> VersionChange | Deleted:
             after = secrets.randbits(VERSION_BITS)
             self._write_file.bound_log(db, self._log_max_bytes)
             with transaction(db):
                 drop_expired(db, now)
+                if (deleted := _maybe_deleted(db, name, mark, now)) is not None:
+                    return deleted
                 kept, before = _begin(db, name, now + self._bounds.ttl_s, now)
                 _add(db, kept, values, after)
                 is_trimmed = trim(db, kept, self._bounds)
@@ -153,7 +172,10 @@ class SqliteStore(Store):
             self._evicted += evicted
             return VersionChange(None if is_trimmed else before, after)
 
-        return await self._writes(write)
+        saved = await self._writes(write)
+        if isinstance(saved, Deleted):
+            raise saved
+        return saved
 
     @override
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
@@ -178,7 +200,7 @@ class SqliteStore(Store):
         return await self._reads(read)
 
     @override
-    async def forget(self, scope: bytes, conversation: bytes) -> bool:
+    async def forget(self, scope: bytes, conversation: bytes, *, is_final: bool = False) -> bool:
         # Overwrite deleted data, and truncate the log if possible.
         now = self._clock()
 
@@ -186,6 +208,8 @@ class SqliteStore(Store):
             db.execute("PRAGMA secure_delete = ON")
             try:
                 with transaction(db):
+                    if is_final:
+                        self._add_mark(db, (scope, conversation), now)
                     was_there = _rows_of(db, scope, {conversation: 0}, now)
                     db.execute(
                         "DELETE FROM conversations WHERE scope = ? AND conversation = ?",
@@ -196,6 +220,16 @@ class SqliteStore(Store):
             # While another connection reads, the log is not truncated; it is overwritten later.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return bool(was_there)
+
+        return await self._writes(write)
+
+    @override
+    async def mark(self, scope: bytes) -> bytes:
+        now = self._clock()
+
+        def write(db: sqlite3.Connection) -> bytes:
+            with transaction(db):
+                return self._add_mark(db, (scope, SCOPE_ITSELF), now)
 
         return await self._writes(write)
 
@@ -243,6 +277,17 @@ class SqliteStore(Store):
     def _records(self, db: sqlite3.Connection, name: Name, row: _Row) -> dict[bytes, bytes]:
         kept = db.execute("SELECT name, value FROM records WHERE conversation_id = ?", (row.id,))
         return decoded(self.codec, name, dict(kept))
+
+    def _add_mark(self, db: sqlite3.Connection, name: Name, now: float) -> bytes:
+        """Mark a deletion, and return the mark."""
+        drop_expired_marks(db, now)
+        mark = secrets.token_bytes(16)
+        db.execute(
+            "INSERT OR REPLACE INTO marks (scope, conversation, mark, expires_at)"
+            " VALUES (?, ?, ?, ?)",
+            (*name, mark, now + self._bounds.marked_s),
+        )
+        return mark
 
     def _note_use(self, used: Sequence[_Row], now: float) -> None:
         """Extend the expiry of used conversations in the background, all in one write."""
@@ -302,6 +347,33 @@ def _rows_of(
         (scope, *conversations, now),
     )
     return {conversation: _Row(*row) for conversation, *row in found}
+
+
+def _marks_of(
+    db: sqlite3.Connection, scope: bytes, conversations: Sequence[bytes], now: float
+) -> dict[bytes, bytes]:
+    """Return the marks of deletions, by conversation."""
+    found = db.execute(
+        "SELECT conversation, mark FROM marks"  # noqa: S608 - placeholders only
+        f" WHERE scope = ? AND conversation IN ({','.join('?' * len(conversations))})"
+        " AND expires_at > ?",
+        (scope, *conversations, now),
+    )
+    return dict(found.fetchall())
+
+
+def _maybe_deleted(
+    db: sqlite3.Connection, name: Name, mark: bytes | None, now: float
+) -> Deleted | None:
+    """Return the deletion that a save would undo; None if there is none. See `Store.save`."""
+    scope, conversation = name
+    if _rows_of(db, scope, {conversation: 0}, now):
+        return None  # a deletion would have dropped it
+    marks = _marks_of(db, scope, [SCOPE_ITSELF, conversation], now)
+    of_scope = marks.get(SCOPE_ITSELF, b"")
+    if conversation in marks:
+        return Deleted()
+    return Deleted(of_scope) if of_scope and mark not in (None, of_scope) else None
 
 
 def _begin(db: sqlite3.Connection, name: Name, expires_at: float, now: float) -> tuple[int, int]:

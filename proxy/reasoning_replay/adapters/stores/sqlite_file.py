@@ -36,6 +36,18 @@ LOG_KEPT_BYTES = 8 << 20
 # Held while a file is created and opened: no other thread may have it open when `_make` closes it.
 _MAKING = threading.Lock()
 
+# Files of this format may lack these: an older version of the program ignores them.
+_MARKS = (
+    """
+    CREATE TABLE IF NOT EXISTS marks (       -- of deletions; conversation X'': the whole scope
+        scope BLOB NOT NULL,
+        conversation BLOB NOT NULL,
+        mark BLOB NOT NULL,
+        expires_at REAL NOT NULL,
+        PRIMARY KEY (scope, conversation)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS marks_by_expiry ON marks (expires_at)",
+)
 _SCHEMA = (
     """
     CREATE TABLE conversations (
@@ -197,6 +209,10 @@ class SqliteFile:
                 if _version(db) < VERSION:  # unless another process was faster
                     for statement in _SCHEMA:
                         db.execute(statement)
+        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'marks'").fetchone() is None:
+            with transaction(db):
+                for statement in _MARKS:
+                    db.execute(statement)
         self._owned = self._identity
 
     def _log_ahead(self, db: sqlite3.Connection) -> None:

@@ -28,6 +28,15 @@ def drop_expired(db: sqlite3.Connection, now: float) -> None:
     )
 
 
+def drop_expired_marks(db: sqlite3.Connection, now: float) -> None:
+    """Drop up to DROPPED_AT_ONCE expired marks of deletions."""
+    db.execute(
+        "DELETE FROM marks WHERE (scope, conversation) IN (SELECT scope, conversation FROM marks"
+        " WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
+        (now, DROPPED_AT_ONCE),
+    )
+
+
 def trim(db: sqlite3.Connection, kept: int, bounds: Bounds) -> bool:
     """
     Drop the oldest turns of a conversation that exceeds its bounds; a single one stays.

@@ -96,6 +96,7 @@ class CaptureState(StrEnum):
     UNREADABLE = "unreadable"
     FAILED = "failed"
     REFUSED = "refused"  # not a 2xx response
+    DELETED = "deleted"  # an operator has deleted the conversation since the request
     BUSY = "busy"  # inspect_total_max_bytes, or the threads for long work, were used up
 
 

@@ -180,21 +180,44 @@ class Conversations:
             if await self.store.forget(space, conversation):
                 break
         else:
-            raise ProxyError(ErrorResponse(404, "not_kept", "This conversation is not stored."))
+            raise ProxyError(
+                ErrorResponse(
+                    404,
+                    "not_kept",
+                    "This conversation is not stored. What a replica has yet to save is dropped.",
+                )
+            )
         return {"forgotten": True}
 
     async def _forget_scope(self, request: web.Request) -> Json:
-        """Delete until a walk finds no conversation: a deletion may shift the pages that follow."""
+        """
+        Mark the scope, then delete until a walk finds no conversation.
+
+        A deletion may shift the pages that follow. A store that is full may take the mark only
+        once something is deleted.
+        """
         scope = _scope_of(request.match_info["scope"])
         count = 0
         is_complete = False
+        marked: set[bytes] = set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(WALK_S):
                 while not is_complete:
-                    before = count
+                    before, fault = count, None
+                    for space in scopes_of(scope):
+                        if space in marked:
+                            continue
+                        try:
+                            count += await self.store.forget_scope(space)
+                        except StoreError as error:
+                            fault = error
+                        else:
+                            marked.add(space)
                     async for kept in self._all(scope):
                         count += await self.store.forget(kept.scope, kept.conversation)
-                    is_complete = count == before
+                    is_complete = count == before and fault is None
+                    if fault is not None and count == before:
+                        raise fault
         return {"forgotten": count, "complete": is_complete}
 
     async def _all(self, scope: bytes | None) -> AsyncIterator[ConversationInfo]:

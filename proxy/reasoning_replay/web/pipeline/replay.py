@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
-from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
+from reasoning_replay.adapters.resilience.safe_store import SafeStore, Saved
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader, is_long
 from reasoning_replay.core.dialects.base import (
     Caller,
@@ -32,9 +32,10 @@ from reasoning_replay.core.history.lookup_keys import (
     Lookup,
     LookupResult,
     key_of_response,
+    key_of_turn,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching.matches import NOT_JOINED
+from reasoning_replay.core.history.matching.matches import NOT_JOINED, Joined
 from reasoning_replay.core.history.records import records_of, records_of_part, withheld_records
 from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
@@ -75,7 +76,7 @@ class Replay:
         exchange.tenant = tenant = self.scoping.of(headers)
         exchange.scope = None if tenant is None else scope_in(self.engine.name, tenant)
         exchange.account = account_of(headers)
-        exchange.store_budget = Budget(self.store_budget_s)
+        exchange.store_budget = self.store.budget(self.store_budget_s)
 
     def may_tell(self, status: int) -> bool:
         """Return whether a response with this status may carry the header with the result."""
@@ -296,6 +297,8 @@ class Replay:
         unsaved, joined = report.unsaved, report.joined
         if not unsaved:
             return
+        if joined.turns and not await self._are_stored(scope, joined):
+            report.joined = joined = NOT_JOINED
         for one in joined.turns:
             unsaved.add(records_of(one), keys_of_turn(one))
         report.joined = joined._replace(turns=())
@@ -303,6 +306,10 @@ class Replay:
         saved = await self.store.save(
             scope, exchange.conversation, records, [*keys], exchange.store_budget
         )
+        if saved is Saved.DELETED:
+            unsaved.clear()
+            report.joined, report.state = NOT_JOINED, CaptureState.DELETED
+            return
         # Conversations are left only once their turns are certainly saved here.
         if saved is Saved.FAILED or (saved is Saved.LATE and joined.left):
             unsaved.give_back(lot)
@@ -318,6 +325,13 @@ class Replay:
             if report.capture is not None:
                 report.reasoning_items = report.capture.reasoning_items
                 report.reasoning_bytes = report.capture.reasoning_bytes
+
+    async def _are_stored(self, scope: bytes, joined: Joined) -> bool:
+        """Return whether turns that were found for a request are still stored, all of them."""
+        ids = {turn.id for turn in joined.turns}
+        lookups = [Lookup(RESPONSE, [key_of_turn(one)]) for one in ids]
+        found = await self.store.look_up(scope, lookups, self.store.budget(self.store_budget_s))
+        return found is not None and ids <= {turn.id for turn in found.turns}
 
 
 # The replay of each route that belongs to a dialect; empty if the mode is off.

@@ -39,12 +39,12 @@ def test_connections_have_the_attributes_that_are_read() -> None:
     assert Connection(host="a", port=1)._connection_arguments() == {"host": "a", "port": 1}
 
 
-def test_unread_bytes_are_visible() -> None:
+async def test_unread_bytes_are_visible() -> None:
     """They are in the stream or in the parser, whose private attributes are these."""
     source = inspect.getsource(type(Connection()._parser))
     assert "self._stream._buffer" in source
     assert "self._reader.has_data()" in source
-    assert asyncio.StreamReader(loop=asyncio.new_event_loop())._buffer == b""  # type: ignore[attr-defined]
+    assert asyncio.StreamReader()._buffer == b""  # type: ignore[attr-defined]
     assert not Reader().has_data()
 
 

@@ -48,6 +48,8 @@ _Got = TypeVar("_Got")
 class ClusterExecutor(RedisExecutor):
     """Executor of commands on all nodes of a Cluster; it connects on first use."""
 
+    is_in_order = False
+
     def __init__(
         self, seeds: Sequence[Address], opens: Callable[[str, int], SingleServer], timeout_s: float
     ) -> None:

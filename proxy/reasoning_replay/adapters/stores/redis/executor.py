@@ -41,7 +41,13 @@ class RedisExecutor(Protocol):
 
     Only connecting has a timeout. The caller cancels a round trip that takes too long; that closes
     its connection.
+
+    Attributes:
+        is_in_order: Whether the commands of one round trip run one after another, also those of
+            different keys.
     """
+
+    is_in_order: bool = True
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
         """Return the result of each command; that of a rejected command is its ResponseError."""

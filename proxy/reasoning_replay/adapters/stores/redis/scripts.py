@@ -9,7 +9,7 @@ from reasoning_replay.adapters.stores.redis.executor import Command
 
 ID_BYTES = 16
 # Fields of a conversation; all others are records.
-VERSION, BYTES, TURNS = b"v", b"b", b"t"
+VERSION, BYTES, TURNS, DELETED = b"v", b"b", b"t", b"d"
 
 # Both scripts delete before they write: a full Redis allows that, but no write that comes first.
 #

@@ -3,8 +3,10 @@ Redis store: conversations that replicas share.
 
     rr:2:{<scope>:<conversation>}   hash: the name of a record -> its value, and
                                     "v" -> version, "b" -> bytes and "t" -> turns written,
-                                    "r" -> when its keys were last renewed
+                                    "r" -> when its keys were last renewed; or, once an operator has
+                                    deleted it, "d": then no lookup finds it, whatever is added
     rr:2:k:<scope>:<key>            string: the 16-byte ids of conversations, oldest first
+    rr:2:d:<scope>                  string: the mark of the last deletion of the whole scope
 
 One conversation is one hash in one slot with one sliding TTL. A lookup takes at most two round
 trips for a request of any length, and one if all local copies are valid. A save takes one, unless
@@ -14,6 +16,10 @@ replica that notices that a conversation exceeds its bounds trims it.
 A key lives longer than the last use of its conversations: it has the TTL and an eighth of it, and
 a lookup of a conversation whose keys were not renewed for that eighth renews all of them, in the
 background.
+
+A conversation that may be new is written without its version, so that no lookup finds it. It gets
+the version once the mark of its scope was read. A deletion of the scope writes the mark, and then
+walks over all conversations: one of the two sees the other.
 
 What removes something is a script, so nothing that another replica adds in between is lost. A
 server that refuses scripts keeps ids of deleted conversations in its keys; they lead to nothing.
@@ -26,6 +32,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from redis.exceptions import OutOfMemoryError
 from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import (
@@ -35,6 +42,7 @@ from reasoning_replay.adapters.stores.base import (
     Bounds,
     Codec,
     ConversationInfo,
+    Deleted,
     Name,
     Page,
     Store,
@@ -49,6 +57,7 @@ from reasoning_replay.adapters.stores.redis.errors import FAILURES, store_error
 from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor
 from reasoning_replay.adapters.stores.redis.scripts import (
     BYTES,
+    DELETED,
     ID_BYTES,
     TURNS,
     VERSION,
@@ -61,7 +70,7 @@ from reasoning_replay.core.history.lookup_keys import Lookup, choose, keys_of_tu
 from reasoning_replay.core.history.records import is_head, turn_of_record, turns_of
 
 RENEWED = b"r"
-_NUMBERS = frozenset({VERSION, BYTES, TURNS, RENEWED})
+_NUMBERS = frozenset({VERSION, BYTES, TURNS, RENEWED, DELETED})
 # The keys of a conversation are renewed at most this often within its TTL.
 RENEWALS_PER_TTL = 8
 # Most conversations whose keys are renewed at once; others are renewed by a later lookup.
@@ -123,11 +132,11 @@ class RedisStore(Store):
         ttl_s = self._bounds.ttl_s
         before = dict(held)
         names = [self._place((scope, conversation)) for conversation in before]
-        commands: list[Command] = [("HMGET", name, VERSION, RENEWED) for name in names]
+        commands: list[Command] = [("HMGET", name, VERSION, RENEWED, DELETED) for name in names]
         commands += [("EXPIRE", name, ttl_s) for name in names]
         try:
-            strings, results = await self._link.read(
-                [self._index_name(scope, key) for key in keys], commands
+            (mark, *strings), results = await self._link.read(
+                [self._mark_name(scope), *(self._index_name(scope, key) for key in keys)], commands
             )
         except FAILURES as error:
             raise store_error(error) from error
@@ -138,8 +147,12 @@ class RedisStore(Store):
         choice = choose(lookups, found.__getitem__)
         kept: dict[bytes, StoredConversation] = {}
         stale: dict[bytes, None] = {}
-        for (conversation, ours), (version, renewed) in zip(before.items(), numbers, strict=True):
-            if version is not None and (now := _number(version)) in (ours, held[conversation]):
+        deleted: set[bytes] = set()
+        for (conversation, ours), found_there in zip(before.items(), numbers, strict=True):
+            version, renewed, is_deleted = found_there
+            if is_deleted:
+                deleted.add(conversation)
+            elif version is not None and (now := _number(version)) in (ours, held[conversation]):
                 kept[conversation] = StoredConversation(conversation, now, None)
                 self._renew_if_due((scope, conversation), renewed)
             elif version is not None:
@@ -148,11 +161,18 @@ class RedisStore(Store):
         for one in await self._load(scope, [*chosen, *stale]):
             kept[one.conversation] = one
         order = dict.fromkeys([*choice.conversations, *held])
-        return StoreResult([kept[name] for name in order if name in kept], choice.crowded)
+        found_all = [kept[name] for name in order if name in kept]
+        return StoreResult(found_all, choice.crowded, deleted, mark or b"")
 
     @override
     async def save(
-        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+        self,
+        name: Name,
+        records: Mapping[bytes, bytes],
+        keys: Sequence[bytes],
+        mark: bytes | None = None,
+        *,
+        is_stored: bool = True,
     ) -> VersionChange:
         place, step = self._place(name), _version_step()
         written: list[bytes] = []
@@ -164,15 +184,27 @@ class RedisStore(Store):
             ("HINCRBY", place, BYTES, sum(map(len, written[1::2]))),
             ("HINCRBY", place, TURNS, sum(map(is_head, records))),
             ("HSETNX", place, RENEWED, int(self._clock())),
+        ]
+        begun: list[Any] = []
+        if mark is not None and not is_stored:
+            begun = await self._begin(name, commands, mark)
+            commands.clear()
+        commands += [
             ("HSETNX", place, VERSION, secrets.randbits(VERSION_BITS)),
             ("HINCRBY", place, VERSION, step),
             ("EXPIRE", place, self._bounds.ttl_s),
+            ("HGET", place, DELETED),
         ]
         index = [self._index_name(name[0], key) for key in keys]
         for index_name in index:
             commands += [("APPEND", index_name, name[1]), ("EXPIRE", index_name, self._key_ttl_s)]
-        results = await self._all(commands)
-        record_bytes, turns, _, _, version, _, *lengths = results[bool(written) :]
+        results = begun + await self._all(commands)
+        record_bytes, turns, _, is_new, version, _, is_deleted, *lengths = results[bool(written) :]
+        if is_deleted:
+            await self._take_back(name, written[::2], index)
+            raise Deleted
+        if is_new and mark is not None and not begun:  # it has expired, or was evicted
+            await self._refuse_deleted(name, mark, await self._all([self._ask_mark(name[0])]))
         change = VersionChange(int(version) - step, int(version))
         if turns > 1 and (record_bytes > self._bounds.max_bytes or turns > self._bounds.max_turns):
             trimmed = await self._trim(place)
@@ -204,31 +236,54 @@ class RedisStore(Store):
         places = [match for match in map(form.fullmatch, names) if match]
         commands: list[Command] = []
         for place in places:
-            commands += [("HMGET", place[0], VERSION, BYTES, TURNS), ("TTL", place[0])]
+            commands += [("HMGET", place[0], DELETED, BYTES, TURNS), ("TTL", place[0])]
         numbers = await self._run(commands)
         kept = []
         for place, counters, ttl_s in zip(places, numbers[::2], numbers[1::2], strict=True):
-            # Skip conversations deleted meanwhile, and values of other programs.
-            if isinstance(counters, list) and isinstance(ttl_s, int) and None not in counters:
-                ids = (bytes.fromhex(place[1].decode()), bytes.fromhex(place[2].decode()))
-                try:
-                    _, record_bytes, turns = map(_number, counters)
-                    kept.append(ConversationInfo(*ids, turns, record_bytes, ttl_s))
-                except StoreError:
-                    kept.append(ConversationInfo(*ids, 0, 0, ttl_s, is_damaged=True))
+            # Skip deleted conversations, and values of other programs. One that is being created
+            # has no version yet, but a deletion of its scope must find it.
+            if not (isinstance(counters, list) and isinstance(ttl_s, int)):
+                continue
+            if None in counters[1:]:
+                continue
+            ids = (bytes.fromhex(place[1].decode()), bytes.fromhex(place[2].decode()))
+            try:
+                record_bytes, turns = map(_number, counters[1:])
+                kept.append(ConversationInfo(*ids, turns, record_bytes, ttl_s))
+            except StoreError:
+                kept.append(ConversationInfo(*ids, 0, 0, ttl_s, is_damaged=True))
         return Page(kept, cursor)
 
     @override
-    async def forget(self, scope: bytes, conversation: bytes) -> bool:
-        # The index entries are deleted first: only the records show which keys lead here.
-        removed = [
-            remove_ids(name, conversation, self._key_ttl_s)
-            for name in await self._index_of((scope, conversation))
+    async def forget(self, scope: bytes, conversation: bytes, *, is_final: bool = False) -> bool:
+        # It is marked first: a save that comes later takes itself back, and what an earlier one has
+        # written is read here. The index entries are deleted next: only the records show which keys
+        # lead here.
+        name = (scope, conversation)
+        place = self._place(name)
+        mark: list[Command] = [
+            ("HSET", place, DELETED, 1),
+            ("EXPIRE", place, self._bounds.marked_s),
         ]
+        *marked, answer = await self._run([*(mark if is_final else ()), ("HGETALL", place)])
+        # A full Redis refuses to write. Then there is room for the mark after the deletion.
+        _raise_first([answer, *(one for one in marked if not isinstance(one, OutOfMemoryError))])
+        kept = _hash(answer)
         # If the server refuses a script, its key leads to a conversation that does not exist.
-        await self._run(removed)
-        (deleted,) = await self._all([("DEL", self._place((scope, conversation)))])
-        return bool(deleted)
+        await self._run(await self._removed_from_index(name, kept))
+        fields = [field for field in kept if field != DELETED]
+        if DELETED not in kept:
+            await self._all([("DEL", place), *(mark if is_final else ())])
+        elif fields:
+            await self._all([("HDEL", place, *fields)])
+        return BYTES in kept
+
+    @override
+    async def mark(self, scope: bytes) -> bytes:
+        made = secrets.token_bytes(ID_BYTES)
+        name = self._mark_name(scope)
+        await self._all([("SET", name, made, "EX", self._bounds.marked_s)])
+        return made
 
     @override
     async def usage(self) -> None:
@@ -263,6 +318,32 @@ class RedisStore(Store):
         _raise_first(results)
         return results
 
+    async def _begin(self, name: Name, commands: Sequence[Command], mark: bytes) -> list[Any]:
+        """Write a conversation that may be new, without its version; return the results."""
+        first = [*commands, ("EXPIRE", self._place(name), self._bounds.ttl_s)]
+        ask = self._ask_mark(name[0])
+        if self._link.is_in_order:
+            *results, now = await self._all([*first, ask])
+        else:
+            results = await self._all(first)
+            (now,) = await self._all([ask])
+        await self._refuse_deleted(name, mark, [now])
+        return results[: len(commands)]
+
+    async def _refuse_deleted(self, name: Name, mark: bytes, now: Sequence[bytes | None]) -> None:
+        """Delete a conversation again, and raise Deleted, if its scope has another mark now."""
+        if now[0] and now[0] != mark:
+            await self.forget(*name)
+            raise Deleted(now[0])
+
+    async def _take_back(self, name: Name, fields: Sequence[bytes], index: Sequence[str]) -> None:
+        """Remove what a save has written to a conversation that was deleted."""
+        place = self._place(name)
+        await self._run([remove_ids(one, name[1], self._key_ttl_s) for one in index])
+        expire = ("EXPIRE", place, self._bounds.marked_s)
+        numbers = (VERSION, BYTES, TURNS, RENEWED)
+        await self._all([("HDEL", place, *fields, *numbers), expire])
+
     async def _load(self, scope: bytes, conversations: Sequence[bytes]) -> list[StoredConversation]:
         """Return the conversations that exist, and extend their expiry; one round trip if any."""
         if not conversations:
@@ -275,7 +356,7 @@ class RedisStore(Store):
         _raise_first(hashes)
         loaded = []
         for conversation, kept in zip(conversations, map(_hash, hashes), strict=True):
-            if VERSION in kept:
+            if VERSION in kept and DELETED not in kept:
                 name = (scope, conversation)
                 records = self._records(name, kept)
                 loaded.append(StoredConversation(conversation, _number(kept[VERSION]), records))
@@ -287,12 +368,21 @@ class RedisStore(Store):
         records = {field: value for field, value in kept.items() if field not in _NUMBERS}
         return decoded(self.codec, name, records)
 
+    async def _removed_from_index(self, name: Name, kept: Mapping[bytes, bytes]) -> list[Command]:
+        """Return the commands that remove a conversation from all its keys."""
+        index = await self._keys_of(name, kept)
+        return [remove_ids(one, name[1], self._key_ttl_s) for one in index]
+
     async def _index_of(self, name: Name) -> list[str]:
         """Return the names of all keys of a conversation, as its records tell; [] without any."""
         (answer,) = await self._all([("HGETALL", self._place(name))])
+        return await self._keys_of(name, _hash(answer))
+
+    async def _keys_of(self, name: Name, kept: Mapping[bytes, bytes]) -> list[str]:
+        """Return the names of all keys of a conversation, given its hash."""
 
         def names() -> list[str]:
-            turns = turns_of(name[1], self._records(name, _hash(answer)))
+            turns = turns_of(name[1], self._records(name, kept))
             keys = dict.fromkeys(key for turn in turns for key in keys_of_turn(turn))
             return [self._index_name(name[0], key) for key in keys]
 
@@ -371,6 +461,12 @@ class RedisStore(Store):
 
     def _place(self, name: Name) -> str:
         return f"{self._prefix}:2:{{{name[0].hex()}:{name[1].hex()}}}"
+
+    def _mark_name(self, scope: bytes) -> str:
+        return f"{self._prefix}:2:d:{scope.hex()}"
+
+    def _ask_mark(self, scope: bytes) -> Command:
+        return ("GET", self._mark_name(scope))
 
     def _index_name(self, scope: bytes, key: bytes) -> str:
         return f"{self._prefix}:2:k:{scope.hex()}:{key.hex()}"
