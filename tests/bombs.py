@@ -29,7 +29,7 @@ PROCESSING_BYTES = 192 * MIB
 # The memory afterwards, in parts of that at the start.
 BACK_AT = 2.0
 CODINGS: Mapping[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
+    "gzip": partial(gzip.compress, mtime=0),
     "deflate": zlib.compress,
     "br": partial(brotli.compress, quality=5),
     "zstd": zstandard.compress,

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from tests.bombs import CODINGS, bomb
 from tests.soak.claims import Item
 from tests.web.wire import END, as_json, chunk, events, head
 
@@ -46,7 +47,7 @@ class Kind:
         more: Headers of the request.
         at_once: Number of such requests that are sent together.
         missing: Bytes of the body that are announced and never sent.
-        status, form: Status and media type of the response.
+        status, form, coding: Status, media type and content coding of the response.
         pieces: Body of the response, each in a chunk of its own.
         paused, pause_s: Number of pieces, from the first on, that a pause follows, and its length.
         leaves_at: The client leaves once it has received this; b"": it reads all.
@@ -59,6 +60,7 @@ class Kind:
     missing: int = 0
     status: int = 200
     form: str = _JSON
+    coding: str = "identity"
     pieces: Sequence[bytes] = (b"{}",)
     paused: int = 0
     pause_s: float = 0.1
@@ -88,6 +90,16 @@ def kinds() -> Mapping[str, Kind]:
         "escapes in gzip": Kind(
             body=gzip.compress(b"\\n" * (4 * MIB)), more={"Content-Encoding": "gzip"}
         ),
+        **{
+            f"bombs in {coding}": Kind(
+                body=bomb(coding, 9 * MIB),
+                more={"Content-Encoding": coding},
+                at_once=4,
+                coding=coding,
+                pieces=[bomb(coding, 36 * MIB)],
+            )
+            for coding in CODINGS
+        },
         "lone surrogates": Kind(body=b'{"model":"m","input":"%b"}' % (b"\\ud800" * 700_000)),
         **{
             f"a word of {name} in a 404": Kind(
@@ -130,7 +142,12 @@ async def answer(name: str, writer: asyncio.StreamWriter) -> None:
     """Write the response to a request of this kind."""
     kind = kinds()[name]
     writer.write(
-        head(f"Content-Type: {kind.form}", "Transfer-Encoding: chunked", status=f"{kind.status} x")
+        head(
+            f"Content-Type: {kind.form}",
+            f"Content-Encoding: {kind.coding}",
+            "Transfer-Encoding: chunked",
+            status=f"{kind.status} x",
+        )
     )
     for at, piece in enumerate(kind.pieces):
         writer.write(chunk(piece))

@@ -41,7 +41,8 @@ LONG_RS = RS | {"encrypted_content": "y" * LONG}
 BODY = as_json({"model": MODEL, "input": [LONG_ASK]})
 LOST = {"model": MODEL, "input": [LONG_ASK, CALL, RESULT]}
 REFUSAL = error("The encrypted content gAAA...ob== could not be verified.")
-BEGUN = send(stream_head() + chunk(b"".join(events(LONG_RS)[:3])))
+BEGINNING = b"".join(events(LONG_RS)[:3])
+BEGUN = send(stream_head() + chunk(BEGINNING))
 HALF = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n"
 
 Act = Callable[[World], Awaitable[None]]
@@ -231,6 +232,7 @@ async def leaves_in_a_stream(w: World) -> None:
     """The client leaves a captured stream."""
     async with asking(w, BEGUN, wait()) as line:
         await line.head()
+        await line.exactly(len(BEGINNING))
 
 
 @act

@@ -1,7 +1,7 @@
 """
 Start script: the program, with Python's cyclic collector switched off for good.
 
-Its arguments are those of Python, as behind any other program that starts it.
+Its arguments are the command that would start the program with the collector.
 """
 
 import gc
