@@ -97,7 +97,8 @@ class TrafficLimits(Group):
         default=448 * MIB,
         description="Memory for all requests and responses that one process holds for injection "
         "and capture. A request of more than 256 KiB waits up to 10 s for room, or 30 s while the "
-        "queue moves; what finds none passes through unread. Processing takes memory in addition (docs/operations.md).",
+        "queue moves; what finds none passes through unread. Processing takes memory in addition "
+        "(docs/operations.md).",
     )
 
 
