@@ -1,0 +1,377 @@
+"""
+Every container that lives longer than an exchange has a bound, and is in a table here.
+
+A new one fails this test. It belongs into the table once something enforces its bound.
+"""
+
+import ast
+import contextlib
+import functools
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import reasoning_replay
+from reasoning_replay.adapters.resilience.cache_entry import ENTRY_BYTES
+from reasoning_replay.adapters.resilience.conversation_cache import KEY_BYTES
+from reasoning_replay.adapters.stores.memory import (
+    CONVERSATION_OVERHEAD_BYTES,
+    KEY_OVERHEAD_BYTES,
+    RECORD_OVERHEAD_BYTES,
+)
+from reasoning_replay.adapters.stores.sqlite import NOTED_AT_ONCE
+from reasoning_replay.adapters.telemetry.log_output import QUEUED_LINES
+from reasoning_replay.core.dialects.refusal_memory import REMEMBERED, REMEMBERED_EACH
+from reasoning_replay.core.dialects.request_body import ITEMS_MAX
+from reasoning_replay.core.history.prefix_cache import (
+    LEAST_BYTES,
+    PREFIXES_MAX_BYTES,
+    PREFIXES_PER_HEAD,
+)
+from reasoning_replay.web.admin.inspector import recorder
+from reasoning_replay.web.admin.inspector.events import WATCHERS_MAX
+from reasoning_replay.web.admin.inspector.minutes import MINUTES
+from reasoning_replay.web.admin.inspector.prefixes import TURNS_MAX
+from reasoning_replay.web.wiring import CONVERSATION_MAX_TURNS
+
+from tests.web.containers import containers_of
+from tests.web.gemini import exchanges as gemini
+from tests.web.line import request
+from tests.web.test_dialects import APIS
+from tests.web.wire import CALL, RS, as_json, response, whole
+from tests.web.world import World, eventually, world
+
+PACKAGE = Path(reasoning_replay.__file__).parent
+# Commands, and an API for tests: they end with their work, and serve no one else.
+COMMANDS = {"check", "cli", "demo", "strict_api", "verify", "wires"}
+STORE_BYTES = RECENT_BYTES = 64 << 10
+CONNECTIONS = 50
+PREFIXES = PREFIXES_MAX_BYTES // LEAST_BYTES
+
+
+class Bound(NamedTuple):
+    """
+    Bound of a container.
+
+    Attributes:
+        most: Entries at most; 0: none once no exchange is in flight; None: as many as at the start.
+        by: What enforces it.
+    """
+
+    most: int | None
+    by: str
+
+
+FIXED = Bound(None, "nothing is added after the start")
+IN_FLIGHT = Bound(0, "removed by the exchange or the operation that added it")
+RECORDS = Bound(4 * CONVERSATION_MAX_TURNS, "a store trims conversations; a copy is of its size")
+EACH = Bound(99, "one exchange that the recorder has: a fixed set of names")
+ITEMS = Bound(ITEMS_MAX, "a parsed prefix; longer requests are not parsed, and PrefixCache evicts")
+ROWS: dict[str, dict[str, Bound]] = {
+    "adapters.resilience": {
+        "cache_entry.Batch.keys": RECORDS,
+        "cache_entry.Batch.records": RECORDS,
+        "cache_entry.CacheEntry.added": RECORDS,
+        "cache_entry.CacheEntry.added[]": RECORDS,
+        "cache_entry.CacheEntry.keys": Bound(RECENT_BYTES // KEY_BYTES, "ConversationCache"),
+        "cache_entry.CacheEntry.older": RECORDS,
+        "cache_entry.CacheEntry.turns": RECORDS,
+        "conversation_cache.ConversationCache._entries": Bound(
+            RECENT_BYTES // ENTRY_BYTES, "evicted beyond recent_max_bytes"
+        ),
+        "conversation_cache.ConversationCache._index": Bound(
+            RECENT_BYTES // KEY_BYTES, "keys leave with their entries"
+        ),
+        "safe_store.SafeStore._tasks": IN_FLIGHT,
+        "save_queue.SaveQueue._overdue": Bound(
+            0, "weak: entries of the cache, until they are saved"
+        ),
+        "save_queue.SaveQueue._overdue[]": Bound(0, "what Python keeps of a weak dictionary"),
+        "save_queue.SaveQueue.tasks": IN_FLIGHT,
+        "store_guard.StoreGuard.breakers": FIXED,
+    },
+    "adapters.runtime.fair_semaphore": {
+        "FairSemaphore._held": IN_FLIGHT,
+        "FairSemaphore._waiting": IN_FLIGHT,
+    },
+    "adapters.stores": {
+        "memory.MemoryStore._conversations": Bound(
+            STORE_BYTES // CONVERSATION_OVERHEAD_BYTES, "evicted beyond store_max_bytes"
+        ),
+        "memory.MemoryStore._free_slots": Bound(
+            STORE_BYTES // CONVERSATION_OVERHEAD_BYTES + 1, "the most conversations at any time"
+        ),
+        "memory.MemoryStore._slots": Bound(
+            STORE_BYTES // CONVERSATION_OVERHEAD_BYTES + 1, "the most conversations at any time"
+        ),
+        "memory.MemoryStore._index": Bound(
+            STORE_BYTES // CONVERSATION_OVERHEAD_BYTES, "scopes leave with their conversations"
+        ),
+        "memory.MemoryStore._index[]": Bound(
+            STORE_BYTES // KEY_OVERHEAD_BYTES, "keys leave with their conversations"
+        ),
+        "memory._Conversation.keys": Bound(STORE_BYTES // KEY_OVERHEAD_BYTES, "store_max_bytes"),
+        "memory._Conversation.records": Bound(
+            STORE_BYTES // RECORD_OVERHEAD_BYTES, "store_max_bytes, and trimmed"
+        ),
+        "memory._Conversation.turns": Bound(CONVERSATION_MAX_TURNS, "trimmed"),
+        "redis.executor.SingleServer._forms": FIXED,
+        "redis.store.RedisStore._renewing": IN_FLIGHT,
+        "sqlite.SqliteStore._noted": Bound(NOTED_AT_ONCE, "_note_use skips further ones"),
+    },
+    "adapters.telemetry": {
+        "log_output.LineWriter._lines": Bound(QUEUED_LINES, "further lines are dropped"),
+        "metrics.Metrics._children": Bound(10_000, "labels have fixed values, models a setting's"),
+        "metrics.Metrics._models": FIXED,
+    },
+    "adapters.upstream": {
+        "client.UpstreamClient._connections": Bound(CONNECTIONS, "exchanges, and idle for IDLE_S"),
+        "client.UpstreamClient._origins": Bound(1, "the upstream's origin"),
+        "client._Origin.idle": Bound(CONNECTIONS, "as the connections"),
+        "dialer.Dialer.proxy_headers": FIXED,
+        "response.UpstreamResponse._by_name": Bound(1000, "the last head; the parser has a limit"),
+        "response.UpstreamResponse._by_name[]": Bound(1000, "as above"),
+        "response.UpstreamResponse._pieces": IN_FLIGHT,
+        "response.UpstreamResponse.headers": Bound(1000, "as above"),
+    },
+    "core": {
+        "dialects.foreign_keys.ForeignKeys._issuers": FIXED,
+        "dialects.gemini.dialect.GeminiDialect.repairs": FIXED,
+        **{
+            f"dialects.responses.request.Request.{name}": ITEMS
+            for name in (
+                "_chains",
+                "_wholes",
+                "anchors",
+                "heard",
+                "places",
+                "run",
+                "said",
+                "values",
+            )
+        },
+        "dialects.refusal_memory.RefusalMemory._issued_for": Bound(REMEMBERED, "as _owners"),
+        "dialects.refusal_memory._Shares._owners": Bound(REMEMBERED, "put evicts"),
+        "dialects.refusal_memory._Shares._owners[]": Bound(REMEMBERED_EACH, "put evicts"),
+        "history.item_index.ItemIndex.by_call": RECORDS,
+        "history.item_index.ItemIndex.by_call[]": RECORDS,
+        "history.item_index.ItemIndex.by_id": RECORDS,
+        "history.item_index.ItemIndex.by_id[]": RECORDS,
+        "history.item_index.ItemIndex.by_whole": RECORDS,
+        "history.item_index.ItemIndex.by_whole[]": RECORDS,
+        "history.item_index.ItemIndex.turns": RECORDS,
+        "history.item_index.ItemIndex.types": RECORDS,
+        "history.plan.Plan.completed": ITEMS,
+        "history.plan.Plan.outcomes": EACH,
+        "history.request_history.HistoryPrefix": ITEMS,
+        "history.request_history.Place.before": ITEMS,
+        "history.prefix_cache.PrefixCache._groups": Bound(PREFIXES, "evicted by bytes"),
+        "history.prefix_cache.PrefixCache._groups[]": Bound(PREFIXES_PER_HEAD, "keep evicts"),
+        "history.prefix_cache.PrefixCache._of_size": Bound(64, "bits of a size"),
+        "history.prefix_cache.PrefixCache._of_size[]": Bound(PREFIXES, "as its shares"),
+        "history.prefix_cache.PrefixCache._places": Bound(PREFIXES, "evicted by bytes"),
+        "history.prefix_cache.PrefixCache._shares": Bound(PREFIXES, "leave with their prefixes"),
+        "history.prefix_cache._Share.recent": Bound(PREFIXES, "evicted by bytes"),
+    },
+    "web.admin": {
+        "app.admin_app.<locals>.index(paths)": FIXED,
+        "inspector.events.Watchers._watchers": Bound(WATCHERS_MAX, "further ones are refused"),
+        "inspector.minutes.Minutes._minutes": Bound(MINUTES, "a deque of this length"),
+        "inspector.minutes.Minutes._minutes[]": Bound(99, "one number for each sum"),
+        "inspector.prefixes.Prefixes._sent": Bound(TURNS_MAX, "keep drops the oldest"),
+        "inspector.recorder.Recorder._different": Bound(
+            2 * recorder.DIFFERENT_MAX, "nothing is added beyond the limit"
+        ),
+        "inspector.recorder.Recorder._open": IN_FLIGHT,
+        "inspector.recorder.Recorder._over": Bound(recorder.KEPT, "end drops the oldest"),
+    },
+    "web": {
+        "app.App.agents": FIXED,
+        "exchange.RequestReport.outcomes": EACH,
+        "exchange.RequestReport.repairs": EACH,
+        "http.client_connection.ClientConnection._messages": IN_FLIGHT,
+        "http.server.Server._connections": Bound(CONNECTIONS, "max_connections"),
+        "http.server.Server._kwargs": FIXED,
+        "http.server.Server._open": Bound(CONNECTIONS, "max_connections"),
+        "memory_budget.MemoryBudget._held": IN_FLIGHT,
+        "memory_budget.MemoryBudget._waiting": IN_FLIGHT,
+        "pipeline.admission.AdmissionControl._tenants": IN_FLIGHT,
+        "pipeline.path_advice.PathAdvice._lacking": FIXED,
+        "pipeline.path_advice.PathAdvice._untold": Bound(2, "only removed from"),
+        "pipeline.path_advice.PathAdvice._warned_s": Bound(20, "the kinds of mistakes"),
+        "pipeline.request_phase.RequestPhase.replays": FIXED,
+        "unsaved_records.UnsavedRecords._failed": Bound(0, "ResponseReport.end replaces it"),
+        "unsaved_records.UnsavedRecords._known": Bound(0, "ResponseReport.end replaces it"),
+        "unsaved_records.UnsavedRecords._new": Bound(0, "ResponseReport.end replaces it"),
+    },
+}
+TABLE = {f"{place}.{name}": bound for place, rows in ROWS.items() for name, bound in rows.items()}
+TURNS = 60
+
+
+async def converse(w: World) -> None:
+    """Exchange requests of each dialect, with many conversations, a mistake, and long bodies."""
+    long = "x" * 2 * LEAST_BYTES
+    for n in range(TURNS):
+        ask = {"role": "user", "content": f"{n} {long}"}
+        found = [
+            RS | {"id": f"rs_{n}" * 4},
+            CALL | {"id": f"fc_{n}" * 4, "call_id": f"call_{n}" * 4},
+        ]
+        w.upstream.answers(whole(as_json(response(*found))), whole(b"{}"))
+        await w.turn(ask)
+        await w.turn(
+            ask,
+            found[1],
+            {"type": "function_call_output", "output": "", "call_id": f"call_{n}" * 4},
+        )
+    for api in APIS:
+        w.upstream.answers(api.plain, whole(b"{}"))
+        await api.send(w, api.lost[:1])
+        await api.send(w, api.lost)
+    w.upstream.answers(whole(b"{}"), whole(b"{}"))
+    await w.ask(request("POST", gemini.PATH, "x-goog-api-key: k", body=b'{"contents":[]}'))
+    await w.get("/v1/v1/models")
+
+
+def too_long(w: World, at_start: dict[str, list[Any]]) -> list[str]:
+    """Return the containers of a proxy at rest that have more entries than their bound."""
+    wrong = []
+    for name, found in containers_of(w.app).items():
+        bound = TABLE.get(name, IN_FLIGHT)
+        most = max(map(len, at_start.get(name, [()]))) if bound.most is None else bound.most
+        if (longest := max(map(len, found))) > most:
+            wrong.append(f"{name}: {longest} > {most}, which {bound.by}")
+    return wrong
+
+
+def url_of(kind: str, asked: pytest.FixtureRequest) -> str:
+    """Return the address of an empty store."""
+    if kind == "memory":
+        return "memory://"
+    if kind == "sqlite":
+        return f"sqlite://{asked.getfixturevalue('tmp_path')}/replay.db"
+    return str(asked.getfixturevalue("own_redis").url)
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite", "redis"])
+async def test_every_container_of_a_proxy_has_a_bound(
+    store: str, request: pytest.FixtureRequest
+) -> None:
+    """They are found by a walk, after exchanges of each dialect, and are within their bounds."""
+    url = url_of(store, request)
+    sizes: dict[str, Any] = {"recent_max_bytes": RECENT_BYTES}
+    if store == "memory":
+        sizes["store_max_bytes"] = STORE_BYTES
+    async with world(store_url=url, max_connections=CONNECTIONS, **sizes) as w:
+        at_start = containers_of(w.app)
+        sizes_at_start = {
+            name: [[None] * len(one) for one in kept] for name, kept in at_start.items()
+        }
+        await converse(w)
+        found = containers_of(w.app).keys()
+        assert found <= TABLE.keys(), f"without a bound: {sorted(found - TABLE.keys())}"
+        with contextlib.suppress(AssertionError):
+            await eventually(lambda: not too_long(w, sizes_at_start))
+        assert too_long(w, sizes_at_start) == []
+        if store == "memory":  # so that the bounds were reached
+            usage = await w.app.store.inner.usage()
+            assert usage is not None
+            assert usage.evicted > 0
+        w.app.store.new_one = {}  # type: ignore[attr-defined]
+        new = containers_of(w.app).keys() - TABLE.keys()
+        assert new == {"adapters.resilience.safe_store.SafeStore.new_one"}
+
+
+MUTABLE = {
+    *("dict", "list", "set", "bytearray", "deque", "OrderedDict", "defaultdict", "Counter"),
+    *("WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "Queue"),
+}
+CHANGES = {
+    *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "move_to_end", "pop"),
+    *("popitem", "popleft", "remove", "setdefault", "update", "put_nowait"),
+}
+
+
+def served() -> Iterator[Path]:
+    """Return the files of the product that a running proxy uses."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.relative_to(PACKAGE).parts[0].removesuffix(".py") not in COMMANDS:
+            yield path
+
+
+def shared_containers(tree: ast.Module) -> set[str]:
+    """Return the containers of a module and of its classes that some of its code changes."""
+    bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
+    named = {
+        target.id
+        for body in bodies
+        for node in body
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_mutable(node.value)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    return named & set(_changed(tree))
+
+
+def _is_mutable(value: ast.expr | None) -> bool:
+    if isinstance(value, ast.Call):
+        called = value.func
+        return getattr(called, "id", getattr(called, "attr", "")) in MUTABLE
+    displays = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
+    return isinstance(value, displays)
+
+
+def _changed(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            yield _name_of(node.value)
+        elif isinstance(node, ast.AugAssign):
+            yield _name_of(node.target)
+        elif isinstance(node, ast.Attribute) and node.attr in CHANGES:
+            yield _name_of(node.value)
+
+
+def _name_of(node: ast.expr) -> str:
+    """Return the name of a global, or of an attribute of a class or of `self`."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "SEEN = {}\ndef f(x):\n    SEEN[x] = 1",
+        "SEEN: set[str] = set()\ndef f(x):\n    SEEN.add(x)",
+        "class A:\n    SEEN = []\n    def f(self):\n        self.SEEN += [1]",
+        "SEEN = collections.deque()\ndef f(x):\n    SEEN.append(x)",
+    ],
+)
+def test_a_shared_container_is_found(source: str) -> None:
+    """In each form that a module may have."""
+    assert shared_containers(ast.parse(source)) == {"SEEN"}
+
+
+@pytest.mark.parametrize("path", [*served()], ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_module_has_a_container_that_grows(path: Path) -> None:
+    """Those of modules and classes are constants: nothing adds to them, so they need no bound."""
+    assert shared_containers(ast.parse(path.read_text())) == set()
+
+
+def test_every_cache_of_a_function_has_a_bound() -> None:
+    """One without a limit has no arguments, so it has one entry."""
+    found = 0
+    for path in served():
+        name = ".".join(("reasoning_replay", *path.relative_to(PACKAGE).with_suffix("").parts))
+        source = path.read_text()
+        if "@cache" not in source and "lru_cache" not in source:
+            continue
+        for function in vars(importlib.import_module(name)).values():
+            if isinstance(function, functools._lru_cache_wrapper):
+                most = function.cache_parameters()["maxsize"]
+                assert (most or 0) <= 4096
+                assert most or not inspect.signature(function).parameters
+                found += 1
+    assert found >= 8
