@@ -218,7 +218,7 @@ GREEDY = [
 
 
 @pytest.mark.parametrize("greedy", GREEDY)
-def test_nobody_pushes_out_the_prefixes_of_others(greedy: list[Owner]) -> None:
+def test_no_share_pushes_out_the_prefixes_of_others(greedy: list[Owner]) -> None:
     """Beyond the limit, the largest share makes room, whatever was used last."""
     cache: PrefixCache[str, Nothing] = PrefixCache(20 * LEAST_BYTES * 2)
     for one in FEW:

@@ -114,7 +114,7 @@ class PrefixCache(Generic[_Parsed, _Decided]):
     Parsed prefixes of all dialects, bounded in bytes, with shares for tenants and dialects.
 
     Beyond the limit, a share that is as large as any other one (to a power of two), and of these
-    the least recently used one, loses its least recently used prefix. So nobody loses more than
+    the least recently used one, loses its least recently used prefix. So none loses more than
     what exceeds an equal share, and a single share may have all of the room.
 
     Tenants are separated: what was decided belongs to one, and response times could reveal the
