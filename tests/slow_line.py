@@ -55,6 +55,9 @@ class SlowLine:
         """Reset every connection, and wait until all tasks have ended."""
         await asyncio.sleep(0)  # lets new tasks start
         self.cut()
+        await asyncio.sleep(0)
+        for task in self._serving:
+            task.cancel()  # one that was made silent notices nothing
         await asyncio.gather(*self._serving, return_exceptions=True)
 
     async def accepts(self, client: asyncio.StreamWriter) -> None:

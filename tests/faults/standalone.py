@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 from tests.redis_server import RedisServer, redis_server
 from tests.slow_line import SlowLine, listening
 
-__all__ = ["Store", "standalone"]
+__all__ = ["USER", "Store", "standalone"]
 
 USER = "user app on >old ~* +@all -@dangerous +info"
 VALUE_BYTES = 10_000

@@ -288,7 +288,7 @@ async def _already(standin: StandIn) -> AsyncIterator[StandIn]:
 async def suffering(
     store_url: str,
     store_timeout_s: float = STORE_TIMEOUT_S,
-    beside: Suffering | None = None,
+    next_to: Suffering | None = None,
     crowd: int = 1,
     **settings: Any,
 ) -> AsyncIterator[Suffering]:
@@ -298,7 +298,7 @@ async def suffering(
     Args:
         store_url: Address of the store.
         store_timeout_s: Timeout of an operation on it.
-        beside: Another replica, with which it shares the upstream.
+        next_to: Another replica, with which it shares the upstream.
         crowd: Pairs of agents that begin conversations.
         settings: Further settings of the proxy.
     """
@@ -313,7 +313,7 @@ async def suffering(
     }
     async with (
         hasty_breakers(store_timeout_s),
-        StandIn("chain", "normal") if beside is None else _already(beside.standin) as standin,
+        StandIn("chain", "normal") if next_to is None else _already(next_to.standin) as standin,
         running(Settings(upstream_url=standin.base_url, **(given | settings))) as app,
         Agent(f"{app.url}/v1", "async-stream") as old,
         contextlib.AsyncExitStack() as stack,

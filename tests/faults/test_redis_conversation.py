@@ -7,16 +7,18 @@ fault; after it the store is used again, the log says so, and the other replica 
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 import uvloop
 
-from tests.fast_lane import slow
+from tests.fast_lane import first, slow
 from tests.faults.faulty_line import EFFECTS, ERRORS, STORE_TIMEOUT_S, FaultyLine, Point
-from tests.faults.standalone import standalone
+from tests.faults.standalone import USER, standalone
 from tests.faults.suffering import Suffering, anew, question, suffering
 from tests.patience import SOON_S
+from tests.redis_server import RedisServer, redis_server, wait_until
+from tests.slow_line import listening
 
 CACHE_BYTES = 1 << 25
 CROWD = 3  # pairs of clients, of each replica
@@ -42,9 +44,9 @@ async def replicas(url: str, count: int) -> AsyncIterator[Sequence[Suffering]]:
     async with contextlib.AsyncExitStack() as stack:
         ones: list[Suffering] = []
         for _ in range(count):
-            beside = ones[0] if ones else None
+            next_to = ones[0] if ones else None
             one = suffering(
-                url, STORE_TIMEOUT_S, beside=beside, crowd=CROWD, recent_max_bytes=CACHE_BYTES
+                url, STORE_TIMEOUT_S, next_to=next_to, crowd=CROWD, recent_max_bytes=CACHE_BYTES
             )
             ones.append(await stack.enter_async_context(one))
         yield ones
@@ -72,9 +74,21 @@ async def passes(ones: Sequence[Suffering], line: FaultyLine, point: Point, effe
     line.begins(point, effect)
     async with asyncio.timeout(SOON_S):
         while not line.hits:
-            for lines in await asyncio.gather(*(one.converse(fresh=5) for one in ones)):
-                ones[0].assert_quick(lines)
+            await converse(ones)
     line.ends()
+    await is_used_again(ones)
+
+
+async def converse(ones: Sequence[Suffering], during: Callable[[], None] | None = None) -> None:
+    """Let six clients of each replica talk; every request succeeds."""
+    first, *others = ones
+    await asyncio.gather(
+        first.converse(fresh=5, during=during), *(one.converse(fresh=5) for one in others)
+    )
+
+
+async def is_used_again(ones: Sequence[Suffering]) -> None:
+    """Wait until each replica says so, and sees the turns of another one; few probes fail."""
     before = failed(ones)
     await asyncio.gather(*(one.recovers() for one in ones))
     for one, other in zip(ones, [*ones[1:], ones[0]], strict=True):
@@ -104,5 +118,81 @@ def test_a_fault_is_not_noticed_and_passes(count: int, point: Point) -> None:
                 except BaseException as error:
                     error.add_note(f"{effect} at {point}")
                     raise
+
+    uvloop.run(run())
+
+
+def test_killed_and_started_again() -> None:
+    """After each `kill -9` under load, the store is used again, and turns are shared."""
+
+    async def run() -> None:
+        async with standalone() as store, replicas(store.url, 2) as ones:
+            for _ in range(3):
+                for one in ones:
+                    await anew(one.old).converse([question()])
+                await converse(ones, store.server.kill)
+                store.server.start()
+                await is_used_again(ones)
+
+    uvloop.run(run())
+
+
+OLD: dict[str, Callable[[RedisServer, int], None]] = {
+    "lives on as a replica": lambda old, port: old.do("REPLICAOF", "127.0.0.1", port),
+    "lives on without replicas": lambda old, _: old.do("CONFIG", "SET", "min-replicas-to-write", 1),
+    "is killed": lambda old, _: old.kill(),
+    "hangs": lambda old, _: old.pause(),
+}
+
+
+@pytest.mark.parametrize("becomes_old", first(1, list(OLD.values())), ids=first(1, list(OLD)))
+def test_the_address_leads_to_another_server(
+    becomes_old: Callable[[RedisServer, int], None],
+) -> None:
+    """A name, a Service or a balancer leads new connections to a new master; all follow."""
+
+    async def run() -> None:
+        with redis_server(USER) as heir:
+            async with standalone() as store, replicas(store.url, 2) as ones:
+                for one in ones:
+                    await anew(one.old).converse([question()])
+
+                def fails_over() -> None:
+                    store.line.to_port = heir.port
+                    becomes_old(store.server, heir.port)
+
+                await converse(ones, fails_over)
+                await is_used_again(ones)
+                assert int(heir.told("keyspace")["db0"].split(",")[0].removeprefix("keys="))
+
+    uvloop.run(run())
+
+
+@contextlib.asynccontextmanager
+async def announced(kind: str) -> AsyncIterator[tuple[FaultyLine, str]]:
+    """Run a Redis whose Sentinel, or whose Cluster, announces a line to it; yield its address."""
+    own = ["cluster-enabled yes"] if kind == "cluster" else []
+    with redis_server(*own) as server:
+        async with listening(FaultyLine(server.port)) as line:
+            if kind == "cluster":
+                server.do("CONFIG", "SET", "cluster-announce-port", line.port)
+                server.do("CLUSTER", "ADDSLOTSRANGE", 0, 16_383)
+                wait_until(lambda: server.told("CLUSTER INFO")["cluster_state"] == "ok")
+                yield line, f"redis+cluster://127.0.0.1:{line.port}"
+                return
+            watched = f"sentinel monitor main 127.0.0.1 {line.port} 1"
+            calm = "sentinel down-after-milliseconds main 600000"
+            with redis_server(watched, calm, words=["--sentinel"]) as sentinel:
+                yield line, f"redis+sentinel://127.0.0.1:{sentinel.port}/main"
+
+
+@pytest.mark.parametrize("kind", ["sentinel", "cluster"])
+def test_idle_flows_of_sentinels_and_clusters(kind: str) -> None:
+    """A flow that a balancer has forgotten is replaced, also where Redis names the address."""
+
+    async def run() -> None:
+        async with announced(kind) as (line, url), replicas(url, 2) as ones:
+            for effect in first(1, ["reset", "silence", "FIN"]):
+                await passes(ones, line, "idle", effect)
 
     uvloop.run(run())

@@ -181,7 +181,7 @@ async def test_replies_that_do_not_fit_end_the_connection(
 async def test_a_reply_in_another_form_ends_the_connection(
     shared_redis: RedisServer, opens: Callable[..., RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a reply cannot be read as it should be, those behind it are not left over."""
+    """If a reply cannot be read as it should be, those after it are not left over."""
     store = opens(shared_redis.url)
     await store.check()
     (before,) = free_of(store)
@@ -253,7 +253,7 @@ async def test_idle_connections_are_closed(
         await asyncio.sleep(0.01)
 
 
-# --- another server behind the address ---
+# --- the address leads to another server ---
 
 
 @pytest.mark.parametrize("how", ["lives on as a replica", "is cut off from its replicas"])

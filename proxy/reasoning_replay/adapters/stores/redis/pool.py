@@ -33,7 +33,7 @@ class Pool:
     """
     Pool of connections to one server.
 
-    Closing and giving back are synchronous, so a cancelled operation cannot lose a connection.
+    Closing and releasing are synchronous, so a cancelled operation cannot lose a connection.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Pool:
             connection.end()
             raise
         finally:
-            self._give_back(connection)
+            self._release(connection)
 
     def renew(self, opened_at: float = float("-inf")) -> bool:
         """
@@ -166,7 +166,7 @@ class Pool:
         self._used.add(connection)
         if not self._keeps:
             connection.end()
-            self._give_back(connection)
+            self._release(connection)
             raise ConnectionError("the store is closed")
         return connection
 
@@ -177,7 +177,7 @@ class Pool:
             self._end_free()
         self._place = place
 
-    def _give_back(self, connection: PooledConnection) -> None:
+    def _release(self, connection: PooledConnection) -> None:
         self._used.discard(connection)
         now = connection.used_at = time.monotonic()
         is_current = self._keeps and connection.opened_at >= self._renewed_at
