@@ -1,18 +1,20 @@
 """
 Burst of long requests to a real proxy process, and the memory that it takes.
 
-    python -m tests.burst COUNT BYTES [--hold] [--gzip] [--json-bytes BYTES] [SETTING=VALUE ...]
+    python -m tests.burst COUNT BYTES [--hold] [--gzip] [--images] [--json-bytes N] [SETTING=VALUE]
 
 It is bounded: COUNT requests once, and one minute for their responses.
 """
 
 import argparse
 import asyncio
+import base64
 import contextlib
 import gzip
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
+from random import Random
 from typing import NamedTuple
 
 from tests.patience import SOON_S
@@ -25,6 +27,7 @@ __all__ = ["Burst", "burst"]
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 MARK = b"x-reasoning-replay: "
 ITEM_BYTES = 5000
+IMAGE_BYTES = 1_000_000
 
 
 class Burst(NamedTuple):
@@ -46,14 +49,32 @@ class Burst(NamedTuple):
     cpu_s: float
 
 
-def body_of(size: int, number: int) -> bytes:
-    """Return a request with items of ITEM_BYTES, half of them from the model."""
+def body_of(size: int, number: int, *, has_images: bool = False) -> bytes:
+    """Return a request with items of ITEM_BYTES, half of them from the model; or with images."""
+    if has_images:
+        return _with_images(size, number)
     text = "word " * (ITEM_BYTES // 5)
     roles = ("user", "assistant")
     items = [
         {"role": roles[n % 2], "content": f"{number} {n} {text}"}
         for n in range(max(1, size // (ITEM_BYTES + 50)))
     ]
+    document = {"model": "gpt-5", "store": False, "input": items}
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _with_images(size: int, number: int) -> bytes:
+    """Return a request with images of IMAGE_BYTES in base64, and an answer after each."""
+    items: list[object] = []
+    for n in range(max(1, size // IMAGE_BYTES)):
+        pixels = Random(n).randbytes(IMAGE_BYTES * 3 // 4)  # noqa: S311 (no secret)
+        data = base64.b64encode(pixels).decode()
+        image = {"type": "input_image", "image_url": f"data:image/png;base64,{data}"}
+        text = {"type": "input_text", "text": f"{number} {n}"}
+        items += [
+            {"role": "user", "content": [text, image]},
+            {"role": "assistant", "content": f"I see {n}."},
+        ]
     document = {"model": "gpt-5", "store": False, "input": items}
     return json.dumps(document, separators=(",", ":")).encode()
 
@@ -112,6 +133,7 @@ async def burst(
     *,
     holds: bool = False,
     is_packed: bool = False,
+    has_images: bool = False,
     answer_bytes: int = 2,
     **settings: object,
 ) -> Burst:
@@ -123,10 +145,11 @@ async def burst(
         size: Size of each, in bytes.
         holds: Whether upstream answers only when it has all of them.
         is_packed: Whether they are sent with gzip.
+        has_images: Whether they are images in base64.
         answer_bytes: Size of each response, which is JSON.
         settings: Settings of the proxy.
     """
-    bodies = [body_of(size, number) for number in range(count)]
+    bodies = [body_of(size, number, has_images=has_images) for number in range(count)]
     headers = ["Authorization: Bearer sk-a", "Content-Type: application/json"]
     if is_packed:
         headers.append("Content-Encoding: gzip")
@@ -164,6 +187,7 @@ def main() -> None:
     parser.add_argument("size", type=int)
     parser.add_argument("--hold", action="store_true", help="upstream answers only at the end")
     parser.add_argument("--gzip", action="store_true")
+    parser.add_argument("--images", action="store_true", help="images in base64")
     parser.add_argument("--json-bytes", type=int, default=2, help="size of each response")
     parser.add_argument("settings", nargs="*", metavar="SETTING=VALUE")
     given = parser.parse_intermixed_args()
@@ -174,6 +198,7 @@ def main() -> None:
             given.size,
             holds=given.hold,
             is_packed=given.gzip,
+            has_images=given.images,
             answer_bytes=given.json_bytes,
             **settings,
         )

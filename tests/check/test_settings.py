@@ -71,7 +71,7 @@ async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[s
         pytest.param({"scope_from": "claims:tid"}, ["all users of one directory share", "claims:tid+oid"], id="claims-of-all"),  # noqa: E501
         pytest.param({"admin_token": SecretStr("hunter2")}, ["admin_token has fewer than 16 characters", "openssl"], id="short-token"),  # noqa: E501
         pytest.param({**SHARED, "scope_secret": SecretStr("hunter2")}, ["scope_secret has fewer than 16"], id="short-secret"),  # noqa: E501
-        pytest.param({"inspect_total_max_bytes": 1000}, ["inspect_max_bytes 32MiB is more than", "raise that"], id="no-room"),  # noqa: E501
+        pytest.param({"inspect_total_max_bytes": 1000}, ["inspect_max_bytes 64MiB is more than", "raise that"], id="no-room"),  # noqa: E501
         pytest.param({"drain_s": 3.0}, ["drain_grace_s 5s is part of drain_s 3s", "raise drain_s"], id="no-drain"),  # noqa: E501
         pytest.param({"read_timeout_s": 20.0}, ["read_timeout_s 20s is short"], id="impatient"),
     ],

@@ -89,7 +89,7 @@ class TrafficLimits(Group):
         "File uploads are streamed and take no memory.",
     )
     inspect_max_bytes: Count = Field(
-        default=32 * MIB,
+        default=64 * MIB,
         description="Largest request that is read for injection, and largest response that is "
         "captured; encoded ones count decoded. A larger one still passes through, unread.",
     )

@@ -16,6 +16,7 @@ from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.matching.matches import NOT_JOINED, Joined
 from reasoning_replay.core.history.plan import LACKING, Outcome
 from reasoning_replay.core.tenancy.scope import Account
+from reasoning_replay.web.errors import amount
 from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease
 from reasoning_replay.web.unsaved_records import UnsavedRecords
 
@@ -103,6 +104,7 @@ class RequestReport:
         healed: Kind of the refusal that was cured; "" if none was.
         changes: What the cure changed in the items of the refused request.
         parent: Id of the turn that the request continues; b"" if unknown.
+        hint: What to do about a request that was not read; "" if there is nothing to say.
     """
 
     state: str = ""
@@ -115,6 +117,7 @@ class RequestReport:
     healed: str = ""
     changes: tuple[ItemChange, ...] = ()
     parent: bytes = b""
+    hint: str = ""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -152,6 +155,14 @@ class RequestReport:
         self.state, self.way, self.summary, self.injected_bytes = state, "", None, 0
         self.outcomes.clear()
         self.repairs.clear()
+
+    def note_too_large(self, size: str, max_bytes: int) -> None:
+        """Record that it is over `inspect_max_bytes`; `size` is what is known of its size."""
+        self.state = RequestState.TOO_LARGE
+        self.hint = (
+            f"the request has {size}, and inspect_max_bytes is {amount(max_bytes)}: "
+            "raise that (and inspect_total_max_bytes), or send less"
+        )
 
     def note_cure(self, kind: str, cure: Cure) -> None:
         """Record that upstream accepted the cured request; `kind` is the kind of the refusal."""

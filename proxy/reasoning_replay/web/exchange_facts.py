@@ -83,6 +83,7 @@ FACTS = (
     Fact("method", lambda e: called(e.method), _PAGE),
     Fact("model", lambda e: called(e.request.model), _LOG | _PAGE),
     Fact("asked", lambda e: e.request.state, _ALL),
+    Fact("hint", lambda e: e.request.hint, _LOG),
     Fact("request", lambda e: e.request.kind, _PAGE),
     Fact("way", lambda e: e.request.way, _LOG | _SPAN),
     Fact("captured", lambda e: e.response.state, _ALL),

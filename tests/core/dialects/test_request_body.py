@@ -4,6 +4,7 @@ import json
 from typing import Any, NamedTuple
 
 import pytest
+from reasoning_replay.core.dialects import request_body
 from reasoning_replay.core.dialects.anthropic.request import read_request as read_messages
 from reasoning_replay.core.dialects.chat.request import read_request as read_chat
 from reasoning_replay.core.dialects.gemini.request import read_request as read_gemini
@@ -134,3 +135,35 @@ def test_limits_and_damage(api: Api) -> None:
     with pytest.raises(Unspliceable):
         api.read(b'{"model":1,"model":2}', {})
     assert len(read(api, api.more * 50).places) == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        pytest.param("x" * 200, True, id="ascii"),
+        pytest.param("é" * 100, False, id="utf-8"),
+        pytest.param("\\u00e9" * 40, False, id="escapes"),
+        pytest.param("é" * 20, True, id="short"),
+    ],
+)
+@EVERY
+def test_a_long_element_is_read_only_if_it_is_ascii(
+    api: Api, monkeypatch: pytest.MonkeyPatch, text: str, *, is_read: bool
+) -> None:
+    """Other text takes several times its bytes once it is decoded."""
+    monkeypatch.setattr(request_body, "ELEMENT_MAX_BYTES", 150)
+    monkeypatch.setattr(request_body, "_SEGMENT_BYTES", 7)  # ends inside characters
+    given = json.dumps({"model": "m", api.read.key: [api.more[0], "MARK"]})
+    body = given.replace("MARK", text).encode()
+    if is_read:
+        assert api.read(body, {}).body == body
+    else:
+        with pytest.raises(TooMany):
+            api.read(body, {})
+
+
+@EVERY
+def test_a_body_that_ends_inside_a_character_is_not_read(api: Api) -> None:
+    """Its encoding is checked in parts, and the last one may be incomplete."""
+    with pytest.raises(Unspliceable):
+        api.read("é".encode()[:1], {})

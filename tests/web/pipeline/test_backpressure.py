@@ -111,7 +111,7 @@ async def test_a_slow_upstream_stops_the_client(target: str, loop: str, framing:
 
         writing = asyncio.ensure_future(write())
         await asyncio.wait_for(script.arrived.wait(), SOON_S)
-        held = 32 << 20 if target == "/v1/responses" and is_chunked else 0  # inspect_max_bytes
+        held = 64 << 20 if target == "/v1/responses" and is_chunked else 0  # inspect_max_bytes
         assert 0 < await fast.stands_still() < BETWEEN_MAX_BYTES + held
         script.go()
         await writing

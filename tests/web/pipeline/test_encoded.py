@@ -21,7 +21,7 @@ from tests.web.wire import (
     response,
     whole,
 )
-from tests.web.world import MODEL, World, world
+from tests.web.world import MODEL, Logged, World, logged, world
 
 Encode = Callable[[bytes], bytes]
 
@@ -244,3 +244,20 @@ async def test_a_refused_edit_is_taken_back_in_plain() -> None:
         first, again = w.upstream.received
         assert (first.body, again.body) == (as_json(WHOLE), as_json(LACKING))
         assert first.values("content-encoding") == again.values("content-encoding") == []
+
+
+async def test_the_log_names_the_limit_and_the_size(capsys: Logged) -> None:
+    """A body over inspect_max_bytes is told apart from other reasons, as it came and decoded."""
+    body = as_json(WHOLE | {"user": "x" * 4000})
+    packed = gzip.compress(body)
+    for data, coding, size in (
+        (body, "", f"{len(body):,} bytes,"),
+        (packed, "gzip", f"{len(packed):,} bytes encoded and more decoded,"),
+    ):
+        async with world(inspect_max_bytes=2000) as w:
+            w.upstream.otherwise = OK
+            headers = [KEY, JSON, *([f"Content-Encoding: {coding}"] if coding else [])]
+            got = await w.ask(request("POST", "/v1/responses", *headers, body=data))
+            assert got.mark == "injected=0, asked=too_large"
+        [line] = logged(capsys, "exchange")
+        assert line["hint"].startswith(f"the request has {size} and inspect_max_bytes is 2,000 b")

@@ -4,6 +4,7 @@ Request body: the parsing of a JSON request that every dialect shares.
 A dialect adds how it reads one item, and which top-level values it looks at.
 """
 
+import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,11 @@ from reasoning_replay.core.wire.json_spans import Member, TooMany, Unspliceable
 # thousands of items. A request above a limit is forwarded without parsing.
 ITEMS_MAX = 20_000
 VALUES_MAX = 200_000
+# A longer element is read only if it is ASCII, as images are: other text takes up to four bytes for
+# each character, in several copies.
+ELEMENT_MAX_BYTES = 32 << 20
 
+_SEGMENT_BYTES = 1024 * 1024  # of a body, checked at once
 _ALONE = b'{"":[%b]}'  # the document in which new items are read
 
 KnownT = TypeVar("KnownT", bound=Known)
@@ -294,10 +299,12 @@ class RequestReader(Generic[RequestT, ItemT]):
         Read elements of the history that come after so many items.
 
         Raises:
-            TooMany: The request has too many items to process.
+            TooMany: The request has too many items to process, or too long ones.
         """
         if before + len(elements) > ITEMS_MAX:
             raise TooMany(f"more than {ITEMS_MAX} items")
+        if any(_is_wide(body, start, end) for start, end in elements):
+            raise TooMany(f"an element of text has more than {ELEMENT_MAX_BYTES} bytes")
         items = [item for start, end in elements for item in self.read(body[start:end], start, end)]
         if before + len(items) > ITEMS_MAX:
             raise TooMany(f"more than {ITEMS_MAX} items")
@@ -328,11 +335,7 @@ def read_values(body: bytes) -> tuple[bytes, dict[str, Raw]]:
             caller forwards such a body unchanged, and upstream reports its own error.
     """
     json_spans.bound(body, VALUES_MAX)
-    if not body.isascii():
-        try:
-            body.decode()
-        except UnicodeDecodeError as error:
-            raise Unspliceable(str(error)) from error
+    _check_utf8(body)
     try:
         return body, json_spans.unambiguous(body)
     except Unspliceable:
@@ -340,6 +343,26 @@ def read_values(body: bytes) -> tuple[bytes, dict[str, Raw]]:
         if mended is body:
             raise
         return mended, json_spans.unambiguous(mended)
+
+
+def _is_wide(body: bytes, start: int, end: int) -> bool:
+    """Return whether an element is too long to be decoded."""
+    if end - start <= ELEMENT_MAX_BYTES:
+        return False
+    return not body[start:end].isascii() or body.find(rb"\u", start, end) >= 0
+
+
+def _check_utf8(body: bytes) -> None:
+    """Check the encoding of a body in segments: decoded, it could take four times its memory."""
+    if body.isascii():
+        return
+    decode, view = codecs.getincrementaldecoder("utf-8")().decode, memoryview(body)
+    try:
+        for at in range(0, len(body), _SEGMENT_BYTES):
+            decode(view[at : at + _SEGMENT_BYTES])
+        decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise Unspliceable(str(error)) from error
 
 
 def _elements(body: bytes, given: Member, at: int) -> list[tuple[int, int]]:

@@ -68,7 +68,7 @@ def bound(body: bytes, max_values: int) -> None:
     Cost: one count of commas; if there are too many, some C passes up to the last one that is
     allowed. Memory: a few MB.
     """
-    if len(body) < 2 * max_values or body.count(b",") <= max_values:
+    if len(body) < 2 * max_values or _commas(body) <= max_values:
         return
     at = found = 0
     is_inside = False  # whether a string has begun
@@ -85,6 +85,17 @@ def bound(body: bytes, max_values: int) -> None:
         is_inside ^= len(pieces) % 2 == 0
         if found > max_values:
             raise TooMany(f"more than {max_values} values")
+
+
+def _commas(body: bytes) -> int:
+    """Return the number of commas; a segment without any, as in base64, costs next to nothing."""
+    found = 0
+    for at in range(0, len(body), _SEGMENT_BYTES):
+        end = at + _SEGMENT_BYTES
+        first = body.find(b",", at, end)
+        if first >= 0:
+            found += body.count(b",", first, end)
+    return found
 
 
 def members(body: bytes, start: int = 0, end: int | None = None) -> dict[str, Member]:

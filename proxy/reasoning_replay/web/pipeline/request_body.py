@@ -78,6 +78,12 @@ class RequestBody:
         self.on_fault: Callable[[], None] | None = None
         self.why = ""
 
+    @property
+    def known_size(self) -> str:
+        """What is known of its size, for people."""
+        length = self._request.content_length
+        return f"more than {amount(self.size)}" if length is None else amount(length)
+
     def check(self) -> None:
         """
         Check the announced length, before the request is processed.
@@ -218,12 +224,13 @@ class RequestBody:
 
 
 class NotDecoded(Exception):
-    """A body is forwarded unread; `state` tells why."""
+    """A body is forwarded unread; `state` tells why, and whether a setting's limit is the cause."""
 
-    def __init__(self, state: RequestState) -> None:
+    def __init__(self, state: RequestState, *, is_over_limit: bool = False) -> None:
         """Keep the reason."""
         super().__init__(state)
         self.state = state
+        self.is_over_limit = is_over_limit
 
 
 async def decode_body(
@@ -255,7 +262,7 @@ async def decode_body(
                 raise NotDecoded(RequestState.BUSY)
         return await _decode_in_thread(body, coding, limit, lease, offloader)
     except TooLarge:
-        raise NotDecoded(RequestState.TOO_LARGE) from None
+        raise NotDecoded(RequestState.TOO_LARGE, is_over_limit=limit == max_bytes) from None
     except Undecodable:
         raise NotDecoded(RequestState.ENCODED) from None
     except Busy:

@@ -7,7 +7,7 @@ from reasoning_replay.core.dialects.base import RefusedBodies
 from reasoning_replay.core.dialects.foreign_keys import ForeignKeys
 from reasoning_replay.core.dialects.registry import REPLAYED_ROUTES
 from reasoning_replay.core.dialects.states import RequestState, Route
-from reasoning_replay.web.errors import FOREIGN_KEY, ProxyError
+from reasoning_replay.web.errors import FOREIGN_KEY, ProxyError, amount
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.client_request import ClientRequest, identifying_headers
@@ -60,6 +60,10 @@ class RequestPhase:
                 began_s = self.exchange_log.clock()  # the time before is the client's upload
                 if whole is None:
                     exchange.request.state = client.body.why
+                    if client.body.why == RequestState.TOO_LARGE:
+                        exchange.request.note_too_large(
+                            client.body.known_size, self.inspect_max_bytes
+                        )
                     body = client.body.rest()
                 else:
                     body, bodies = whole, await self._replayed(replay, exchange, client, whole)
@@ -100,6 +104,9 @@ class RequestPhase:
             bodies = await replay.prepare(exchange, plain, headers, client.path)
         except NotDecoded as reason:
             exchange.request.state = reason.state
+            if reason.is_over_limit:
+                size = f"{amount(len(whole))} encoded and more decoded"
+                exchange.request.note_too_large(size, self.inspect_max_bytes)
         except Exception as error:  # noqa: BLE001 (fail open: the client must not notice a bug)
             self._failed(exchange, error)
         else:

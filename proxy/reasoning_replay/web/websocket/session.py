@@ -21,6 +21,7 @@ from reasoning_replay.core.dialects.responses.socket_messages import (
     read_message,
 )
 from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.web.errors import amount
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.memory_budget import MemoryLease
@@ -84,7 +85,8 @@ class ResponseStreams:
             return text
         is_short = len(text) <= self._read_max_bytes
         if not is_short or not self.lease.reserve(len(text)):
-            return self._skip_request(text, "busy" if is_short else "too_large")
+            limit = 0 if is_short else self._read_max_bytes
+            return self._skip_request(text, "busy", limit)
         message = read_message(text)
         if message is None or message.kind != CREATE:
             return text
@@ -115,11 +117,13 @@ class ResponseStreams:
         stream.waiting.append(pending)
         return bodies.sent
 
-    def _skip_request(self, text: bytes, asked: str) -> bytes:
-        """Count a possible request that passes unread, and return it."""
+    def _skip_request(self, text: bytes, asked: str, limit: int = 0) -> bytes:
+        """Count a possible request that passes unread, and return it; `limit`: what it is over."""
         self._is_blind = True
         exchange = self._exchange()
         exchange.request.state = asked
+        if limit:
+            exchange.request.note_too_large(amount(len(text)), limit)
         exchange.outcome = "ok"
         # There may be thousands of them, so only the first is logged.
         (self._exchange_log.count if self._has_logged_unread else self._exchange_log.settle)(
