@@ -307,6 +307,14 @@ def test_commas_are_counted_wherever_a_segment_ends(parts: list[bytes]) -> None:
             bound(document, outside.count(b","))
 
 
+def test_a_segment_without_a_comma_is_passed_over() -> None:
+    """As in base64; the commas before and after it still count."""
+    image = b'"' + b"A" * (3 << 16) + b'"'
+    bound(b"[0," + image + b",0]", 2)
+    with pytest.raises(TooMany):
+        bound(b"[0," + image + b",0,0]", 2)
+
+
 def test_counting_values_takes_little_memory() -> None:
     """Less than the document itself, in whatever pieces its strings divide it."""
     keys = b"{" + b",".join(b'"k%06d":1' % key for key in range(300_000)) + b"}"

@@ -50,7 +50,8 @@ from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
 _NO_PLAN = Plan()
 _REPLAYED = (Sent.WHOLE, Sent.OWN)
 _ENCRYPTED = b'"reasoning.encrypted"'
-_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# A string without an end is matched, too: else each quote in it would be tried again.
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 def plan_injection(
