@@ -72,11 +72,11 @@ class File:
         copy_of(self.path, self.copy)
 
     def copy_over(self) -> None:
-        """Write the older copy over the file, beside its log."""
+        """Write the older copy over the file, next to its log."""
         shutil.copyfile(self.copy, self.path)
 
     def move_over(self) -> None:
-        """Move the older copy to the place of the file, beside its log."""
+        """Move the older copy to the place of the file, next to its log."""
         self.copy.rename(self.path)
 
     def restore(self) -> None:

@@ -2,8 +2,8 @@
 Malformed SQLite file: found, and set aside so that the store begins with a new one.
 
 The store is a cache: what a malformed file had is missed once. A file is malformed after a fault of
-the disk, or if an older copy took its place beside the log. Such a mixture need not be an error of
-the next query, so a file that is opened beside a log is checked as a whole.
+the disk, or if an older copy took its place next to the log. Such a mixture need not be an error of
+the next query, so a file that is opened next to a log is checked as a whole.
 """
 
 import contextlib
@@ -102,7 +102,7 @@ def set_aside(path: Path, which: tuple[int, int] | None) -> Path | None:
     if which is None or identity(path) != which:
         return None
     aside = path.with_name(path.name + SUFFIX)
-    # The file last: as long as it has its name, no process creates a new one beside its log.
+    # The file last: as long as it has its name, no process creates a new one next to its log.
     for end in (*COMPANIONS, ""):
         target = aside.with_name(aside.name + end)
         target.unlink(missing_ok=True)
