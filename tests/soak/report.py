@@ -32,6 +32,9 @@ def _broken(result: Result) -> Iterator[str]:
     asked = counts["asked, nothing failed"]
     if asked * RECALLED_MIN > counts["given, nothing failed"] + MISSED_SLACK:
         yield f"only {recalled(result):.2%} was injected although nothing failed"
+    for number, uses in enumerate(result.uses):
+        if not uses:
+            yield f"replica {number} does not use its store after all faults"
     if result.in_flight:
         yield f"{result.in_flight:.0f} exchanges never ended"
     yield from _growing(result)
@@ -75,7 +78,7 @@ def _rows(result: Result, options: Options) -> Iterator[tuple[str, str]]:
     yield "duration", f"{result.took_s / 60:.1f} minutes, {options.replicas} replicas, one Redis"
     yield "requests", f"{requests}, {requests / result.took_s:.1f} per second"
     yield "conversations", str(counts["conversations"])
-    yield "store failed", f"{counts['outages of the store']} times"
+    yield "store or link failed", f"{counts['outages of the store']} times"
     cut, ours = counts["cut off by upstream"], counts["proxy errors, upstream away"]
     yield "upstream failed", f"{cut} responses cut off, {ours} errors of the proxy for it"
     yield "clients left", str(counts["clients that left"])
@@ -115,6 +118,7 @@ def _rows(result: Result, options: Options) -> Iterator[tuple[str, str]]:
         lag = result.lags[number]
         shares = [lag.percentile(share) * 1000 for share in (0.5, 0.99, 0.999, 1.0)]
         yield "  lag (median, 99 %, 99.9 %, most)", ", ".join(f"{ms:.0f} ms" for ms in shares)
+        yield "  uses of the store after all faults", f"{result.uses[number]:.0f}"
         yield "  CPU", f"{cpu_s / share * 1000:.1f} ms per request"
     logged = {name[8:]: count for name, count in counts.items() if name.startswith("logged: ")}
     yield "logged above info", ", ".join(f"{logged[name]} x {name}" for name in logged) or "nothing"

@@ -11,7 +11,9 @@ from random import Random
 import aiohttp
 
 from tests.e2e.proxies import ProxyProcess
+from tests.faults.faulty_line import FaultyLine, Point
 from tests.redis_server import RedisServer, redis_server
+from tests.slow_line import listening
 from tests.soak.gauges import Gauges, Lag
 from tests.soak.hostile import Hostile
 from tests.soak.load import Load
@@ -33,6 +35,13 @@ WELL_S = 300.0
 # The pause between the proxy's probes grows to this value while the store fails.
 TRIES_S = 10.0
 OUTAGE_S = (0.3, 4.0)
+# Faults of the link to Redis, each at some point of the conversation with it.
+POINTS: tuple[Point, ...] = ("connect", "idle", "between", "inside")
+EFFECTS = ("reset", "FIN", "silence", "delay", "garbage")
+# Requests at the end that show whether the store is used.
+LAST_S = 3.0
+IN_FLIGHT = ("reasoning_replay_in_flight ",)
+STORE_USES = ('operation="recall",outcome="ok"', 'operation="save",outcome="ok"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,7 @@ class Result:
         wrong: The faults.
         gauges: One for each replica.
         lags: The same.
+        uses: Successful operations of each replica on its store, after all faults.
         idle_files: Open files of each replica, at the start and at the end.
         in_flight: Exchanges in flight at the end, as the replicas report them.
         took_s: Duration of the load, in seconds.
@@ -80,6 +90,7 @@ class Result:
     wrong: list[str]
     gauges: Sequence[Gauges]
     lags: Sequence[Lag]
+    uses: Sequence[float]
     idle_files: Sequence[tuple[int, int]]
     in_flight: float
     took_s: float
@@ -90,8 +101,9 @@ async def soak(options: Options) -> Result:
     async with contextlib.AsyncExitStack() as stack:
         above = await stack.enter_async_context(upstream(options.seed, options.share))
         redis = stack.enter_context(redis_server(*KEEPS))
+        link = await stack.enter_async_context(listening(FaultyLine(redis.port)))
         replicas = [
-            ProxyProcess(above.base_url, redis.url, **SETTINGS) for _ in range(options.replicas)
+            ProxyProcess(above.base_url, link.url, **SETTINGS) for _ in range(options.replicas)
         ]
         for proxy in replicas:
             stack.push_async_exit(proxy)
@@ -121,7 +133,7 @@ async def soak(options: Options) -> Result:
         began = time.monotonic()
         beside = [
             asyncio.create_task(_measure(gauges, options.minutes)),
-            asyncio.create_task(_fail(redis, replicas, load, options)),
+            asyncio.create_task(_fail(redis, link, replicas, load, options)),
         ]
         async with asyncio.TaskGroup() as group:
             group.create_task(load.run(options.clients))
@@ -130,6 +142,7 @@ async def soak(options: Options) -> Result:
         for task in beside:
             task.cancel()
         ended = await asyncio.gather(*beside, return_exceptions=True)
+        uses = await _uses_at_last(replicas, load)
         await session.close()
         in_flight = await _settled(replicas)
         before = [one.samples[0].files for one in gauges]
@@ -144,7 +157,7 @@ async def soak(options: Options) -> Result:
         files = [
             (then, gauge.samples[-1].files) for then, gauge in zip(before, gauges, strict=True)
         ]
-        return Result(counted, wrong, gauges, lags, files, in_flight, took_s)
+        return Result(counted, wrong, gauges, lags, uses, files, in_flight, took_s)
 
 
 def _is_fault(error: BaseException | None) -> bool:
@@ -172,34 +185,63 @@ async def _measure(gauges: Sequence[Gauges], minutes: float) -> None:
 
 
 async def _fail(
-    redis: RedisServer, replicas: Sequence[ProxyProcess], load: Load, options: Options
+    redis: RedisServer,
+    link: FaultyLine,
+    replicas: Sequence[ProxyProcess],
+    load: Load,
+    options: Options,
 ) -> None:
-    """Make the store fail now and then, in different ways."""
+    """Make the store, or the link to it, fail now and then, in different ways."""
     chance = dice(options.seed, "store")
     while True:
         await asyncio.sleep(chance.uniform(0.5, 1.5) * options.outages_every_s)
         load.outages += 1
-        await _fail_once(redis, chance)
-        async with asyncio.timeout(WELL_S):
-            while {(await one.readiness())["store"] for one in replicas} != {"ok"}:  # noqa: ASYNC110
-                await asyncio.sleep(0.2)
+        await _fail_once(redis, link, chance)
+        await _are_well(replicas)
         await asyncio.sleep(TRIES_S)
         load.outages += 1
 
 
-async def _fail_once(redis: RedisServer, chance: Random) -> None:
+async def _are_well(replicas: Sequence[ProxyProcess]) -> None:
+    async with asyncio.timeout(WELL_S):
+        while {(await one.readiness())["store"] for one in replicas} != {"ok"}:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+
+
+async def _fail_once(redis: RedisServer, link: FaultyLine, chance: Random) -> None:
     lasts_s = chance.uniform(*OUTAGE_S)
-    match chance.choice(["killed", "killed", "hangs", "loses all"]):
+    match chance.choice(["killed", "killed", "hangs", "loses all", "link", "link", "link"]):
         case "killed":
             redis.kill()
-            await asyncio.sleep(lasts_s)
-            await asyncio.to_thread(redis.start)
+            try:
+                await asyncio.sleep(lasts_s)
+            finally:
+                await asyncio.to_thread(redis.start)
         case "hangs":
             redis.pause()
-            await asyncio.sleep(lasts_s)
-            redis.resume()
+            try:
+                await asyncio.sleep(lasts_s)
+            finally:
+                redis.resume()
+        case "link":
+            link.begins(chance.choice(POINTS), chance.choice(EFFECTS))
+            try:
+                await asyncio.sleep(lasts_s)
+            finally:
+                link.ends()
         case _:
             await asyncio.to_thread(redis.do, "FLUSHALL")
+
+
+async def _uses_at_last(replicas: Sequence[ProxyProcess], load: Load) -> list[float]:
+    """Play on after the last fault, and count what each replica does with its store."""
+    load.outages += load.outages % 2
+    await _are_well(replicas)
+    before = [await _measured(one.admin_url, STORE_USES) for one in replicas]
+    load.ends_at = time.monotonic() + LAST_S
+    await load.run(2 * len(replicas))
+    after = [await _measured(one.admin_url, STORE_USES) for one in replicas]
+    return [now - then for now, then in zip(after, before, strict=True)]
 
 
 async def _settled(replicas: Sequence[ProxyProcess]) -> float:
@@ -207,12 +249,13 @@ async def _settled(replicas: Sequence[ProxyProcess]) -> float:
     deadline = time.monotonic() + SETTLES_S
     while True:
         await asyncio.sleep(0.3)
-        in_flight = sum([await _in_flight(one.admin_url) for one in replicas])
+        in_flight = sum([await _measured(one.admin_url, IN_FLIGHT) for one in replicas])
         if not in_flight or time.monotonic() > deadline:
             return in_flight
 
 
-async def _in_flight(admin_url: str) -> float:
+async def _measured(admin_url: str, names: Sequence[str]) -> float:
+    """Return the sum of a process's metrics whose lines contain one of these names."""
     async with (
         aiohttp.ClientSession() as session,
         session.get(f"{admin_url}/metrics") as response,
@@ -221,5 +264,5 @@ async def _in_flight(admin_url: str) -> float:
     return sum(
         float(line.split()[1])
         for line in text.splitlines()
-        if line.startswith("reasoning_replay_in_flight ")
+        if line[:1] != "#" and any(name in line for name in names)
     )
