@@ -5,12 +5,15 @@ import inspect
 import socket
 
 import aiohttp
+import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from reasoning_replay.adapters.runtime.tcp import keep_alive_options
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.dialer import Dialer
 from reasoning_replay.adapters.upstream.egress import egress
+from reasoning_replay.adapters.upstream.response import UpstreamError
 from reasoning_replay.adapters.upstream.websocket import WebSocketConnector
 from yarl import URL
 
@@ -53,6 +56,42 @@ async def test_each_connection_is_kept_alive() -> None:
             dialled.close()
         await dialer.close()
         await sockets.close()
+
+
+class Moving(AbstractResolver):
+    """A name that leads to an address where nothing listens, and then to another one."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Return the address of the name by now."""
+        self.asked += 1
+        address = "127.0.0.1" if self.asked > 1 else "127.0.0.2"
+        return [
+            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=0)
+        ]
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+async def test_a_name_that_leads_elsewhere_is_followed_after_a_failure() -> None:
+    """Names are cached for some seconds, but not after a connection to their address failed."""
+    async with scripted() as far:
+        dialer = Dialer(5.0, egress(far.url))
+        dialer._connector._resolver = names = Moving()
+        url = URL(far.url).with_host("far.test")
+        with pytest.raises(UpstreamError, match=r"far\.test"):
+            await dialer.dial(url)
+        for _ in range(2):
+            dialled = await dialer.dial(url)
+            dialled.transport.close()
+            dialled.release(None)
+        assert names.asked == 2
+        await dialer.close()
 
 
 async def test_a_connection_is_counted_until_it_is_released() -> None:

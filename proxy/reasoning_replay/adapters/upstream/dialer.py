@@ -71,7 +71,7 @@ class Dialer:
             proxy=URL(proxy_url) if proxy_url else None,
             proxy_headers=CIMultiDict(self.proxy_headers),
         )
-        with named_errors(self._timeout_s):
+        with named_errors(self._connector, self._timeout_s):
             connection = await self._connector.connect(request, [], self._timeout)
             protocol, transport = connection.protocol, connection.transport
             if protocol is not None and protocol.is_connected() and protocol.should_close:
@@ -96,8 +96,22 @@ def kept_alive(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 @contextlib.contextmanager
-def named_errors(connect_timeout_s: float) -> Iterator[None]:
-    """Convert aiohttp's errors in the block, while it connects, to UpstreamError."""
+def named_errors(connector: aiohttp.TCPConnector, connect_timeout_s: float) -> Iterator[None]:
+    """
+    Convert aiohttp's errors in the block, while it connects, to UpstreamError.
+
+    After an error, names are resolved again: they may lead elsewhere by now, as after a failover.
+    """
+    try:
+        with _named_errors(connect_timeout_s):
+            yield
+    except UpstreamError:
+        connector.clear_dns_cache()
+        raise
+
+
+@contextlib.contextmanager
+def _named_errors(connect_timeout_s: float) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:

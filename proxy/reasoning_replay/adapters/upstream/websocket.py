@@ -87,7 +87,7 @@ class WebSocketConnector:
                 fields.extend(authorization)
         async with self._session(observe) as session:
             try:
-                with named_errors(self._timeouts.connect_s):
+                with named_errors(self._connector, self._timeouts.connect_s):
                     socket = await session.ws_connect(
                         URL(url, encoded=True),
                         headers=fields,
@@ -133,7 +133,7 @@ class WebSocketConnector:
 
     async def _ask(self, request: ClientRequest, ask: ClientHandlerType) -> ClientResponse:
         """Return the handshake response; raise _RefusedError if it is a rejection."""
-        with named_errors(self._timeouts.connect_s):
+        with named_errors(self._connector, self._timeouts.connect_s):
             try:
                 answer = await ask(request)
             except aiohttp.SocketTimeoutError as error:
