@@ -185,6 +185,7 @@ async def test_a_client_that_leaves_during_the_refusal_starts_no_second_attempt(
         await assert_no_more(w, 1)
 
 
+@pytest.mark.usefixtures("leaves_at_once")
 async def test_a_client_that_leaves_during_the_second_attempt_ends_it() -> None:
     """The upstream connection is closed, and there is no third attempt."""
     second = Script([wait()])

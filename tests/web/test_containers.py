@@ -17,15 +17,19 @@ import pytest
 import reasoning_replay
 from reasoning_replay.adapters.resilience.cache_entry import ENTRY_BYTES
 from reasoning_replay.adapters.resilience.conversation_cache import KEY_BYTES
+from reasoning_replay.adapters.resilience.deletions import KNOWN_MAX
+from reasoning_replay.adapters.runtime.resolver import NAMES_MAX
 from reasoning_replay.adapters.stores.memory import (
     CONVERSATION_OVERHEAD_BYTES,
     KEY_OVERHEAD_BYTES,
+    MARKS_MAX,
     RECORD_OVERHEAD_BYTES,
 )
 from reasoning_replay.adapters.stores.sqlite import NOTED_AT_ONCE
 from reasoning_replay.adapters.telemetry.log_output import QUEUED_LINES
 from reasoning_replay.core.dialects.refusal_memory import REMEMBERED, REMEMBERED_EACH
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
+from reasoning_replay.core.history.lookup_keys import CONVERSATIONS_LOADED
 from reasoning_replay.core.history.prefix_cache import (
     LEAST_BYTES,
     PREFIXES_MAX_BYTES,
@@ -35,7 +39,7 @@ from reasoning_replay.web.admin.inspector import recorder
 from reasoning_replay.web.admin.inspector.events import WATCHERS_MAX
 from reasoning_replay.web.admin.inspector.minutes import MINUTES
 from reasoning_replay.web.admin.inspector.prefixes import TURNS_MAX
-from reasoning_replay.web.wiring import CONVERSATION_MAX_TURNS
+from reasoning_replay.web.wiring import CONVERSATION_MAX_TURNS, REDIS_MAX_CONNECTIONS
 
 from tests.web.containers import containers_of
 from tests.web.gemini import exchanges as gemini
@@ -85,6 +89,8 @@ ROWS: dict[str, dict[str, Bound]] = {
         "conversation_cache.ConversationCache._index": Bound(
             RECENT_BYTES // KEY_BYTES, "keys leave with their entries"
         ),
+        "deletions.Deletions._marks": Bound(KNOWN_MAX, "note_scope drops the oldest"),
+        "deletions.Deletions._noted": Bound(KNOWN_MAX, "note drops the oldest"),
         "safe_store.SafeStore._tasks": IN_FLIGHT,
         "save_queue.SaveQueue._overdue": Bound(
             0, "weak: entries of the cache, until they are saved"
@@ -92,10 +98,13 @@ ROWS: dict[str, dict[str, Bound]] = {
         "save_queue.SaveQueue._overdue[]": Bound(0, "what Python keeps of a weak dictionary"),
         "save_queue.SaveQueue.tasks": IN_FLIGHT,
         "store_guard.StoreGuard.breakers": FIXED,
+        "store_guard.StoreGuard.failing": Bound(3, "the operations of a store"),
     },
-    "adapters.runtime.fair_semaphore": {
-        "FairSemaphore._held": IN_FLIGHT,
-        "FairSemaphore._waiting": IN_FLIGHT,
+    "adapters.runtime": {
+        "blocking.BlockingCalls._begun": IN_FLIGHT,
+        "fair_semaphore.FairSemaphore._held": IN_FLIGHT,
+        "fair_semaphore.FairSemaphore._waiting": IN_FLIGHT,
+        "resolver.Resolver._last": Bound(NAMES_MAX, "_note drops the oldest"),
     },
     "adapters.stores": {
         "memory.MemoryStore._conversations": Bound(
@@ -107,6 +116,7 @@ ROWS: dict[str, dict[str, Bound]] = {
         "memory.MemoryStore._slots": Bound(
             STORE_BYTES // CONVERSATION_OVERHEAD_BYTES + 1, "the most conversations at any time"
         ),
+        "memory.MemoryStore._marks": Bound(MARKS_MAX, "_add_mark drops the oldest"),
         "memory.MemoryStore._index": Bound(
             STORE_BYTES // CONVERSATION_OVERHEAD_BYTES, "scopes leave with their conversations"
         ),
@@ -118,7 +128,11 @@ ROWS: dict[str, dict[str, Bound]] = {
             STORE_BYTES // RECORD_OVERHEAD_BYTES, "store_max_bytes, and trimmed"
         ),
         "memory._Conversation.turns": Bound(CONVERSATION_MAX_TURNS, "trimmed"),
-        "redis.executor.SingleServer._forms": FIXED,
+        "redis.connect.connect.<locals>.server.<locals>.make(options)": FIXED,
+        "redis.connect.connect.<locals>.server.<locals>.make(options)[]": FIXED,
+        "redis.connect.connect.<locals>.server.<locals>.make(settings)": FIXED,
+        "redis.pool.Pool._free": Bound(REDIS_MAX_CONNECTIONS, "a pool opens no more"),
+        "redis.pool.Pool._used": IN_FLIGHT,
         "redis.store.RedisStore._renewing": IN_FLIGHT,
         "sqlite.SqliteStore._noted": Bound(NOTED_AT_ONCE, "_note_use skips further ones"),
     },
@@ -140,6 +154,9 @@ ROWS: dict[str, dict[str, Bound]] = {
     "core": {
         "dialects.foreign_keys.ForeignKeys._issuers": FIXED,
         "dialects.gemini.dialect.GeminiDialect.repairs": FIXED,
+        "dialects.known_prefix.KnownPrefix.used": Bound(
+            CONVERSATIONS_LOADED, "the conversations of one lookup"
+        ),
         **{
             f"dialects.responses.request.Request.{name}": ITEMS
             for name in (

@@ -321,6 +321,7 @@ async def upstream_leaves_a_websocket(w: World) -> None:
         await client.ended()
 
 
+@pytest.mark.usefixtures("leaves_at_once")
 @pytest.mark.parametrize("name", ACTS)
 async def test_only_small_objects_are_left_to_the_collector(name: str) -> None:
     """However an exchange ends, the collector finds no body, no message and no record."""

@@ -85,6 +85,7 @@ async def test_metrics_have_those_of_the_process() -> None:
         assert len(set(families)) == len(families)
 
 
+@pytest.mark.usefixtures("leaves_at_once")
 async def test_connections_and_held_bytes_are_those_of_the_moment() -> None:
     """A gauge rises while a request waits for the upstream, and falls with its end."""
     body = as_json({"model": "gpt-5.4", "input": [ASK]})
