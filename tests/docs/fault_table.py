@@ -1,0 +1,66 @@
+"""
+Table of faults of the network in docs/operations.md, with the tests that show each row.
+
+The rows are in `faults.yaml`. `python -m tests.docs.fault_table` writes the table into the page.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.docs.page_tables import DOCS
+
+PAGE: Final = DOCS / "operations.md"
+HEADING: Final = "\n## Faults of the network\n"
+HEAD: Final = "| leg | fault | the client gets | normal again | shown by |\n|---|---|---|---|---|\n"
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """
+    One fault on one leg.
+
+    Attributes:
+        leg: The connection, or the store, that it happens to.
+        fault: What happens.
+        gets: What the client gets.
+        again: When all is as before.
+        tests: Tests below tests/, as file::function.
+        rows: Beginnings of the names in `upstream_rows.ROWS` that it stands for.
+    """
+
+    leg: str
+    fault: str
+    gets: str
+    again: str
+    tests: tuple[str, ...]
+    rows: tuple[str, ...] = ()
+
+
+ROWS = msgspec.yaml.decode(Path(__file__).with_name("faults.yaml").read_bytes(), type=list[Row])
+
+
+def page() -> str:
+    """Return the page with the table as it should be."""
+    before, heading, rest = PAGE.read_text().partition(HEADING)
+    assert heading, f"{PAGE.name} has no such section: {HEADING}"
+    text, _, after = rest.partition(HEAD)
+    return (
+        before
+        + heading
+        + text
+        + HEAD
+        + "".join(map(_line, ROWS))
+        + re.sub(r"\A(?:\|.*\n)*", "", after)
+    )
+
+
+def _line(row: Row) -> str:
+    files = dict.fromkeys(Path(one.partition("::")[0]).stem for one in row.tests)
+    shown = ", ".join(f"`{file}`" for file in files)
+    return f"| {row.leg} | {row.fault} | {row.gets} | {row.again} | {shown} |\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
