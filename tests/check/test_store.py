@@ -249,3 +249,19 @@ async def test_a_silent_redis_is_given_up(
     (line,) = report(capsys, "store")
     assert line.startswith(want)
     assert line.endswith("If TLS is the difference, write rediss://")
+
+
+async def test_a_malformed_file_is_reported_and_stays(
+    patient: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The check tells what the proxy will do, and does not do it itself."""
+    path = tmp_path / "replay.db"
+    assert await checked(patient, store_url=f"sqlite://{path}") == 0
+    report(capsys, "store")
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + bytes([0xA5]) * (len(content) - 4096))
+    assert await checked(patient, store_url=f"sqlite://{path}") == 1
+    (line,) = report(capsys, "store")
+    assert "malformed" in line
+    assert "sets the file aside" in line
+    assert [file.name for file in tmp_path.glob("*.malformed*")] == []  # noqa: ASYNC240

@@ -226,7 +226,7 @@ def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloa
     cache = ConversationCache(settings.recent_max_bytes, metrics)
 
     def on_aside(aside: Path, reason: str) -> None:
-        log.warning("store_set_aside", set_aside=aside.name, reason=reason)
+        log.warning("store_set_aside", renamed_to=aside.name, reason=reason)
 
     return SafeStore(bare_store(settings, on_aside), guard, cache, offloader)
 
