@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 import uvloop
+from reasoning_replay.adapters.resilience.store_guard import AT_ONCE
 
 from tests.fast_lane import first, slow
 from tests.faults.faulty_line import EFFECTS, ERRORS, STORE_TIMEOUT_S, FaultyLine, Point
@@ -22,8 +23,9 @@ from tests.slow_line import listening
 
 CACHE_BYTES = 1 << 25
 CROWD = 3  # pairs of clients, of each replica
-# Most operations that fail after the end of a fault: those in flight, and one probe of each kind.
-LATE_MOST = 24
+# Most operations that fail after the end of a fault: those in flight, lookups and saves of two
+# replicas, and a few probes.
+LATE_MOST = 2 * 2 * AT_ONCE + 8
 NETWORK = tuple(effect for effect in EFFECTS if effect not in ERRORS)
 IN_PIPELINE = ("LOADING", "READONLY", "OOM", "NOAUTH")
 # What is the same at two points is tried at one of them. Inside a value, a reply is a part of it.
@@ -87,11 +89,19 @@ async def converse(ones: Sequence[Suffering], during: Callable[[], None] | None 
     )
 
 
-async def is_used_again(ones: Sequence[Suffering]) -> None:
-    """Wait until each replica says so, and sees the turns of another one; few probes fail."""
+async def is_used_again(ones: Sequence[Suffering], *, keeps: bool = True) -> None:
+    """
+    Wait until each replica says so, and sees the turns of another one; few probes fail.
+
+    Args:
+        ones: The replicas.
+        keeps: Whether the store has what it had; if not, only new conversations are seen.
+    """
     before = failed(ones)
     await asyncio.gather(*(one.recovers() for one in ones))
     for one, other in zip(ones, [*ones[1:], ones[0]], strict=True):
+        if not keeps:
+            await anew(one.old).converse([question()])
         async with asyncio.timeout(SOON_S):
             while not await is_shared(one, other):
                 pass
@@ -100,6 +110,7 @@ async def is_used_again(ones: Sequence[Suffering]) -> None:
 
 
 @slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("count", "point"), [*((2, point) for point in TABLE), *((1, point) for point in ALONE)]
 )
@@ -122,11 +133,12 @@ def test_a_fault_is_not_noticed_and_passes(count: int, point: Point) -> None:
     uvloop.run(run())
 
 
+@pytest.mark.timeout(400)
 def test_killed_and_started_again() -> None:
     """After each `kill -9` under load, the store is used again, and turns are shared."""
 
     async def run() -> None:
-        async with standalone() as store, replicas(store.url, 2) as ones:
+        async with standalone(keeps=True) as store, replicas(store.url, 2) as ones:
             for _ in range(3):
                 for one in ones:
                     await anew(one.old).converse([question()])
@@ -162,7 +174,7 @@ def test_the_address_leads_to_another_server(
                     becomes_old(store.server, heir.port)
 
                 await converse(ones, fails_over)
-                await is_used_again(ones)
+                await is_used_again(ones, keeps=False)
                 assert int(heir.told("keyspace")["db0"].split(",")[0].removeprefix("keys="))
 
     uvloop.run(run())
@@ -186,6 +198,7 @@ async def announced(kind: str) -> AsyncIterator[tuple[FaultyLine, str]]:
                 yield line, f"redis+sentinel://127.0.0.1:{sentinel.port}/main"
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", ["sentinel", "cluster"])
 def test_idle_flows_of_sentinels_and_clusters(kind: str) -> None:
     """A flow that a balancer has forgotten is replaced, also where Redis names the address."""
