@@ -387,6 +387,19 @@ async def test_a_deletion_returns_whether_there_was_anything() -> None:
     assert not await here.store.forget(SCOPE, T1.conversation)
 
 
+async def test_a_response_that_comes_again_leaves_the_line_of_a_copy() -> None:
+    """An upstream, or a cache in front of it, repeats a response; another one ends the line."""
+    here = Replica(Shared())
+    lines: list[object] = []
+    for created_ms, size in (1, 10), (1, 10), (2, 10), (3, 11):
+        await here.save(said("one", size=size, created_ms=created_ms, items=2))
+        assert await here.ids(T1)
+        lines.append(here.store.line(SCOPE, T1.conversation))
+
+    _, first, again, other = lines  # the first one was not confirmed yet
+    assert first is again is not other
+
+
 async def test_reasoning_that_is_withheld_ends_the_line_of_a_copy() -> None:
     """So no decision about it is repeated; a turn that only grows leaves the line as it is."""
     shared = Shared()

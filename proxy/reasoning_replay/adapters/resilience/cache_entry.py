@@ -157,11 +157,12 @@ class CacheEntry:
 
 
 def _goes_on(turn: Turn, later: Turn) -> bool:
-    """Return whether a later state of a turn has all that the earlier one had."""
-    is_withheld = [
+    """Return whether a later state of a turn takes nothing back; its response may come again."""
+    if later.created_ms != turn.created_ms:
+        return later.items == turn.items[: len(later.items)]
+    return not any(
         now.withheld > was.withheld for was, now in zip(turn.items, later.items, strict=False)
-    ]
-    return later.created_ms == turn.created_ms and not any(is_withheld)
+    )
 
 
 def memory_of(records: Mapping[bytes, bytes]) -> int:
