@@ -157,7 +157,7 @@ class CacheEntry:
 
 
 def _goes_on(turn: Turn, later: Turn) -> bool:
-    """Return whether a later state of a turn takes nothing back; its response may come again."""
+    """Return whether a later state of a turn has all of it; its response may come again."""
     if later.created_ms != turn.created_ms:
         return later.items == turn.items[: len(later.items)]
     return not any(
