@@ -272,4 +272,6 @@ async def test_a_conversation_is_deleted_after_a_confirmation(chromium: Browser)
         await rows(page).first.click()
         await ask.click()
         await page.get_by_role("button", name=f"Delete {name}").click()
-        await expect(page.locator(".deletion")).to_have_text("This conversation is not stored.")
+        await expect(page.locator(".deletion")).to_have_text(
+            "This conversation is not stored. What a replica has yet to save is dropped."
+        )
