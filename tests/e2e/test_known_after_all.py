@@ -75,6 +75,26 @@ async def test_turns_after_a_failed_lookup_are_found_again(start: Start) -> None
     assert reasons(seen) == [f"gAAAA{n}" for n in range(turns - 1)]
 
 
+async def test_what_an_outage_missed_is_found_after_it(start: Start) -> None:
+    """A local copy that began during an outage is no reason to miss older turns for good."""
+    history: list[Item] = [user("Hi, what can you do?")]
+    is_away = False
+
+    async def before(operation: str) -> None:
+        if operation == "recall" and is_away:
+            raise StoreError("away")
+
+    async with start() as w:
+        w.app.store.inner = Hooked(w.app.store.inner, before)
+        for n in range(6):
+            is_away = n in (2, 3)
+            answer = message(f"{n}", f"This is answer {n}, and it is not like the other answers.")
+            seen = await exchange(w, history, reasoning(f"{n}"), answer, store=False)
+            history += [nameless(answer) if n < 2 else answer, user(f"And then, {n}?")]
+
+    assert reasons(seen) == [f"gAAAA{n}" for n in range(5)]
+
+
 class Lagging(Hooked):
     """
     A store in which the newest turn is not visible yet.

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.matching.matches import is_whole, match_items
 from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.seen import seen_of
 
 from tests.core.world import (
     Item,
@@ -538,6 +540,22 @@ def test_a_cached_conversation_is_whole_if_no_ancestor_is_missing(
     request = read_request(body(sent), {})
     found = world.recall(request)
     found = found._replace(turns=found.turns[lost:])
+
+    assert is_whole(request, match_items(request, found), found) is want
+
+
+@pytest.mark.parametrize(("was_found", "want"), [(True, True), (False, False)])
+def test_a_cached_conversation_that_began_after_a_failed_lookup_is_not_whole(
+    *, was_found: bool, want: bool
+) -> None:
+    """That lookup missed the turns before it, which another conversation has."""
+    world, head = World(), message("9", "Hello.")
+    world.learn(body([ASK, head, MORE]), [R1, C1])
+    request = read_request(body([ASK, head, MORE, C1, output(C1)]), {})
+    found = world.recall(request)
+    (turn,) = found.turns
+    decided = seen_of(turn.id, 1, [(1, turn.id, 0)]) if was_found else None
+    found = found._replace(turns=[structs.replace(turn, seen=decided)])
 
     assert is_whole(request, match_items(request, found), found) is want
 

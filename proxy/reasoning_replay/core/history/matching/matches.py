@@ -122,9 +122,11 @@ def is_whole(
     """
     Return whether the captured part of a request's conversation seems to be complete.
 
-    It is complete if no item of a model follows the newest matched turn, and if all ancestors of
-    that turn are present. While the store fails, an incomplete local copy must not be used: each
-    replica would inject another part of the reasoning.
+    It is complete if no item of a model follows the newest matched turn, if all ancestors of that
+    turn are present, and if the oldest one does not itself follow a lookup that failed: that lookup
+    missed the turns before it, which another conversation has. While the store fails, an incomplete
+    local copy must not be used: each replica would inject another part of the reasoning, and what
+    is decided is decided for good.
     """
     newest = matched.newest()
     if newest is None:
@@ -138,7 +140,7 @@ def is_whole(
         if at is None or not at.parent:
             break
         at = turns.get(at.parent)
-    return at is not None
+    return at is not None and not (at.seen is None and at.context.model_traces)
 
 
 def _after(
