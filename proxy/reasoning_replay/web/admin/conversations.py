@@ -285,4 +285,5 @@ def _bad(code: str, message: str) -> ErrorResponse:
 def _fault_of(error: StoreError) -> ErrorResponse:
     if isinstance(error, BadCursor):
         return _bad("not_understood", f"The store rejected the request: {error}.")
-    return ErrorResponse(503, "store_failed", f"The store did not answer: {error}. Try again.", 1)
+    told = f"The store failed: {error}. Try again once it works."
+    return ErrorResponse(503, "store_failed", told, 1)
