@@ -1,7 +1,9 @@
 """Redis Cluster: nodes are asked in parallel, and clients follow slots that move."""
 
 import asyncio
+import gc
 import time
+import warnings
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -233,3 +235,17 @@ async def test_a_wrong_password_is_reported(store: RedisStore, servers: Servers)
     with pytest.raises(StoreError, match="it refuses the user or the password"):
         await other.check()
     await other.close()
+
+
+async def test_a_check_that_is_cancelled_at_once_starts_no_part_in_vain(store: RedisStore) -> None:
+    """Its parts for the nodes may not have begun; Python warns of a coroutine never awaited."""
+    executor = executor_of(store)
+    await executor.check()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        checking = asyncio.create_task(executor.check())
+        await asyncio.sleep(0)
+        checking.cancel()
+        await asyncio.gather(checking, return_exceptions=True)
+        gc.collect()
+    assert [str(warning.message) for warning in warned] == []

@@ -12,6 +12,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from redis.crc import key_slot
@@ -105,7 +106,7 @@ class ClusterExecutor(RedisExecutor):
         if int(index) not in range(len(nodes)):
             raise BadCursor
         address = nodes[int(index)]
-        act = self._in_time(address, self._node(address).scan(at, pattern, count))
+        act = self._in_time(address, partial(self._node(address).scan, at, pattern, count))
         ((after, names),) = await self._each([act])
         if after:
             return f"{index}:{after}", names
@@ -117,7 +118,7 @@ class ClusterExecutor(RedisExecutor):
         # For every primary node and every slot.
         table = await self._known()
         await self._each(
-            [self._in_time(address, self._node(address).check()) for address in table.masters]
+            [self._in_time(address, self._node(address).check) for address in table.masters]
         )
         if not table.is_whole:
             self._look_again()
@@ -166,17 +167,17 @@ class ClusterExecutor(RedisExecutor):
             sent = [commands[n] for n in numbers]
             if asks:
                 sent = [word for command in sent for word in (("ASKING",), command)]
-            results = await self._in_time(address, self._node(address).run(sent))
+            results = await self._in_time(address, partial(self._node(address).run, sent))
             return list(zip(numbers, results[1::2] if asks else results, strict=True))
 
         some = [send(place, numbers) for place, numbers in groups.items()]
         return [one for group in await self._each(some) for one in group]
 
-    async def _in_time(self, address: Address, act: Awaitable[_Got]) -> _Got:
+    async def _in_time(self, address: Address, act: Callable[[], Awaitable[_Got]]) -> _Got:
         """Limit the time of a node's part: one that hangs costs no connection to another node."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await act
+                return await act()
         except TimeoutError:
             raise SilentError(f"{address[0]}:{address[1]}") from None
 
