@@ -83,11 +83,13 @@ class ProxyProcess:
         admin_url: The URL of the admin port; it changes at each start.
         warned: Its log lines above info, of all starts. Output that is not a log line, such as a
             traceback, is an event with that text.
+        unsaved: Its log lines of exchanges whose response it captured, but did not save in time.
     """
 
     def __init__(self, upstream_url: str, store_url: str, **more: str) -> None:
         self.base_url = self.admin_url = ""
         self.warned: list[dict[str, Any]] = []
+        self.unsaved: list[dict[str, Any]] = []
         self._environ = {
             **{name: value for name, value in os.environ.items() if name[:7] != "REPLAY_"},
             "REPLAY_UPSTREAM_URL": upstream_url,
@@ -179,3 +181,5 @@ class ProxyProcess:
                     continue  # the kill cut it off
             if entry["level"] != "info":
                 self.warned.append(entry)
+            if entry.get("captured", "saved") != "saved" and entry.get("upstream_request_id"):
+                self.unsaved.append(entry)

@@ -32,6 +32,8 @@ class Claim(Struct, frozen=True):
             reasoning.
         said: Digest of each item that it sends, in order, without reasoning and ids.
         rest: Digest of all other members.
+        client: How its client writes and sends, and the request ids of the responses that its
+            history has.
     """
 
     number: str
@@ -40,6 +42,7 @@ class Claim(Struct, frozen=True):
     is_fragile: bool
     said: Sequence[str]
     rest: str
+    client: str = ""
 
 
 class Told(Struct, frozen=True):

@@ -50,6 +50,7 @@ class Plan:
         questions: The user messages, one after the other.
         padding: Number of made-up items before the first question.
         is_like_another: Whether another conversation has the same texts.
+        title: Its habit and way, in words.
     """
 
     habit: Habit
@@ -60,6 +61,7 @@ class Plan:
     questions: Sequence[str]
     padding: int = 0
     is_like_another: bool = False
+    title: str = ""
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Conversation:
     def __init__(self, plan: Plan, load: "Load", chance: Random) -> None:
         self._plan = plan
         self._load = load
+        self._answers: list[str] = []
         self._chance = chance
         self._whole: list[Item] = []
         self._new = 0  # index of the first item that upstream has not received
@@ -173,6 +176,7 @@ class Conversation:
             if got.is_whole and got.status == 200:
                 answer = _answer_in(bytes(got.body), self._plan.way)
                 self._previous = answer["id"]
+                self._answers.append(got.request_id or answer["id"])
                 return list(answer["output"])
             self._is_plain = False  # upstream has emitted items that this client has not received
             await asyncio.sleep(PAUSE_S + self._chance.random() * 3 * PAUSE_S)
@@ -202,6 +206,7 @@ class Conversation:
             is_fragile=is_fragile(body["input"]),
             said=said(body),
             rest=rest(body),
+            client=f"{plan.title}, after {' '.join(self._answers)}",
         )
         body[MEMBER] = msgspec.to_builtins(claim)
         return claim.number, body

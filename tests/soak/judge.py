@@ -15,6 +15,7 @@ from tests.soak.claims import Claim, Item, Told, is_reasoning, rest, said
 # After these, an error of the proxy itself is right: upstream did not respond.
 AWAY = frozenset({"reset", "hang", "cut", "stall", "closed"})
 KEPT = 2_000
+BEFORE_KEPT = 200_000
 WRONG_SHOWN = 20
 
 
@@ -67,6 +68,7 @@ class _Case:
         asked, given: Number of reasoning items that its client dropped, and that were injected.
         is_fragile: See Claim.
         twins: Injected reasoning of other responses that look the same as those of this history.
+        client: See Claim.
         attempts: One for each time.
     """
 
@@ -74,6 +76,7 @@ class _Case:
     given: int = 0
     is_fragile: bool = False
     twins: list[str] = field(default_factory=list)
+    client: str = ""
     attempts: list[Attempt] = field(default_factory=list)
 
 
@@ -90,6 +93,7 @@ class Judge:
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
         self._cases: OrderedDict[str, _Case] = OrderedDict()
+        self._before: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def arrived(self, claim: Claim, body: Item, emitter: Emitter) -> Attempt:
         """Judge a request by the claim of its client; return its response, to be filled in."""
@@ -107,10 +111,16 @@ class Judge:
         case = case or _Case()
         if len(here) == len(claim.said):
             for fault, index, one in _misplaced(claim.whole, items, emitter.id_of):
-                if fault == "other conversation" and emitter.fits(one, items[index + 1 :]):
+                is_like = fault == "other conversation" and emitter.fits(one, items[index + 1 :])
+                if is_like and self._is_same_history(one, items[:index]):
+                    self.counts["reasoning of the same bytes"] += 1
+                elif is_like:
                     case.twins.append(one)
                 else:
-                    self._blame(fault, claim.number, f"input[{index}] is {one!r}")
+                    around = [(one.get("type"), one.get("id")) for one in items[index - 2 :][:6]]
+                    what = f"input[{index}] is {one!r} in {around}; {claim.whole}; {claim.client}"
+                    self._blame(fault, claim.number, what)
+        self._remember(claim)
         for one in given:
             if one and not emitter.owns(one):
                 self._blame("foreign", claim.number, f"{one} was emitted to another caller")
@@ -118,9 +128,29 @@ class Judge:
         case.attempts.append(attempt)
         return attempt
 
+    def _remember(self, claim: Claim) -> None:
+        """Record what stood before each reasoning item of a history."""
+        history, said_ones = hashlib.sha256(), iter(claim.said)
+        for one in claim.whole:
+            if one:
+                self._before[one, history.hexdigest()] = None
+            else:
+                history.update(next(said_ones, "").encode())
+        while len(self._before) > BEFORE_KEPT:
+            self._before.popitem(last=False)
+
+    def _is_same_history(self, one: str, before: Sequence[Item]) -> bool:
+        """
+        Return whether a client has sent the same items before this reasoning of its own.
+
+        Nothing tells such requests apart, and what the first one got is repeated.
+        """
+        history = hashlib.sha256("".join(said({"input": before})).encode())
+        return (one, history.hexdigest()) in self._before
+
     def _open(self, claim: Claim, given: Sequence[str]) -> _Case:
         asked = sum(map(bool, claim.whole)) if not claim.kept else 0
-        case = _Case(asked, len(given) if asked else 0, claim.is_fragile)
+        case = _Case(asked, len(given) if asked else 0, claim.is_fragile, client=claim.client)
         self._cases[claim.number] = case
         self.counts["asked"] += case.asked
         self.counts["given"] += case.given
@@ -141,7 +171,8 @@ class Judge:
         if case.twins and told.has_failed:
             self.counts["replaced by a twin"] += len(case.twins)
         elif case.twins:
-            self._blame("other conversation", told.number, f"{case.twins} injected")
+            what = f"{case.twins} injected; {case.client}"
+            self._blame("other conversation", told.number, what)
         faults = {attempt.fault for attempt in case.attempts}
         if told.has_left and not told.status:
             self.counts["clients that left"] += 1

@@ -89,7 +89,8 @@ class Load:
 
 
 def _plan(name: str, chance: Random) -> Plan:
-    habit = chance.choices(list(HABITS.values()), [one.weight for one in HABITS.values()])[0]
+    title = chance.choices(list(HABITS), [one.weight for one in HABITS.values()])[0]
+    habit = HABITS[title]
     ways = dict(WAYS)
     if habit.is_stateful or habit.reasoning == "reference":
         ways.pop("websocket")
@@ -102,9 +103,11 @@ def _plan(name: str, chance: Random) -> Plan:
     ]
     is_long = chance.random() < 0.05 and not is_like_another
     loop = chance.choice(list(LOOPS))
+    way = chance.choices(list(ways), list(ways.values()))[0]
     return Plan(
         habit=habit,
-        way=chance.choices(list(ways), list(ways.values()))[0],
+        way=way,
+        title=f"{name}, {title}, {way}",
         loop=loop,
         # Each loop has a separate stand-in, which does not know the tenants of the others.
         key=f"{chance.choice(TENANTS)}-{loop}",

@@ -94,6 +94,7 @@ def _rows(result: Result, options: Options) -> Iterator[tuple[str, str]]:
     yield "errors of the proxy", str(counts["wrong: proxy"])
     yield "requests refused by upstream", str(counts["wrong: refused"])
     yield "  excused, as the store lost items", str(counts["refused as sent"])
+    yield "reasoning of equal requests", str(counts["reasoning of the same bytes"])
     yield "reasoning of a twin, after the store lost its own", str(counts["replaced by a twin"])
     yield "reasoning injected", str(counts["injected"])
     if counts["asked"]:

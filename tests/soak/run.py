@@ -149,6 +149,7 @@ async def soak(options: Options) -> Result:
         for one in gauges:
             one.sample()
         counts, wrong = await above.judgement()
+        wrong += _unsaved(replicas, wrong)
         wrong += [f"{type(error).__name__}: {error}" for error in ended if _is_fault(error)]
         counted = Counter(counts) + hostile.counts
         counted["conversations"] = load.conversations
@@ -158,6 +159,17 @@ async def soak(options: Options) -> Result:
             (then, gauge.samples[-1].files) for then, gauge in zip(before, gauges, strict=True)
         ]
         return Result(counted, wrong, gauges, lags, uses, files, in_flight, took_s)
+
+
+def _unsaved(replicas: Sequence[ProxyProcess], wrong: Sequence[str]) -> list[str]:
+    """Return what became of the responses that faults name, as far as one was not saved in time."""
+    said = " ".join(wrong)
+    lines = (line for proxy in replicas for line in proxy.unsaved)
+    return [
+        f"{line['upstream_request_id']}: captured={line['captured']}"
+        for line in lines
+        if line["upstream_request_id"] in said
+    ]
 
 
 def _is_fault(error: BaseException | None) -> bool:
