@@ -104,7 +104,7 @@ class App:
             limits(settings),
             exchange_log,
         )
-        self._looking: asyncio.Task[None] | None = None
+        self._loops: tuple[asyncio.Task[None], ...] = ()
         admin_host, _ = host_and_port(settings.admin_listen)
         self._access = Access(settings.admin_token.get_secret_value(), admin_host)
         self._certificate: Certificate | None = None
@@ -132,7 +132,10 @@ class App:
             reuse_port=settings.reuse_port,
         )
         self.url = self._clients.url
-        self._looking = keep_doing("look_after", partial(look_after, self.store), self.log)
+        self._loops = (
+            keep_doing("look_after", partial(look_after, self.store), self.log),
+            keep_doing("give_back", self.handler.budget.give_back, self.log),
+        )
         conversations = Conversations(self.store, self._access)
         watchers = Watchers(
             self.recorder,
@@ -244,8 +247,8 @@ class App:
         cut_off = max(self.handler.admission.count, self.server.unsent)
         await self._clients.close()
         await self._upstream.close()
-        if self._looking is not None:
-            self._looking.cancel()
+        for loop in self._loops:
+            loop.cancel()
         await self.store.close()
         if self._operators is not None:
             await self._operators.close()

@@ -55,6 +55,7 @@ class ProxyHandler:
 
     Attributes:
         admission: Counter of the exchanges in flight.
+        budget: Memory that they hold.
         is_leaving: Whether the process is about to stop.
     """
 
@@ -81,7 +82,7 @@ class ProxyHandler:
         self._upstream = upstream
         self._exchange_log = exchange_log
         self.admission = AdmissionControl(limits, exchange_log)
-        self._budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
+        self.budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
         exchange_log.metrics.memory_budget_max.set(budget.units)
         exchange_log.metrics.memory_budget_used.set_function(lambda: budget.used)
         self.is_leaving = False
@@ -120,7 +121,7 @@ class ProxyHandler:
         """Run one exchange through all its phases."""
         exchange_log = self._exchange_log
         exchange = exchange_log.new(Route.OTHER, request.method)
-        exchange.lease = lease = MemoryLease(self._budget)
+        exchange.lease = lease = MemoryLease(self.budget)
         try:
             exchange.client = exchange_log.client_of(request)
             client = client_request(request, self._limits, lease)

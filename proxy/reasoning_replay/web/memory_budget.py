@@ -4,8 +4,12 @@ Memory budget: the bytes of requests and responses that one process may hold, ov
 What finds no room passes unread; see `inspect_total_max_bytes`.
 """
 
+import asyncio
 import sys
 
+from typing_extensions import override
+
+from reasoning_replay.adapters.runtime.allocator import give_back
 from reasoning_replay.adapters.runtime.fair_semaphore import FairSemaphore
 
 # This part of the budget is kept for short bodies, so that they never wait for long ones.
@@ -14,6 +18,11 @@ SPARE_PART = 16
 # unless the queue moves.
 WAIT_S = 10.0
 MOVING_WAIT_S = 30.0
+# A burst held this much or more, and it has ended when a quarter of it or less is left. That is
+# looked at once in this time.
+BURST_BYTES = 16 * 1024 * 1024
+BURST_PART = 4
+BURST_ENDS_S = 1.0
 
 
 class MemoryBudget(FairSemaphore):
@@ -22,6 +31,20 @@ class MemoryBudget(FairSemaphore):
     def __init__(self, max_bytes: int) -> None:
         """Start with `max_bytes` free."""
         super().__init__(max_bytes, max_bytes // SPARE_PART)
+        self._highest = 0  # since the last burst
+
+    @override
+    def _take(self, tenant: bytes, units: int) -> None:
+        super()._take(tenant, units)
+        self._highest = max(self._highest, self.used)
+
+    async def give_back(self) -> None:
+        """After a burst, return to the system what the allocator keeps of its memory."""
+        await asyncio.sleep(BURST_ENDS_S)
+        highest = self._highest
+        if highest >= BURST_BYTES and self.used * BURST_PART <= highest:
+            self._highest = self.used
+            await asyncio.to_thread(give_back)
 
 
 class MemoryLease:

@@ -28,6 +28,18 @@ held = resident()
 large.clear()
 print(held - resident())
 """
+# Smaller ones, of which every fiftieth stays.
+HOLES = BURST.replace("large, small = [], []", "pieces = []").partition("for _ in range(40)")[0]
+HOLES += """
+from reasoning_replay.adapters.runtime.allocator import give_back
+
+pieces += [bytes(bytearray(60_000)) for _ in range(2_000)]
+few = pieces[::50]
+pieces.clear()
+held = resident()
+give_back()
+print(held - resident())
+"""
 # The allocations of an exchange: the request, the edited request, the request with a head.
 EXCHANGES = f"""
 import resource
@@ -52,6 +64,11 @@ def printed(program: str, **more: str) -> int:
         (sys.executable, "-c", program), check=True, capture_output=True, text=True, env=environ
     )
     return int(done.stdout)
+
+
+def test_memory_between_other_objects_is_given_back() -> None:
+    """What a burst of smaller pieces leaves is returned on request."""
+    assert printed(TUNED + HOLES) >= 90 * MIB
 
 
 def test_large_memory_is_returned() -> None:

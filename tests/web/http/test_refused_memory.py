@@ -10,6 +10,7 @@ from reasoning_replay.web.app import App
 
 from tests.bombs import CODINGS, MIB, asked_at_once, bomb, uncollected
 from tests.web.sockets import KEY, Peer, said, tunnelled
+from tests.web.websocket.creates import create
 from tests.web.wire import ASK, as_json, whole
 from tests.web.world import MODEL, World, post
 
@@ -68,5 +69,21 @@ async def test_messages_that_cannot_be_read() -> None:
         async with contextlib.AsyncExitStack() as stack:
             tunnels = [
                 await stack.enter_async_context(tunnelled(world, url=proxy.url)) for _ in range(8)
+            ]
+            await asyncio.gather(*(talk(*ends) for ends in tunnels))
+
+
+async def test_many_long_messages_at_once() -> None:
+    """Messages of clients that send more at once than fits wait, and each arrives unchanged."""
+    text = create(ASK | {"content": "x" * 5_000_000})
+
+    async def talk(client: Peer, api: Peer) -> None:
+        await asyncio.gather(client.send(text), api.gets(text))
+
+    async with uncollected(BUDGET_BYTES) as (proxy, upstream):
+        world = World(cast("App", None), upstream)
+        async with contextlib.AsyncExitStack() as stack:
+            tunnels = [
+                await stack.enter_async_context(tunnelled(world, url=proxy.url)) for _ in range(60)
             ]
             await asyncio.gather(*(talk(*ends) for ends in tunnels))

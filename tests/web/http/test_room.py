@@ -204,7 +204,7 @@ async def test_a_client_that_leaves_while_it_waits_holds_nothing() -> None:
         await asyncio.wait_for(script.arrived.wait(), SOON_S)
         async with line_to(w.app.url) as leaving:
             await leaving.send(post(question(100_000) * 10, key("b")))
-            await eventually(lambda: w.app.handler._budget.is_contended)
+            await eventually(lambda: w.app.handler.budget.is_contended)
         w.upstream.otherwise = OK
         script.go()
         assert (await first).mark == DECIDED

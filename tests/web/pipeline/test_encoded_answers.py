@@ -20,7 +20,7 @@ from tests.web.wire import (
     stream_head,
     whole,
 )
-from tests.web.world import MODEL, World, world
+from tests.web.world import MODEL, World, eventually, post, world
 
 Encode = Callable[[bytes], bytes]
 
@@ -133,3 +133,21 @@ async def test_an_answer_that_cannot_be_decoded_is_not_captured(
         got = await w.turn(ASK)
         assert (got.body, got.head.values("content-encoding")) == (body, codings)
         assert w.counted("captures_total", result="unreadable") == 1
+
+
+@ENCODED
+@pytest.mark.parametrize("is_stream", [False, True], ids=["json", "streamed"])
+@pytest.mark.parametrize(("room", "state"), [(500_000, "busy"), (2_000_000, "saved")])
+async def test_an_encoded_response_takes_twice_its_decoded_size(
+    coding: str, encode: Encode, is_stream: bool, room: int, state: str
+) -> None:
+    """It is held as it arrived, and as what is made of it; without room, it passes unread."""
+    items = RS | {"encrypted_content": "x" * 300_000}, CALL
+    plain = b"".join(events(*items)) if is_stream else as_json(response(*items))
+    kind = "text/event-stream" if is_stream else "application/json"
+    answer = whole(encode(plain), f"Content-Type: {kind}", f"Content-Encoding: {coding}")
+    async with world(inspect_total_max_bytes=room, include="never") as w:
+        w.upstream.answers(answer)
+        assert (await w.ask(post({"model": MODEL, "input": [ASK]}))).body
+        await eventually(lambda: w.counted("captures_total", result=state) == 1)
+        assert w.counted("memory_budget_used_bytes") == 0

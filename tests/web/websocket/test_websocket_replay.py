@@ -350,7 +350,7 @@ async def test_long_messages_pass_unread_and_are_counted(
 
 async def test_messages_over_the_memory_budget_pass_unread_and_are_counted() -> None:
     """All connections share the budget; a connection returns its share when it ends."""
-    long = create(ASK | {"content": "x" * 90_000}, CALL, RESULT)
+    long = create(ASK | {"content": "x" * 60_000}, CALL, RESULT)
     recalls = asyncio.Event()
 
     async def before(operation: str) -> None:

@@ -33,6 +33,8 @@ from reasoning_replay.web.unsaved_records import UnsavedRecords
 
 # A larger encoded chunk is decoded in a thread: its decoded size may be a thousand times as large.
 ON_LOOP_ENCODED_BYTES = 4096
+# A response is held once as it arrives, and once more as the items and records made of it.
+COPIES = 2
 # The memory of a streamed capture is counted again after this much of the stream.
 COUNTED_BYTES = 64 * 1024
 # A longer error body, encoded or decoded, is not read.
@@ -151,12 +153,13 @@ class CaptureTee(Tee):
                 raise TooLarge
             if self._size >= self._counted + COUNTED_BYTES:
                 self._counted = self._size
-                if not self.lease.resize(self.capture.held_bytes + self.decoder.held_bytes):
+                held_bytes = COPIES * self.capture.held_bytes + self.decoder.held_bytes
+                if not self.lease.resize(held_bytes):
                     raise Busy
             return not self.capture.dirty
         if self._size > self.max_bytes:
             raise TooLarge
-        held_bytes = self._size + self.decoder.held_bytes
+        held_bytes = COPIES * self._size + self.decoder.held_bytes
         if held_bytes > self.lease.held and not self.lease.resize(held_bytes):
             raise Busy
         self._kept.append(decoded)
@@ -274,7 +277,7 @@ def _capture_tee(  # noqa: PLR0913, PLR0917 (all parts of one capture)
     lease = MemoryLease(exchange.lease.budget)
     lease.tenant = exchange.lease.tenant
     # All at once, so that responses do not take the room from each other before one is complete.
-    if not is_stream and not lease.reserve(min(response.length or 0, max_bytes)):
+    if not is_stream and not lease.reserve(COPIES * min(response.length or 0, max_bytes)):
         raise Busy
     return CaptureTee(
         replay,

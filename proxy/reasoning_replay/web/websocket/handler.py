@@ -20,11 +20,13 @@ from reasoning_replay.web.http.upgrade import (
     offers_compression,
     require_handshake,
 )
+from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 from reasoning_replay.web.pipeline.healing_retry import CheckedResponse
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.pipeline.response_phase import ResponsePhase
 from reasoning_replay.web.pipeline.upstream_request import UpstreamRequest
+from reasoning_replay.web.websocket.arriving import ArrivingMessages
 from reasoning_replay.web.websocket.relay import Peer, Relay
 from reasoning_replay.web.websocket.session import ResponseStreams
 
@@ -115,13 +117,18 @@ class WebSocketHandler:
         if transport is None:
             raise ConnectionResetError
         headers = without(upstream.response.headers, _OWN_ID)
+        lease = MemoryLease(exchange.lease.budget)
+        lease.tenant = exchange.scope or b""
+        arriving = ArrivingMessages(transport, lease, self._message_max_bytes())
         socket = await accept_upgrade(
             client.http,
             [*headers, (_OWN_ID, exchange.id.encode())],
             self._message_max_bytes(),
             compresses=bool(upstream.socket.compress),
         )
-        near = Peer(socket, transport, limits.client_timeout_s, "client_gone", "client_stalled")
+        near = Peer(
+            socket, transport, limits.client_timeout_s, "client_gone", "client_stalled", arriving
+        )
         far = Peer(upstream.socket, upstream.transport, upstream.stall_s, "cut_off", "cut_off")
         streams = None
         if self.replay is not None and client.path.endswith("/responses"):

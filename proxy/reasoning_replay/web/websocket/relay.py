@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 from aiohttp import WSMsgType, web
@@ -20,6 +21,7 @@ from reasoning_replay.adapters.upstream.client import UpstreamWebSocket
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
+from reasoning_replay.web.websocket.arriving import ArrivingMessages
 from reasoning_replay.web.websocket.session import ResponseStreams
 
 # How long a close waits for the close frame of the peer.
@@ -30,7 +32,8 @@ TURN = 64
 LOOKS = 4
 
 _NORMAL, _GOING_AWAY = 1000, 1001
-_PASSED = frozenset({WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.PING, WSMsgType.PONG})
+_DATA = frozenset({WSMsgType.TEXT, WSMsgType.BINARY})
+_PASSED = _DATA | {WSMsgType.PING, WSMsgType.PONG}
 
 # Returns the message to forward for a text or binary message; None: forward nothing.
 _Read = Callable[[ResponseStreams, WSMsgType, bytes], Awaitable[bytes | None]]
@@ -45,6 +48,7 @@ class Peer:
         stall_s: Longest time in which it may read nothing while data is pending.
         gone: Outcome if it leaves without a close frame.
         stalled: Outcome if it is cut off because it reads nothing.
+        arriving: Counts its messages while they arrive; None if they are not counted.
     """
 
     socket: web.WebSocketResponse[bool] | UpstreamWebSocket
@@ -52,6 +56,19 @@ class Peer:
     stall_s: float
     gone: str
     stalled: str
+    arriving: ArrivingMessages | None = None
+
+    async def receive(self) -> tuple[WSMsgType, Any, Any]:
+        """Return the next message: its kind, data and reason; it counts until `relayed`."""
+        kind, data, reason = await self.socket.receive()
+        if self.arriving is not None and kind in _DATA:
+            self.arriving.taken(len(data))
+        return kind, data, reason
+
+    def relayed(self, kind: WSMsgType) -> None:
+        """Free the oldest message that was received."""
+        if self.arriving is not None and kind in _DATA:
+            self.arriving.relayed()
 
     async def send(self, data: bytes, kind: WSMsgType = WSMsgType.TEXT) -> bool:
         """Send a message, and wait while the write buffer is full; False: the peer has left."""
@@ -121,6 +138,8 @@ class Relay:
                     self.exchange_log.failed(self.exchange, result)
             if self.streams is not None:
                 self.streams.close(end.outcome)
+            if self.client.arriving is not None:
+                self.client.arriving.end()
             self.exchange.outcome = "ok" if end.is_whole else end.outcome
 
     async def _finish(self, end: _End, up: "asyncio.Future[_End]") -> None:
@@ -153,23 +172,32 @@ class Relay:
         """Forward messages until their source ends."""
         passed, has_sink = 0, True
         while True:
-            message = await source.socket.receive()
-            if message.type not in _PASSED:
-                return _end_of(source, *message)
+            kind, data, reason = await source.receive()
+            if kind not in _PASSED:
+                return _end_of(source, kind, data, reason)
             passed += 1
             if not passed % TURN:
                 await asyncio.sleep(0)
-            if not has_sink:
-                continue  # the other direction is about to detect how the sink ended
-            data = await self._read(read, message.type, message.data)
-            if data is not None:
-                has_sink = await sink.send(data, message.type)
-            if source is self.client:
-                self.exchange.received_bytes += len(message.data)
-                if self.streams is not None:
-                    self.streams.lease.resize(0)
-            elif data is not None:
-                self.exchange.sent_bytes += len(data)
+            if has_sink:  # else the other direction is about to detect how it ended
+                has_sink = await self._forward(source, sink, read, kind, data)
+            del data  # before its memory is free for others
+            source.relayed(kind)
+
+    async def _forward(
+        self, source: Peer, sink: Peer, read: _Read, kind: WSMsgType, given: bytes
+    ) -> bool:
+        """Forward a message; return whether the sink may still be there."""
+        has_sink = True
+        data = await self._read(read, kind, given)
+        if data is not None:
+            has_sink = await sink.send(data, kind)
+        if source is self.client:
+            self.exchange.received_bytes += len(given)
+            if self.streams is not None:
+                self.streams.lease.resize(0)
+        elif data is not None:
+            self.exchange.sent_bytes += len(data)
+        return has_sink
 
     async def _read(self, read: _Read, kind: WSMsgType, data: bytes) -> bytes | None:
         """Return the message to forward for a message; None: forward nothing."""
@@ -201,13 +229,20 @@ def _end_of(source: Peer, kind: WSMsgType, data: object, reason: str | None) -> 
 
 
 async def _stall(peer: Peer) -> _End:
-    """Cut a peer off once it is gone, or has read nothing for `stall_s` while data is pending."""
+    """
+    Cut a peer off once it is gone, or has read nothing for `stall_s` while data is pending.
+
+    So is one that sends nothing for that time in the middle of a long message, while other
+    exchanges wait for memory.
+    """
     loop = asyncio.get_running_loop()
     progress = WriteProgress(peer.transport)
     while progress.stalled_s(loop.time()) < peer.stall_s:
         if is_gone(peer.transport):
             peer.transport.abort()
             return _End(peer.gone)
+        if peer.arriving is not None and peer.arriving.must_yield(peer.stall_s):
+            break
         await asyncio.sleep(min(peer.stall_s / LOOKS, LOOK_S))
     peer.transport.abort()
     return _End(peer.stalled)

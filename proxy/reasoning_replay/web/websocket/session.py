@@ -27,6 +27,7 @@ from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.healing_retry import Healer
 from reasoning_replay.web.pipeline.replay import Replay
+from reasoning_replay.web.websocket.arriving import COUNTED_BYTES
 from reasoning_replay.web.websocket.streams import PendingResponse, Retry, Stream, StreamState
 
 # The API allows 32 streams on a connection and runs 16 responses at once; more requests wait.
@@ -45,7 +46,7 @@ class ResponseStreams:
 
     Attributes:
         idle: Event, set while no request waits and no response runs.
-        lease: Room for the message that the client has sent, while it is read and forwarded.
+        lease: Room for a short message that the client has sent, while it is read and forwarded.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 (all parts of a session)
@@ -84,7 +85,8 @@ class ResponseStreams:
         if kind is WSMsgType.BINARY or not may_be_request(text):
             return text
         is_short = len(text) <= self._read_max_bytes
-        if not is_short or not self.lease.reserve(len(text)):
+        # A long one was counted when it arrived.
+        if not is_short or not (len(text) > COUNTED_BYTES or self.lease.reserve(len(text))):
             limit = 0 if is_short else self._read_max_bytes
             return self._skip_request(text, "busy", limit)
         message = read_message(text)
