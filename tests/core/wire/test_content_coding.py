@@ -20,6 +20,7 @@ from reasoning_replay.core.wire.content_coding import (
     decoded_size,
     decoder_for,
     is_encoded,
+    next_step,
 )
 
 from tests.fast_lane import examples
@@ -362,3 +363,16 @@ def test_a_decoder_holds_its_window(coding: str, encode: Encode) -> None:
     decoder = decoder_for(coding, ROOM)
     decoder.feed(encode(STREAM))
     assert decoder.held_bytes == (0 if encode is bytes else len(STREAM))
+
+
+@ALL
+def test_the_output_can_be_taken_in_steps(coding: str, encode: Encode) -> None:
+    """No step but the last is short, so that the caller counts each before the next."""
+    plain = b"x" * (5 * STEP_BYTES + 7)
+    pieces = decoder_for(coding, 2 * len(plain)).pieces(encode(plain))
+    steps = [next_step(pieces)]
+    while len(steps[-1]) >= STEP_BYTES:
+        steps.append(next_step(pieces))
+    assert b"".join(steps) == plain
+    assert not next_step(pieces)
+    assert encode is bytes or len(steps) > 1

@@ -2,20 +2,25 @@
 
 import gzip
 from collections.abc import Callable
+from secrets import token_hex
 
 import pytest
 import zstandard
 
-from tests.web.line import request
+from tests.bombs import CODINGS
+from tests.web.line import line_to, request
+from tests.web.scripted import Script, Step, cut, send, wait
 from tests.web.wire import (
     ASK,
     CALL,
     END,
+    MESSAGE,
     RESULT,
     RS,
     as_json,
     chunk,
     events,
+    head,
     response,
     stream_head,
     whole,
@@ -151,3 +156,39 @@ async def test_an_encoded_response_takes_twice_its_decoded_size(
         assert (await w.ask(post({"model": MODEL, "input": [ASK]}))).body
         await eventually(lambda: w.counted("captures_total", result=state) == 1)
         assert w.counted("memory_budget_used_bytes") == 0
+
+
+# Random, so that its first half decodes to about half of it.
+THOUGHT = RS | {"encrypted_content": token_hex(1 << 19)}
+ENDS: dict[str, Callable[[bytes], list[Step]]] = {
+    "complete": lambda rest: [send(chunk(rest) + END)],
+    "reset": lambda _: [cut()],
+    "damaged": lambda rest: [send(chunk(b"damaged" + rest[::-1]) + END)],
+    "truncated": lambda _: [send(END)],
+    "left": lambda _: [wait()],
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("form", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("coding", CODINGS)
+async def test_an_encoded_answer_is_counted_until_its_end(coding: str, form: str, end: str) -> None:
+    """What is decoded counts in the memory budget, and no longer than until the response ends."""
+    answer, pieces = as_json(response(THOUGHT, MESSAGE)), events(THOUGHT, MESSAGE)
+    encoded = CODINGS[coding](answer if form == "application/json" else b"".join(pieces))
+    half, rest = encoded[: len(encoded) // 2], encoded[len(encoded) // 2 :]
+    fields = f"Content-Type: {form}", f"Content-Encoding: {coding}", "Transfer-Encoding: chunked"
+    script = Script([send(head(*fields) + chunk(half)), wait(), *ENDS[end](rest)])
+    async with world() as w:
+        w.upstream.plays(script)
+        async with line_to(w.app.url) as line:
+            await line.send(post(BODY, KEY))
+            await eventually(lambda: w.counted("memory_budget_used_bytes") > 1 << 18)
+            if end != "left":
+                script.go()
+                await line.head()
+                read, is_whole = await line.until_it_ends()
+                assert is_whole == (end != "reset")
+                assert read.startswith(half)
+                assert end != "complete" or read == encoded
+        await eventually(lambda: w.counted("memory_budget_used_bytes") == 0)

@@ -63,6 +63,10 @@ class Decoder(ABC):
                 afterwards.
         """
 
+    @abstractmethod
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """As `feed`, but return the output in pieces; it holds one at a time."""
+
 
 class _Identity(Decoder):
     is_whole = True
@@ -73,6 +77,9 @@ class _Identity(Decoder):
 
     def feed(self, chunk: bytes) -> bytes:
         return chunk
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        yield chunk
 
 
 class _Bounded(Decoder):
@@ -94,7 +101,6 @@ class _Bounded(Decoder):
         return made.getvalue()
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        """As `feed`, but return the output in pieces; it holds one at a time."""
         start = 0
         while start < len(chunk):
             end = start + self.slice_bytes
@@ -220,6 +226,20 @@ def decoder_for(content_encoding: str, max_bytes: int) -> Decoder:
     if coding not in _DECODERS:
         raise Undecodable(coding)
     return _DECODERS[coding](max_bytes)
+
+
+def next_step(pieces: Iterator[bytes]) -> bytes:
+    """
+    Return the next STEP_BYTES of a decoder's pieces, or a piece more; fewer at their end.
+
+    So the caller can count the output before it is all decoded.
+    """
+    made = io.BytesIO()
+    for piece in pieces:
+        made.write(piece)
+        if made.tell() >= STEP_BYTES:
+            break
+    return made.getvalue()
 
 
 def decoded_size(body: bytes, content_encoding: str, max_bytes: int) -> int:

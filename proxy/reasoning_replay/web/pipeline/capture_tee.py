@@ -5,7 +5,7 @@ Of an error, the error tee reads the code and the type.
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -18,11 +18,13 @@ from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.states import CaptureState
 from reasoning_replay.core.wire.content_coding import (
     NO_CODING,
+    STEP_BYTES,
     Decoder,
     TooLarge,
     Undecodable,
     decoder_for,
     is_encoded,
+    next_step,
 )
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
@@ -168,8 +170,8 @@ class CaptureTee(Tee):
     async def _settle(self) -> None:
         if self._undecoded:
             chunk, self._undecoded = self._undecoded, b""
-            feed = partial(self.decoder.feed, chunk)
-            self._learn(await self.replay.offloader.run(feed, self.exchange.scope))
+            await self._decode(self.decoder.pieces(chunk))
+            del chunk
         if self._is_done:
             return
         if not self.is_stream and self.left == 0:
@@ -178,6 +180,18 @@ class CaptureTee(Tee):
             await self._save()
         if self.capture.is_complete:
             await self.learn(self.exchange)
+
+    async def _decode(self, pieces: Iterator[bytes]) -> None:
+        """Decode a chunk in steps, each of which is counted before the next."""
+        step = partial(next_step, pieces)
+        size = STEP_BYTES
+        while size >= STEP_BYTES and not self._is_done:
+            decoded = await self.replay.offloader.run(step, self.exchange.scope)
+            size = len(decoded)
+            self._learn(decoded)
+            del decoded
+            if self.is_stream and self.capture.dirty:
+                await self._save()
 
     async def _end(self) -> None:
         self._is_done = True
