@@ -169,6 +169,7 @@ ENDS: dict[str, Callable[[bytes], list[Step]]] = {
 }
 
 
+@pytest.mark.usefixtures("leaves_at_once")
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("form", ["application/json", "text/event-stream"])
 @pytest.mark.parametrize("coding", CODINGS)
