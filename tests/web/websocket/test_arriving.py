@@ -134,18 +134,21 @@ async def test_a_compressed_message_is_counted_for_the_worst_case() -> None:
     assert budget.used == COPIES * 200_000
 
 
-async def test_a_silent_peer_must_yield_only_to_others() -> None:
-    """A peer that sends the rest, or that waits itself, may go on."""
+async def test_a_slow_peer_must_yield_only_to_others() -> None:
+    """A peer that sends an eighth in time, or that has to wait itself, may go on."""
     budget = MemoryBudget(COPIES * LONG)
+    data = frame(TEXT, b"x" * LONG)
     messages, _ = arriving(budget)
-    assert not messages.must_yield(0.0)
-    messages.data_received(frame(TEXT, b"x" * LONG)[:1000])
+    messages.data_received(data[:1000])
     assert not messages.must_yield(0.0)
     waiting, _ = arriving(budget)
-    waiting.data_received(frame(TEXT, b"x" * LONG)[:1000])
+    waiting.data_received(data[:1000])
     await asyncio.sleep(0)
-    assert messages.must_yield(0.0)
     assert not messages.must_yield(1000.0)
+    messages.data_received(data[1000 : 1000 + LONG // 8])
+    assert not messages.must_yield(0.0)
+    messages.data_received(data[1000 + LONG // 8 : 1000 + LONG // 4 - 1])
+    assert messages.must_yield(0.0)
     assert not waiting.must_yield(0.0)
     waiting.end()
 

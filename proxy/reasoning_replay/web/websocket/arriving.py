@@ -25,6 +25,9 @@ COUNTED_BYTES = SHORT_BYTES // COPIES
 # message before it is complete.
 INFLATES_MAX = 1032
 
+# While others wait for room, a peer must send an eighth of a long message in its timeout.
+LEAST_PART = 8
+
 _FIN, _COMPRESSED, _OPCODE, _CONTROL = 0x80, 0x40, 0x0F, 0x8
 _MASKED, _LENGTH, _LENGTH_16, _LENGTH_64 = 0x80, 0x7F, 126, 127
 _MASK_BYTES = 4
@@ -119,15 +122,26 @@ class ArrivingMessages(asyncio.Protocol):
         self._complete: deque[_Message] = deque()
         self._waiting: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._heard_s = self._loop.time()
+        self._arrived = self._since_bytes = 0
+        self._since_s = self._loop.time()
         transport.set_protocol(self)
 
-    def must_yield(self, quiet_s: float) -> bool:
-        """Return whether the peer was silent for so long in a message that others wait for."""
-        if not self._message.reserved or self._waiting is not None or self._is_paused:
+    def must_yield(self, within_s: float) -> bool:
+        """
+        Return whether the peer is too slow with a long message, while others wait for room.
+
+        It must send a part of it, LEAST_PART, in each `within_s`, as seen by earlier calls.
+        """
+        is_ours = self._waiting is not None or self._is_paused
+        message, now_s = self._message, self._loop.time()
+        if is_ours or not (message.reserved and self._lease.budget.is_contended):
+            self._since_s, self._since_bytes = now_s, self._arrived
             return False
-        is_quiet = self._loop.time() - self._heard_s >= quiet_s
-        return is_quiet and self._lease.budget.is_contended
+        if now_s - self._since_s < within_s:
+            return False
+        arrived = self._arrived - self._since_bytes
+        self._since_s, self._since_bytes = now_s, self._arrived
+        return arrived * COPIES * LEAST_PART < message.size
 
     def relayed(self) -> None:
         """Free the oldest complete message, which has been forwarded."""
@@ -162,7 +176,7 @@ class ArrivingMessages(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        self._heard_s = self._loop.time()
+        self._arrived += len(data)
         self._count(data)
         self._inner.data_received(data)
         if self._waiting is not None:

@@ -232,8 +232,7 @@ async def _stall(peer: Peer) -> _End:
     """
     Cut a peer off once it is gone, or has read nothing for `stall_s` while data is pending.
 
-    So is one that sends nothing for that time in the middle of a long message, while other
-    exchanges wait for memory.
+    So is one that sends too little of a long message in that time, while others wait for room.
     """
     loop = asyncio.get_running_loop()
     progress = WriteProgress(peer.transport)
