@@ -14,12 +14,14 @@ MIB = 1 << 20
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if os.name == "posix" else 0
 ROUNDS = 50
 TUNED = "from reasoning_replay.adapters.runtime.allocator import tune_allocator\ntune_allocator()\n"
-# Large and small allocations by turns; only the small ones stay.
-BURST = f"""
+RESIDENT = f"""
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * {PAGE_BYTES}
 
+"""
+# Large and small allocations by turns; only the small ones stay.
+BURST = f"""{RESIDENT}
 large, small = [], []
 for _ in range(40):
     large.append(bytes(bytearray({2 * MIB})))
@@ -29,11 +31,10 @@ large.clear()
 print(held - resident())
 """
 # Smaller ones, of which every fiftieth stays.
-HOLES = BURST.replace("large, small = [], []", "pieces = []").partition("for _ in range(40)")[0]
-HOLES += """
+HOLES = f"""{RESIDENT}
 from reasoning_replay.adapters.runtime.allocator import give_back
 
-pieces += [bytes(bytearray(60_000)) for _ in range(2_000)]
+pieces = [bytes(bytearray(60_000)) for _ in range(2_000)]
 few = pieces[::50]
 pieces.clear()
 held = resident()

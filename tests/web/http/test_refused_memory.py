@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sys
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 import pytest
@@ -64,13 +65,7 @@ async def test_messages_that_cannot_be_read() -> None:
             await api.send(said(event))
             await client.message()
 
-    async with uncollected(BUDGET_BYTES) as (proxy, upstream):
-        world = World(cast("App", None), upstream)
-        async with contextlib.AsyncExitStack() as stack:
-            tunnels = [
-                await stack.enter_async_context(tunnelled(world, url=proxy.url)) for _ in range(8)
-            ]
-            await asyncio.gather(*(talk(*ends) for ends in tunnels))
+    await _all_talk(talk, 8)
 
 
 async def test_many_long_messages_at_once() -> None:
@@ -80,10 +75,16 @@ async def test_many_long_messages_at_once() -> None:
     async def talk(client: Peer, api: Peer) -> None:
         await asyncio.gather(client.send(text), api.gets(text))
 
+    await _all_talk(talk, 60)
+
+
+async def _all_talk(talk: Callable[[Peer, Peer], Awaitable[object]], count: int) -> None:
+    """Open so many WebSockets through one process, and let both ends of each talk at once."""
     async with uncollected(BUDGET_BYTES) as (proxy, upstream):
         world = World(cast("App", None), upstream)
         async with contextlib.AsyncExitStack() as stack:
             tunnels = [
-                await stack.enter_async_context(tunnelled(world, url=proxy.url)) for _ in range(60)
+                await stack.enter_async_context(tunnelled(world, url=proxy.url))
+                for _ in range(count)
             ]
             await asyncio.gather(*(talk(*ends) for ends in tunnels))

@@ -117,8 +117,7 @@ class WebSocketHandler:
         if transport is None:
             raise ConnectionResetError
         headers = without(upstream.response.headers, _OWN_ID)
-        lease = MemoryLease(exchange.lease.budget)
-        lease.tenant = exchange.scope or b""
+        lease = MemoryLease(exchange.lease.budget)  # a connection has no scope: all are one tenant
         arriving = ArrivingMessages(transport, lease, self._message_max_bytes())
         socket = await accept_upgrade(
             client.http,
