@@ -18,6 +18,8 @@ SPARE_PART = 16
 # unless the queue moves.
 WAIT_S = 10.0
 MOVING_WAIT_S = 30.0
+# What is stuck asks again after this time.
+AGAIN_S = 0.1
 # A burst held this much or more, and it has ended when a quarter of it or less is left. That is
 # looked at once in this time.
 BURST_BYTES = 16 * 1024 * 1024
@@ -32,11 +34,32 @@ class MemoryBudget(FairSemaphore):
         """Start with `max_bytes` free."""
         super().__init__(max_bytes, max_bytes // SPARE_PART)
         self._highest = 0  # since the last burst
+        self._stuck = 0  # number of callers that wait to overdraw
 
     @override
     def _take(self, tenant: bytes, units: int) -> None:
         super()._take(tenant, units)
         self._highest = max(self._highest, self.used)
+
+    @property
+    @override
+    def is_contended(self) -> bool:
+        """Whether a caller waits."""
+        return bool(self._stuck) or super().is_contended
+
+    async def overdraw(self, tenant: bytes, units: int, most: int) -> None:
+        """
+        Take units, free or not, once no more than `most` are held beyond the budget.
+
+        The caller must not wait for more while it holds them, so that the next one's turn comes.
+        """
+        self._stuck += 1
+        try:
+            while self._free < -most:  # noqa: ASYNC110 (each release would wake all of them)
+                await asyncio.sleep(AGAIN_S)
+            self._take(tenant, units)
+        finally:
+            self._stuck -= 1
 
     async def give_back(self) -> None:
         """After a burst, return to the system what the allocator keeps of its memory."""
@@ -65,9 +88,16 @@ class MemoryLease:
         self.held += size
         return True
 
-    async def reserve_in_turn(self, size: int) -> bool:
+    async def reserve_in_turn(
+        self, size: int, within_s: float | None = None, moving_s: float | None = None
+    ) -> bool:
         """
         Reserve `size` more bytes, or as many as can ever be reserved, after a bounded wait.
+
+        Args:
+            size: Number of bytes.
+            within_s: Longest wait while the queue does not move; None: WAIT_S.
+            moving_s: Longest wait in all; None: MOVING_WAIT_S.
 
         Returns:
             False if they are not free in time; nothing is changed.
@@ -75,10 +105,17 @@ class MemoryLease:
         size = min(size, self.budget.waitable - self.held)
         if size <= 0:
             return False
-        if not await self.budget.acquire(self.tenant, size, WAIT_S, MOVING_WAIT_S):
+        within_s = WAIT_S if within_s is None else within_s
+        moving_s = MOVING_WAIT_S if moving_s is None else moving_s
+        if not await self.budget.acquire(self.tenant, size, within_s, moving_s):
             return False
         self.held += size
         return True
+
+    async def overdraw(self, size: int, most: int) -> None:
+        """Reserve `size` more bytes, free or not; see `MemoryBudget.overdraw`."""
+        await self.budget.overdraw(self.tenant, size, most)
+        self.held += size
 
     def release(self, size: int) -> None:
         """Release `size` bytes, or all held ones if there are fewer."""

@@ -33,7 +33,9 @@ async def connecting(read_s: float = SOON_S) -> AsyncIterator[tuple[Upstream, We
 
 async def refused(connector: WebSocketConnector, url: str, *fields: tuple[bytes, bytes]) -> Any:
     """Request a WebSocket, and return the response that refuses it."""
-    answer = await connector.connect(url, [*fields], MAX_BYTES, is_compressed=False)
+    opened: list[asyncio.Transport] = []
+    answer = await connector.connect(url, [*fields], MAX_BYTES, opened.append, is_compressed=False)
+    assert not opened
     assert isinstance(answer, UpstreamResponse)
     return answer
 

@@ -3,14 +3,15 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import Awaitable, Callable
+import zlib
+from collections.abc import AsyncIterator
 from typing import cast
 
 import pytest
 from reasoning_replay.web.app import App
 
 from tests.bombs import CODINGS, MIB, asked_at_once, bomb, uncollected
-from tests.web.sockets import KEY, Peer, said, tunnelled
+from tests.web.sockets import CONTINUED, KEY, TEXT, Peer, frame, said, tunnelled
 from tests.web.websocket.creates import create
 from tests.web.wire import ASK, as_json, whole
 from tests.web.world import MODEL, World, post
@@ -65,7 +66,20 @@ async def test_messages_that_cannot_be_read() -> None:
             await api.send(said(event))
             await client.message()
 
-    await _all_talk(talk, 8)
+    async with talking(8) as tunnels:
+        await asyncio.gather(*(talk(*ends) for ends in tunnels))
+
+
+@contextlib.asynccontextmanager
+async def talking(count: int, *agreed: str) -> AsyncIterator[list[tuple[Peer, Peer]]]:
+    """Open WebSockets through a proxy without a cyclic collector."""
+    async with uncollected(BUDGET_BYTES) as (proxy, upstream):
+        world = World(cast("App", None), upstream)
+        async with contextlib.AsyncExitStack() as stack:
+            yield [
+                await stack.enter_async_context(tunnelled(world, url=proxy.url, agreed=agreed))
+                for _ in range(count)
+            ]
 
 
 async def test_many_long_messages_at_once() -> None:
@@ -75,16 +89,56 @@ async def test_many_long_messages_at_once() -> None:
     async def talk(client: Peer, api: Peer) -> None:
         await asyncio.gather(client.send(text), api.gets(text))
 
-    await _all_talk(talk, 60)
+    async with talking(60) as tunnels:
+        await asyncio.gather(*(talk(*ends) for ends in tunnels))
 
 
-async def _all_talk(talk: Callable[[Peer, Peer], Awaitable[object]], count: int) -> None:
-    """Open so many WebSockets through one process, and let both ends of each talk at once."""
-    async with uncollected(BUDGET_BYTES) as (proxy, upstream):
-        world = World(cast("App", None), upstream)
-        async with contextlib.AsyncExitStack() as stack:
-            tunnels = [
-                await stack.enter_async_context(tunnelled(world, url=proxy.url))
-                for _ in range(count)
-            ]
-            await asyncio.gather(*(talk(*ends) for ends in tunnels))
+async def test_many_long_messages_of_an_upstream_at_once() -> None:
+    """The same for the messages of an upstream."""
+    text = said({"type": "response.output_item.done", "item": "x" * 5_000_000})
+
+    async def talk(client: Peer, api: Peer) -> None:
+        await asyncio.gather(api.send(text), client.gets(text))
+
+    async with talking(60) as tunnels:
+        await asyncio.gather(*(talk(*ends) for ends in tunnels))
+
+
+async def test_many_long_messages_in_fragments_at_once() -> None:
+    """The same if each begins with less than it is, so that all have some of the room."""
+    part = b"x" * 200_000
+    whole_text = frame(TEXT, 25 * part)
+    begun = asyncio.Barrier(60)
+
+    async def send(client: Peer) -> None:
+        await client.send(frame(TEXT, part, final=False, key=KEY))
+        await begun.wait()
+        for n in range(24):
+            await client.send(frame(CONTINUED, part, final=n == 23, key=KEY))
+
+    async def talk(client: Peer, api: Peer) -> None:
+        await asyncio.gather(send(client), api.gets(whole_text))
+
+    async with talking(60) as tunnels:
+        await asyncio.gather(*(talk(*ends) for ends in tunnels))
+
+
+async def test_many_compressed_messages_at_once() -> None:
+    """Small messages that decompress to large ones, in both directions."""
+    pack = zlib.compressobj(wbits=-15)
+    text = b"x" * 16 * MIB
+    packed = (pack.compress(text) + pack.flush(zlib.Z_SYNC_FLUSH)).removesuffix(b"\0\0\xff\xff")
+
+    def sent(key: bytes) -> bytes:
+        data = bytearray(frame(TEXT, packed, key=key))
+        data[0] |= 0x40
+        return bytes(data)
+
+    async def talk(client: Peer, api: Peer) -> None:
+        for source, sink, key in ((client, api, KEY), (api, client, b"")):
+            await source.send(sent(key))
+            _, payload = await sink.frame()
+            assert zlib.decompressobj(-15).decompress(payload + b"\0\0\xff\xff") == text
+
+    async with talking(40, "Sec-WebSocket-Extensions: permessage-deflate") as tunnels:
+        await asyncio.gather(*(talk(*ends) for ends in tunnels))

@@ -262,7 +262,7 @@ async def test_a_capture_that_fails_is_freed_at_once() -> None:
 async def test_the_capture_of_a_websocket_takes_room(size: int, result: str) -> None:
     """It is counted while its response runs; without room, the messages pass uncaptured."""
     *first, last = told(RS | {"encrypted_content": "y" * size}, CALL)
-    async with world(inspect_total_max_bytes=500_000) as w, tunnelled(w) as (client, upstream):
+    async with world(inspect_total_max_bytes=1_000_000) as w, tunnelled(w) as (client, upstream):
         await client.send(create(ASK))
         await upstream.event()
         for message in first:

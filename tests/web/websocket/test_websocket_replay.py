@@ -521,3 +521,21 @@ async def test_a_request_without_a_response_is_recorded() -> None:
         client.leave()
         await eventually(lambda: w.app.handler.admission.count == 0)
         assert w.counted("exchanges_total", route="create", outcome="cut_off") == 2
+
+
+async def test_a_handshake_whose_tenant_cannot_be_found_passes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The WebSocket is relayed, and its messages are not read."""
+
+    def fails(*_: object) -> None:
+        raise ValueError("secret")
+
+    async with world() as w:
+        monkeypatch.setattr(Replay, "identify", fails)
+        async with tunnelled(w) as (client, upstream):
+            await client.send(create(ASK))
+            await upstream.gets(create(ASK))
+    log = capsys.readouterr().out
+    assert log.count("replay_failed") == 1
+    assert "secret" not in log

@@ -4,9 +4,10 @@ Upstream HTTP client: sends requests exactly as they are given, on connections t
 docs/design.md compares it with aiohttp's own client.
 """
 
+import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from aiohttp import hdrs
 from yarl import URL
@@ -137,7 +138,13 @@ class UpstreamClient:
         return response
 
     async def upgrade(
-        self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
+        self,
+        url: str,
+        headers: Headers,
+        max_bytes: int,
+        on_open: Callable[[asyncio.Transport], None],
+        *,
+        is_compressed: bool,
     ) -> UpstreamSocket | UpstreamResponse:
         """
         Request a WebSocket; return the response if the upstream rejects the handshake.
@@ -146,12 +153,16 @@ class UpstreamClient:
             url: Sent without any normalisation.
             headers: End-to-end headers.
             max_bytes: Limit on a message; a longer one ends the connection with code 1009.
+            on_open: Called with the connection once the upstream accepts, before a message of it
+                is read.
             is_compressed: Whether to offer permessage-deflate.
 
         Raises:
             UpstreamError: No response arrived, or it switches to another protocol.
         """
-        return await self._websockets.connect(url, headers, max_bytes, is_compressed=is_compressed)
+        return await self._websockets.connect(
+            url, headers, max_bytes, on_open, is_compressed=is_compressed
+        )
 
     async def reach(self, url: str) -> None:
         """

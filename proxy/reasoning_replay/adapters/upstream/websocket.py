@@ -6,6 +6,7 @@ neither the headers of a success nor the body of a rejection.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Literal
@@ -70,13 +71,22 @@ class WebSocketConnector:
         self._cookies = aiohttp.DummyCookieJar()
 
     async def connect(
-        self, url: str, headers: Headers, max_bytes: int, *, is_compressed: bool
+        self,
+        url: str,
+        headers: Headers,
+        max_bytes: int,
+        on_open: Callable[[asyncio.Transport], None],
+        *,
+        is_compressed: bool,
     ) -> UpstreamSocket | UpstreamResponse:
         """Request a WebSocket, as `client.UpstreamClient.upgrade` does."""
         answers: list[ClientResponse] = []
 
         async def observe(request: ClientRequest, ask: ClientHandlerType) -> ClientResponse:
             answers.append(await self._ask(request, ask))
+            connection = answers[-1].connection
+            if connection is not None and connection.transport is not None:
+                on_open(connection.transport)
             return answers[-1]
 
         fields = _fields_of(headers)

@@ -75,6 +75,7 @@ class Replay:
         """Set the tenant, the scope, the account and the store budget of an exchange."""
         exchange.tenant = tenant = self.scoping.of(headers)
         exchange.scope = None if tenant is None else scope_in(self.engine.name, tenant)
+        exchange.lease.tenant = exchange.scope or b""
         exchange.account = account_of(headers)
         exchange.store_budget = self.store.budget(self.store_budget_s)
 

@@ -120,7 +120,6 @@ class RequestPhase:
             replay.identify(exchange, identifying_headers(client.http))
         except Exception as error:  # noqa: BLE001 (as above)
             self._failed(exchange, error)
-        exchange.lease.tenant = exchange.scope or b""
 
     async def _prepare_retrieval(
         self, replay: Replay, exchange: Exchange, client: ClientRequest

@@ -1,6 +1,7 @@
 """WebSocket handler: runs one WebSocket, from the handshake to its end."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -73,17 +74,27 @@ class WebSocketHandler:
             ProxyError: The upstream sent no response, or the handshake is invalid.
         """
         require_handshake(client.http)
-        answer = await self._upgrade(exchange, client, request)
+        self._identify(exchange, client)
+        from_upstream: list[ArrivingMessages] = []
+
+        def on_open(transport: asyncio.Transport) -> None:
+            from_upstream.append(self._arriving(exchange, transport, is_upstream=True))
+
+        answer = await self._upgrade(exchange, client, request, on_open)
         if isinstance(answer, UpstreamResponse):
             checked = CheckedResponse(answer)
             return await self.refusals.relay(exchange, client, checked, is_last=False)
         try:
-            return await self._relay(exchange, client, answer, draining)
+            return await self._relay(exchange, client, answer, from_upstream[-1], draining)
         finally:
             answer.disconnect()
 
     async def _upgrade(
-        self, exchange: Exchange, client: ClientRequest, request: UpstreamRequest
+        self,
+        exchange: Exchange,
+        client: ClientRequest,
+        request: UpstreamRequest,
+        on_open: Callable[[asyncio.Transport], None],
     ) -> UpstreamSocket | UpstreamResponse:
         clock, tracer = self.exchange_log.clock, self.exchange_log.tracer
         sent_s = clock()
@@ -93,6 +104,7 @@ class WebSocketHandler:
                 request.url,
                 headers,
                 self._message_max_bytes(),
+                on_open,
                 is_compressed=offers_compression(client.http),
             )
         except UpstreamError as error:
@@ -110,6 +122,7 @@ class WebSocketHandler:
         exchange: Exchange,
         client: ClientRequest,
         upstream: UpstreamSocket,
+        from_upstream: ArrivingMessages,
         draining: asyncio.Event,
     ) -> web.StreamResponse:
         exchange.status = upstream.response.status
@@ -117,8 +130,7 @@ class WebSocketHandler:
         if transport is None:
             raise ConnectionResetError
         headers = without(upstream.response.headers, _OWN_ID)
-        lease = MemoryLease(exchange.lease.budget)  # a connection has no scope: all are one tenant
-        arriving = ArrivingMessages(transport, lease, self._message_max_bytes())
+        arriving = self._arriving(exchange, transport)
         socket = await accept_upgrade(
             client.http,
             [*headers, (_OWN_ID, exchange.id.encode())],
@@ -128,7 +140,8 @@ class WebSocketHandler:
         near = Peer(
             socket, transport, limits.client_timeout_s, "client_gone", "client_stalled", arriving
         )
-        far = Peer(upstream.socket, upstream.transport, upstream.stall_s, "cut_off", "cut_off")
+        cut = "cut_off"
+        far = Peer(upstream.socket, upstream.transport, upstream.stall_s, cut, cut, from_upstream)
         streams = None
         if self.replay is not None and client.path.endswith("/responses"):
             streams = ResponseStreams(
@@ -151,6 +164,23 @@ class WebSocketHandler:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         return socket
+
+    def _identify(self, exchange: Exchange, client: ClientRequest) -> None:
+        """Find out in which tenant's turn messages get room."""
+        try:
+            if self.replay is not None:
+                self.replay.identify(exchange, client.http.headers)
+        except Exception as error:  # noqa: BLE001 (fail open: the client must not notice a bug)
+            self.exchange_log.warn("replay_failed", exchange, error)
+
+    def _arriving(
+        self, exchange: Exchange, transport: asyncio.Transport, *, is_upstream: bool = False
+    ) -> ArrivingMessages:
+        """Count the messages of one peer from now on."""
+        lease = MemoryLease(exchange.lease.budget)
+        lease.tenant = exchange.lease.tenant
+        most = self._message_max_bytes()
+        return ArrivingMessages(transport, lease, most, is_upstream=is_upstream)
 
     def _message_max_bytes(self) -> int:
         """Return the size limit of a message in bytes, for both directions."""

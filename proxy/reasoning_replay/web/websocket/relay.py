@@ -48,7 +48,7 @@ class Peer:
         stall_s: Longest time in which it may read nothing while data is pending.
         gone: Outcome if it leaves without a close frame.
         stalled: Outcome if it is cut off because it reads nothing.
-        arriving: Counts its messages while they arrive; None if they are not counted.
+        arriving: Counts its messages while they arrive.
     """
 
     socket: web.WebSocketResponse[bool] | UpstreamWebSocket
@@ -56,18 +56,18 @@ class Peer:
     stall_s: float
     gone: str
     stalled: str
-    arriving: ArrivingMessages | None = None
+    arriving: ArrivingMessages
 
     async def receive(self) -> tuple[WSMsgType, Any, Any]:
         """Return the next message: its kind, data and reason; it counts until `relayed`."""
         kind, data, reason = await self.socket.receive()
-        if self.arriving is not None and kind in _DATA:
-            self.arriving.taken(len(data))
+        if kind in _DATA:
+            self.arriving.received(len(data))
         return kind, data, reason
 
     def relayed(self, kind: WSMsgType) -> None:
         """Free the oldest message that was received."""
-        if self.arriving is not None and kind in _DATA:
+        if kind in _DATA:
             self.arriving.relayed()
 
     async def send(self, data: bytes, kind: WSMsgType = WSMsgType.TEXT) -> bool:
@@ -138,8 +138,8 @@ class Relay:
                     self.exchange_log.failed(self.exchange, result)
             if self.streams is not None:
                 self.streams.close(end.outcome)
-            if self.client.arriving is not None:
-                self.client.arriving.end()
+            self.client.arriving.end()
+            self.upstream.arriving.end()
             self.exchange.outcome = "ok" if end.is_whole else end.outcome
 
     async def _finish(self, end: _End, up: "asyncio.Future[_End]") -> None:
@@ -240,7 +240,7 @@ async def _stall(peer: Peer) -> _End:
         if is_gone(peer.transport):
             peer.transport.abort()
             return _End(peer.gone)
-        if peer.arriving is not None and peer.arriving.must_yield(peer.stall_s):
+        if peer.arriving.must_yield(peer.stall_s):
             break
         await asyncio.sleep(min(peer.stall_s / LOOKS, LOOK_S))
     peer.transport.abort()

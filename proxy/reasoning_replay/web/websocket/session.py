@@ -327,9 +327,8 @@ class ResponseStreams:
         exchange = self._exchange_log.new(Route.CREATE)
         exchange.received_bytes = size
         exchange.client = self._websocket.client
-        self._replay.identify(exchange, self._headers)
         exchange.lease = MemoryLease(self._websocket.lease.budget)
-        exchange.lease.tenant = exchange.scope or b""
+        self._replay.identify(exchange, self._headers)
         return exchange
 
     def _stream(self, name: str, *, makes: bool) -> Stream | None:
