@@ -28,7 +28,7 @@ STARTED = {
     "adapters/upstream/request_writer.py:begin": "one request, which gets every failure",
     "web/admin/app.py:within": "one call, shared by its requests; the next one starts another",
     "web/admin/inspector/events.py:_welcome": "a step that suppresses every failure",
-    "web/websocket/arriving.py:_begin": "one message; the end of its connection cancels it",
+    "web/websocket/arriving.py:_pass": "one message; the end of its connection cancels it",
     "web/websocket/handler.py:_relay": "one exchange, and awaited there",
     "web/websocket/relay.py:run": "one exchange, and awaited there",
     # Commands, which end with their work.
