@@ -273,6 +273,7 @@ stories = st.lists(steps, min_size=5, max_size=24)
 
 
 @slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
 @examples(100)
 @given(story=stories)
