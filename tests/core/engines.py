@@ -21,6 +21,7 @@ def engine_of(
         clock,
         PrefixCache(PREFIXES_MAX_BYTES),
         1 << 20,
+        epoch_ms=lambda: int(clock() * 1000),
         is_shadow=is_shadow,
         adds_cache_keys=adds_cache_keys,
     )

@@ -183,6 +183,7 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
             time.monotonic,
             prefixes,
             limit,
+            epoch_ms=_epoch_ms,
             is_shadow=is_shadow,
             adds_cache_keys=settings.prompt_cache_key == "conversation"
             and dialect.name in profile(settings, dialect.name).cache_keys,
@@ -192,7 +193,7 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
             scoping(settings),
             store,
             offloader,
-            lambda: time.time_ns() // 1_000_000,
+            _epoch_ms,
             is_shadow=is_shadow,
             heals=settings.heal == "on" and not is_shadow,
             store_budget_s=settings.store_budget_ms / 1000,
@@ -200,6 +201,10 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
 
     of_dialect = {dialect.name: replay_of(dialect) for dialect in dialects}
     return {route: of_dialect[entry.name] for entry in DIALECTS for route in entry.routes}
+
+
+def _epoch_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def tracer(settings: Settings, log: Log) -> Tracer:

@@ -13,7 +13,7 @@ from reasoning_replay.core.dialects.base import (
 )
 from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Lesson, Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
 from tests.core.engines import engine_of
@@ -31,6 +31,7 @@ class AnyTenant:
     Attributes:
         clock: Number of responses; each gets an id of its own, made from RESPONSE_ID.
         hours: Time of the refusal memory.
+        lessons: What the last cure taught.
     """
 
     RESPONSE_ID: ClassVar[bytes]
@@ -40,6 +41,7 @@ class AnyTenant:
     clock: int = 0
     hours: float = 0
     is_shadow: bool = False
+    lessons: tuple[Lesson, ...] = ()
 
     def __post_init__(self) -> None:
         """Make the engine."""
@@ -68,7 +70,7 @@ class AnyTenant:
         self.clock += 1
         captured = self.engine.capture(decided.origin)
         if is_cured or cured is not None:
-            captured.note_cure(cured.binding if cured is not None else b"")
+            captured.note_cure(cured.binding if cured is not None else b"", self.lessons)
         named = response.replace(self.RESPONSE_ID, self.RESPONSE_ID[:-1] + b"%d" % self.clock)
         heard(captured, named)
         self.store.join(decided.joined)
@@ -83,7 +85,9 @@ class AnyTenant:
         found = self.store.recall(question.request)
         cured = self.engine.cure(CALLER.scope, bodies, question, refusal, found)
         if cured is not None:
-            self.engine.learn(CALLER.scope, refusal, cured, model or question.request.model)
+            of = model or question.request.model
+            self.lessons = self.engine.lessons(refusal, cured, of)
+            self.engine.learn(CALLER.scope, refusal, cured, of)
         return cured
 
 

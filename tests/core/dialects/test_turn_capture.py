@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reasoning_replay.core.dialects import turn_capture
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.history.seen import Seen
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Lesson, Turn
 
 from tests.core.dialects.anthropic import streams as messages
 from tests.core.dialects.chat import streams as chat
@@ -153,13 +153,15 @@ def test_a_turn_is_saved_before_the_client_gets_its_end(api: Api) -> None:
 def test_a_cure_drops_the_recorded_decisions(api: Api) -> None:
     """Upstream did not see them, before and after the end of the response."""
     early, late, plain = (api.capture(seen=Seen(b"", 0, ()), binding=b"p" * 16) for _ in range(3))
-    early.note_cure()
+    lessons = (Lesson("blob"),)
+    early.note_cure(b"", lessons)
     for capture in (early, late, plain):
         capture.feed(api.said(50))
-    late.note_cure()
+    late.note_cure(b"", lessons)
     turns = [capture.snapshot(1).turn for capture in (early, late, plain)]
     assert [turn is not None and turn.seen is None for turn in turns] == [True, True, False]
     assert [turn is not None and not turn.binding for turn in turns] == [True, True, False]
+    assert [turn is not None and turn.lessons for turn in turns] == [lessons, lessons, ()]
 
 
 @EVERY

@@ -25,7 +25,7 @@ from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.prefix_cache import Owner, ParsedPrefix
 from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems, sent_items
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Lesson, Turn
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
@@ -172,6 +172,7 @@ class Cure:
         binding: As in `Origin`, of this request.
         changes: How its items differ from those of the refused request.
         is_same_history: Whether they do not: what was decided about them holds.
+        lessons: What it teaches about its conversation, if it is accepted.
     """
 
     body: bytes
@@ -188,6 +189,7 @@ class Cure:
     sent: SentItems = NOT_SENT
     changes: tuple[ItemChange, ...] = ()
     is_same_history: bool = False
+    lessons: tuple[Lesson, ...] = ()
 
 
 class Retrieval(NamedTuple):
@@ -287,13 +289,15 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
         return keys_of_request(sent)
 
     @abstractmethod
-    def cure(
+    def cure(  # noqa: PLR0913 (all that a cure depends on)
         self,
         sent: RequestT,
         given: RequestT,
         refusal: RefusalT,
         held: LookupResult,
         refused: KnownRefusals,
+        *,
+        is_last: bool = False,
     ) -> Cure | None:
         """
         Return the request to send instead of a refused one; None to forward the refusal.
@@ -301,9 +305,11 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
         Args:
             sent: Request as it was refused.
             given: Request as the client sent it; the same object if nothing was edited.
-            refusal: Its diagnosis.
+            refusal: Its diagnosis; of the kind `form`, if its words are unknown.
             held: Result of the lookups, without the reasoning that upstream refused.
-            refused: What upstream refused.
+            refused: What upstream refused, with the lessons of the conversation.
+            is_last: Whether all reasoning is blamed that this exchange can do without: what is
+                returned is the last attempt.
         """
 
     @abstractmethod

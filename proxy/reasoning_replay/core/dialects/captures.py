@@ -16,7 +16,7 @@ from msgspec import Raw, structs
 from reasoning_replay.core.dialects.error_texts import NO_NAMES
 from reasoning_replay.core.dialects.lenient import members_of, value_of
 from reasoning_replay.core.history.seen import Seen
-from reasoning_replay.core.history.turns import Context, Emitted, Turn, TurnPart
+from reasoning_replay.core.history.turns import Context, Emitted, Lesson, Turn, TurnPart
 from reasoning_replay.core.wire.json_spans import NONE
 
 # Estimated memory of an item in a capture, without its JSON and its texts, in bytes. Measured by
@@ -79,6 +79,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     switched_off: bool = False
     binding: bytes = b""
     cache_key: bytes = b""
+    lessons: tuple[Lesson, ...] = ()
 
     def time_of_turn(self, now_ms: int) -> int:
         """
@@ -115,6 +116,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
             switched_off=self.switched_off,
             binding=self.binding,
             cache_key=self.cache_key,
+            lessons=self.lessons,
         )
 
 
@@ -314,9 +316,13 @@ class Capture(ABC):
             max_items: Most items; `dirty` stays true if there are more.
         """
 
-    def note_cure(self, binding: bytes = b"") -> None:
-        """Drop what was recorded of the request as first sent: upstream saw the healed one."""
-        self._origin = structs.replace(self._origin, seen=None, binding=binding)
+    def note_cure(self, binding: bytes = b"", lessons: tuple[Lesson, ...] = ()) -> None:
+        """
+        Record that upstream saw the healed request, and not as it was first sent.
+
+        What was recorded of that is dropped; what the cure taught is kept with the turn.
+        """
+        self._origin = structs.replace(self._origin, seen=None, binding=binding, lessons=lessons)
 
     def _note_removals(self, transformations: Raw) -> None:
         """Record what upstream reports that it left out of its input, if it reports that."""

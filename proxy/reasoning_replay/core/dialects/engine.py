@@ -44,7 +44,13 @@ from reasoning_replay.core.dialects.known_prefix import (
     lookups_after,
     match_after,
 )
-from reasoning_replay.core.dialects.refusal_memory import BLOB, DAMAGED, RefusalMemory
+from reasoning_replay.core.dialects.lessons import taught_by, with_lessons
+from reasoning_replay.core.dialects.refusal_memory import (
+    BLOB,
+    DAMAGED,
+    KnownRefusals,
+    RefusalMemory,
+)
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import RequestState, Way
 from reasoning_replay.core.history.item_index import by_conversation
@@ -55,7 +61,7 @@ from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.prefix_cache import Owner, PrefixCache
 from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
-from reasoning_replay.core.history.turns import Reasoning
+from reasoning_replay.core.history.turns import Lesson, Reasoning
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.core.wire.json_spans import Edit
 
@@ -81,13 +87,15 @@ class Engine:
         prefixes: Prefixes,
         capture_max_bytes: int,
         *,
+        epoch_ms: Callable[[], int],
         is_shadow: bool = False,
         adds_cache_keys: bool = False,
     ) -> None:
         """
         Create the state that all exchanges share.
 
-        The clock is monotonic, in seconds; all engines share one prefix cache. No event may be
+        The clock is monotonic, in seconds; `epoch_ms` is that of the turns. All engines share one
+        prefix cache. No event may be
         larger than `capture_max_bytes`, and no more is kept of one response. In shadow mode,
         requests are decided on but sent unchanged. With `adds_cache_keys`, a request without a
         cache key gets that of its conversation.
@@ -100,6 +108,7 @@ class Engine:
         self._is_shadow = is_shadow
         self._adds_cache_keys = adds_cache_keys and not is_shadow
         self._refusals = RefusalMemory(clock)
+        self._epoch_ms = epoch_ms
         self._prefixes = prefixes
 
     # Requests
@@ -151,7 +160,7 @@ class Engine:
         prefix = question.prefix
         if found is None or continued is None or prefix is None:
             raise LongWay(Way.NOT_FOUND)
-        if not refused.is_empty:
+        if not refused.is_empty or any(turn.lessons for turn in found.turns):
             raise LongWay(Way.REFUSED)
         matched, newest_ms = match_after(continued, found)
         known, _, whole, new = continued
@@ -220,6 +229,7 @@ class Engine:
         """
         dialect, given = self._dialect, question.request
         refused = self._refusals.known_to(caller.scope, caller.account)
+        refused = self._with_lessons(refused, given, found or NOTHING_FOUND)
         held = refused.without_refused(found or NOTHING_FOUND)
         request, repairs = given, _NO_REPAIRS
         if not given.is_mended:
@@ -262,6 +272,11 @@ class Engine:
             summary=_maybe_summary(request, plan, self._digests(caller, edited, sent)),
             joined=known.joined,
         )
+
+    def _with_lessons(
+        self, refused: KnownRefusals, request: ParsedRequest[Any], found: LookupResult
+    ) -> KnownRefusals:
+        return with_lessons(refused, found.turns, request.model, self._epoch_ms())
 
     def _cache_key_edit(
         self, request: ParsedRequest[HistoryItem], origin: Origin, *, is_created: bool
@@ -330,7 +345,7 @@ class Engine:
         given = self._read(bodies.given, {}, path=bodies.path) if bodies.is_edited else sent
         # What upstream refused is not repeated.
         self._prefixes.drop(self._owner(scope or b"", bodies.path), bodies.given)
-        refused = self._refusals.known_to(scope or b"")
+        refused = self._with_lessons(self._refusals.known_to(scope or b""), given, found)
         held = refused.without_refused(found)
         cured = self._dialect.cure(sent, given, refusal, held, refused)
         if added and cured is not None and not cured.is_clients_own:
@@ -341,18 +356,22 @@ class Engine:
         named = {turn.id for turn in cured.withheld}
         return replace(cured, withheld=tuple(turn for turn in found.turns if turn.id in named))
 
+    def lessons(self, refusal: Refusal, cure: Cure, model: str) -> tuple[Lesson, ...]:
+        """Return what an accepted cure teaches about its conversation; see `learn`."""
+        return taught_by(cure, self._dialect.lessons(refusal, cure, model))
+
     def learn(self, scope: bytes, refusal: Refusal, cure: Cure, model: str) -> None:
         """
         Record an accepted cure: upstream would refuse the content that it leaves out again.
 
         The model is the one of the request's `Origin`: the body may not name it.
         """
-        lessons: list[tuple[str, str | bytes]] = [
+        known: list[tuple[str, str | bytes]] = [
             *((BLOB, blob) for blob in cure.lost),
             *((DAMAGED, conversation) for conversation in cure.completed),
             *self._dialect.lessons(refusal, cure, model),
         ]
-        for kind, what in lessons:
+        for kind, what in known:
             self._refusals.refuse(scope, kind, what)
         if refusal.kind == CACHE_KEY:  # it does not depend on the tenant
             self._refusals.refuse(_EVERYONE, CACHE_KEY, self.name)

@@ -14,6 +14,9 @@ from reasoning_replay.core.tenancy.scope import NO_ACCOUNT, Account
 BLOB = "blob"
 # The kind under which conversations are recorded in which the client damages its reasoning.
 DAMAGED = "damaged"
+# The kind of the lesson that nothing captured before its turn is good any more: issued to another
+# account, or by another model than the one that it names.
+DOUBT = "doubt"
 
 # How long a refusal is remembered before upstream is tried again, and how many are remembered.
 REMEMBERED_S = 3600.0
@@ -72,18 +75,24 @@ class RefusalMemory:
 
 
 class KnownRefusals(NamedTuple):
-    """What upstream refused within the last hour, as far as it concerns one caller; only read."""
+    """
+    What upstream refused within the last hour, as far as it concerns one caller; only read.
+
+    Attributes:
+        lessons: What the turns of the conversation teach in addition, as kinds and names.
+    """
 
     clock: Callable[[], float]
     until: "_Shares[bytes, tuple[str, str | bytes], float]"
     issued_for: Mapping[bytes, tuple[Account, ...]]
     scope: bytes
     account: Account
+    lessons: frozenset[tuple[str, str | bytes]] = frozenset()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is recorded for the tenant."""
-        return self.scope not in self.until
+        """Whether nothing is recorded for the tenant, or for the conversation."""
+        return self.scope not in self.until and not self.lessons
 
     @property
     def may_concern_blobs(self) -> bool:
@@ -92,6 +101,8 @@ class KnownRefusals(NamedTuple):
 
     def has(self, kind: str, what: str | bytes) -> bool:
         """Return whether upstream refused something to the tenant: a blob, a model, a member."""
+        if (kind, what) in self.lessons:
+            return True
         until = self.until.get(self.scope, (kind, what))
         return until is not None and until > self.clock()
 

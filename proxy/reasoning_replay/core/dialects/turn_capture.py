@@ -22,7 +22,7 @@ from reasoning_replay.core.dialects.captures import (
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
-from reasoning_replay.core.history.turns import Emitted, Turn, TurnPart
+from reasoning_replay.core.history.turns import Emitted, Lesson, Turn, TurnPart
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.sse import Events
 
@@ -205,10 +205,10 @@ class TurnCapture(Capture, Generic[JoinerT]):
         return CaptureSnapshot(self._status, part)
 
     @override
-    def note_cure(self, binding: bytes = b"") -> None:
-        super().note_cure(binding)
+    def note_cure(self, binding: bytes = b"", lessons: tuple[Lesson, ...] = ()) -> None:
+        super().note_cure(binding, lessons)
         if self._turn is not None:
-            self._turn = structs.replace(self._turn, seen=None, binding=b"")
+            self._turn = structs.replace(self._turn, seen=None, binding=b"", lessons=lessons)
             self._has_new_head = True
 
 

@@ -6,7 +6,7 @@ changes, so writing it again is harmless, and replicas never overwrite the data 
 
     name = created_ms (8 bytes, big-endian), turn id (16), part
     part = "h" digest            head: parent, context, models, whether upstream keeps the items,
-                                 and the decisions about the turns before
+                                 the decisions about the turns before, and the lessons
            "i" position          item, with the run of reasoning before it
            "b" position digest   digests of the blobs that were seen for that run
            "w" position          tombstone: the run is withheld from now on
@@ -24,7 +24,7 @@ import msgspec
 from msgspec import structs
 
 from reasoning_replay.core.history.seen import Seen
-from reasoning_replay.core.history.turns import Context, Emitted, Turn, TurnPart
+from reasoning_replay.core.history.turns import Context, Emitted, Lesson, Turn, TurnPart
 from reasoning_replay.core.wire.digest import digest
 
 FORMAT = b"\x03"
@@ -45,6 +45,7 @@ class _HeadRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     switched_off: bool = False
     binding: bytes = b""
     cache_key: bytes = b""
+    lessons: tuple[Lesson, ...] = ()
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -183,7 +184,8 @@ def _merged(heads: Sequence[_HeadRecord]) -> _HeadRecord:
     models = sorted({model for head in heads for model in head.models})
     # False if in doubt: a bare id that upstream may not know must never be injected.
     is_stored = all(head.is_stored for head in heads)
-    return structs.replace(heads[0], models=tuple(models), is_stored=is_stored)
+    lessons = tuple(dict.fromkeys(lesson for head in heads for lesson in head.lessons))
+    return structs.replace(heads[0], models=tuple(models), is_stored=is_stored, lessons=lessons)
 
 
 def _in_a_row(

@@ -93,6 +93,19 @@ class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
     whole: bytes = b""
 
 
+class Lesson(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """
+    What an accepted cure taught about its conversation; it holds for an hour after its turn.
+
+    Attributes:
+        kind: Kind of the refusal, or another of `refusal_memory`.
+        what: What is refused or done, such as a form, a member or a model; never one item.
+    """
+
+    kind: str
+    what: str = ""
+
+
 class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
     The items that one response emitted, in output order.
@@ -109,6 +122,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
         binding: Digests, in the dialect's own form, of the history that its reasoning is bound to;
             b"" if it is not bound.
         cache_key: Key by which upstream finds its prompt cache; b"" if the proxy chose none.
+        lessons: What the cure of its request taught; () if that was not refused.
     """
 
     id: bytes
@@ -123,6 +137,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     switched_off: bool = False
     binding: bytes = b""
     cache_key: bytes = b""
+    lessons: tuple[Lesson, ...] = ()
 
     @property
     def lacks_parent(self) -> bool:

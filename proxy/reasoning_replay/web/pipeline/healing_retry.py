@@ -170,7 +170,8 @@ class Healer:
         self._count(exchange, refusal, "cured")
         exchange.request.note_cure(refusal.kind.value, cure)
         if exchange.response.capture is not None and not cure.is_same_history:
-            exchange.response.capture.note_cure(cure.binding)
+            lessons = self.replay.engine.lessons(refusal, cure, exchange.request.model)
+            exchange.response.capture.note_cure(cure.binding, lessons)
 
     def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:
         """Count a refused cure."""

@@ -109,6 +109,8 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         refusal: Diagnosis,
         held: LookupResult,
         refused: KnownRefusals,
+        *,
+        is_last: bool = False,
     ) -> Cure | None:
         profile = self._profile_for(sent, refused)
         is_about_binding = refusal.kind is RefusalKind.BINDING

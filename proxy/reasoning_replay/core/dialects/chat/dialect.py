@@ -85,6 +85,8 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         refusal: Diagnosis,
         held: LookupResult,
         refused: KnownRefusals,
+        *,
+        is_last: bool = False,
     ) -> Cure | None:
         policy = self._policy_for(given, refused)
         if refusal.kind is RefusalKind.LACKS_REASONING:

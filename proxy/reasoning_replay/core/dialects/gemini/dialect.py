@@ -78,6 +78,8 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
         refusal: Diagnosis,
         held: LookupResult,
         refused: KnownRefusals,
+        *,
+        is_last: bool = False,
     ) -> Cure | None:
         is_damage = refusal.kind is RefusalKind.BLOB
         plan = plan_injection(given, match_items(given, held, anew=True), lambda _: is_damage)

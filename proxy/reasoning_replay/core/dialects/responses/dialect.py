@@ -58,6 +58,7 @@ def _origin_of(response_id: str, found: LookupResult) -> Origin | None:
         created_ms=begun.created_ms,
         seen=begun.seen,
         cache_key=begun.cache_key,
+        lessons=begun.lessons,
     )
 
 
@@ -131,6 +132,8 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         refusal: Diagnosis,
         held: LookupResult,
         refused: KnownRefusals,
+        *,
+        is_last: bool = False,
     ) -> Cure | None:
         return cure(sent, given, refusal, held, self._profile_for(sent, refused))
 
