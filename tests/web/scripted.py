@@ -152,6 +152,7 @@ class Upstream:
         received: Every request, in order.
         connections: Number of connections that were opened.
         otherwise: Response to a request without a script.
+        decides: Returns that response instead, from the request; None: `otherwise`.
     """
 
     def __init__(self) -> None:
@@ -159,6 +160,7 @@ class Upstream:
         self.received: list[Received] = []
         self.connections = 0
         self.otherwise = b"HTTP/1.1 599 unscripted\r\nContent-Length: 0\r\n\r\n"
+        self.decides: Callable[[Received], bytes] | None = None
         self._scripts: deque[Script] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -194,9 +196,8 @@ class Upstream:
         try:
             while not writer.is_closing():
                 head = await reader.readuntil(b"\r\n\r\n")
-                script = (
-                    self._scripts.popleft() if self._scripts else Script([send(self.otherwise)])
-                )
+                is_scripted = bool(self._scripts)
+                script = self._scripts.popleft() if is_scripted else Script([send(self.otherwise)])
                 protocol.script = script
                 script.reader = reader
                 received = _received(head)
@@ -206,7 +207,10 @@ class Upstream:
                     )
                 self.received.append(received)
                 script.arrived.set()
-                for step in script.steps:
+                steps = script.steps
+                if self.decides is not None and not is_scripted:
+                    steps = [send(self.decides(received))]
+                for step in steps:
                     await step(script, writer)
                 script.ended.set()
                 protocol.script = None

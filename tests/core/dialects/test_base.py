@@ -1,7 +1,7 @@
 """The bodies of a request: one that is edited is held once, and joined only for a cure."""
 
 import pytest
-from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import RefusedBodies
 from reasoning_replay.core.wire.json_spans import Edit
 
 GIVEN = b'{"input":[],"n":1}'
@@ -28,15 +28,3 @@ def test_a_body_is_sent_in_pieces_or_whole(
     assert bodies.sent == (SENT if is_edited else GIVEN)
     assert bodies.sent is bodies.sent
     assert bodies.to_send is bodies.sent
-
-
-def test_the_last_resort_is_the_clients_own_request() -> None:
-    """There is none if upstream refused that request already."""
-    given = b"given"
-    edited, unedited = RefusedBodies(given, b"sent"), RefusedBodies(given, given)
-    cured = Cure(b"cured")
-    last = edited.last_resort(cured)
-    assert last is not None
-    assert (last.body, last.is_clients_own) == (b"given", True)
-    assert edited.last_resort(last) is None
-    assert unedited.last_resort(cured) is None

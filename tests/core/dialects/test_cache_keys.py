@@ -102,13 +102,13 @@ def test_a_refused_key_is_taken_out_for_every_tenant() -> None:
 
 
 def test_without_other_edits_that_is_the_clients_own_request() -> None:
-    """So nothing else is tried if it is refused as well."""
+    """So it is not sent once more if it is refused as well."""
     one, given = engine(), body([ASK])
     bodies = refused(decided(one, given, LookupResult()), given)
     refusal = one.readers.diagnose(400, error(f"Unknown parameter: '{NAME}'."))
     cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, LookupResult())
     assert cured is not None
-    assert (cured.body, bodies.last_resort(cured)) == (given, None)
+    assert (cured.body, cured.is_clients_own) == (given, True)
 
 
 @pytest.mark.parametrize(

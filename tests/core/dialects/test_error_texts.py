@@ -85,7 +85,7 @@ def test_any_body_has_texts(body: bytes) -> None:
 
 def test_a_refusal_is_about_the_input() -> None:
     """Rate limits, outages and errors of authentication are never diagnosed."""
-    assert [status for status in range(100, 600) if is_refusal(status)] == [400, 404, 422]
+    assert [status for status in range(100, 600) if is_refusal(status)] == [400, 404, 409, 422]
 
 
 ERROR = {"message": "secret", "code": "rate_limit_exceeded", "type": "tokens"}

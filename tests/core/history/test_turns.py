@@ -118,7 +118,7 @@ def test_a_refused_run_is_withheld() -> None:
 
     less = turn.without_reasoning({b"o" * 16}.__contains__)
 
-    assert less.items == (ours, mixed.after((), withheld=True), CUT)
+    assert less.items == (ours, mixed.without_run(), CUT)
     assert turn.without_reasoning(set().__contains__) is turn
 
 
@@ -222,7 +222,7 @@ def test_a_refused_run_is_withheld_by_a_separate_record() -> None:
     """A refused blob withholds its whole run, because half a run is not what upstream emitted."""
     tombstones = withheld_records(WHOLE, {b"b" * 16}.__contains__)
     first, *others = WHOLE.items
-    less = structs.replace(WHOLE, items=(first.after((), withheld=True), *others))
+    less = structs.replace(WHOLE, items=(first.without_run(), *others))
 
     assert parts(tombstones) == [b"w"]
     assert turns_of(CONVERSATION, RECORDS | tombstones) == [less]

@@ -81,6 +81,7 @@ class Decision:
         summary: Items by type, id and size, for people; None if it could not be made.
         joined: Conversations found to be part of the one in which the response is stored.
         cache_key: The member with a cache key that an edit adds; b"" if none does.
+        is_doubted: As in RefusedBodies.
     """
 
     state: RequestState
@@ -94,6 +95,7 @@ class Decision:
     joined: Joined = NOT_JOINED
     way: Way = Way.NEW
     cache_key: bytes = b""
+    is_doubted: bool = False
 
     @property
     def body(self) -> bytes:
@@ -111,6 +113,7 @@ class RefusedBodies:
         _sent: Body that is sent; None: it is `given` with `_edits`.
         path: Path of the request; in some dialects it names the model.
         cache_key: The member with a cache key, as it was added; b"" if none was.
+        is_doubted: Whether it holds nothing that was captured before a refusal of unknown words.
     """
 
     given: bytes
@@ -118,6 +121,7 @@ class RefusedBodies:
     path: str = ""
     _edits: Sequence[Edit] = ()
     cache_key: bytes = b""
+    is_doubted: bool = False
 
     @property
     def sent(self) -> bytes:
@@ -144,11 +148,6 @@ class RefusedBodies:
         if self._sent is None:
             return len(self.given) + sum(len(edit.new) for edit in self._edits)
         return len(self.given) + (len(self._sent) if self.is_edited else 0)
-
-    def last_resort(self, refused: "Cure") -> "Cure | None":
-        """Return the client's own request; None if upstream refused that already."""
-        is_known = refused.is_clients_own or not self.is_edited
-        return None if is_known else Cure(self.given, is_clients_own=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.error_texts import Refusal
+from reasoning_replay.core.dialects.lessons import blobs_of, is_of
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.history.item_changes import ItemChange, item_changes
+from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.sent_items import SentItems, packed, sent_items
 from reasoning_replay.core.history.turns import Turn
@@ -60,6 +62,7 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         planned: Body of that request with the plan.
         completed: Offset of each of its messages in which the plan replaces the client's reasoning
             -> the conversation.
+        is_last: Whether all reasoning is blamed: the client's own request, without any.
         degraded: Number of places that get a value that says that there is no reasoning.
         read: Reader of a request.
         completable: Refusals that the client's own reasoning may cause.
@@ -67,8 +70,8 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
     """
 
     read: ClassVar[RequestReader[Any, Any]]
-    completable: ClassVar[frozenset[str]] = frozenset({"blob"})
-    about_blobs: ClassVar[frozenset[str]] = frozenset({"blob"})
+    completable: ClassVar[frozenset[str]] = frozenset({"blob", "form"})
+    about_blobs: ClassVar[frozenset[str]] = frozenset({"blob", "form"})
 
     sent: RequestT
     given: RequestT
@@ -76,6 +79,7 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
     plan: Plan = field(kw_only=True)
     turns: Sequence[Turn] = field(kw_only=True)
     asked: RequestT | None = field(default=None, kw_only=True)
+    is_last: bool = field(default=False, kw_only=True)
     degraded: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -93,6 +97,10 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
 
     def edited(self) -> bytes:
         """Return the body without what is refused; by default, that is what the proxy added."""
+        return self.given.body
+
+    def bare(self) -> bytes:
+        """Return the client's own request without reasoning."""
         return self.given.body
 
     def blamed(self, lost: frozenset[bytes]) -> frozenset[bytes]:
@@ -123,7 +131,11 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
     def cure(self) -> Cure | None:
         """Return the request to send instead of the refused one; None if nothing can be done."""
         kind, completed = self.diagnosis.kind, self.completed
-        if kind == "lacks_reasoning":
+        if self.is_last:
+            if self.sent is self.given and self._is_good(self.given):
+                return None  # upstream emitted all of its reasoning, for this model
+            body, completed = self.bare(), {}
+        elif kind == "lacks_reasoning":
             body = self.fulfilled()
         elif self._may_complete():
             body = self.planned
@@ -135,7 +147,7 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         theirs, now = self.reasoning_in(self.given), self.reasoning_in(cured)
         added = [piece for key, piece in now.items() if key not in theirs]
         lost: frozenset[bytes] = frozenset()
-        if kind in self.about_blobs and not completed:
+        if (kind in self.about_blobs or self.is_last) and not completed:
             lost = self.blamed(_blobs(self.reasoning_in(self.sent)) - _blobs(now))
         refused = frozenset(self.proven(lost))
         cure = Cure(
@@ -155,6 +167,12 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
             changes=self.changes(cured),
         )
         return self.finished(cure, cured)
+
+    def _is_good(self, request: RequestT) -> bool:
+        """Return whether all reasoning in a request is known to be of its model."""
+        of = family(request.model)
+        good = {blob for turn in self.turns if is_of(turn, of) for blob in blobs_of(turn)}
+        return _blobs(self.reasoning_in(request)) <= good
 
     def _may_complete(self) -> bool:
         if self.diagnosis.kind not in self.completable or not self.is_concerned():

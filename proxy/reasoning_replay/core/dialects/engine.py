@@ -34,8 +34,12 @@ from reasoning_replay.core.dialects.cache_keys import (
     without_added,
 )
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Capture, Origin
-from reasoning_replay.core.dialects.continuation import NOTHING_FOUND, continuation_of
-from reasoning_replay.core.dialects.error_texts import Refusal
+from reasoning_replay.core.dialects.continuation import (
+    NOTHING_FOUND,
+    Continuation,
+    continuation_of,
+)
+from reasoning_replay.core.dialects.error_texts import Refusal, error_names
 from reasoning_replay.core.dialects.known_prefix import (
     Continued,
     KnownPrefix,
@@ -44,7 +48,15 @@ from reasoning_replay.core.dialects.known_prefix import (
     lookups_after,
     match_after,
 )
-from reasoning_replay.core.dialects.lessons import taught_by, with_lessons
+from reasoning_replay.core.dialects.lessons import (
+    AS_GIVEN,
+    FORM,
+    NO_REASONING,
+    OLDER,
+    taught_by,
+    with_doubt,
+    with_lessons,
+)
 from reasoning_replay.core.dialects.refusal_memory import (
     BLOB,
     DAMAGED,
@@ -53,6 +65,7 @@ from reasoning_replay.core.dialects.refusal_memory import (
 )
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import RequestState, Way
+from reasoning_replay.core.dialects.unknown_words import form_of, is_about_request, or_form
 from reasoning_replay.core.history.item_index import by_conversation
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
 from reasoning_replay.core.history.items import HistoryItem
@@ -231,18 +244,15 @@ class Engine:
         refused = self._refusals.known_to(caller.scope, caller.account)
         refused = self._with_lessons(refused, given, found or NOTHING_FOUND)
         held = refused.without_refused(found or NOTHING_FOUND)
-        request, repairs = given, _NO_REPAIRS
-        if not given.is_mended:
-            request, repairs = dialect.repaired(given, held, refused)
+        request, repairs = self._repaired(given, held, refused)
         known = continuation_of(request, found, held)
-        plan = sent = _NO_PLAN
-        if not known.has_failed:
-            plan = sent = dialect.plan(request, known.matched, refused)
+        plan = sent = self._planned(request, known, refused)
         planned = plan
         edited = request
+        is_as_given = refused.has(FORM, AS_GIVEN)
         if self._is_shadow:
             edited, sent = given, _NO_PLAN
-        elif is_created:
+        elif is_created and not is_as_given:
             plan = sent = dialect.finished(request, plan, known.parent, refused)
         base = body if edited is given else edited.body
         origin, binding = known.origin, sent.binding
@@ -250,7 +260,7 @@ class Engine:
             binding = dialect.binding_of(edited, refused)
         if binding:
             origin = structs.replace(origin, binding=binding)
-        if self._adds_cache_keys:
+        if self._adds_cache_keys and not is_as_given:
             key = cache_key_of(caller.scope, request, known.parent)
             origin = structs.replace(origin, cache_key=key)
         named = self._cache_key_edit(edited, origin, is_created=is_created)
@@ -271,7 +281,37 @@ class Engine:
             injected_bytes=sent.injected_bytes,
             summary=_maybe_summary(request, plan, self._digests(caller, edited, sent)),
             joined=known.joined,
+            is_doubted=refused.has(FORM, OLDER),
         )
+
+    def _planned(
+        self, request: ParsedRequest[Any], known: Continuation, refused: KnownRefusals
+    ) -> Plan:
+        """Return the plan of a request; unknown words may have refused all reasoning."""
+        if known.has_failed:
+            return _NO_PLAN
+        plan = self._dialect.plan(request, known.matched, refused)
+        is_refused = refused.has(FORM, AS_GIVEN) or refused.has(FORM, NO_REASONING)
+        return plan.refused() if is_refused else plan
+
+    def _repaired(
+        self, given: ParsedRequest[Any], held: LookupResult, refused: KnownRefusals
+    ) -> tuple[ParsedRequest[Any], Mapping[Any, int]]:
+        """Return a request without certain errors, in the form that its conversation needs."""
+        if given.is_mended or refused.has(FORM, AS_GIVEN):
+            return given, _NO_REPAIRS
+        request, repairs = self._dialect.repaired(given, held, refused)
+        is_last = refused.has(FORM, NO_REASONING)
+        if request.is_mended or not (is_last or refused.has(FORM, "")):
+            return request, repairs
+        refusal = self.readers.diagnose(400, b"")
+        refusal = replace(refusal, kind=form_of(refusal))
+        cure = self._dialect.cure(request, request, refusal, held, refused, is_last=is_last)
+        if cure is None:
+            return request, repairs
+        again: ParsedRequest[Any] = self._read(cure.body, {})
+        again.model, again.hint = request.model, request.hint
+        return again, repairs
 
     def _with_lessons(
         self, refused: KnownRefusals, request: ParsedRequest[Any], found: LookupResult
@@ -317,6 +357,20 @@ class Engine:
 
     # Refusals
 
+    def diagnose(self, status: int, body: bytes, *, is_certain: bool = True) -> Refusal:
+        """
+        Return why a request was refused.
+
+        Args:
+            status: Status of the response; 400 for an event.
+            body: Decoded body, or the data of the event.
+            is_certain: Whether the status says that the request is at fault.
+        """
+        refusal: Refusal = self.readers.diagnose(status, body)
+        if is_certain or is_about_request(error_names(body)):
+            return or_form(refusal, status, body)
+        return refusal
+
     def ask_for_cure(self, bodies: RefusedBodies, refusal: Refusal) -> Question:
         """
         Parse a refused request and return the store lookups that a cure needs.
@@ -327,15 +381,21 @@ class Engine:
         sent = self._read(_without_cache_key(bodies), {}, path=bodies.path)
         return Question(sent, self._dialect.lookups_for_cure(sent, refusal))
 
-    def cure(
+    def cure(  # noqa: PLR0913 (all that a cure depends on)
         self,
         scope: bytes | None,
         bodies: RefusedBodies,
         question: Question,
         refusal: Refusal,
         found: LookupResult,
+        *,
+        is_last: bool = False,
     ) -> Cure | None:
-        """Return the request to send instead of a refused one; None to forward the refusal."""
+        """
+        Return the request to send instead of a refused one; None if there is none.
+
+        `is_last` as in `Dialect.cure`.
+        """
         sent, added = question.request, bodies.cache_key
         if added and refusal.kind == CACHE_KEY:
             is_own = sent.body == bodies.given
@@ -347,9 +407,11 @@ class Engine:
         self._prefixes.drop(self._owner(scope or b"", bodies.path), bodies.given)
         refused = self._with_lessons(self._refusals.known_to(scope or b""), given, found)
         held = refused.without_refused(found)
-        cured = self._dialect.cure(sent, given, refusal, held, refused)
+        cured = self._dialect.cure(sent, given, refusal, held, refused, is_last=is_last)
         if added and cured is not None and not cured.is_clients_own:
             cured = replace(cured, body=with_added(cured.body, added))
+        if cured is not None and self._dialect.has_accounts:
+            cured = with_doubt(cured, refusal.kind, found.turns, given.model)
         if cured is None or not cured.withheld:
             return cured
         # Turns as stored: runs withheld for an hour only must not be withheld for good.

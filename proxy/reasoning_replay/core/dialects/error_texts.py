@@ -19,7 +19,7 @@ ValueT = TypeVar("ValueT")
 Table = tuple[tuple[re.Pattern[str], ValueT], ...]
 
 # Statuses with which the APIs refuse bad input; 429 and 5xx responses are never healed.
-_STATUSES = frozenset({400, 404, 422})
+_STATUSES = frozenset({400, 404, 409, 422})
 # The error is at the start of a message; the rest may quote any text.
 MESSAGE_MAX_CHARS = 4096
 # Depth to which an error is searched. A gateway adds four levels around the error of a vendor:
@@ -120,6 +120,11 @@ def _in_members(value: dict[str, object], depth: int) -> Iterator[tuple[str, str
             yield from _sayings(inner, key, depth)
 
 
+_UNSURE = frozenset({"form", "input"})
+# Refusals that no reasoning causes.
+_NEVER_REASONING = frozenset({"lacks_output", "lacks_call", "include", "cache_key", "other"})
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A refusal and the reason for it, as far as it may concern the proxy."""
@@ -130,6 +135,16 @@ class Refusal:
     def is_understood(self) -> bool:
         """Whether the refusal was classified, so that a cure can be tried."""
         return self.kind != "other"
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether it is only known to be about the history, or that it may be."""
+        return self.kind in _UNSURE
+
+    @property
+    def may_be_ours(self) -> bool:
+        """Whether a request without reasoning may be accepted in place of the refused one."""
+        return self.kind not in _NEVER_REASONING
 
 
 def table_of(rows: Iterable[tuple[str, ValueT]]) -> Table[ValueT]:

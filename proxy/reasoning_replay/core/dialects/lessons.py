@@ -1,6 +1,7 @@
 """Lessons: what the turns of a conversation teach about what upstream refuses, for an hour."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.refusal_memory import (
@@ -8,11 +9,16 @@ from reasoning_replay.core.dialects.refusal_memory import (
     DAMAGED,
     DOUBT,
     REMEMBERED_S,
+    UNSENT,
     KnownRefusals,
 )
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.turns import Lesson, Turn
 
+# The kind of a refusal of unknown words; and what is then done before the first attempt: what was
+# captured before the turn is not injected; nothing is edited; all reasoning is left out.
+FORM = "form"
+OLDER, AS_GIVEN, NO_REASONING = "older", "as_given", "no_reasoning"
 _LIFE_MS = int(REMEMBERED_S * 1000)
 
 
@@ -37,6 +43,38 @@ def taught_by(cure: Cure, of_dialect: Iterable[tuple[str, str]]) -> tuple[Lesson
     return tuple(dict.fromkeys([*cure.lessons, *damaged, *lasting]))
 
 
+def with_doubt(cure: Cure, kind: str, turns: Sequence[Turn], model: str) -> Cure:
+    """
+    Return a cure with the doubt that it teaches, if it leaves out captured reasoning.
+
+    A blob that upstream issued and refuses belongs to another account now, or to another model. So
+    does whatever was captured before, by any model or by the others. It may be good again.
+    """
+    if kind != BLOB:
+        return cure
+    refused = [turn for turn in turns if not cure.lost.isdisjoint(blobs_of(turn))]
+    if not refused:
+        return cure
+    of = family(model)
+    what = "" if any(is_of(turn, of) for turn in refused) else of
+    return replace(cure, lessons=(*cure.lessons, Lesson(DOUBT, what)))
+
+
+def lessons_of_form(*, is_last: bool, is_doubted: bool) -> tuple[Lesson, ...]:
+    """
+    Return what is learned from a refusal of unknown words that was cured without reasoning.
+
+    First, only what is older is left out. If newer reasoning is refused, too, all is.
+
+    Args:
+        is_last: Whether the client's reasoning was left out, too; otherwise it was sent as it came.
+        is_doubted: Whether what is older had been left out.
+    """
+    if is_doubted:
+        return (Lesson(FORM, NO_REASONING if is_last else AS_GIVEN),)
+    return (Lesson(FORM, OLDER), *([Lesson(DOUBT)] if is_last else []))
+
+
 def _lessons_of(
     teachers: Sequence[Turn], turns: Sequence[Turn], model: str
 ) -> Iterator[tuple[str, str | bytes]]:
@@ -44,19 +82,22 @@ def _lessons_of(
         for kind, what in ((lesson.kind, lesson.what) for lesson in teacher.lessons):
             if kind == DAMAGED:
                 yield DAMAGED, teacher.conversation
-            elif kind != DOUBT:
+            elif kind == DOUBT:
+                if what in ("", model):
+                    yield from ((BLOB, blob) for blob in _older(teacher, turns, what))
+            else:
                 yield kind, what
-            elif what in ("", model):
-                for turn in turns:
-                    if _is_doubted(turn, teacher, what):
-                        yield from ((BLOB, blob) for blob in blobs_of(turn))
+                if (kind, what) == (FORM, OLDER):
+                    yield from ((UNSENT, blob) for blob in _older(teacher, turns))
 
 
-def _is_doubted(turn: Turn, teacher: Turn, model: str) -> bool:
-    is_older = turn.created_ms < teacher.created_ms
-    if turn.conversation != teacher.conversation or not is_older:
-        return False
-    return not (model and is_of(turn, model))
+def _older(teacher: Turn, turns: Iterable[Turn], model: str = "") -> Iterator[bytes]:
+    """Yield the blobs that were captured before a turn, except those of a model."""
+    for turn in turns:
+        is_of_it = turn.conversation == teacher.conversation
+        is_older = is_of_it and turn.created_ms < teacher.created_ms
+        if is_older and not (model and is_of(turn, model)):
+            yield from blobs_of(turn)
 
 
 def is_of(turn: Turn, model: str) -> bool:
@@ -67,5 +108,6 @@ def is_of(turn: Turn, model: str) -> bool:
 def blobs_of(turn: Turn) -> Iterator[bytes]:
     """Yield the digests of all blobs of a turn."""
     for item in turn.items:
+        yield from item.refused
         for part in item.run:
             yield from part.blobs

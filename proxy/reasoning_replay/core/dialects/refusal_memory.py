@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from functools import partial
 from operator import is_ as is_same
 from typing import Generic, NamedTuple, TypeVar
 
@@ -17,6 +16,8 @@ DAMAGED = "damaged"
 # The kind of the lesson that nothing captured before its turn is good any more: issued to another
 # account, or by another model than the one that it names.
 DOUBT = "doubt"
+# The kind of blobs that are not injected, although the client may send them.
+UNSENT = "unsent"
 
 # How long a refusal is remembered before upstream is tried again, and how many are remembered.
 REMEMBERED_S = 3600.0
@@ -116,11 +117,14 @@ class KnownRefusals(NamedTuple):
         """Return whether captured reasoning must replace what the client makes of a turn's."""
         return self.has(DAMAGED, turn.conversation)
 
+    def _is_withheld(self, blob: bytes) -> bool:
+        return self.has(BLOB, blob) or (UNSENT, blob) in self.lessons
+
     def without_refused(self, looked_up: LookupResult) -> LookupResult:
         """Withhold the reasoning that upstream refused."""
         if self.is_empty:
             return looked_up
-        turns = [turn.without_reasoning(partial(self.has, BLOB)) for turn in looked_up.turns]
+        turns = [turn.without_reasoning(self._is_withheld) for turn in looked_up.turns]
         if all(map(is_same, turns, looked_up.turns)):
             return looked_up  # the same object, which may be indexed already
         return looked_up._replace(turns=turns)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from reasoning_replay.core.history.turns import Emitted
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
@@ -56,6 +57,12 @@ class PlanNote(NamedTuple):
     reasoning_id: str = ""
 
 
+def outcome_of_withheld(items: Iterable[Emitted]) -> Outcome:
+    """Return why reasoning of these items is withheld."""
+    is_refused = any(item.refused for item in items)
+    return Outcome.REFUSED if is_refused else Outcome.GUARDED_UNFINISHED
+
+
 def outcomes_of(notes: Iterable[PlanNote]) -> dict[Outcome, int]:
     """Return the number of items for each outcome."""
     sums: dict[Outcome, int] = {}
@@ -87,6 +94,16 @@ class Plan:
     notes: tuple[PlanNote, ...] = ()
     completed: Mapping[int, bytes] = field(default_factory=dict)
     binding: bytes | None = None
+
+    def refused(self) -> "Plan":
+        """Return the plan without its edits: what it would inject counts as refused."""
+        notes = tuple(
+            note._replace(outcome=Outcome.REFUSED, size_bytes=0, reasoning_id="")
+            if note.outcome in (Outcome.INJECTED, Outcome.PHASE)
+            else note
+            for note in self.notes
+        )
+        return Plan(outcomes=outcomes_of(notes), notes=notes)
 
     @property
     def injected_bytes(self) -> int:

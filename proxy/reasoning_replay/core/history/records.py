@@ -195,13 +195,9 @@ def _in_a_row(
     for n, (position, item) in enumerate(items.items()):
         if position != n.to_bytes(POSITION_BYTES):
             return
-        if position in withheld:
-            yield item.after((), withheld=True)
-        elif position not in blobs:
-            yield item
-        else:
-            run = item.run
-            for seen in blobs[position]:
-                if len(seen) == len(run):
-                    run = tuple([part.known_by(of) for part, of in zip(run, seen, strict=True)])
-            yield item.after(run, withheld=item.withheld)
+        run = item.run
+        for seen in blobs.get(position, ()):
+            if len(seen) == len(run):
+                run = tuple([part.known_by(of) for part, of in zip(run, seen, strict=True)])
+        item = item.after(run, withheld=item.withheld)  # noqa: PLW2901 (with its blobs)
+        yield item.without_run() if position in withheld else item

@@ -46,6 +46,7 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
             upstream has refused the reasoning since.
         raw: Its JSON as upstream wrote it, without members that requests may not carry; b"" if it
             is longer than RAW_MAX_BYTES.
+        refused: Digests of the blobs of the run that upstream has refused since.
     """
 
     type: str
@@ -56,12 +57,18 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     run: tuple[Reasoning, ...] = ()
     withheld: bool = False
     raw: bytes = b""
+    refused: tuple[bytes, ...] = ()
 
     def after(self, run: tuple[Reasoning, ...], *, withheld: bool) -> "Emitted":
         """Return the same item with another run of reasoning before it."""
         if run == self.run and withheld == self.withheld:
             return self
         return structs.replace(self, run=run, withheld=withheld)
+
+    def without_run(self) -> "Emitted":
+        """Return the same item with its run withheld, because upstream has refused it."""
+        refused = tuple([blob for part in self.run for blob in part.blobs])
+        return structs.replace(self, run=(), withheld=True, refused=refused)
 
 
 class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -147,7 +154,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def without_reasoning(self, is_refused: Callable[[bytes], bool]) -> "Turn":
         """Return the same turn without the runs that hold a blob that upstream refused."""
         items = tuple(
-            item.after((), withheld=True)
+            item.without_run()
             if any(is_refused(blob) for part in item.run for blob in part.blobs)
             else item
             for item in self.items

@@ -1,8 +1,8 @@
 """
 Healing retry: a refused request is sent once more, with the smallest edit that cures it.
 
-If that is refused too, and the proxy had edited the request, the client's own bytes are sent: no
-request ends in a refusal that it would not have had without the proxy.
+If that is refused too, there is one more attempt; `attempts` says which. No request ends in a
+refusal that it would not have had without the proxy.
 
 A response with a status of success is looked at before its head is forwarded, because its beginning
 may be a refusal. That takes LOOK_MAX_S at most: comments and white space, which servers send so
@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
+from reasoning_replay.core.dialects.attempts import Attempts
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
 from reasoning_replay.core.dialects.error_texts import Refusal, error_names, is_refusal
 from reasoning_replay.core.dialects.path_faults import fault_in_refusal
@@ -100,8 +101,8 @@ class Healer:
         """
         Return the response to forward; the others, if any, are closed.
 
-        After the cure and the last resort, that is the first response, unless the proxy had edited
-        the request: then the first refusal may not be the client's, and the last response counts.
+        If no attempt is accepted, that is the response to the client's own bytes. If they were not
+        sent, it is the newest one.
 
         Args:
             exchange: Its outcomes are corrected.
@@ -109,39 +110,45 @@ class Healer:
             bodies: The request's body, as received and as sent.
             send: Sends a cure with the same method, target and other headers; raises ProxyError.
         """
-        first = await self._look(exchange, response)
-        refusal = first.refusal
-        if refusal is None:
-            return first
-        # A repair before the first attempt is the proxy's own decision, so it may be the cause of
-        # any refusal, even of one that is not understood.
-        if not (refusal.is_understood or exchange.request.repairs):
-            return first
-        cure = await self.cure(exchange, bodies, refusal)
-        if cure is None:
-            return first
-        again = await self._again(exchange, send, cure)
-        if again is not None and again.refusal is not None:
-            last = bodies.last_resort(cure)
-            if last is not None:
+        answer = newest = await self._look(exchange, response)
+        attempts = Attempts(bodies)
+        while newest.refusal is not None or attempts.tried:
+            tried = await self.next(exchange, attempts, newest.refusal)
+            if tried is None:
+                break
+            refusal, cure = tried
+            again = await self._again(exchange, send, cure)
+            if again is None:
                 self.note_refused(exchange, refusal)
+                break
+            if again.is_success:
+                answer.response.close()
+                self.note_cured(exchange, refusal, cure)
+                # Without its body, which is not counted any more: the response may take long.
+                again.learns = partial(self.learn_from, exchange, refusal, replace(cure, body=b""))
+                return again
+            self.note_refused(exchange, refusal)
+            newest = again
+            if cure.is_clients_own or not attempts.has_tried_own:
+                answer.response.close()
+                answer = again
+                if cure.is_clients_own:
+                    exchange.request.note_cure("", cure)
+            else:
                 again.response.close()
-                cure, again = last, await self._again(exchange, send, last)
-        if again is not None and again.is_success:
-            first.response.close()
-            self.note_cured(exchange, refusal, cure)
-            # Without its body, which is not counted any more: the response may take long.
-            again.learns = partial(self.learn_from, exchange, refusal, replace(cure, body=b""))
-            return again
-        self.note_refused(exchange, refusal)
-        if again is None or not bodies.is_edited:
-            if again is not None:
-                again.response.close()
-            return first
-        first.response.close()
-        if cure.is_clients_own:
-            exchange.request.note_cure("", cure)
-        return again
+        return answer
+
+    async def next(
+        self, exchange: Exchange, attempts: Attempts, refusal: Refusal | None
+    ) -> tuple[Refusal, Cure] | None:
+        """Return what is sent after a refusal, and what it shall cure; None: nothing."""
+        for wish in attempts.wishes(refusal):
+            cure = wish.cure
+            if wish.bodies is not None:
+                cure = await self.cure(exchange, wish.bodies, wish.refusal, is_last=wish.is_last)
+            if cure is not None and attempts.is_new(cure):
+                return wish.refusal, attempts.note(wish, cure)
+        return None
 
     async def learn_from(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Learn from an accepted cure. Never raises."""
@@ -151,12 +158,17 @@ class Healer:
             self.exchange_log.warn("heal_failed", exchange, error)
 
     async def cure(
-        self, exchange: Exchange, bodies: RefusedBodies, refusal: Refusal
+        self,
+        exchange: Exchange,
+        bodies: RefusedBodies,
+        refusal: Refusal,
+        *,
+        is_last: bool = False,
     ) -> Cure | None:
         """Return the cure for a refused request; None if there is none. Never raises."""
         began_s = self.exchange_log.clock()
         try:
-            return await self.replay.cure(exchange, bodies, refusal)
+            return await self.replay.cure(exchange, bodies, refusal, is_last=is_last)
         except Unspliceable:
             return None  # it was sent unread, so it cannot be edited
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
@@ -211,7 +223,7 @@ class Healer:
             return CheckedResponse(response, read)
         exchange.response.refusal = error_names(said)
         refuses = readers.is_refusing(said)
-        refused = self._diagnose(exchange, 400, "", said) if refuses else None
+        refused = self._diagnose(exchange, 0, "", said) if refuses else None
         return CheckedResponse(response, read, refused, has_failed=True)
 
     async def _start_of_error(self, response: UpstreamResponse) -> bytes:
@@ -229,21 +241,17 @@ class Healer:
     def _diagnose(
         self, exchange: Exchange, status: int, encoding: str, read: bytes
     ) -> Refusal | None:
-        """Return the diagnosis of a refusal; None if the diagnosis fails."""
+        """Return the diagnosis of a refusal; None if it fails. An event has the status 0."""
         try:
             with contextlib.suppress(Undecodable):
                 plain = decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read)
                 exchange.response.refusal = error_names(plain)
                 exchange.wrong_path = fault_in_refusal(plain) or ""
-                return self._understood(status, plain)
-            return self._understood(status, b"")
+                return self.replay.engine.diagnose(status or 400, plain, is_certain=bool(status))
+            return self.replay.engine.diagnose(status or 400, b"")
         except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
             self.exchange_log.warn("heal_failed", exchange, error)
             return None
-
-    def _understood(self, status: int, plain: bytes) -> Refusal:
-        refusal: Refusal = self.replay.engine.readers.diagnose(status, plain)
-        return refusal
 
 
 async def _first_event(response: UpstreamResponse) -> tuple[bytes, bytes]:

@@ -133,6 +133,7 @@ class Replay:
         elif decision.edits:
             # It is not held twice: it is sent in pieces.
             bodies = RefusedBodies(body, None, path, decision.edits, decision.cache_key)
+        bodies.is_doubted = decision.is_doubted
         if not exchange.lease.reserve(bodies.size_bytes - len(body)):
             exchange.note_unread(RequestState.BUSY)
             return unread
@@ -218,10 +219,15 @@ class Replay:
     # --- refusals ---
 
     async def cure(
-        self, exchange: Exchange, bodies: RefusedBodies, refusal: Refusal
+        self,
+        exchange: Exchange,
+        bodies: RefusedBodies,
+        refusal: Refusal,
+        *,
+        is_last: bool = False,
     ) -> Cure | None:
         """
-        Return the cure for a refused request; None if there is none.
+        Return the cure for a refused request; None if there is none; `is_last` as in `Dialect`.
 
         Raises:
             Busy: There is no memory for it, or no thread.
@@ -238,8 +244,9 @@ class Replay:
             found: LookupResult | None = None
             if scope is not None:
                 found = await self.store.look_up(scope, question.lookups, exchange.store_budget)
+            held = found or _NOTHING_FOUND
             cure = partial(
-                self.engine.cure, scope, bodies, question, refusal, found or _NOTHING_FOUND
+                self.engine.cure, scope, bodies, question, refusal, held, is_last=is_last
             )
             return await self.offloader.run(cure, scope, is_long=is_slow)
 

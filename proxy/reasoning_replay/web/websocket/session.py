@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import WSMsgType
 
+from reasoning_replay.core.dialects.attempts import Attempts
 from reasoning_replay.core.dialects.base import RefusedBodies
-from reasoning_replay.core.dialects.error_texts import Refusal, error_names, is_refusal
+from reasoning_replay.core.dialects.error_texts import error_names, is_refusal
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.dialects.responses.socket_messages import (
     CREATE,
@@ -264,9 +265,10 @@ class ResponseStreams:
         exchange, tried, passed = pending.exchange, pending.retry, text
         if tried is not None:
             self._healer.note_refused(exchange, tried.refusal)
-            if pending.bodies is None or not pending.bodies.is_edited:
+            is_own = pending.attempts is None or not pending.attempts.has_tried_own
+            if not (is_own or tried.cure.is_clients_own):
                 passed = tried.message
-        retry = await self._next_retry(stream, pending, message, text)
+        retry = await self._next_retry(stream, pending, message, text, passed)
         if retry is not None:
             pending.retry = retry
             exchange.upstream_bytes = len(retry.cure.body)
@@ -283,25 +285,22 @@ class ResponseStreams:
         return passed
 
     async def _next_retry(
-        self, stream: Stream, pending: PendingResponse, message: Message, text: bytes
+        self, stream: Stream, pending: PendingResponse, message: Message, text: bytes, passed: bytes
     ) -> Retry | None:
-        """Return what is tried after a refusal: a cure, then a last resort; None: nothing."""
-        tried, bodies = pending.retry, pending.bodies
+        """Return what is tried after a refusal; None: nothing. `passed`: what is held meanwhile."""
+        bodies = pending.bodies
         if bodies is None or not self._is_certain(stream):
             return None
-        if tried is not None:
-            is_other = not is_refusal(message.http_status)
-            last = None if is_other else bodies.last_resort(tried.cure)
-            return None if last is None else tried._replace(cure=last)
-        refusal: Refusal = self._replay.engine.readers.diagnose(message.http_status, text)
-        if not refusal.is_understood:
+        if not is_refusal(message.http_status):
             return None
-        cure = await self._healer.cure(pending.exchange, bodies, refusal)
+        refusal = self._replay.engine.diagnose(message.http_status, text)
+        pending.attempts = pending.attempts or Attempts(bodies)
+        tried = await self._healer.next(pending.exchange, pending.attempts, refusal)
         # Another request may have been sent in the meantime; it is answered before a retry.
-        if cure is None or not self._is_certain(stream):
+        if tried is None or not self._is_certain(stream):
             return None
         pending.exchange.response.refusal = error_names(text)
-        return Retry(text, refusal, cure)
+        return Retry(passed, *tried)
 
     def _is_certain(self, stream: Stream) -> bool:
         """Return whether a message on this stream can only be about its one waiting request."""

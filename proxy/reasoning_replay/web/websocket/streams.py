@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from reasoning_replay.core.dialects.attempts import Attempts
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.error_texts import Refusal
@@ -18,8 +19,8 @@ class Retry(NamedTuple):
     A cured request that is tried, and the refusal that is held meanwhile.
 
     Attributes:
-        message: The upstream's error, as it arrived.
-        refusal: Its diagnosis.
+        message: The upstream's error that the client gets if the cure is refused, as it arrived.
+        refusal: What it shall cure.
         cure: The cure that was sent.
     """
 
@@ -37,18 +38,20 @@ class PendingResponse:
         previous: Id of the response that it continues.
         sent_s: When it was sent to the upstream; 0.0 if the upstream began it without a request.
         bodies: The request as received and as sent, while it may be sent once more; else None.
-        retry: The newest retry; None if it was sent once.
+        attempts: Its retries; None if it was sent once.
+        retry: The newest of them.
     """
 
     exchange: Exchange
     previous: str = ""
     sent_s: float = 0.0
     bodies: RefusedBodies | None = None
+    attempts: Attempts | None = None
     retry: Retry | None = None
 
     def drop_bodies(self) -> None:
         """Free the request in all its forms: it is not sent once more."""
-        self.bodies = self.retry = None
+        self.bodies = self.attempts = self.retry = None
         self.exchange.lease.resize(0)
 
     def count_capture(self) -> None:

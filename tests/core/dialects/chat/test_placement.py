@@ -615,4 +615,4 @@ def test_a_withheld_run_of_a_first_call_is_not_counted_twice() -> None:
     chats.store.turns[key] = turn.without_reasoning(lambda _: True)
     message = stripped(assistant(tool_calls=calls()))
 
-    assert chats.outcomes([ASK, message, *outputs()]) == {"guarded_unfinished": 1}
+    assert chats.outcomes([ASK, message, *outputs()]) == {"refused": 1}

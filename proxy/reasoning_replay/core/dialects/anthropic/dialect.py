@@ -119,7 +119,9 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         asked, _ = self.repaired(given, held, refused)
         matched = match_items(asked, held, anew=True)
         plan = plan_injection(asked, matched, profile, lambda _: True, demands=True)
-        case = RefusedMessages(sent, given, refusal, plan=plan, turns=held.turns, asked=asked)
+        case = RefusedMessages(
+            sent, given, refusal, plan=plan, turns=held.turns, asked=asked, is_last=is_last
+        )
         cured = case.cure()
         asking = asking_to_drop(sent) if self.drops and is_about_binding else None
         if cured is None:

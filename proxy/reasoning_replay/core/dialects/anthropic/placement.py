@@ -32,7 +32,13 @@ from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes_of
+from reasoning_replay.core.history.plan import (
+    Outcome,
+    Plan,
+    PlanNote,
+    outcome_of_withheld,
+    outcomes_of,
+)
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
@@ -135,8 +141,8 @@ class _Planner:
         if turn is None or parts is None:
             known = (item for turn in group.turns.values() for item in turn.items)
             self._guard(group, Outcome.GUARDED_FORM, sum(len(item.run) for item in known))
-        elif withheld := sum(item.withheld for item in turn.items):
-            self._guard(group, Outcome.GUARDED_UNFINISHED, withheld)
+        elif withheld := [item for item in turn.items if item.withheld]:
+            self._guard(group, outcome_of_withheld(withheld), len(withheld))
         else:
             return self._plan_of(group, turn, parts)
         return None

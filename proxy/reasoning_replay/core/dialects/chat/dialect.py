@@ -94,7 +94,9 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         matched = match_items(given, held, anew=True)
         plan = plan_injection(given, matched, policy, lambda _: True)
         turns = held.turns
-        case = RefusedChat(sent, given, refusal, plan=plan, turns=turns, fills=self.fills)
+        case = RefusedChat(
+            sent, given, refusal, plan=plan, turns=turns, fills=self.fills, is_last=is_last
+        )
         return case.cure()
 
     @override

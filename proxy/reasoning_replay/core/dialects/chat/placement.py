@@ -43,7 +43,13 @@ from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
-from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes_of
+from reasoning_replay.core.history.plan import (
+    Outcome,
+    Plan,
+    PlanNote,
+    outcome_of_withheld,
+    outcomes_of,
+)
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
 
@@ -220,11 +226,11 @@ class _Planner:
     def _due(self, group: MessageGroup, turn: Turn) -> list[tuple[int, list[Reasoning]]]:
         """Return the members that are lacking, each run with the place of its message or call."""
         first, head = group.places[0], turn.items[0]
-        withheld = int(head.withheld)
+        withheld = [head] if head.withheld else []
         leading = head.run if self._leads(group, turn) else ()
         runs = [(first, [part for part in leading if not is_of_call(part)])]
         for index, match in group.matches.items():
-            withheld += match.k > 0 and match.emitted.withheld
+            withheld += [match.emitted] if match.k > 0 and match.emitted.withheld else []
             runs.append((index, [part for part in match.emitted.run if is_of_call(part)]))
         sent = {(index, part.id): self._sent(index, part) for index, run in runs for part in run}
         if is_damaged := self._is_damaged(turn, runs):
@@ -236,7 +242,7 @@ class _Planner:
         elif group.message.thinks_aloud:
             replayed += 1
         self._note(first, Outcome.PRESENT, replayed)
-        self._note(first, Outcome.GUARDED_UNFINISHED, 0 if replayed else withheld)
+        self._note(first, outcome_of_withheld(withheld), 0 if replayed else len(withheld))
         if Sent.OWN in sent.values() and not self._policy.demands_all:
             return []
         has_details = sent.get((first, DETAILS), Sent.NOTHING) is not Sent.NOTHING

@@ -81,9 +81,10 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
         *,
         is_last: bool = False,
     ) -> Cure | None:
-        is_damage = refusal.kind is RefusalKind.BLOB
+        is_damage = refusal.kind in RefusedGemini.completable
         plan = plan_injection(given, match_items(given, held, anew=True), lambda _: is_damage)
-        return RefusedGemini(sent, given, refusal, plan=plan, turns=held.turns).cure()
+        turns = held.turns
+        return RefusedGemini(sent, given, refusal, plan=plan, turns=turns, is_last=is_last).cure()
 
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:

@@ -37,7 +37,13 @@ from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes_of
+from reasoning_replay.core.history.plan import (
+    Outcome,
+    Plan,
+    PlanNote,
+    outcome_of_withheld,
+    outcomes_of,
+)
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
@@ -120,7 +126,7 @@ class _Planner:
         """Inject the signatures of an item, or note why not."""
         item, emitted, turn = self._request.places[index].item, match.emitted, match.turn
         if emitted.withheld and not is_replayed:
-            self._note(index, Outcome.GUARDED_UNFINISHED, 1)
+            self._note(index, outcome_of_withheld([emitted]), 1)
         lacking = [part for part in emitted.run if part.blobs[0] not in self._sent]
         if not lacking:
             return

@@ -135,6 +135,8 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         *,
         is_last: bool = False,
     ) -> Cure | None:
+        if is_last:
+            sent, refusal = given, Diagnosis(RefusalKind.NO_REASONING_MODEL)
         return cure(sent, given, refusal, held, self._profile_for(sent, refused))
 
     @override

@@ -34,7 +34,13 @@ from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
-from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote, outcomes_of
+from reasoning_replay.core.history.plan import (
+    Outcome,
+    Plan,
+    PlanNote,
+    outcome_of_withheld,
+    outcomes_of,
+)
 from reasoning_replay.core.wire.json_spans import Edit
 
 _NO_PLAN = Plan()
@@ -112,11 +118,12 @@ class _Planner:
 
     def _inject(self, group: ReasoningRun, replayed: Mapping[RunPosition, int]) -> None:
         turn = group.turn
-        if turn.items[group.head].withheld:
+        head = turn.items[group.head]
+        if head.withheld:
             ahead = self._request.places[max(0, group.places[0] - 1)].item.role
             if ahead in (Role.REASONING, Role.REFERENCE):
                 return  # the client replays it anyway, at its own risk
-            self._guard(group, Outcome.GUARDED_UNFINISHED, 1, is_partial=False)
+            self._guard(group, outcome_of_withheld([head]), 1, is_partial=False)
             return
         run = group.run
         missing = [*range(len(run))]

@@ -125,7 +125,7 @@ def test_a_refused_signature_is_withheld() -> None:
     quotes = Diagnosis(RefusalKind.BLOB, quoted=frozenset({"Es4DCss"}))
     cure = healed(one, quotes, *LOST)
     assert (cure.is_clients_own, cure.withheld) == (True, tuple(one.store.turns.values()))
-    assert decided(one, *LOST).outcomes == {Outcome.GUARDED_UNFINISHED: 1}
+    assert decided(one, *LOST).outcomes == {Outcome.REFUSED: 1}
 
 
 def test_a_filler_is_used_again_once_it_was_accepted() -> None:

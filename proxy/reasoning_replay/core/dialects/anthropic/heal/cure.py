@@ -41,7 +41,9 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
     """A refused request; `completed` is by the index of the message."""
 
     read = read_request
-    about_blobs = frozenset({RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED})
+    about_blobs = frozenset(
+        {RefusalKind.BLOB, RefusalKind.BINDING, RefusalKind.MODIFIED, RefusalKind.FORM}
+    )
     completable = about_blobs | {RefusalKind.INPUT}
 
     @override
@@ -98,6 +100,10 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
         return json_spans.apply(body, edits)
 
     @override
+    def bare(self) -> bytes:
+        return without_blocks(self.given, lambda *_: True)[0]
+
+    @override
     def blamed(self, lost: frozenset[bytes]) -> frozenset[bytes]:
         kind, message, block = self.diagnosis.kind, self.diagnosis.message, self.diagnosis.block
         if kind is RefusalKind.BLOB and block >= 0 and message not in self._ours:
@@ -115,6 +121,9 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
                 index not in ours
                 and (item.blob not in known or (index, item.number) == (message, block))
             )
+        if kind is RefusalKind.FORM and not ours:
+            known = blobs_of_turns(self.turns, self.sent.model)
+            return lambda _, item: item.blob not in known
         if kind is RefusalKind.BINDING and is_named:
             return lambda index, item: (
                 index > message

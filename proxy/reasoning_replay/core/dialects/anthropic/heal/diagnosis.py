@@ -30,6 +30,7 @@ class RefusalKind(StrEnum):
     SWITCHED_OFF = "switched_off"  # reasoning in a request that has switched it off
     FIELD = "field"  # a type of block that this upstream does not accept
     INPUT = "input"  # another error about reasoning: the proxy's edits may be the cause
+    FORM = "form"  # unknown words, about input that may be at fault
     OTHER = "other"
 
 

@@ -94,6 +94,12 @@ class RefusedChat(RefusedRequest[ChatRequest, Diagnosis]):
         return self._filled(body, FILLERS.get(next(names, "")))
 
     @override
+    def bare(self) -> bytes:
+        messages = messages_of(self.given)
+        new = {n: without(one, one, lambda _: True) for n, one in messages.items()}
+        return edited(self.given, new)
+
+    @override
     def proven(self, lost: frozenset[bytes]) -> Collection[bytes]:
         parts = (part for parts in self._ours.values() for part in parts if self._is_quoted(part))
         return lost.intersection(blob for part in parts for blob in _blobs(part))

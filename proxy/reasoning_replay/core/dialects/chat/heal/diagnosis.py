@@ -27,6 +27,7 @@ class RefusalKind(StrEnum):
     BLOB = "blob"  # a signature: damaged, or of another model, account or upstream
     CACHE_KEY = "cache_key"  # the `prompt_cache_key` that the proxy added
     INPUT = "input"  # another error about messages: the proxy's edits may be the cause
+    FORM = "form"  # unknown words, about input that may be at fault
     OTHER = "other"
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning, blobs_of_turns
-from reasoning_replay.core.dialects.gemini.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.gemini.heal.diagnosis import Diagnosis
 from reasoning_replay.core.dialects.gemini.items import ModelContent
 from reasoning_replay.core.dialects.gemini.parts import Part, blob_of, is_sentinel
 from reasoning_replay.core.dialects.gemini.request import GeminiRequest, read_request
@@ -53,7 +53,7 @@ class RefusedGemini(RefusedRequest[GeminiRequest, Diagnosis]):
 
     @override
     def edited(self) -> bytes:
-        is_about_blobs = self.diagnosis.kind is RefusalKind.BLOB
+        is_about_blobs = self.diagnosis.kind in self.about_blobs
         if is_about_blobs and self._named:
             return without(self.sent, self._named)
         if not is_about_blobs or self.sent is not self.given:
@@ -62,6 +62,10 @@ class RefusedGemini(RefusedRequest[GeminiRequest, Diagnosis]):
         return without(
             self.sent, [one for one in signatures_in(self.sent) if one.blob not in known]
         )
+
+    @override
+    def bare(self) -> bytes:
+        return without(self.given, list(signatures_in(self.given)))
 
     @override
     def proven(self, lost: frozenset[bytes]) -> Collection[bytes]:

@@ -27,6 +27,7 @@ class RefusalKind(StrEnum):
     BLOB = "blob"  # a signature that cannot be read: damaged, or of another model or upstream
     FIELD = "field"  # signatures are not known here at all
     INPUT = "input"  # another error about signatures: the proxy's edits may be the cause
+    FORM = "form"  # unknown words, about input that may be at fault
     OTHER = "other"
 
 

@@ -32,6 +32,7 @@ class RefusalKind(StrEnum):
     FIELD = "field"  # a member that reasoning may not have here, or the phase of a message
     CACHE_KEY = "cache_key"  # the `prompt_cache_key` that the proxy added
     INPUT = "input"  # another error about items: the proxy's edits may be the cause
+    FORM = "form"  # words that are not known, about input that may be at fault
     OTHER = "other"
 
 
