@@ -78,10 +78,10 @@ RIGHT: Final[Mapping[str, Right]] = {
 }
 # What is not built yet, and by which way.
 NOT_YET: Final[Mapping[str, str]] = {
-    name: "the normal form" if name[:3] not in {"f12", "f5a", "f5b"} else "the attempts"
+    name: "the attempts" if name.startswith(("f12", "f5")) else "the normal form"
     for name in RIGHT
     if not name.startswith(("f6", "f9", "f13", "f15"))
-} | {name: "the list" for name in RIGHT if name.startswith(("f6", "f9", "f13", "f15"))}
+}
 NONE: Final[Mapping[str, str]] = {}
 STREAMS_ONLY: Final = {"f6_late_blob", "f8_good_references_dropped", "f12_error_is_third_event"}
 

@@ -22,6 +22,7 @@ from reasoning_replay.core.history.lookup_keys import (
 from reasoning_replay.core.history.matching.matches import (
     Joined,
     Matches,
+    context_of,
     join,
     match_items,
     parent_of,
@@ -237,7 +238,7 @@ class World:
             parent = self.turns.get(parent.id, parent)  # it may have been joined to another
         named = turn_id(request.continues) if request.continues else b""
         origin = Origin(
-            context=request.context(),
+            context=context_of(request, self.recall(request)),
             model=request.model,
             conversation=parent.conversation if parent else b"",
             parent=parent.id if parent else named,

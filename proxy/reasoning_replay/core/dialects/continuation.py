@@ -12,6 +12,7 @@ from reasoning_replay.core.history.matching.matches import (
     NOT_JOINED,
     Joined,
     Matches,
+    context_of,
     is_whole,
     join,
     match_items,
@@ -74,7 +75,7 @@ def continuation_of(
         of_turns = (turn.created_ms for turn in held.turns if turn.conversation in known)
         after_ms = max(of_turns)
     origin = Origin(
-        context=request.context(),
+        context=context_of(request, held),
         model=request.model,
         conversation=conversation,
         parent=parent.id if parent is not None else named,

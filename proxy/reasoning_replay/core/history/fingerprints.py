@@ -1,7 +1,10 @@
 """Fingerprints: which ids are unique enough to identify one item, and which have one origin."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
+
+from reasoning_replay.core.wire.digest import digest, utf8
 
 TRACE_BYTES = 8
 ID_CHARS = 256  # The API's own bound is 64.
@@ -48,6 +51,19 @@ def is_distinctive(call_id: str, name: str) -> bool:
         name: The tool's name; "" for items without one.
     """
     return len(call_id) <= ID_CHARS >= len(name) and _is_random(call_id, name)
+
+
+def trace_of(names: Sequence[bytes], content: bytes, kind: str) -> bytes:
+    """
+    Return eight bytes that distinguish an item of a model from those of other conversations.
+
+    Args:
+        names: The random names that identify it; () if there are none.
+        content: As `HistoryItem.content`.
+        kind: Its type.
+    """
+    whole = digest(b"i", *names) if names else content or digest(b"t", utf8(kind))
+    return whole[:TRACE_BYTES]
 
 
 @lru_cache(maxsize=4096)

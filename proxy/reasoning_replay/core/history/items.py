@@ -10,9 +10,9 @@ from enum import Enum
 
 import msgspec
 
-from reasoning_replay.core.history.fingerprints import TRACE_BYTES, is_distinctive
+from reasoning_replay.core.history.fingerprints import is_distinctive, trace_of
 from reasoning_replay.core.history.turns import Emitted, Reasoning
-from reasoning_replay.core.wire.digest import digest, utf8
+from reasoning_replay.core.wire.digest import utf8
 
 
 class Role(Enum):
@@ -96,11 +96,8 @@ class HistoryItem(_Computed, gc=False, eq=False):
     def trace(self) -> bytes:
         """Eight bytes that distinguish it from model items of other conversations."""
         if self._trace is None:
-            if is_distinctive(self.call_id, self.name):
-                whole = digest(b"i", *self._named_by())
-            else:
-                whole = self.content or digest(b"t", utf8(self.type))
-            self._trace = whole[:TRACE_BYTES]
+            names = self._named_by() if is_distinctive(self.call_id, self.name) else ()
+            self._trace = trace_of(names, self.content, self.type)
         return self._trace
 
     def emitted(self, run: Sequence[Reasoning], *, withheld: bool) -> Emitted:

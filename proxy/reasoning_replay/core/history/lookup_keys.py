@@ -259,10 +259,10 @@ def _doubtful(content: bytes, context: Context) -> list[Key]:
     """
     if not content or not context.is_known:
         return []
-    keys = [
-        digest(b"f", context.chain, content, context.frame, context.hint),
-        digest(b"x", context.chain, content),
-    ]
+    keys = []
+    if context.chain:
+        keys.append(digest(b"f", context.chain, content, context.frame, context.hint))
+        keys.append(digest(b"x", context.chain, content))
     if context.depth:
         keys.append(digest(b"l", context.tail[-LINK_BYTES:], content))
     return [*keys, _key_of_saying(content)]

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from reasoning_replay.core.history.items import HistoryItem, Role
-from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context
+from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context, Turn
 from reasoning_replay.core.wire.digest import DIGEST_BYTES, digest
 
 _START = digest(b"chain")
@@ -124,6 +124,20 @@ class RequestHistory(Generic[ItemT_co]):
             hint=self.hint,
             whole=self.whole() if place is None else b"",  # not needed by a lookup
             is_known=not self.is_stateful,
+        )
+
+    def context_after(self, parent: Turn) -> Context:
+        """Return the context of the end, if upstream has the history up to a turn, the turn too."""
+        before = parent.context
+        own = b"".join([said[:LINK_BYTES] for said in self.said[-TAIL_LINKS:]])
+        answered = b"".join([item.trace for item in parent.items[-ANSWERED_ITEMS:]])
+        return Context(
+            tail=(before.tail + own)[-TAIL_LINKS * LINK_BYTES :],
+            depth=before.depth + len(self.said),
+            frame=self.frame or before.frame,
+            model_traces=_traces(self.run) or answered,
+            hint=self.hint,
+            is_known=before.is_known,
         )
 
     def whole(self, place: Place[HistoryItem] | None = None) -> bytes:

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 from msgspec import structs
 
+from reasoning_replay.core.history.fingerprints import is_distinctive, trace_of
 from reasoning_replay.core.history.seen import Seen
-from reasoning_replay.core.wire.digest import digest
+from reasoning_replay.core.wire.digest import digest, utf8
 
 LINK_BYTES = 8
 TAIL_LINKS = 8
@@ -59,6 +60,12 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     raw: bytes = b""
     refused: tuple[bytes, ...] = ()
 
+    @property
+    def trace(self) -> bytes:
+        """As `HistoryItem.trace`, where a `call_id` alone names a call."""
+        is_named = is_distinctive(self.call_id, self.name)
+        return trace_of((utf8(self.call_id),) if is_named else (), self.content, self.type)
+
     def after(self, run: tuple[Reasoning, ...], *, withheld: bool) -> "Emitted":
         """Return the same item with another run of reasoning before it."""
         if run == self.run and withheld == self.withheld:
@@ -79,15 +86,15 @@ class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):
     out: clients reshape them, and they are matched one by one anyway.
 
     Attributes:
-        chain: Digest of all links from the head on.
+        chain: Digest of all links from the head on; b"" if upstream has the older ones.
         tail: The last links of the chain, 8 bytes each, newest last, at most 8 of them.
         depth: Number of links.
         frame: Digest of instructions, system and developer messages; b"" without any.
         hint: Digest of the conversation's name that the client sent; b"" without one.
         model_traces: Traces of the last items of the model before the turn, 8 bytes each.
         whole: Digest of all items before the turn, from both sides; b"" in a lookup, which does
-            not need it.
-        is_known: False if only upstream has the history (`previous_response_id`, a GET).
+            not need it, and if upstream has the older ones.
+        is_known: False if only upstream has the history, and no turn tells what it ends with.
     """
 
     chain: bytes = b""

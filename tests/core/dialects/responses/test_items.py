@@ -38,7 +38,6 @@ MODEL_TYPES = [
     "mcp_approval_request",
     "program",
     "multi_agent_call",
-    "agent_message",
     "call_of_the_future_call",
 ]
 CLIENT_TYPES = [
@@ -57,6 +56,7 @@ CLIENT_TYPES = [
     "configuration_update",
     "context_compaction",
     "additional_tools",
+    "agent_message",
     "of_the_future",
 ]
 

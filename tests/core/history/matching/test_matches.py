@@ -63,6 +63,7 @@ def one_round() -> World:
             [ASK, *without_ids([{**C1, "call_id": f"resp_{drawn(1)}:{C1['call_id']}"}])],
             id="response-id-in-call-id",
         ),
+        pytest.param([ASK, {**C1, "type": "custom_tool_call", "id": ""}], id="another-type"),
         pytest.param([ASK, {"type": "item_reference", "id": C1["id"]}], id="by-reference"),
         pytest.param([ASK, {"id": C1["id"]}], id="by-bare-reference"),
     ],
@@ -85,7 +86,11 @@ def test_each_item_keeps_its_own_turn_if_nothing_is_between_them() -> None:
     "sent",
     [
         pytest.param([ASK, {**C1, "name": "other_tool"}], id="another-tool"),
-        pytest.param([ASK, {**C1, "type": "custom_tool_call"}], id="another-type"),
+        pytest.param(
+            [ASK, {**C1, "type": "custom_tool_call", "name": "other"}], id="another-type-and-tool"
+        ),
+        pytest.param([ASK, {**C1, "type": "custom_tool_call", "call_id": ""}], id="another-type"),
+        pytest.param([ASK, {**C1, "type": "custom_tool_call", "name": ""}], id="without-a-name"),
         pytest.param([ASK, {**C1, "call_id": call("9")["call_id"], "id": "fc_x"}], id="new-call"),
         pytest.param([user("Hi"), *without_ids([A2])], id="text-after-something-else"),
         pytest.param([ASK, user("x"), *without_ids([A2])], id="longer-history"),
@@ -375,11 +380,11 @@ def test_a_turn_of_another_lineage_is_not_matched() -> None:
 
 
 def test_a_turn_with_an_unknown_history_is_matched_by_names_only() -> None:
-    """If upstream stored the history, the place of the turn in it is not known."""
+    """If upstream stored a history that is not known, the place of the turn in it is not either."""
     world = World()
     sunny = message("1", "Sunny.")
     world.learn(body([ASK]), [R1, sunny])
-    world.learn(body([MORE], previous_response_id=f"resp_{drawn(1)}"), [reasoning("2"), call("2")])
+    world.learn(body([MORE], previous_response_id="resp_of_another"), [reasoning("2"), call("2")])
     sent = [user("Hi"), *without_ids([sunny]), MORE, *without_ids([call("2")])]
 
     assert reasons(world.seen(body(sent, store=False))) == ["2"]

@@ -100,6 +100,7 @@ class ResponsesCapture(Capture):
         self._names: set[str] = set()  # the same, except items of the last event
         self._highest = -1  # the highest index of these items
         self._blobs: dict[int, set[bytes]] = {}
+        self._hollow: set[int] = set()  # indices of reasoning whose blob may come with the end
         self._run: list[tuple[int, Reasoning | None]] = []  # reasoning whose follower is to come
         self._emitted = 0  # items that were handed out
         self._runs: dict[int, tuple[Reasoning, ...]] = {}  # their runs, by position
@@ -111,6 +112,11 @@ class ResponsesCapture(Capture):
     def free(self) -> None:
         super().free()
         self._begin()
+
+    @property
+    def _stores(self) -> bool:
+        """Whether upstream stores the response, as far as is known."""
+        return self._origin.stores if self._is_stored is None else self._is_stored
 
     @property
     @override
@@ -198,7 +204,7 @@ class ResponsesCapture(Capture):
         self._grown.clear()
         origin, before = self._origin, self._head
         models = families(origin.model, self.model)
-        stored = origin.stores if self._is_stored is None else self._is_stored
+        stored = self._stores
         # The origin is replaced as a whole, if at all, and may be large.
         is_same = before is not None and before[0] is origin and before[1:] == (models, stored)
         if is_same and not (items or runs):
@@ -263,6 +269,7 @@ class ResponsesCapture(Capture):
             if index in self._ids:
                 # The item in its own event is the authoritative one; the blob differs here.
                 self._note_blob(index, item)
+                self._complete(index, item)
             elif index >= self._next and (not item.id or item.id not in self._names):
                 self._keep(index, item)
                 kept.append(item.id)
@@ -276,6 +283,8 @@ class ResponsesCapture(Capture):
         if self._has_room(part.size_bytes):
             self._parts[index] = part
             self._ids[index] = part.id
+            if item.is_hollow and not self._stores:
+                self._hollow.add(index)
             self._highest = max(self._highest, index)
 
     def _has_room(self, size: int) -> bool:
@@ -291,6 +300,14 @@ class ResponsesCapture(Capture):
         self._note_removals(response.input_transformations)
         if response.reasoning is not NONE:
             self.reasoning_context = read_context(response.reasoning) or self.reasoning_context
+
+    def _complete(self, index: int, item: ResponsesItem) -> None:
+        """Take reasoning from the end of the response if its own event had no blob."""
+        is_late = index in self._hollow and index in self._parts and item.blob != ""
+        if is_late and item.id == self._ids[index]:
+            part = _part(item)
+            if self._has_room(part.size_bytes):
+                self._parts[index] = part
 
     def _note_blob(self, index: int, item: ResponsesItem) -> None:
         """Record another blob that was seen for a reasoning item."""
@@ -317,6 +334,8 @@ class ResponsesCapture(Capture):
             return
         if self._status in PENDING and not self._is_over:
             while (part := parts.get(self._next)) is not None and part.is_finished:
+                if self._next in self._hollow:
+                    return
                 self._ready.append((self._next, parts.pop(self._next)))
                 self._next += 1
             return

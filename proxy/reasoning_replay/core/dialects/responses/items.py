@@ -48,8 +48,8 @@ _HEAD = LenientDecoder(_ItemFields)
 
 
 # Everything that a model does (calls, programs, searches) has had one of these types so far, or one
-# that ends in `_call`.
-_MODEL_TYPES = frozenset({"program", "mcp_list_tools", "mcp_approval_request", "agent_message"})
+# that ends in `_call`. What another agent sent (`agent_message`) is input, as an output is.
+_MODEL_TYPES = frozenset({"program", "mcp_list_tools", "mcp_approval_request"})
 _FRAMES = frozenset({"system", "developer"})
 # Types that the API accepts without `id` (OpenAI Python SDK 3.52, `*_param.py`; for messages the
 # easy form). It refuses the others without an id, so theirs is never removed.

@@ -64,14 +64,15 @@ class Candidates:
         types = self.types
         for index, place in enumerate(places):
             item = place.item
-            if item.type not in types and item.role is not _REFERENCE:
+            is_known = item.type in types or item.role is _REFERENCE
+            if not is_known and not item.call_id:
                 continue
             has_name = (item.id or item.call_id) and index not in crowded
             match = self.certain_match(item) if has_name else None
             if match is not None:
                 matches[index] = match
                 self.use(match)
-            elif item.role is _MODEL or item.type != "message":
+            elif is_known and (item.role is _MODEL or item.type != "message"):
                 is_all = False  # only messages that are not from a model can never match
         return matches, is_all
 
@@ -141,11 +142,17 @@ def _place(match: Match) -> tuple[bytes, int]:
 
 
 def _agrees(item: HistoryItem, emitted: Emitted) -> bool:
-    """Return whether an item agrees with an emitted one in type and tool name; ignores ids."""
+    """
+    Return whether an item agrees with an emitted one in type and tool name.
+
+    A call of another type is the same one if its random `call_id` and its name are: clients turn
+    calls of custom tools into calls of functions.
+    """
     if item.role is Role.REFERENCE:
         return True
     if item.type != emitted.type:
-        return False
+        is_call = item.role is _MODEL and item.name != "" and item.call_id == emitted.call_id
+        return is_call and item.name == emitted.name and is_distinctive(item.call_id, item.name)
     return not (item.name and emitted.name and item.name != emitted.name)
 
 

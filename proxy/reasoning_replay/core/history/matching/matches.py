@@ -39,7 +39,7 @@ from reasoning_replay.core.history.matching.remembered import (
 )
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen
-from reasoning_replay.core.history.turns import Turn, turn_id
+from reasoning_replay.core.history.turns import Context, Turn, turn_id
 
 _NOTHING_SEEN = Seen(b"", 0, ())
 
@@ -110,10 +110,25 @@ def parent_of(
 ) -> Turn | None:
     """Return the turn that a request continues: its newest match, or else the one that it names."""
     newest = matched.newest()
-    if newest is None and request.continues:
-        named = turn_id(request.continues)
-        return next((turn for turn in looked_up.turns if turn.id == named), None)
-    return newest
+    return _named(request, looked_up) if newest is None else newest
+
+
+def context_of(request: RequestHistory[HistoryItem], looked_up: LookupResult) -> Context:
+    """
+    Return the context of the response to a request.
+
+    If the request names the previous response, the history begins with what that one's turn tells.
+    """
+    named = _named(request, looked_up)
+    return request.context() if named is None else request.context_after(named)
+
+
+def _named(request: RequestHistory[HistoryItem], looked_up: LookupResult) -> Turn | None:
+    """Return the turn of the response that a request names; None without a name, or if unknown."""
+    if not request.continues:
+        return None
+    named = turn_id(request.continues)
+    return next((turn for turn in looked_up.turns if turn.id == named), None)
 
 
 def is_whole(
