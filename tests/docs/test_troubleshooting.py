@@ -49,7 +49,7 @@ def test_every_header_word_is_in_the_table() -> None:
     exchange = Exchange(Route.RESPONSES, Times(0.0))
     exchange.request.outcomes = dict.fromkeys(Outcome, 1)
     exchange.request.repairs = dict.fromkeys(Repair, 1)
-    exchange.request.healed = RefusalKind.BLOB
+    exchange.request.healed = exchange.request.unhealed = RefusalKind.BLOB
     exchange.request.state = RequestState.BUSY
     exchange.wrong_path = PathFault.LACKS_V1
     summary = summary_header(exchange, is_shadow=True)

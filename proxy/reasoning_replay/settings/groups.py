@@ -137,25 +137,28 @@ class Replay(Group):
         "`duplicates`: repeated reasoning. `hollow`: bare ids, if the upstream keeps nothing. "
         "`foreign`: reasoning of another model or account, or refused within the last hour. "
         "`unpaired`: reasoning with its id but its follower without, or the reverse. `dangling`: "
-        "reasoning at the end of the input. See docs/healing.md.",
+        "reasoning at the end. See docs/healing.md.",
     )
     phase: Literal["on", "off"] = Field(
         default="on",
-        description="Responses: whether messages get back the `phase` that the client dropped, "
-        "`on` or `off`.",
+        description="Responses: whether messages get back a dropped `phase`, `on` or `off`.",
+    )
+    drop_unanswered: Literal["off", "on"] = Field(
+        default="off",
+        description="Responses: whether a retry after `No tool output found` leaves out such calls, "
+        "and their reasoning (`on`), or not (`off`).",
     )
     chat_rounds: Literal["profile", "all", "current"] = Field(
         default="profile",
         description="Chat Completions: messages that get their reasoning. `all`: every message, so "
-        "that prompt caches keep working. `current`: those after the last message of the user, for "
-        "fewer input tokens. `profile`: as the profile of the upstream says.",
+        "that prompt caches work. `current`: those after the user's last message, for "
+        "fewer tokens. `profile`: as the upstream's profile says.",
     )
     chat_fill: Literal["off", "on"] = Field(
         default="off",
-        description="Chat Completions: what happens if the upstream demands reasoning that is not "
-        "known. `off`: its refusal reaches the client. `on`: the retry has an empty "
-        "`reasoning_content`, or Google's `skip_thought_signature_validator`. The model then works "
-        "without that reasoning. See docs/healing.md.",
+        description="Chat Completions: whether the retry after a demand for unknown reasoning has "
+        "an empty `reasoning_content`, or Google's `skip_thought_signature_validator` (`on`), or "
+        "not (`off`).",
     )
     messages_drop_block: Literal["off", "on"] = Field(
         default="off",

@@ -8,7 +8,7 @@ from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
 from reasoning_replay.adapters.telemetry.log import NAME_MAX
 from reasoning_replay.core.dialects.base import Cure, Decision
 from reasoning_replay.core.dialects.captures import Capture, Usage
-from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames
+from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames, Refusal
 from reasoning_replay.core.dialects.registry import dialect_of
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestKind, RequestState
 from reasoning_replay.core.history.item_changes import ItemChange
@@ -104,7 +104,9 @@ class RequestReport:
         healed: Kind of the refusal that was cured; "" if none was.
         changes: What the cure changed in the items of the refused request.
         parent: Id of the turn that the request continues; b"" if unknown.
-        hint: What to do about a request that was not read; "" if there is nothing to say.
+        hint: What to do about a request that was not read, or a refusal that was not cured; "" if
+            there is nothing to say.
+        unhealed: Name of the refusal that the client gets, if nothing can cure it; else "".
     """
 
     state: str = ""
@@ -118,6 +120,7 @@ class RequestReport:
     changes: tuple[ItemChange, ...] = ()
     parent: bytes = b""
     hint: str = ""
+    unhealed: str = ""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -163,6 +166,10 @@ class RequestReport:
             f"the request has {size}, and inspect_max_bytes is {amount(max_bytes)}: "
             "raise that (and inspect_total_max_bytes), or send less"
         )
+
+    def note_refusal(self, refusal: Refusal) -> None:
+        """Record a refusal that the client gets."""
+        self.unhealed, self.hint = refusal.incurable, refusal.hint
 
     def note_cure(self, kind: str, cure: Cure) -> None:
         """Record that upstream accepted the cured request; `kind` is the kind of the refusal."""

@@ -88,6 +88,7 @@ FACTS = (
     Fact("way", lambda e: e.request.way, _LOG | _SPAN),
     Fact("captured", lambda e: e.response.state, _ALL),
     Fact("healed", lambda e: e.request.healed, _ALL),
+    Fact("unhealed", lambda e: e.request.unhealed, _ALL),
     Fact("repaired", lambda e: e.request.repaired, _LOG | _SPAN),
     Fact("repairs", lambda e: e.request.repairs, _PAGE),
     Fact("changes", lambda e: e.request.changes, _PAGE),

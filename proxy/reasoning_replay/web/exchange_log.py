@@ -152,6 +152,8 @@ def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:
         members.append(f"repaired={request.repaired}")
     if request.healed:
         members.append(f"healed={request.healed}")
+    if request.unhealed:
+        members.append(f"unhealed={request.unhealed}")
     if request.state not in ("", RequestState.PLANNED):
         members.append(f"asked={request.state}")
     if exchange.wrong_path:

@@ -159,9 +159,11 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
     known = profiles(settings)
     dialects = (
         ResponsesDialect(
-            known.responses
-            if settings.phase == "on"
-            else replace(known.responses, takes_phase=False),
+            replace(
+                known.responses,
+                takes_phase=known.responses.takes_phase and settings.phase == "on",
+                drops_unanswered=settings.drop_unanswered == "on",
+            ),
             settings.include,
             frozenset(one for one in Repair if one.value in repairs),
         ),

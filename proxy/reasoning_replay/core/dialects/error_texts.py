@@ -146,6 +146,16 @@ class Refusal:
         """Whether a request without reasoning may be accepted in place of the refused one."""
         return self.kind not in _NEVER_REASONING
 
+    @property
+    def incurable(self) -> str:
+        """Its name, with whose fault it is, if no edit can cure it; "" if one may."""
+        return ""
+
+    @property
+    def hint(self) -> str:
+        """What an operator can do about it if it is not cured; "" if there is nothing to say."""
+        return ""
+
 
 def table_of(rows: Iterable[tuple[str, ValueT]]) -> Table[ValueT]:
     """Return a table of what texts mean; they are found in any case."""

@@ -65,6 +65,8 @@ class UpstreamPhase:
             except BaseException:  # the client has left
                 response.close()
                 raise
+        if checked.refusal is not None and not checked.is_success:
+            exchange.request.note_refusal(checked.refusal)
         exchange.upstream_request_id = checked.response.value(_REQUEST_ID)
         return checked
 

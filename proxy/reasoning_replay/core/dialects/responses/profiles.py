@@ -45,6 +45,7 @@ class Profile(UpstreamProfile):
         keeps_items: Whether it can store items at all. If not, a bare id means nothing to it,
             whatever the request's `store` is.
         takes_phase: Whether a message may get its `phase` back, if upstream emitted it with one.
+        drops_unanswered: Whether a refused call without an output may be left out.
         has_chat_tools: Whether all its models may call tools in Chat Completions as well.
         blob: Shape of its `encrypted_content`.
     """
@@ -55,6 +56,7 @@ class Profile(UpstreamProfile):
     takes_include: bool = True
     keeps_items: bool = True
     takes_phase: bool = True
+    drops_unanswered: bool = False
     has_chat_tools: bool = True
     blob: re.Pattern[str] = _ANY
 

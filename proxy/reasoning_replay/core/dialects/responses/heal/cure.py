@@ -21,11 +21,12 @@ from reasoning_replay.core.dialects.responses.heal.blobs import (
     without_member,
     without_reasoning,
 )
-from reasoning_replay.core.dialects.responses.heal.calls import with_calls, with_outputs, with_text
+from reasoning_replay.core.dialects.responses.heal.calls import with_calls, with_text
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
 from reasoning_replay.core.dialects.responses.heal.pairs import with_follower, with_reasoning
+from reasoning_replay.core.dialects.responses.heal.unanswered import with_answers
 from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.lookup_keys import (
@@ -43,7 +44,7 @@ BARE_LOOKED_UP = 64
 _CURES: Mapping[RefusalKind, Callable[[RefusedItems], bytes | None]] = {
     RefusalKind.LACKS_REASONING: with_reasoning,
     RefusalKind.LACKS_FOLLOWER: with_follower,
-    RefusalKind.LACKS_OUTPUT: with_outputs,
+    RefusalKind.LACKS_OUTPUT: with_answers,
     RefusalKind.LACKS_CALL: with_calls,
     RefusalKind.LACKS_TEXT: with_text,
     RefusalKind.DUPLICATE: deduplicated,
@@ -83,6 +84,8 @@ class _RefusedResponses(RefusedItems):
     @override
     def edited(self) -> bytes:
         kind = self.diagnosis.kind
+        if self.diagnosis.is_of_agent:
+            return self.sent.body
         act = _CURES.get(kind)
         try:
             body = act(self) if act is not None else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.error_texts import Refusal, is_refusal, read_error
 from reasoning_replay.core.dialects.lenient import decoded
@@ -49,6 +50,7 @@ class Diagnosis(Refusal):
         ends: First and last characters of the blob that it quotes.
         is_bound: Whether the blob is intact but belongs to another item id.
         is_foreign: Whether the blob is intact but was issued to another account or resource.
+        is_of_agent: Whether the blob is no reasoning, but a message between agents.
     """
 
     kind: RefusalKind
@@ -59,6 +61,21 @@ class Diagnosis(Refusal):
     ends: tuple[str, str] | None = None
     is_bound: bool = False
     is_foreign: bool = False
+    is_of_agent: bool = False
+
+    @property
+    @override
+    def incurable(self) -> str:
+        return f"{self.kind};of=agent" if self.is_of_agent else ""
+
+    @property
+    @override
+    def hint(self) -> str:
+        if self.kind is RefusalKind.LACKS_OUTPUT:
+            return "a call has no output: drop_unanswered: on leaves out such calls"
+        if self.is_of_agent:
+            return "another account or region encrypted what an agent sent: use one for all agents"
+        return ""
 
 
 _ITEM = r"Item '(?P<subject>[^']+)' of type '[^']+' was provided without its required "
@@ -83,6 +100,8 @@ _TABLE = (
     (RefusalKind.BLOB, r"item_id did not match (?P<bound>the target item id)"),
     (RefusalKind.BLOB, r"(?P<foreign>organization_id did not match|was not issued to this caller)"),
     (RefusalKind.BLOB, r"(?P<foreign>created under a different Azure OpenAI resource)"),
+    # What agents send each other; nothing but its backend can read it.
+    (RefusalKind.BLOB, r"(?P<agent>encrypted (?:function output|agent message) content)"),
     (RefusalKind.BLOB, r"encrypted content could not be (?:verified|decrypted)"),
     (RefusalKind.INCLUDE, r"Encrypted content is not supported with this model"),
     (RefusalKind.FIELD, r"(?P<member>Encrypted content) is not supported"),
@@ -171,4 +190,5 @@ def _read(kind: RefusalKind, found: dict[str, str | None]) -> Diagnosis:
         ends=(head, tail) if head and tail else None,
         is_bound=bool(found.get("bound")),
         is_foreign=bool(found.get("foreign")),
+        is_of_agent=bool(found.get("agent")),
     )
