@@ -58,6 +58,8 @@ _CHANGES: Mapping[str, Callable[[Item], Item]] = {
     "easy": lambda item: {"role": "assistant", "content": item["content"][0]["text"]},
     "reworded": lambda item: item | {"content": [item["content"][0] | {"text": "Clouds."}]},
     "recalled": lambda item: item | {"call_id": f"call_{drawn(item['call_id'])}"},
+    "nosummary": lambda item: {key: item[key] for key in item if key != "summary"},
+    "emptyid": lambda item: item | {"id": ""},
     "null": lambda item: item | {"encrypted_content": None},
     "plain": lambda item: {key: item[key] for key in item if key != "phase"},
     "half": lambda item: item | {"status": "incomplete"},

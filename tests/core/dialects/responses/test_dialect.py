@@ -4,14 +4,15 @@ import json
 
 import pytest
 from msgspec import structs
+from reasoning_replay.core.dialects.base import RefusedBodies
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import PROFILES
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.seen import Seen
 
-from tests.core.dialects.responses.exchanges import ASK, C1, R1, decided, engine, found
-from tests.core.world import Item, body, input_of, output
+from tests.core.dialects.responses.exchanges import ASK, C1, R1, SCOPE, decided, engine, found
+from tests.core.world import Item, body, input_of, nameless, output
 
 
 def test_a_request_that_continues_a_stored_response_is_not_repaired() -> None:
@@ -115,3 +116,52 @@ def test_a_retrieved_response_keeps_the_context_of_its_request() -> None:
     assert origin is not None
     kept = ("context", "conversation", "parent", "created_ms", "seen")
     assert [getattr(origin, name) for name in kept] == [getattr(begun, name) for name in kept]
+
+
+@pytest.mark.parametrize(
+    ("said", "vendor", "want"),
+    [
+        pytest.param(
+            f"Referenced reasoning item '{R1['id']}' was not found or has expired.",
+            "generic",
+            [ASK, nameless(R1), nameless(C1), output(C1)],
+            id="ids-are-not-found",
+        ),
+        pytest.param(
+            'input[1].type \\"reasoning\\" is not a valid input item type',
+            "generic",
+            [ASK, nameless(C1), output(C1)],
+            id="no-reasoning",
+        ),
+        pytest.param(
+            'input[1].type \\"reasoning\\" is not a valid input item type',
+            "copilot",
+            [ASK, C1, output(C1)],
+            id="no-reasoning-and-no-pairs",
+        ),
+    ],
+)
+def test_a_refused_form_is_not_sent_again(said: str, vendor: str, want: list[Item]) -> None:
+    """What upstream refuses of a model is learned, for reasoning that is injected or replayed."""
+    one = engine(profile=PROFILES[vendor])
+    held = found(one)
+    dropped, kept = body([ASK, C1, output(C1)]), body([ASK, R1, C1, output(C1)])
+    sent = decided(one, dropped, held)
+    assert input_of(sent.body) == [ASK, R1, C1, output(C1)]
+
+    bodies = RefusedBodies(dropped, sent.body)
+    refusal = one.readers.diagnose(400, b'{"error":{"message":"%s"}}' % said.encode())
+    cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, held)
+    assert cured is not None
+    assert without_ids_of_calls(input_of(cured.body)) == without_ids_of_calls(want)
+    one.learn(SCOPE, refusal, cured, "gpt-5.6-sol")
+
+    assert input_of(decided(one, dropped, held).body) == want
+    assert without_ids_of_calls(input_of(decided(one, kept, held).body)) == without_ids_of_calls(
+        want
+    )
+
+
+def without_ids_of_calls(items: list[Item]) -> list[Item]:
+    """Return items without the ids of calls, which may stay where nothing is paired."""
+    return [nameless(item) if item.get("type") == "function_call" else item for item in items]

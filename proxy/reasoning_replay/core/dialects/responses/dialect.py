@@ -22,7 +22,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, is_sound, repair
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import Profile
+from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route
@@ -33,7 +33,9 @@ from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.turns import Turn, turn_id
 
 # Refusals that concern the model, and are expected from it for an hour after a cure.
-_OF_MODEL = frozenset({RefusalKind.INCLUDE, RefusalKind.NO_REASONING_MODEL})
+_OF_MODEL = frozenset(
+    {RefusalKind.INCLUDE, RefusalKind.NO_REASONING_MODEL, RefusalKind.LACKS_REASONING}
+)
 _RETRIEVED = re.compile(r"/responses/([^/?]+)$")
 
 
@@ -97,7 +99,8 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         is_unknown = not (held.turns or refused.may_concern_blobs)
         if is_unknown and is_sound(request):
             return request, {}  # the usual case
-        body, counts = repair(request, held.turns, refused, self.profile, self.repairs)
+        profile = self._profile_for(request, refused)
+        body, counts = repair(request, held.turns, refused, profile, self.repairs)
         if body is request.body:
             return request, counts
         again = read_request(body, {})
@@ -141,16 +144,21 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
 
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
-        is_lasting = refusal.kind in _OF_MODEL or refusal.member == "phase"
+        is_lasting = refusal.kind in _OF_MODEL or refusal.member == "phase" or refusal.is_by_value
         return [(refusal.kind, family(model))] if is_lasting else []
 
     def _profile_for(self, request: Request, refused: KnownRefusals) -> Profile:
         """Return the profile of the upstream, less what it refused within the last hour."""
-        if refused.is_empty or not self.profile.takes_phase:
-            return self.profile
-        if refused.has(RefusalKind.FIELD, family(request.model)):
-            return replace(self.profile, takes_phase=False)
-        return self.profile
+        profile, model = self.profile, family(request.model)
+        if refused.is_empty:
+            return profile
+        if profile.takes_phase and refused.has(RefusalKind.FIELD, model):
+            profile = replace(profile, takes_phase=False)
+        if refused.has(RefusalKind.NOT_FOUND, model):
+            profile = replace(profile, ids=Ids.DROPPED, keeps_items=False)
+        if refused.has(RefusalKind.NO_REASONING_MODEL, model):
+            profile = replace(profile, takes_reasoning=False)
+        return profile
 
     def _wants_include(self, request: Request, refused: KnownRefusals, *, lacks_blob: bool) -> bool:
         """Return whether to ask for blobs: ids alone may not be enough for later requests."""

@@ -66,7 +66,8 @@ def takes_plainly(profile: Profile) -> bool:
 
     In a complete run, all reasoning has ids and blobs, and the item after it has its original id.
     """
-    return not (profile.omits or profile.needs or profile.ids is Ids.DROPPED)
+    is_any = not (profile.omits or profile.needs or profile.ids is Ids.DROPPED)
+    return is_any and profile.takes_reasoning
 
 
 def in_form(part: Reasoning, profile: Profile) -> bytes:

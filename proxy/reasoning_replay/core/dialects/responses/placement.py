@@ -135,7 +135,7 @@ class _Planner:
             if not missing:
                 return
         is_partial = len(missing) < len(run)
-        if self._family not in turn.models:
+        if self._family not in turn.models or not self._profile.takes_reasoning:
             self._guard(group, Outcome.GUARDED_MODEL, len(missing), is_partial=is_partial)
             return
         parts = [run[n] for n in missing]

@@ -42,6 +42,7 @@ class Profile(UpstreamProfile):
         omits: Members of a reasoning item that are refused on input.
         needs: Member without which reasoning is useless there; "" if any form is useful.
         takes_include: Whether `include: ["reasoning.encrypted_content"]` has an effect.
+        takes_reasoning: Whether it takes reasoning at all.
         keeps_items: Whether it can store items at all. If not, a bare id means nothing to it,
             whatever the request's `store` is.
         takes_phase: Whether a message may get its `phase` back, if upstream emitted it with one.
@@ -54,6 +55,7 @@ class Profile(UpstreamProfile):
     omits: tuple[str, ...] = ()
     needs: str = ""
     takes_include: bool = True
+    takes_reasoning: bool = True
     keeps_items: bool = True
     takes_phase: bool = True
     drops_unanswered: bool = False

@@ -26,6 +26,7 @@ def diagnosis_of(text: str) -> Diagnosis:
         ends=(blob[:4], blob[-2:]) if blob else None,
         is_bound="bound" in found,
         is_foreign="foreign" in found,
+        is_by_value="by_value" in found,
     )
 
 

@@ -71,6 +71,10 @@ SAID = [
         f"Item with id 'msg_1' not found. {LOST_ZDR}",
         Diagnosis(RefusalKind.NOT_FOUND, subject="msg_1"),
     ),
+    (
+        "Referenced reasoning item 'rs_1' was not found or has expired.",
+        Diagnosis(RefusalKind.NOT_FOUND, subject="rs_1", is_by_value=True),
+    ),
     (MASKED, Diagnosis(RefusalKind.BLOB, ends=("gAAA", "ng=="))),
     (
         f"{MASKED} Reason: Encrypted content could not be decrypted or parsed.",
@@ -103,6 +107,15 @@ SAID = [
         FOREIGN,
     ),
     ("reasoning `encrypted_content` was not issued to this caller", FOREIGN),
+    (
+        "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified"
+        " encrypted_content from a previous response.",
+        BLOB,
+    ),
+    (
+        'input[1].type "reasoning" is not a valid input item type',
+        Diagnosis(RefusalKind.NO_REASONING_MODEL),
+    ),
     ("Encrypted content is not supported with this model.", Diagnosis(RefusalKind.INCLUDE)),
     (
         "Encrypted content is not supported.",
@@ -176,6 +189,19 @@ SAID = [
     ("Invalid 'input': value did not match any expected variant", INPUT),
     ("Invalid value: 'input[4].content[0].file_data'", INPUT),
     ("Encrypted content cannot be requested for persisted responses.", INPUT),
+    ("Missing required parameter: 'input[1].summary'.", INPUT),
+    ("Input[1] missing required field `summary`", INPUT),
+    (
+        "Could not decode the compaction blob. Ensure it is unmodified from the compact response.",
+        INPUT,
+    ),
+    (
+        "Failed to deserialize the JSON body into the target type: data did not match any variant"
+        " of untagged enum ModelInput",
+        INPUT,
+    ),
+    ("item['content'] is not an array", INPUT),
+    ("Cannot determine type of 'item'", INPUT),
     ("Previous response with id 'resp_1' not found.", OTHER),
     ("Previous response cannot be used for this organization due to Zero Data Retention.", OTHER),
     ("Unsupported parameter: 'temperature' is not supported with this model.", OTHER),

@@ -52,6 +52,8 @@ def played(
                 learnt.append((BLOB, digest_of(*history(name))))
             case ["no", "reasoning"]:
                 learnt.append((RefusalKind.NO_REASONING_MODEL, family(MODEL)))
+            case ["checks", "ids"]:
+                learnt.append((RefusalKind.LACKS_REASONING, family(MODEL)))
             case ["damages"]:
                 learnt += [(DAMAGED, turn.conversation) for turn in world.turns.values()]
             case ["upstream", name]:

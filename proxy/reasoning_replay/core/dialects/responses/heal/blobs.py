@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.copies import complete_copies
 from reasoning_replay.core.dialects.responses.heal.draft import Draft, sent_runs
 from reasoning_replay.core.dialects.responses.include import exclude_edit
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
@@ -81,10 +82,11 @@ def without_member(case: RefusedItems) -> bytes | None:
     if index is not None and index < len(case.items) and case.items[index].role is not role:
         return None  # the member is of another item
     items = [item for item in case.items if item.role is role]
+    if role is Role.REASONING:
+        complete_copies(case, draft)
     draft.leave_out(member, *items)
     if role is Role.REASONING:
-        empty = {one for one in items if _is_empty(draft.text(one)) and not _is_empty(one.raw)}
-        draft.remove_reasoning(empty)
+        draft.remove_reasoning({one for one in items if _is_useless(case, one, draft.text(one))})
     return draft.body()
 
 
@@ -138,6 +140,14 @@ def _is_trusted(case: RefusedItems, item: ResponsesItem) -> bool:
     """Return whether a blob is known to fit this account and model; never for a foreign blob."""
     known = case.known(item)
     return known is not None and not case.diagnosis.is_foreign and case.is_own(known.turn)
+
+
+def _is_useless(case: RefusedItems, item: ResponsesItem, text: bytes) -> bool:
+    """Return whether reasoning has nothing left to be read: its text, where only blobs are read."""
+    if text == item.raw:
+        return False
+    is_foreign = not (item.blob or item.is_hollow or case.profile.needs) and not case.known(item)
+    return is_foreign or (_is_empty(text) and not _is_empty(item.raw))
 
 
 def _is_empty(raw: bytes) -> bool:

@@ -16,6 +16,7 @@ from reasoning_replay.core.dialects.responses.heal.captured import Position, Ref
 from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_output
 from reasoning_replay.core.dialects.responses.id_policy import in_form
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
+from reasoning_replay.core.dialects.responses.reasoning_runs import head_of_group
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
@@ -77,9 +78,12 @@ def add_calls(case: RefusedItems, draft: Draft) -> dict[ResponsesItem, Position]
     Returns:
         The position of each inserted item in its turn.
     """
-    lacking = set() if case.sent.is_stateful else set(outputs_without_call(draft.items))
+    lacking = set(outputs_without_call(draft.items))
+    if case.sent.is_stateful:  # upstream holds the other calls
+        lacking = {item for item in lacking if item.call_id == case.diagnosis.subject}
     calls = _captured_calls(case) if lacking else {}
-    present = {item.id for item in draft.items if item.role is not Role.REFERENCE} - {""}
+    # A run comes once, with the first of its calls.
+    present = _present(case, draft) if calls else {}
     added: dict[ResponsesItem, Position] = {}
     items: _Unit = []
     for item in draft.items:
@@ -96,21 +100,36 @@ def add_calls(case: RefusedItems, draft: Draft) -> dict[ResponsesItem, Position]
 
 
 def _unit(
-    case: RefusedItems, draft: Draft, call: Match, present: set[str]
+    case: RefusedItems, draft: Draft, call: Match, present: dict[Position, bool]
 ) -> dict[ResponsesItem, Position]:
-    """Return a captured call after its reasoning; by value if that cannot be injected."""
-    run = call.emitted.run
-    item = read_item(call.emitted.raw)
+    """
+    Return a captured call after its reasoning.
+
+    It comes with its id only if all the reasoning before its group does.
+    """
+    turn, item = call.turn, read_item(call.emitted.raw)
+    head = head_of_group(call)
+    run = turn.items[head].run if head is not None else ()
     unit: dict[ResponsesItem, Position] = {}
-    if call.emitted.withheld or not all(_accepts(case, call.turn, part) for part in run):
-        if item.id_is_optional:
-            draft.leave_out("id", item)
-    else:
-        for n, part in enumerate(run):
-            if part.id not in present:
-                position = call.turn.id, (call.k, n - len(run))
-                unit[read_item(in_form(part, case.profile))] = position
-    return unit | {item: (call.turn.id, (call.k, 0))}
+    positions: list[Position] = [(turn.id, (head or 0, n - len(run))) for n in range(len(run))]
+    if head == call.k and all(_accepts(case, turn, part) for part in run):
+        for part, position in zip(run, positions, strict=True):
+            if position not in present:
+                added = read_item(in_form(part, case.profile))
+                unit[added] = position
+                present[position] = bool(added.id)
+    is_withheld = head is not None and turn.items[head].withheld
+    is_named = not is_withheld and all(present.get(position, False) for position in positions)
+    if not is_named and item.id_is_optional:
+        draft.leave_out("id", item)
+    return unit | {item: (turn.id, (call.k, 0))}
+
+
+def _present(case: RefusedItems, draft: Draft) -> dict[Position, bool]:
+    """Return the captured reasoning that the request holds, and whether it has its id there."""
+    positions = case.positions()
+    reasoning = [item for item in draft.items if item.is_reasoning and item in positions]
+    return {positions[item]: bool(item.id) for item in reasoning}
 
 
 def _accepts(case: RefusedItems, turn: Turn, part: Reasoning) -> bool:

@@ -15,7 +15,11 @@ from reasoning_replay.core.dialects.responses.id_policy import in_form
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import Profile
-from reasoning_replay.core.dialects.responses.reasoning_runs import head_of_group
+from reasoning_replay.core.dialects.responses.reasoning_runs import (
+    groups_of,
+    head_of_group,
+    replayed_reasoning,
+)
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.items import Role
@@ -141,6 +145,7 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         matches = match_items(sent, looked_up).matches
         self.by_id = {item.id: item for item in reversed(self.items)}
         self.matches = {self.items[n]: match for n, match in matches.items()}
+        self._matched = matches
 
     @override
     def reasoning_in(self, request: Request) -> Mapping[Hashable, SentReasoning]:
@@ -168,6 +173,20 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
     def known(self, item: ResponsesItem) -> KnownReasoning | None:
         """Return the captured reasoning that an item is, or refers to."""
         return self.index.find(item)
+
+    def stands_for(self, item: ResponsesItem) -> KnownReasoning | None:
+        """Return the captured reasoning that an item is, or whose place it takes in a turn."""
+        return self.known(item) or self._by_place.get(item)
+
+    @cached_property
+    def _by_place(self) -> dict[ResponsesItem, KnownReasoning]:
+        """Reasoning before a captured item, as what that item was emitted with."""
+        groups = groups_of(self._matched)
+        turns = {group.turn.id: group.turn for group in groups}
+        return {
+            self.items[index]: KnownReasoning(turns[turn], k, n)
+            for (turn, k, n), index in replayed_reasoning(self.sent, groups).items()
+        }
 
     def had_none(self, item: ResponsesItem) -> bool:
         """Return whether an item is known to have been emitted without reasoning before it."""
@@ -199,10 +218,17 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
 
     def emitted_id(self, item: ResponsesItem) -> str:
         """Return the id that upstream gave an item; "" if unknown."""
-        known, match = self.known(item), self.matches.get(item)
+        known, match = self.stands_for(item), self.matches.get(item)
         if known is not None:
             return known.part.id
         return match.emitted.id if match is not None else ""
+
+    def turn_of(self, item: ResponsesItem | None) -> Turn | None:
+        """Return the turn that an item is from; None if unknown."""
+        if item is None:
+            return None
+        known = self.known(item) or self.matches.get(item)
+        return known.turn if known is not None else None
 
     def is_own(self, turn: Turn) -> bool:
         """Return whether the requested model can read the reasoning of a turn."""

@@ -25,6 +25,7 @@ from reasoning_replay.core.dialects.responses.heal.calls import with_calls, with
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
+from reasoning_replay.core.dialects.responses.heal.normal_form import normal_form
 from reasoning_replay.core.dialects.responses.heal.pairs import with_follower, with_reasoning
 from reasoning_replay.core.dialects.responses.heal.unanswered import with_answers
 from reasoning_replay.core.dialects.responses.profiles import Profile
@@ -36,7 +37,6 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_name,
     keys_of_request,
 )
-from reasoning_replay.core.wire.json_spans import Unspliceable
 
 # Limit of bare ids, and of outputs, that are looked up in addition to the ids that upstream names.
 BARE_LOOKED_UP = 64
@@ -54,6 +54,8 @@ _CURES: Mapping[RefusalKind, Callable[[RefusedItems], bytes | None]] = {
     RefusalKind.FIELD: without_member,
     RefusalKind.INCLUDE: without_include,
     RefusalKind.NO_REASONING_MODEL: without_reasoning,
+    RefusalKind.INPUT: normal_form,
+    RefusalKind.FORM: normal_form,
 }
 # Refusals that the proxy's edits cannot cause: none removes a call or an output.
 _NEVER_OURS = frozenset({RefusalKind.LACKS_OUTPUT, RefusalKind.LACKS_CALL})
@@ -87,10 +89,7 @@ class _RefusedResponses(RefusedItems):
         if self.diagnosis.is_of_agent:
             return self.sent.body
         act = _CURES.get(kind)
-        try:
-            body = act(self) if act is not None else None
-        except Unspliceable:
-            body = None
+        body = act(self) if act is not None else None
         if body is not None and body != self.sent.body:
             return body
         return self.sent.body if kind in _NEVER_OURS else self.given.body

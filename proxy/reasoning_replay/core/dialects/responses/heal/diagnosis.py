@@ -51,6 +51,7 @@ class Diagnosis(Refusal):
         is_bound: Whether the blob is intact but belongs to another item id.
         is_foreign: Whether the blob is intact but was issued to another account or resource.
         is_of_agent: Whether the blob is no reasoning, but a message between agents.
+        is_by_value: Whether upstream finds no id of reasoning, and takes it by value alone.
     """
 
     kind: RefusalKind
@@ -62,6 +63,7 @@ class Diagnosis(Refusal):
     is_bound: bool = False
     is_foreign: bool = False
     is_of_agent: bool = False
+    is_by_value: bool = False
 
     @property
     @override
@@ -92,6 +94,10 @@ _TABLE = (
     (RefusalKind.LACKS_FOLLOWER, _ITEM + r"following item"),
     (RefusalKind.DUPLICATE, r"Duplicate item found with id (?P<subject>[\w-]+)"),
     (RefusalKind.NOT_FOUND, r"Item with id '(?P<subject>[^']+)' not found"),
+    (
+        RefusalKind.NOT_FOUND,
+        r"Referenced reasoning item '(?P<subject>[^']+)' (?P<value>was not found or has expired)",
+    ),
     (RefusalKind.BLOB, r"encrypted content for item (?P<subject>[\w-]+)" + _VERIFIED),
     (
         RefusalKind.BLOB,
@@ -103,9 +109,11 @@ _TABLE = (
     # What agents send each other; nothing but its backend can read it.
     (RefusalKind.BLOB, r"(?P<agent>encrypted (?:function output|agent message) content)"),
     (RefusalKind.BLOB, r"encrypted content could not be (?:verified|decrypted)"),
+    (RefusalKind.BLOB, r"Could not decrypt the provided encrypted_content"),
     (RefusalKind.INCLUDE, r"Encrypted content is not supported with this model"),
     (RefusalKind.FIELD, r"(?P<member>Encrypted content) is not supported"),
     (RefusalKind.NO_REASONING_MODEL, r"Reasoning input items can only be provided to a reason"),
+    (RefusalKind.NO_REASONING_MODEL, r"type \"reasoning\" is not a valid input item type"),
     (RefusalKind.LACKS_TEXT, r"in the thinking mode must be passed back"),
     (RefusalKind.LACKS_TEXT, r"Missing `reasoning_content`|reasoning_content is missing"),
     (
@@ -127,7 +135,9 @@ _MEMBERS = ((RefusalKind.INCLUDE, "include"), (RefusalKind.CACHE_KEY, "prompt_ca
 _PATTERNS = tuple((kind, re.compile(text, re.IGNORECASE)) for kind, text in _TABLE)
 _OURS = re.compile(
     r"'reasoning'|reasoning_(?:text|content)|reasoning (?:input )?item|encrypted[ _]content"
-    r"|input\[\d+\]|Invalid 'input",
+    r"|input\[\d+\]|Invalid 'input"
+    # Of items whose members are missing, or null: xAI, llama.cpp
+    r"|the compaction blob|enum ModelInput|item\['\w+'\]|type of 'item'",
     re.IGNORECASE,
 )
 
@@ -191,4 +201,5 @@ def _read(kind: RefusalKind, found: dict[str, str | None]) -> Diagnosis:
         is_bound=bool(found.get("bound")),
         is_foreign=bool(found.get("foreign")),
         is_of_agent=bool(found.get("agent")),
+        is_by_value=bool(found.get("value")),
     )

@@ -113,6 +113,9 @@ class Draft:
             if raw != self.text(item):
                 self.texts[item] = raw
 
+    def _has_blob(self, item: ResponsesItem) -> bool:
+        return bool(item.blob) or (item in self.texts and bool(read_item(self.texts[item]).blob))
+
     def set_id(self, item: ResponsesItem, item_id: str) -> None:
         """Set the id of an item, in place of any present one."""
         try:
@@ -176,7 +179,7 @@ class Draft:
         Returns:
             False if one of them cannot be sent without its id; then nothing is changed.
         """
-        if profile.ids is Ids.REQUIRED or not all(item.blob for item in run.reasoning):
+        if profile.ids is Ids.REQUIRED or not all(map(self._has_blob, run.reasoning)):
             return False
         if captured_ids is None:
             named = [item for item in run.group if item.id and item.role is Role.MODEL]

@@ -2,10 +2,11 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from reasoning_replay.core.dialects.responses.heal.calls import outputs_without_call
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import (
     Draft,
     is_output,
@@ -34,7 +35,8 @@ def deduplicated(case: RefusedItems) -> bytes | None:
     A copy of a call goes with the copies of its output.
     """
     subject, draft = case.diagnosis.subject, Draft(case.sent)
-    if [item.id for item in case.items].count(subject) < 2:  # noqa: PLR2004 (twice)
+    is_named = case.diagnosis.kind is RefusalKind.DUPLICATE
+    if is_named and [item.id for item in case.items].count(subject) < 2:  # noqa: PLR2004 (twice)
         return _without_what_upstream_holds(case) if subject and case.sent.is_stateful else None
     outputs: dict[str, list[ResponsesItem]] = defaultdict(list)
     for item in filter(is_output, case.items):
@@ -42,8 +44,11 @@ def deduplicated(case: RefusedItems) -> bytes | None:
     first: dict[str, ResponsesItem] = {}
     gone: set[ResponsesItem] = set()
     for item in sorted(case.items, key=lambda item: item.is_id_alone):  # whole items stay
-        before = first.setdefault(item.id, item)
-        if not item.id or before is item or item.type.startswith("compaction"):
+        # The same reasoning may come with its id and without.
+        names = [one for one in (item.id, item.blob if item.is_reasoning else "") if one]
+        before = next((first[name] for name in names if name in first), item)
+        first |= dict.fromkeys(names, before)
+        if before is item or item.type.startswith("compaction"):
             continue
         results = outputs[item.call_id] if item.is_tool and item.call_id else []
         if _is_copy(item, before) and len({output.said for output in results}) <= 1:
@@ -83,12 +88,15 @@ def completed(case: RefusedItems) -> bytes | None:
     """
     Replace bare ids by whole items; remove those that cannot be completed.
 
-    None if a call would be removed while its output stays: half of a unit is never removed.
+    An upstream that looks up ids keeps those of later responses than the one that it did not find,
+    unless they lose nothing as whole items. None if a call would be removed while its output stays:
+    half of a unit is never removed.
     """
     draft = Draft(case.sent)
-    whole = {item.id: item for item in case.items if not item.is_id_alone}
+    whole = {item.id: item for item in case.items if item.id and not item.is_id_alone}
     bare = [item for item in case.items if item.is_id_alone and item.id not in whole]
-    wholes = {item: case.captured(item) for item in bare}
+    kept = _still_found(case, bare)
+    wholes = {item: case.captured(item) for item in bare if item not in kept}
     # Items of the same age are probably gone as well, and only one retry is left.
     lost = {item for item, raw in wholes.items() if not raw}
     others = {item for item in lost if not item.is_reasoning}
@@ -96,7 +104,7 @@ def completed(case: RefusedItems) -> bytes | None:
     draft.complete(wholes)
     if others and outputs_without_call(draft.items):
         return None
-    if case.diagnosis.subject in whole:  # it is whole, but upstream looks up its id anyway
+    if case.diagnosis.is_by_value or case.diagnosis.subject in whole:  # it looks up all ids
         for item in draft.items:
             is_optional = item.blob if item.role is Role.REASONING else item.id_is_optional
             if is_optional and item.role in (Role.REASONING, Role.MODEL):
@@ -107,6 +115,30 @@ def completed(case: RefusedItems) -> bytes | None:
     draft.remove_reasoning(lost - others)
     draft.remove(others)
     return draft.body()
+
+
+def _still_found(case: RefusedItems, bare: Sequence[ResponsesItem]) -> set[ResponsesItem]:
+    """Return the bare ids that upstream finds, as far as is known."""
+    if case.diagnosis.kind is not RefusalKind.NOT_FOUND:
+        return set(bare) if case.looks_up_ids else set()
+    named = case.turn_of(case.by_id.get(case.diagnosis.subject))
+    if named is None or not case.looks_up_ids:
+        return set()
+    # What has a blob loses nothing, and its group follows it.
+    with_blobs = {
+        known.turn.id
+        for known in map(case.known, bare)
+        if known is not None and known.part.has_blob
+    }
+    turns = {item: case.turn_of(item) for item in bare}
+    return {
+        item
+        for item, turn in turns.items()
+        if turn is not None
+        and turn.is_stored
+        and turn.created_ms > named.created_ms
+        and turn.id not in with_blobs
+    }
 
 
 def with_good_ids(case: RefusedItems) -> bytes | None:

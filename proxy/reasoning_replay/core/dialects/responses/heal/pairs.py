@@ -31,7 +31,14 @@ from reasoning_replay.core.history.turns import Emitted
 # Repair
 
 
-def pair_ids(draft: Draft, index: ReasoningIndex, profile: Profile, *, looks_up_ids: bool) -> int:
+def pair_ids(
+    draft: Draft,
+    index: ReasoningIndex,
+    profile: Profile,
+    *,
+    looks_up_ids: bool,
+    names_reasoning: bool = True,
+) -> int:
     """
     Send reasoning and the item that it led to with both ids, or with neither.
 
@@ -41,6 +48,8 @@ def pair_ids(draft: Draft, index: ReasoningIndex, profile: Profile, *, looks_up_
         profile: Profile of an upstream that checks pairs.
         looks_up_ids: Whether upstream looks up the item that reasoning led to. If not, that item
             may stay without its id after reasoning that has one.
+        names_reasoning: Whether reasoning that is sent by value may get its id. An upstream may
+            take it only as it is.
 
     Returns:
         The number of items changed.
@@ -58,7 +67,7 @@ def pair_ids(draft: Draft, index: ReasoningIndex, profile: Profile, *, looks_up_
         if [index.find(item) for item in own.reasoning] != known.whole_run:
             continue
         if next_item.id == follower.id:
-            _name_reasoning(draft, own, known, profile)
+            _name_reasoning(draft, own, known, profile, adds_ids=names_reasoning)
         elif is_follower(next_item, follower):
             if looks_up_ids and all(item.id for item in own.reasoning):
                 _set_id(draft, next_item, follower)
@@ -70,13 +79,15 @@ def pair_ids(draft: Draft, index: ReasoningIndex, profile: Profile, *, looks_up_
     return len(draft.texts) - before
 
 
-def _name_reasoning(draft: Draft, run: SentRun, known: KnownReasoning, profile: Profile) -> None:
+def _name_reasoning(
+    draft: Draft, run: SentRun, known: KnownReasoning, profile: Profile, *, adds_ids: bool
+) -> None:
     """Add the ids of reasoning before an item that has its id, or remove that id."""
     nameless = [item for item in run.reasoning if not item.id]
     if nameless and profile.ids is Ids.DROPPED and draft.send_by_value(run, profile, known.ids):
         return
     for item, captured in zip(run.reasoning, known.whole_run, strict=True):
-        if captured.part.id and not item.id:
+        if captured.part.id and not item.id and (adds_ids or len(nameless) < len(run.reasoning)):
             draft.set_id(item, captured.part.id)
 
 
@@ -133,7 +144,7 @@ def with_follower(case: RefusedItems) -> bytes | None:
     """Take out injected reasoning that lacks its follower; else repair the client's own pairs."""
     draft = Draft(case.sent)
     added = add_calls(case, draft)
-    if unpaired := _injected_without_follower(case, draft):
+    if not added and (unpaired := _injected_without_follower(case, draft)):
         draft.remove_reasoning(unpaired)
         return draft.body()
     draft.items = in_order(draft.items, case.positions() | added)
@@ -218,11 +229,22 @@ def _is_paired(
     if known is None:
         is_blamed = any(item.id == case.diagnosis.subject for item in run.reasoning)
         return (next_item.id != "" and not is_blamed) or draft.send_by_value(run, case.profile)
+    if is_open(known.part):
+        return known.led_to(next_item)
     if not is_follower(next_item, known.follower):
-        return known.led_to(next_item) and draft.send_by_value(run, case.profile, known.ids)
+        return known.led_to(next_item) and _send_by_value(case, draft, run, known.ids)
     if not next_item.id and not (case.looks_up_ids and _set_id(draft, next_item, known.follower)):
-        return draft.send_by_value(run, case.profile)
+        return _send_by_value(case, draft, run)
     return True
+
+
+def _send_by_value(
+    case: RefusedItems, draft: Draft, run: SentRun, captured_ids: Collection[str] | None = None
+) -> bool:
+    """Send a run by value, as `Draft.send_by_value`; a bare id becomes what was captured."""
+    wholes = {item: case.captured(item) for item in run.reasoning if item.is_id_alone}
+    draft.texts |= {item: whole for item, whole in wholes.items() if whole}
+    return draft.send_by_value(run, case.profile, captured_ids)
 
 
 def _set_id(draft: Draft, item: ResponsesItem, emitted: Emitted) -> bool:

@@ -15,7 +15,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import EMITTED, Draft, sent_runs
 from reasoning_replay.core.dialects.responses.heal.pairs import pair_ids
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
-from reasoning_replay.core.dialects.responses.profiles import Profile
+from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import are_known_to_differ, family
@@ -64,11 +64,13 @@ def repair(
         counts[Repair.DUPLICATES] = len(copies)
         draft.remove(copies)
     if Repair.HOLLOW in allowed and not keeps_items:
-        bare = ((item, index.find(item)) for item in draft.items if item.is_id_alone)
-        wholes = {
-            item: known.acceptable(model, profile) for item, known in bare if known is not None
-        }
-        counts[Repair.HOLLOW] = sum(map(bool, wholes.values()))
+        found = {item: known for item in draft.items if (known := index.find(item)) is not None}
+        whole = [known for item, known in found.items() if not item.is_id_alone]
+        bare = {item: known for item, known in found.items() if item.is_id_alone}
+        copies = {item for item, known in bare.items() if known in whole}
+        wholes = {item: known.acceptable(model, profile) for item, known in bare.items()}
+        counts[Repair.HOLLOW] = len(copies | {item for item, raw in wholes.items() if raw})
+        draft.remove(copies)
         draft.complete(wholes)
     if Repair.FOREIGN in allowed:
         foreign = _foreign(draft, index, model, profile, refused)
@@ -76,7 +78,12 @@ def repair(
         draft.complete(foreign)
         draft.remove_reasoning([item for item, raw in foreign.items() if not raw])
     if Repair.UNPAIRED in allowed and profile.checks_pairs:
-        counts[Repair.UNPAIRED] = pair_ids(draft, index, profile, looks_up_ids=keeps_items)
+        is_demanded = profile.ids is Ids.REQUIRED or refused.has(
+            RefusalKind.LACKS_REASONING, family(model)
+        )
+        counts[Repair.UNPAIRED] = pair_ids(
+            draft, index, profile, looks_up_ids=keeps_items, names_reasoning=is_demanded
+        )
     if Repair.DANGLING in allowed and profile.checks_pairs:
         dangling = _dangling(draft)
         counts[Repair.DANGLING] = len(dangling)

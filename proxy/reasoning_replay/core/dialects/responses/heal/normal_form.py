@@ -1,0 +1,49 @@
+"""
+Normal form: a history as the strictest API would accept it.
+
+It is made of the client's items and of what was captured, for a refusal that does not say what is
+wrong: each step looks for one kind of fault and edits only the items that have it. A history
+without faults stays as it is.
+"""
+
+from collections.abc import Callable
+
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.copies import complete_copies
+from reasoning_replay.core.dialects.responses.heal.draft import Draft
+from reasoning_replay.core.dialects.responses.heal.ids import (
+    completed,
+    deduplicated,
+    with_good_ids,
+)
+from reasoning_replay.core.dialects.responses.heal.pairs import with_follower
+
+
+def normal_form(case: RefusedItems) -> bytes:
+    """Return the history of a refused request in normal form; the same bytes if it is."""
+    for step in _STEPS:
+        body = step(case)
+        if body is not None and body != case.sent.body:
+            case = case.of(body)
+    case = case.of(case.inject_again(case.sent.body))
+    draft = Draft(case.sent)
+    if not case.sent.is_stateful:  # or upstream holds what the ids require
+        draft.remove_lone_ids(spares=case.matches.__contains__)
+    return draft.body()
+
+
+def with_captured(case: RefusedItems) -> bytes:
+    """Send captured reasoning in place of the client's copies that have other members."""
+    draft = Draft(case.sent)
+    complete_copies(case, draft)
+    return draft.body()
+
+
+# In an order in which no step makes work for an earlier one.
+_STEPS: tuple[Callable[[RefusedItems], bytes | None], ...] = (
+    with_captured,
+    completed,
+    deduplicated,
+    with_good_ids,
+    with_follower,
+)
