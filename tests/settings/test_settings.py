@@ -86,7 +86,7 @@ def test_a_name_with_nothing_after_it_sets_nothing(tmp_path: Path) -> None:
         pytest.param("metrics_models", "gpt-5,openai/gpt-5-2025-08-07", "these are one model: gpt-5 and a spelling of it; name it once", id="model-twice"),  # noqa: E501
         pytest.param("metrics_models", "gpt-5,,o3", "a name is empty, longer than 128 characters or not printable", id="no-model"),  # noqa: E501
         pytest.param("metrics_models", ",".join(f"m{n}" for n in range(21)), "21 models; name at most 20: each adds time series", id="models"),  # noqa: E501
-        pytest.param("repairs", "hollow,all", "use any of duplicates,hollow,foreign,unpaired,dangling, or none", id="repair"),  # noqa: E501
+        pytest.param("repairs", "hollow,all", "use any of duplicates,hollow,foreign,unpaired,learned,dangling, or none", id="repair"),  # noqa: E501
         pytest.param("store_url", "redis://h/ 1", "has a space or a control character; percent-encode it, a space as %20", id="space"),  # noqa: E501
         pytest.param("scope_from", "claim:oid", "use a comma-separated list of credential, claims:NAME+NAME and header:NAME", id="source"),  # noqa: E501
         pytest.param("scope_from", "header:te", "header: te is not forwarded to the upstream; use one that is", id="source-of-one-hop"),  # noqa: E501

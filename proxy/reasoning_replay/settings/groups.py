@@ -132,11 +132,12 @@ class Replay(Group):
         "it, and at last as the client wrote it. `off`: every refusal reaches the client.",
     )
     repairs: RepairNames = Field(
-        default="duplicates,hollow,foreign,unpaired,dangling",
+        default="duplicates,hollow,foreign,unpaired,learned,dangling",
         description="Repairs before the first attempt, separated by commas, or `none`. "
         "`duplicates`: repeated reasoning. `hollow`: bare ids, if the upstream keeps nothing. "
-        "`foreign`: reasoning of another model or account, or refused within the last hour. "
-        "`unpaired`: reasoning with its id but its follower without, or the reverse. `dangling`: "
+        "`foreign`: reasoning of another model or account, or refused before. "
+        "`unpaired`: reasoning with its id but its follower without. "
+        "`learned`: what cured the conversation before. `dangling`: "
         "reasoning at the end. See docs/healing.md.",
     )
     phase: Literal["on", "off"] = Field(

@@ -11,7 +11,7 @@ from reasoning_replay.core.dialects.base import Cure, Dialect, Readers, Retrieva
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Origin
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
-from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
+from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for, with_learned
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     Diagnosis,
     RefusalKind,
@@ -19,6 +19,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     is_failing_event,
     is_refusing_event,
 )
+from reasoning_replay.core.dialects.responses.heal.learned import AS_GIVEN
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, is_sound, repair
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
@@ -101,6 +102,10 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
             return request, {}  # the usual case
         profile = self._profile_for(request, refused)
         body, counts = repair(request, held.turns, refused, profile, self.repairs)
+        if Repair.LEARNED in self.repairs:
+            current = request if body is request.body else read_request(body, {})
+            body, cures = with_learned(current, held, refused, profile)
+            counts = {**counts, Repair.LEARNED: cures} if cures else counts
         if body is request.body:
             return request, counts
         again = read_request(body, {})
@@ -158,6 +163,8 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
             profile = replace(profile, ids=Ids.DROPPED, keeps_items=False)
         if refused.has(RefusalKind.NO_REASONING_MODEL, model):
             profile = replace(profile, takes_reasoning=False)
+        if refused.has(RefusalKind.FORM, AS_GIVEN):
+            profile = replace(profile, takes_reasoning=False, ids=Ids.KEPT)
         return profile
 
     def _wants_include(self, request: Request, refused: KnownRefusals, *, lacks_blob: bool) -> bool:

@@ -114,8 +114,11 @@ def refusals(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, Any], Diag
     wanted = [item["id"] for item in history.emitted if item["type"] == "reasoning"]
     blobs = [item["encrypted_content"] for item in sent if "encrypted_content" in item]
     blob = draw(st.sampled_from([*blobs, ""]))
+    kind = draw(st.sampled_from(sorted(RefusalKind)))
+    if kind in (RefusalKind.INPUT, RefusalKind.FORM):  # they name nothing
+        return history, sent, more, Diagnosis(kind)
     diagnosis = Diagnosis(
-        draw(st.sampled_from(sorted(RefusalKind))),
+        kind,
         subject=draw(st.sampled_from([*names, "", "rs_unknown"])),
         wanted=draw(st.sampled_from([*wanted, "rs_unknown"])),
         index=draw(st.none() | st.integers(0, len(sent))),

@@ -32,6 +32,8 @@ CHARACTERS = (
     " contained additional characters."
 )
 UNVERIFIED = "The encrypted content for item rs_1 could not be verified. Reason: "
+UNMODIFIED = "Ensure the value is the unmodified encrypted_content"
+NO_VARIANT = "data did not match any variant of untagged"
 MASKED = "The encrypted content gAAA...ng== could not be verified."
 DEEPSEEK = "For more information, please refer to https://api-docs.deepseek.com/guides/thinking"
 
@@ -108,8 +110,7 @@ SAID = [
     ),
     ("reasoning `encrypted_content` was not issued to this caller", FOREIGN),
     (
-        "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified"
-        " encrypted_content from a previous response.",
+        f"Could not decrypt the provided encrypted_content. {UNMODIFIED} from a previous response.",
         BLOB,
     ),
     (
@@ -196,8 +197,7 @@ SAID = [
         INPUT,
     ),
     (
-        "Failed to deserialize the JSON body into the target type: data did not match any variant"
-        " of untagged enum ModelInput",
+        f"Failed to deserialize the JSON body into the target type: {NO_VARIANT} enum ModelInput",
         INPUT,
     ),
     ("item['content'] is not an array", INPUT),

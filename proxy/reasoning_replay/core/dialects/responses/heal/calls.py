@@ -29,15 +29,13 @@ _Unit = list[ResponsesItem]
 def with_outputs(case: RefusedItems) -> bytes | None:
     """Move outputs after their calls. A missing output is never made up."""
     call_id = case.diagnosis.subject
-    if not any(is_output(item) and item.call_id == call_id for item in case.items):
+    if call_id and not any(is_output(item) and item.call_id == call_id for item in case.items):
         return None
     return reordered(case)
 
 
 def with_calls(case: RefusedItems) -> bytes | None:
-    """Move a call before its output, or add the captured call there."""
-    if any(item.is_tool and item.call_id == case.diagnosis.subject for item in case.items):
-        return reordered(case)
+    """Move calls before their outputs, or add captured calls there."""
     draft = Draft(case.sent)
     added = add_calls(case, draft)
     draft.items = in_order(draft.items, case.positions() | added)

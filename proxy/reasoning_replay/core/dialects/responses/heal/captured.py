@@ -143,7 +143,7 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         self.items = [place.item for place in sent.places]
         self.index = ReasoningIndex(looked_up.turns)
         matches = match_items(sent, looked_up).matches
-        self.by_id = {item.id: item for item in reversed(self.items)}
+        self.by_id = {item.id: item for item in reversed(self.items) if item.id}
         self.matches = {self.items[n]: match for n, match in matches.items()}
         self._matched = matches
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.base import Cure
+from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.emitted import PHASE, blob_digest
 from reasoning_replay.core.dialects.responses.heal.blobs import (
     blamed_blobs,
@@ -25,11 +26,12 @@ from reasoning_replay.core.dialects.responses.heal.calls import with_calls, with
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
+from reasoning_replay.core.dialects.responses.heal.learned import learned, lesson_of
 from reasoning_replay.core.dialects.responses.heal.normal_form import normal_form
 from reasoning_replay.core.dialects.responses.heal.pairs import with_follower, with_reasoning
 from reasoning_replay.core.dialects.responses.heal.unanswered import with_answers
 from reasoning_replay.core.dialects.responses.profiles import Profile
-from reasoning_replay.core.dialects.responses.request import Request
+from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -37,11 +39,12 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_name,
     keys_of_request,
 )
+from reasoning_replay.core.history.model_names import family
 
 # Limit of bare ids, and of outputs, that are looked up in addition to the ids that upstream names.
 BARE_LOOKED_UP = 64
 
-_CURES: Mapping[RefusalKind, Callable[[RefusedItems], bytes | None]] = {
+CURES: Mapping[RefusalKind, Callable[[RefusedItems], bytes | None]] = {
     RefusalKind.LACKS_REASONING: with_reasoning,
     RefusalKind.LACKS_FOLLOWER: with_follower,
     RefusalKind.LACKS_OUTPUT: with_answers,
@@ -78,6 +81,25 @@ def cure(
     return _RefusedResponses(sent, given, diagnosis, looked_up, profile).cure()
 
 
+def with_learned(
+    request: Request, held: LookupResult, refused: KnownRefusals, profile: Profile
+) -> tuple[bytes, int]:
+    """
+    Return a request with the edits that cured its conversation before, and how many these are.
+
+    Cost: as many cures as lessons.
+    """
+    body, count = request.body, 0
+    for diagnosis in learned(refused, family(request.model)):
+        sent = request if body is request.body else read_request(body, {})
+        is_named = diagnosis.kind is not RefusalKind.LACKS_REASONING
+        act = CURES[diagnosis.kind] if is_named else normal_form  # the other needs names
+        edited = act(RefusedItems(sent, sent, diagnosis, held, profile))
+        if edited is not None and edited != body:
+            body, count = edited, count + 1
+    return body, count
+
+
 class _RefusedResponses(RefusedItems):
     @override
     def fulfilled(self) -> bytes:
@@ -88,7 +110,7 @@ class _RefusedResponses(RefusedItems):
         kind = self.diagnosis.kind
         if self.diagnosis.is_of_agent:
             return self.sent.body
-        act = _CURES.get(kind)
+        act = CURES.get(kind)
         body = act(self) if act is not None else None
         if body is not None and body != self.sent.body:
             return body
@@ -105,7 +127,10 @@ class _RefusedResponses(RefusedItems):
     @override
     def finished(self, cure: Cure, cured: Request) -> Cure:
         phases = max(0, _phases(cured) - _phases(self.given))
-        return replace(cure, phases=phases, completed=_completed(self, cured))
+        lesson = lesson_of(self, is_as_given=cure.is_clients_own)
+        lessons = (lesson,) if lesson is not None else ()
+        completed = _completed(self, cured)
+        return replace(cure, phases=phases, completed=completed, lessons=lessons)
 
 
 def _completed(case: RefusedItems, cured: Request) -> frozenset[bytes]:

@@ -52,6 +52,7 @@ class Diagnosis(Refusal):
         is_foreign: Whether the blob is intact but was issued to another account or resource.
         is_of_agent: Whether the blob is no reasoning, but a message between agents.
         is_by_value: Whether upstream finds no id of reasoning, and takes it by value alone.
+        until_ms: Time of the newest response whose items upstream does not find; 0: unknown.
     """
 
     kind: RefusalKind
@@ -64,6 +65,7 @@ class Diagnosis(Refusal):
     is_foreign: bool = False
     is_of_agent: bool = False
     is_by_value: bool = False
+    until_ms: int = 0
 
     @property
     @override

@@ -9,6 +9,7 @@ from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import (
     Draft,
+    SentRun,
     is_output,
     needs_output,
     sent_runs,
@@ -35,9 +36,8 @@ def deduplicated(case: RefusedItems) -> bytes | None:
     A copy of a call goes with the copies of its output.
     """
     subject, draft = case.diagnosis.subject, Draft(case.sent)
-    is_named = case.diagnosis.kind is RefusalKind.DUPLICATE
-    if is_named and [item.id for item in case.items].count(subject) < 2:  # noqa: PLR2004 (twice)
-        return _without_what_upstream_holds(case) if subject and case.sent.is_stateful else None
+    if subject and [item.id for item in case.items].count(subject) < 2:  # noqa: PLR2004 (twice)
+        return _without_what_upstream_holds(case) if case.sent.is_stateful else None
     outputs: dict[str, list[ResponsesItem]] = defaultdict(list)
     for item in filter(is_output, case.items):
         outputs[item.call_id].append(item)
@@ -105,7 +105,9 @@ def completed(case: RefusedItems) -> bytes | None:
     if others and outputs_without_call(draft.items):
         return None
     if case.diagnosis.is_by_value or case.diagnosis.subject in whole:  # it looks up all ids
-        for item in draft.items:
+        runs = sent_runs(draft.items)
+        hosting = {one for run in runs if _is_hosting(run) for one in (*run.reasoning, *run.group)}
+        for item in (one for one in draft.items if one not in hosting):
             is_optional = item.blob if item.role is Role.REASONING else item.id_is_optional
             if is_optional and item.role in (Role.REASONING, Role.MODEL):
                 draft.leave_out("id", item)
@@ -117,12 +119,18 @@ def completed(case: RefusedItems) -> bytes | None:
     return draft.body()
 
 
+def _is_hosting(run: SentRun) -> bool:
+    """Return whether reasoning led to an item whose id, which demands it, is required."""
+    return any(item.role is Role.MODEL and not item.id_is_optional for item in run.group)
+
+
 def _still_found(case: RefusedItems, bare: Sequence[ResponsesItem]) -> set[ResponsesItem]:
     """Return the bare ids that upstream finds, as far as is known."""
     if case.diagnosis.kind is not RefusalKind.NOT_FOUND:
         return set(bare) if case.looks_up_ids else set()
     named = case.turn_of(case.by_id.get(case.diagnosis.subject))
-    if named is None or not case.looks_up_ids:
+    until_ms = named.created_ms if named is not None else case.diagnosis.until_ms
+    if not (until_ms and case.looks_up_ids):
         return set()
     # What has a blob loses nothing, and its group follows it.
     with_blobs = {
@@ -136,9 +144,21 @@ def _still_found(case: RefusedItems, bare: Sequence[ResponsesItem]) -> set[Respo
         for item, turn in turns.items()
         if turn is not None
         and turn.is_stored
-        and turn.created_ms > named.created_ms
+        and turn.created_ms > until_ms
         and turn.id not in with_blobs
     }
+
+
+def demands_reasoning_ids(case: RefusedItems) -> bool:
+    """Return whether upstream demands the ids of reasoning."""
+    subject = _subject(case)
+    is_named = subject is not None and subject.is_reasoning and not subject.id
+    return is_named or case.diagnosis.member == "id"
+
+
+def _subject(case: RefusedItems) -> ResponsesItem | None:
+    index = case.diagnosis.index
+    return case.items[index] if index is not None and index < len(case.items) else None
 
 
 def with_good_ids(case: RefusedItems) -> bytes | None:
@@ -147,10 +167,10 @@ def with_good_ids(case: RefusedItems) -> bytes | None:
 
     Ids of a group stay together: if one of them cannot be added, the others are removed too.
     """
-    draft, index = Draft(case.sent), case.diagnosis.index
+    draft = Draft(case.sent)
     runs = {item: run for run in sent_runs(case.items) for item in (*run.reasoning, *run.group)}
-    subject = case.items[index] if index is not None and index < len(case.items) else None
-    lacks_id = subject is not None and subject.is_reasoning and not subject.id
+    subject = _subject(case)
+    lacks_id = demands_reasoning_ids(case)
     lost = set()
     for item in case.items:
         is_lacking = lacks_id and item.role is Role.REASONING and not item.id
@@ -171,12 +191,11 @@ def with_good_ids(case: RefusedItems) -> bytes | None:
 
 
 def _has_bad_id(item: ResponsesItem) -> bool:
-    prefix = _PREFIXES.get(item.type)
-    if prefix is None or item.role not in (Role.MODEL, Role.REASONING):
+    if item.role not in (Role.MODEL, Role.REASONING):
         return False
     if not item.id:
         try:
             return "id" in json_spans.members(item.raw)
         except Unspliceable:
             return False
-    return not item.id.startswith(prefix) or _ID.fullmatch(item.id) is None
+    return _ID.fullmatch(item.id) is None or not item.id.startswith(_PREFIXES.get(item.type, ""))

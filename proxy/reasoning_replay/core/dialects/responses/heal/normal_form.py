@@ -16,7 +16,7 @@ from reasoning_replay.core.dialects.responses.heal.ids import (
     deduplicated,
     with_good_ids,
 )
-from reasoning_replay.core.dialects.responses.heal.pairs import with_follower
+from reasoning_replay.core.dialects.responses.heal.pairs import pair_ids, with_follower
 
 
 def normal_form(case: RefusedItems) -> bytes:
@@ -39,11 +39,19 @@ def with_captured(case: RefusedItems) -> bytes:
     return draft.body()
 
 
+def _paired(case: RefusedItems) -> bytes:
+    """Send reasoning and the item that it led to with both ids, or with neither."""
+    draft = Draft(case.sent)
+    pair_ids(draft, case.index, case.profile, looks_up_ids=case.looks_up_ids)
+    return draft.body()
+
+
 # In an order in which no step makes work for an earlier one.
 _STEPS: tuple[Callable[[RefusedItems], bytes | None], ...] = (
     with_captured,
     completed,
     deduplicated,
     with_good_ids,
+    _paired,
     with_follower,
 )

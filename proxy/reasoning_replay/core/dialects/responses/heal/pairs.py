@@ -216,7 +216,8 @@ def _may_return(
         return False
     if needs_output(follower.type, follower.call_id):
         return follower.call_id in lacking
-    return case.by_id.get(follower.id) is None
+    is_there = any(match.emitted is follower for match in case.matches.values())
+    return not is_there and case.by_id.get(follower.id) is None
 
 
 def _is_paired(
@@ -229,13 +230,16 @@ def _is_paired(
     if known is None:
         is_blamed = any(item.id == case.diagnosis.subject for item in run.reasoning)
         return (next_item.id != "" and not is_blamed) or draft.send_by_value(run, case.profile)
+    match = case.matches.get(next_item)
+    if match is not None and match.emitted is known.follower and next_item.id:
+        return True  # upstream will say if its id is bad
     if is_open(known.part):
         return known.led_to(next_item)
     if not is_follower(next_item, known.follower):
         return known.led_to(next_item) and _send_by_value(case, draft, run, known.ids)
-    if not next_item.id and not (case.looks_up_ids and _set_id(draft, next_item, known.follower)):
-        return _send_by_value(case, draft, run)
-    return True
+    needs_id = case.looks_up_ids or not next_item.id_is_optional
+    has_id = bool(next_item.id) or (needs_id and _set_id(draft, next_item, known.follower))
+    return has_id or _send_by_value(case, draft, run)
 
 
 def _send_by_value(

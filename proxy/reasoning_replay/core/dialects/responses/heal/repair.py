@@ -29,6 +29,7 @@ class Repair(StrEnum):
     HOLLOW = "hollow"  # a bare id, sent to an upstream that stores nothing
     FOREIGN = "foreign"  # reasoning of another model or account, or refused before
     UNPAIRED = "unpaired"  # reasoning has its id and its follower has none, or the reverse
+    LEARNED = "learned"  # what upstream refused in this conversation, and took as it was cured
     DANGLING = "dangling"  # reasoning at the very end, without the item that it led to
 
 

@@ -42,6 +42,7 @@ const REPAIRS = {
   hollow: "a bare id is completed as captured",
   foreign: "reasoning of another model or account is replaced or left out",
   unpaired: "a pair is sent with both ids, or with neither",
+  learned: "what cured this conversation before is done again",
   dangling: "reasoning that led to nothing is left out",
 };
 const WRONG_PATH = {

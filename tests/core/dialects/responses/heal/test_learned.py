@@ -1,0 +1,116 @@
+"""Lessons: a cure that was accepted is repeated before the first attempt."""
+
+import pytest
+from msgspec import structs
+from reasoning_replay.core.dialects.refusal_memory import KnownRefusals, RefusalMemory
+from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
+from reasoning_replay.core.dialects.responses.heal.cure import with_learned
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.turns import Lesson
+
+from tests.core.dialects.responses.exchanges import decided, engine, found
+from tests.core.dialects.responses.heal.played import (
+    ASK,
+    DEFAULT,
+    maybe_cure_of,
+    recalled_for,
+    world_of,
+)
+from tests.core.dialects.responses.heal.test_cures import diagnosis_of
+from tests.core.dialects.responses.notation import history, request_of, rows
+from tests.core.engines import engine_of
+from tests.core.world import World, body, input_of
+
+# Only upstream's words show which item is wrong: it was not captured, or its type has no known ids.
+ONLY_NAMED = {
+    *("unknown-hosted", "next-to-user-message", "unknown-pair", "blamed", "in-place-by-value"),
+    *("reasoning-after-its-item", "item-of-first-in-run", "item-of-last-in-run"),
+    *("item-moves-to-reasoning", "run-of-two-unknown"),
+    *("output", "users-message", "demanded-and-known"),
+}
+CURED = [
+    row
+    for row in rows("heal/cures.md")
+    if row.values[4] != "(refused)"
+    and row.id not in ONLY_NAMED
+    and not {"given", "stateful"}.intersection(str(row.values[1]).replace(":", " ").split())
+]
+
+
+def knowing(lessons: tuple[Lesson, ...]) -> KnownRefusals:
+    """Return what is known of a conversation with these lessons."""
+    known = RefusalMemory(lambda: 0.0).known_to(b"")
+    return known._replace(lessons=frozenset((lesson.kind, lesson.what) for lesson in lessons))
+
+
+@pytest.mark.parametrize(("captured", "request_", "sent", "refusal", "want"), CURED)
+def test_what_cured_a_conversation_is_done_before_the_first_attempt(
+    captured: str, request_: str, sent: str, refusal: str, want: str
+) -> None:
+    """The request that was refused is sent at once as it was accepted."""
+    world = world_of(*map(history, captured.split(" / "))) if captured else World()
+    items, more = [ASK, *history(sent)], request_of(request_)
+    diagnosis = diagnosis_of(refusal)
+    cure = maybe_cure_of(world, items, diagnosis, **more)
+    assert cure is not None
+    if not cure.lessons:
+        assert diagnosis.kind in (RefusalKind.BLOB, RefusalKind.NO_REASONING_MODEL)
+        return
+    request = read_request(body(items, **more), {})
+    held = recalled_for(world, request, diagnosis)
+    got, _ = with_learned(request, held, knowing(cure.lessons), DEFAULT)
+    assert input_of(got) == input_of(cure.body)
+
+
+def test_lessons_of_others_change_nothing() -> None:
+    """A lesson that is about a model, a blob or another dialect has no cure; nor has a good one."""
+    items = [ASK, *history("r1 c1 o1")]
+    request = read_request(body(items), {})
+    lessons = (
+        *(Lesson("lacks_reasoning", "gpt-5"), Lesson("field", "gpt-5"), Lesson("blob", "x")),
+        *(Lesson("binding"), Lesson("form", "as_given"), Lesson("bad_id"), Lesson("duplicate")),
+    )
+    held = recalled_for(World(), request, diagnosis_of("form"))
+    got, count = with_learned(request, held, knowing(lessons), DEFAULT)
+
+    assert got is request.body
+    assert count == 0
+
+
+def test_what_upstream_took_as_given_is_not_injected_again() -> None:
+    """Nothing is injected in the conversation, and nothing of the client's is edited."""
+    one = engine()
+    (turn,) = found(one).turns
+    lesson = Lesson("form", "as_given")
+    items = [ASK, *history("c1 o1")]
+    refused = Diagnosis(RefusalKind.FORM)
+    world = world_of(*map(history, ["r1 c1"]))
+    cure = maybe_cure_of(world, [ASK, *history("r1 c1 o1")], refused, given=items)
+    assert cure is not None
+    assert (cure.is_clients_own, cure.lessons) == (True, (lesson,))
+    for kind in (RefusalKind.BLOB, RefusalKind.OTHER):
+        other = maybe_cure_of(world, [ASK, *history("r1 c1 o1")], Diagnosis(kind), given=items)
+        assert other is not None
+        assert other.lessons == ()
+
+    sent = body(items)
+    taught = structs.replace(turn, lessons=(lesson,))
+    assert decided(one, sent, LookupResult([turn])).body != sent
+    assert decided(one, sent, LookupResult([taught])).body is sent
+
+
+def test_a_lesson_is_a_repair() -> None:
+    """It is counted, and can be switched off."""
+    one = engine()
+    (turn,) = found(one).turns
+    taught = structs.replace(turn, lessons=(Lesson("bad_id"),))
+    items = [ASK, *history("r1 c1:badid o1")]
+    made = decided(one, body(items), LookupResult([taught]))
+
+    assert input_of(made.body) == [ASK, *history("r1 c1 o1")]
+    assert made.repairs == {Repair.LEARNED: 1}
+    off = engine_of(ResponsesDialect(DEFAULT, "never", ()))
+    assert decided(off, body(items), LookupResult([taught])).repairs == {}
