@@ -219,6 +219,8 @@ class Readers(NamedTuple, Generic[RequestT, RefusalT]):
         maybe_failing: Whether a JSON response with a status of success begins as an error; None:
             more of it must be read. No reader: the API always sends a status that tells.
         retrieval: How a fetched response is captured; None: no request fetches one.
+        is_opening: Whether an event only says that a response has begun: what follows may still say
+            that it failed. No reader: no event of the API does.
     """
 
     request: RequestReader[RequestT, Any]
@@ -228,6 +230,7 @@ class Readers(NamedTuple, Generic[RequestT, RefusalT]):
     is_refusing: Callable[[bytes], bool]
     maybe_failing: Callable[[bytes], bool | None] | None = None
     retrieval: Retrieval | None = None
+    is_opening: Callable[[bytes], bool] | None = None
 
 
 class Dialect(ABC, Generic[RequestT, RefusalT]):

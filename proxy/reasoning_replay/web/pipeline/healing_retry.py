@@ -216,7 +216,7 @@ class Healer:
         if response.status not in _OK or is_encoded(encoding):
             return CheckedResponse(response)
         if response.content_type == "text/event-stream":
-            read, said = await _first_event(response)
+            read, said = await _first_event(response, readers.is_opening)
         else:
             read = said = await self._start_of_error(response)
         if not said or not readers.is_failing(said):
@@ -254,13 +254,21 @@ class Healer:
             return None
 
 
-async def _first_event(response: UpstreamResponse) -> tuple[bytes, bytes]:
-    """Read a stream up to its first event; return the part read, and its data, b"" without one."""
+async def _first_event(
+    response: UpstreamResponse, is_opening: Callable[[bytes], bool] | None
+) -> tuple[bytes, bytes]:
+    """
+    Read a stream up to its first event that may be an error.
+
+    Returns:
+        The part read, and the data of that event; b"" without one.
+    """
     events = Events(LOOK_MAX_BYTES, lambda _: True)
     found: list[bytes] = []
 
     def is_enough(got: bytearray, chunk: bytes) -> bool:
-        found.extend(events.feed(chunk))
+        said = events.feed(chunk)
+        found.extend(one for one in said if is_opening is None or not is_opening(one))
         return bool(found) or len(got) >= LOOK_MAX_BYTES
 
     read = await _read(response, is_enough, LOOK_MAX_S)

@@ -17,6 +17,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     RefusalKind,
     diagnose,
     is_failing_event,
+    is_opening_event,
     is_refusing_event,
 )
 from reasoning_replay.core.dialects.responses.heal.learned import AS_GIVEN
@@ -84,6 +85,7 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         is_failing_event,
         is_refusing_event,
         retrieval=Retrieval(_id_in, _origin_of),
+        is_opening=is_opening_event,
     )
     has_accounts: ClassVar[bool] = True
 

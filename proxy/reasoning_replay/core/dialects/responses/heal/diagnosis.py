@@ -156,6 +156,7 @@ class _Event(msgspec.Struct):
         return self.type in ("error", "response.failed")
 
 
+_OPENINGS = ("response.created", "response.queued", "response.in_progress")
 _EVENT = msgspec.json.Decoder(_Event)
 
 
@@ -163,6 +164,12 @@ def is_failing_event(data: bytes) -> bool:
     """Return whether an event reports that the response failed, for any reason."""
     event = decoded(_EVENT, data)
     return event is not None and event.is_failure
+
+
+def is_opening_event(data: bytes) -> bool:
+    """Return whether an event only says that a response has begun, or waits."""
+    event = decoded(_EVENT, data)
+    return event is not None and event.type in _OPENINGS
 
 
 def is_refusing_event(data: bytes) -> bool:
