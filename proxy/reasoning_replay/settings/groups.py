@@ -146,8 +146,8 @@ class Replay(Group):
     )
     drop_unanswered: Literal["off", "on"] = Field(
         default="off",
-        description="Responses: whether a retry after `No tool output found` leaves out such calls, "
-        "and their reasoning (`on`), or not (`off`).",
+        description="Responses: whether a retry after `No tool output found` leaves out such "
+        "calls, and their reasoning (`on`), or not (`off`).",
     )
     chat_rounds: Literal["profile", "all", "current"] = Field(
         default="profile",
