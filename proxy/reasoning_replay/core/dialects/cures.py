@@ -169,10 +169,11 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         return self.finished(cure, cured)
 
     def _is_good(self, request: RequestT) -> bool:
-        """Return whether all reasoning in a request is known to be of its model."""
+        """Return whether all reasoning in a request is signed, and known to be of its model."""
         of = family(request.model)
         good = {blob for turn in self.turns if is_of(turn, of) for blob in blobs_of(turn)}
-        return _blobs(self.reasoning_in(request)) <= good
+        pieces = self.reasoning_in(request).values()
+        return all(any(piece.blobs) and good.issuperset(piece.blobs) for piece in pieces)
 
     def _may_complete(self) -> bool:
         if self.diagnosis.kind not in self.completable or not self.is_concerned():
