@@ -1,6 +1,7 @@
 """Errors: their texts and names, in every structure that an upstream or a gateway sends."""
 
 import json
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from reasoning_replay.core.dialects.error_texts import (
     NO_NAMES,
     ErrorNames,
     ErrorText,
+    Refusal,
     error_names,
     is_refusal,
     read_error,
@@ -128,3 +130,10 @@ def test_any_json_has_bounded_names(said: Written) -> None:
     """Names are printable ASCII of at most 64 characters."""
     for name in error_names(said.text):
         assert name == "" or (name.isascii() and name.isprintable() and len(name) <= 64)
+
+
+def test_a_refusal_may_be_cured_and_has_no_hint() -> None:
+    """A dialect says otherwise of its own."""
+    refused = Refusal(StrEnum("Kind", ["BLOB"]).BLOB)
+
+    assert (refused.is_understood, refused.incurable, refused.hint) == (True, "", "")
