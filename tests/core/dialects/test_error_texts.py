@@ -134,6 +134,7 @@ def test_any_json_has_bounded_names(said: Written) -> None:
 
 def test_a_refusal_may_be_cured_and_has_no_hint() -> None:
     """A dialect says otherwise of its own."""
-    refused = Refusal(StrEnum("Kind", ["BLOB"]).BLOB)
+    [kind] = StrEnum("Kind", ["BLOB"])
+    refused = Refusal(kind)
 
     assert (refused.is_understood, refused.incurable, refused.hint) == (True, "", "")
