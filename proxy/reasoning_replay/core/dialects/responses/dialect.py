@@ -20,7 +20,6 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     is_opening_event,
     is_refusing_event,
 )
-from reasoning_replay.core.dialects.responses.heal.learned import AS_GIVEN
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, is_sound, repair
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
@@ -165,8 +164,6 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
             profile = replace(profile, ids=Ids.DROPPED, keeps_items=False)
         if refused.has(RefusalKind.NO_REASONING_MODEL, model):
             profile = replace(profile, takes_reasoning=False)
-        if refused.has(RefusalKind.FORM, AS_GIVEN):
-            profile = replace(profile, takes_reasoning=False, ids=Ids.KEPT)
         return profile
 
     def _wants_include(self, request: Request, refused: KnownRefusals, *, lacks_blob: bool) -> bool:

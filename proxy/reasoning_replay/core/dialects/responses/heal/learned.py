@@ -13,8 +13,6 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, R
 from reasoning_replay.core.dialects.responses.heal.ids import demands_reasoning_ids
 from reasoning_replay.core.history.turns import Lesson
 
-# Upstream took the request as the client sent it, and refused it with what was injected.
-AS_GIVEN = "as_given"
 # In the order in which they are repeated: no cure makes work for an earlier one.
 _LEARNED = (
     RefusalKind.NOT_FOUND,
@@ -36,8 +34,7 @@ def lesson_of(case: RefusedItems, *, is_as_given: bool) -> Lesson | None:
     """Return what the cure of a refusal teaches about its conversation; None if nothing."""
     kind = case.diagnosis.kind
     if is_as_given:
-        is_unknown = kind in (RefusalKind.INPUT, RefusalKind.FORM)
-        return Lesson(RefusalKind.FORM.value, AS_GIVEN) if is_unknown else None
+        return None
     what = _form_of(case)
     return Lesson(kind.value, what) if _expected(kind, what) is not None else None
 
