@@ -1,7 +1,6 @@
 """Errors: their texts and names, in every structure that an upstream or a gateway sends."""
 
 import json
-from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from reasoning_replay.core.dialects.error_texts import (
     is_refusal,
     read_error,
 )
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 
 from tests.core.documents import Written, values
 
@@ -134,7 +134,6 @@ def test_any_json_has_bounded_names(said: Written) -> None:
 
 def test_a_refusal_may_be_cured_and_has_no_hint() -> None:
     """A dialect says otherwise of its own."""
-    [kind] = StrEnum("Kind", ["BLOB"])
-    refused = Refusal(kind)
+    refused = Refusal(RefusalKind.BLOB)
 
     assert (refused.is_understood, refused.incurable, refused.hint) == (True, "", "")
