@@ -77,23 +77,16 @@ RIGHT: Final[Mapping[str, Right]] = {
     "f18_repair_gives_an_id_that_is_refused": Right(CALLED, 2, refused=False, form="no-id"),
 }
 # What is not built yet, and by which way.
-NOT_YET: Final[Mapping[str, str]] = {
-    name: "the attempts" if name.startswith(("f12", "f5")) else "the normal form"
-    for name in RIGHT
-    if not name.startswith(("f6", "f9", "f13", "f15"))
-}
-NONE: Final[Mapping[str, str]] = {}
 STREAMS_ONLY: Final = {"f6_late_blob", "f8_good_references_dropped", "f12_error_is_third_event"}
 
 
-def cases(*ways: Way, reasons: Mapping[str, str] = NONE) -> list[Any]:
+def cases(*ways: Way) -> list[Any]:
     """Return each case with each way to play it."""
     found = []
     for name in RIGHT:
         for way in ways:
             if way != "plain" or name not in STREAMS_ONLY:
-                marks = [pytest.mark.xfail(reason=reasons[name])] if name in reasons else []
-                found.append(pytest.param(name, way, id=f"{name}-{way}", marks=marks))
+                found.append(pytest.param(name, way, id=f"{name}-{way}"))
     return found
 
 
@@ -171,7 +164,7 @@ async def test_straight_it_fails_as_reported(name: str, way: Way) -> None:
     assert (played[-1].status != 200) == RIGHT[name].refused
 
 
-@pytest.mark.parametrize(("name", "way"), cases("plain", "stream", "replicas", reasons=NOT_YET))
+@pytest.mark.parametrize(("name", "way"), cases("plain", "stream", "replicas"))
 async def test_through_the_proxy_it_is_right(
     name: str, way: Way, shared_redis: RedisServer
 ) -> None:
@@ -188,7 +181,6 @@ async def test_through_the_proxy_it_is_right(
     assert "missed" not in played[-1].mark
 
 
-@pytest.mark.xfail(reason="the normal form")
 async def test_references_to_a_stored_response_stay() -> None:
     """Only the items of the response that was cut off are sent by value."""
     case = read("f8_good_references_dropped")
