@@ -17,9 +17,12 @@ def complete_copies(case: RefusedItems, draft: Draft) -> None:
         is_named = any(item.id for item in run.group[:1])
         for item in run.reasoning:
             known = case.stands_for(item)
-            if known is None or (item.is_id_alone and case.looks_up_ids):
+            is_stored = item.is_id_alone and case.looks_up_ids
+            if known is None or (is_stored and (b'"summary"' in item.raw or not item.is_hollow)):
                 continue
+            is_named_alone = is_stored and known.turn.is_stored
             whole = known.acceptable(case.sent.model, case.profile)
+            whole = whole or (known.part.raw if is_named_alone else b"")
             if not whole or _is_equal(item, whole):
                 continue
             draft.texts[item] = whole
