@@ -63,6 +63,8 @@ class Attempts:
         Args:
             refusal: The newest refusal; None if the newest attempt failed for another reason.
         """
+        if refusal is not None and refusal.incurable:
+            return
         if not self.tried:
             if refusal is not None and refusal.is_understood:
                 yield Wish(refusal, self.bodies)
@@ -92,7 +94,8 @@ class Attempts:
     def _others(self, refusal: Refusal, bodies: RefusedBodies) -> Iterator[Wish]:
         """Yield what is left if a refusal has no cure."""
         if not self.has_tried_own:
-            yield Wish(refusal, None, cure=Cure(self.bodies.given, is_clients_own=True))
+            if refusal.may_be_of_edits:
+                yield Wish(refusal, None, cure=Cure(self.bodies.given, is_clients_own=True))
         elif refusal.may_be_ours:
             form = replace(refusal, kind=form_of(refusal))
             yield Wish(form, bodies, is_last=True)

@@ -121,8 +121,11 @@ def _in_members(value: dict[str, object], depth: int) -> Iterator[tuple[str, str
 
 
 _UNSURE = frozenset({"form", "input"})
+_NEVER_OF_EDITS = frozenset({"lacks_output", "lacks_call"})
 # Refusals that no reasoning causes.
-_NEVER_REASONING = frozenset({"lacks_output", "lacks_call", "include", "cache_key", "other"})
+_NEVER_REASONING = frozenset(
+    {"lacks_output", "lacks_text", "lacks_call", "include", "cache_key", "other"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,11 @@ class Refusal:
     def is_unsure(self) -> bool:
         """Whether it is only known to be about the history, or that it may be."""
         return self.kind in _UNSURE
+
+    @property
+    def may_be_of_edits(self) -> bool:
+        """Whether an edit of the proxy may be the cause: none removes a call or an output."""
+        return self.kind not in _NEVER_OF_EDITS
 
     @property
     def may_be_ours(self) -> bool:

@@ -1,6 +1,7 @@
 """Responses dialect: OpenAI's Responses API as data and readers for the engine."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -111,11 +112,19 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
             return request, counts
         again = read_request(body, {})
         again.hint = request.hint
+        again.restored = max(0, again.reasoning_count - request.reasoning_count)
         return again, counts
 
     @override
     def plan(self, request: Request, matched: Matches, refused: KnownRefusals) -> Plan:
-        return plan_injection(request, matched, self._profile_for(request, refused))
+        plan = plan_injection(request, matched, self._profile_for(request, refused))
+        if not request.restored:
+            return plan
+        present = plan.outcomes.get(Outcome.PRESENT, 0)
+        restored = min(request.restored, present)
+        counts = Counter(plan.outcomes)
+        counts.update({Outcome.INJECTED: restored, Outcome.PRESENT: -restored})
+        return replace(plan, outcomes={what: count for what, count in counts.items() if count})
 
     @override
     def finished(

@@ -13,9 +13,21 @@ from reasoning_replay.core.wire.digest import digest
 
 @dataclass(slots=True)
 class Request(ParsedRequest[ResponsesItem]):
-    """One parsed request."""
+    """
+    One parsed request.
+
+    Attributes:
+        restored: Number of reasoning items that a repair has added to the client's.
+    """
 
     head_keys: ClassVar = ("instructions", "tools")
+
+    restored: int = 0
+
+    @property
+    def reasoning_count(self) -> int:
+        """Number of reasoning items in it."""
+        return sum(place.item.is_reasoning for place in self.places)
 
     @property
     @override

@@ -21,15 +21,32 @@ from reasoning_replay.core.dialects.responses.heal.pairs import pair_ids, with_f
 
 def normal_form(case: RefusedItems) -> bytes:
     """Return the history of a refused request in normal form; the same bytes if it is."""
+    case = _stepped(case)
+    # Before the ids: one that is unknown shows that its item is none of those that were captured.
+    case = case.of(case.inject_again(case.sent.body))
+    for _ in range(_PASSES):
+        before = case.sent.body
+        case = _stepped(_without_lone_ids(case))
+        if case.sent.body == before:
+            break
+    return case.sent.body
+
+
+def _stepped(case: RefusedItems) -> RefusedItems:
     for step in _STEPS:
         body = step(case)
         if body is not None and body != case.sent.body:
             case = case.of(body)
-    case = case.of(case.inject_again(case.sent.body))
+    return case
+
+
+def _without_lone_ids(case: RefusedItems) -> RefusedItems:
+    """Leave out ids that require reasoning which is not there."""
+    if case.sent.is_stateful:  # upstream holds what they require
+        return case
     draft = Draft(case.sent)
-    if not case.sent.is_stateful:  # or upstream holds what the ids require
-        draft.remove_lone_ids(spares=case.matches.__contains__)
-    return draft.body()
+    draft.remove_lone_ids(spares=case.matches.__contains__)
+    return case.of(draft.body())
 
 
 def with_captured(case: RefusedItems) -> bytes:
@@ -46,7 +63,9 @@ def _paired(case: RefusedItems) -> bytes:
     return draft.body()
 
 
-# In an order in which no step makes work for an earlier one.
+# An id that is left out may show another step more; this never needs more passes.
+_PASSES = 4
+# In an order in which a step seldom makes work for an earlier one.
 _STEPS: tuple[Callable[[RefusedItems], bytes | None], ...] = (
     with_captured,
     completed,
