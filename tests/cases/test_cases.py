@@ -84,9 +84,11 @@ def cases(*ways: Way) -> list[Any]:
     """Return each case with each way to play it."""
     found = []
     for name in RIGHT:
-        for way in ways:
-            if way != "plain" or name not in STREAMS_ONLY:
-                found.append(pytest.param(name, way, id=f"{name}-{way}"))
+        found += [
+            pytest.param(name, way, id=f"{name}-{way}")
+            for way in ways
+            if way != "plain" or name not in STREAMS_ONLY
+        ]
     return found
 
 

@@ -126,8 +126,8 @@ def inputs_of(standin: StandIn) -> list[list[Item]]:
     return [json.loads(one.body)["input"] for one in standin.received]
 
 
-async def talk(standin: StandIn, trim: Trim, wanted: Trim, more: Item, **settings: str) -> Talk:
-    """Converse through a proxy; upstream must get one request a turn, with a growing prefix."""
+async def talked(standin: StandIn, trim: Trim, wanted: Trim, more: Item, **settings: str) -> Talk:
+    """Converse through a proxy."""
     async with (
         standin,
         proxied(standin, **settings) as base_url,
@@ -135,6 +135,12 @@ async def talk(standin: StandIn, trim: Trim, wanted: Trim, more: Item, **setting
     ):
         one = Talk(base_url, trim, wanted, more)
         await one.converse(session, QUESTIONS)
+    return one
+
+
+async def talk(standin: StandIn, trim: Trim, wanted: Trim, more: Item, **settings: str) -> Talk:
+    """Converse through a proxy; upstream must get one request a turn, with a growing prefix."""
+    one = await talked(standin, trim, wanted, more, **settings)
     received = inputs_of(standin)
     assert [request.status for request in standin.received] == [200] * len(one.want)
     assert received == one.want
@@ -147,9 +153,6 @@ REPAIRED = [
     pytest.param("one_call", followers_without, as_it_came, KEEPS, id="followers-without-ids"),
     pytest.param(
         "one_call", followers_without, as_it_came, BLOBS, id="followers-without-ids-and-blobs"
-    ),
-    pytest.param(
-        "parallel", reasoning_without, as_it_came, UNSTORED | BLOBS, id="reasoning-without-ids"
     ),
     pytest.param(
         "preamble",
@@ -172,6 +175,17 @@ async def test_unpaired_items_are_repaired_before_the_first_attempt(
     one = await talk(StandIn(variant), trim, wanted, more)
 
     assert all("repaired=" in mark and "healed" not in mark for mark in one.marks[1:])
+
+
+async def test_reasoning_by_value_gets_ids_once_upstream_has_demanded_them() -> None:
+    """An upstream may refuse an id that is added, so the first demand for one is waited for."""
+    standin = StandIn("parallel")
+    one = await talked(standin, reasoning_without, as_it_came, UNSTORED | BLOBS)
+
+    assert [request.status for request in standin.received].count(400) == 1
+    assert [request.status for request in standin.received][-1] == 200
+    assert inputs_of(standin)[-1] == one.want[-1]
+    assert "repaired=" in one.marks[-1]
 
 
 @pytest.mark.parametrize(
