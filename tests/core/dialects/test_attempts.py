@@ -15,6 +15,7 @@ GIVEN, SENT = b'{"input":"given"}', b'{"input":"sent"}'
 UNKNOWN, FOREIGN, ORPHAN, OTHER = (
     Diagnosis(RefusalKind(kind)) for kind in ("form", "blob", "lacks_output", "other")
 )
+AGENT = Diagnosis(RefusalKind.BLOB, is_of_agent=True)
 
 
 def played(
@@ -51,6 +52,8 @@ PLAYED = [
         False, [ORPHAN] * 3, [b"1", b"2"], ["1 lacks_output", "2 lacks_output"], id="pair"
     ),
     pytest.param(False, [ORPHAN] * 3, [None, b"2"], [], id="never-by-reasoning"),
+    pytest.param(True, [ORPHAN] * 3, [None, b"2"], [], id="never-by-edits"),
+    pytest.param(True, [AGENT] * 3, [b"1", b"2"], [], id="incurable"),
     pytest.param(True, [UNKNOWN, OTHER], [b"1"], ["1 form", "GIVEN form"], id="ours-then-other"),
     pytest.param(False, [UNKNOWN, OTHER], [b"1", b"2"], ["1 form"], id="theirs-then-other"),
     pytest.param(True, [OTHER], [b"1"], [], id="other"),
@@ -74,7 +77,7 @@ def test_what_is_sent(
     assert played(attempts, refusals, cures) == expected
     assert len(attempts.tried) <= 2
     own = attempts.has_tried_own
-    assert own or not any(refusals) or refusals[0] in (OTHER, None)
+    assert own or not any(refusals) or refusals[0] in (OTHER, ORPHAN, AGENT, None)
 
 
 # Whether what is older had been left out, what is accepted, and what is learned

@@ -10,6 +10,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     RefusalKind,
     diagnose,
     is_failing_event,
+    is_opening_event,
     is_refusing_event,
 )
 
@@ -294,3 +295,18 @@ def test_no_error_body_raises(body: bytes) -> None:
     """Any bytes can be diagnosed without an exception."""
     assert diagnose(400, body).kind in RefusalKind
     assert is_refusing_event(body) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("event", "opens"),
+    [
+        (b'{"type":"response.created"}', True),
+        (b'{"type":"response.in_progress"}', True),
+        (b'{"type":"error"}', False),
+        (b'{"type":"response.output_item.added"}', False),
+        (b"[]", False),
+    ],
+)
+def test_the_events_that_open_a_stream(event: bytes, *, opens: bool) -> None:
+    """A refusal may follow them."""
+    assert is_opening_event(event) is opens

@@ -65,6 +65,12 @@ def test_what_cannot_be_compared_stays() -> None:
     assert long in normal_form(case)
 
 
+def test_without_reasoning_is_a_cure_of_its_own_here() -> None:
+    """The edit that other dialects have leaves the client's request as it is."""
+    case = case_of(world_of([call("1")]), [user("Hi")], UNKNOWN)
+    assert case.bare() == case.given.body
+
+
 def test_a_history_in_normal_form_is_not_retried() -> None:
     """The refusal is about something else."""
     r1, c1 = reasoning("1"), call("1")

@@ -24,12 +24,15 @@ def normal_form(case: RefusedItems) -> bytes:
     case = _stepped(case)
     # Before the ids: one that is unknown shows that its item is none of those that were captured.
     case = case.of(case.inject_again(case.sent.body))
-    for _ in range(_PASSES):
-        before = case.sent.body
-        case = _stepped(_without_lone_ids(case))
-        if case.sent.body == before:
-            break
-    return case.sent.body
+    return _settled(case, _PASSES)
+
+
+def _settled(case: RefusedItems, passes: int) -> bytes:
+    """Return the history once a further pass of this number changes nothing."""
+    after = _stepped(_without_lone_ids(case))
+    if passes and after.sent.body != case.sent.body:
+        return _settled(after, passes - 1)
+    return after.sent.body
 
 
 def _stepped(case: RefusedItems) -> RefusedItems:
