@@ -28,6 +28,11 @@ KNOWN = [
     "Unsupported parameter: 'max_tokens' is not supported with this model.",
     "Invalid schema for function 'f': None is not of type 'object'.",
     "Previous response with id 'resp_1' not found.",
+    "Unknown parameter: 'foo'.",
+    "The requested model 'x' is not available.",
+    "Content Exists Risk",
+    "Credit limit reached for this workspace.",
+    "Total tokens of image and text exceed max message tokens",
 ]
 
 
@@ -96,3 +101,10 @@ def test_what_is_understood_stays() -> None:
 def test_an_event_must_say_that_the_request_is_at_fault(names: ErrorNames, *, want: bool) -> None:
     """It has no status; an upstream that failed by itself is not asked again."""
     assert is_about_request(names) is want
+
+
+@pytest.mark.parametrize("name", ["input[1].status", "messages.1.content", "contents[0].parts"])
+def test_an_unknown_parameter_of_the_history_is(name: str) -> None:
+    """The history may be written in another form."""
+    error = {"error": {"message": f"Unknown parameter: '{name}'."}}
+    assert or_form(OTHER, 400, json.dumps(error).encode()).kind == "form"

@@ -47,16 +47,19 @@ _ELSEWHERE = table_of(
         r"context[ _-]?(?:length|window)|maximum (?:context|prompt|input) (?:length|token)",
         r"(?:prompt|input|request|conversation)(?: is|_is)? too (?:long|large)",
         r"too many (?:input )?tokens|token limit|max_(?:output_|completion_)?tokens",
+        r"max(?:imum)? message tokens",
         # Policies
         r"content[ _-]?(?:policy|filter|management)|\bsafety\b|moderation|usage polic",
-        r"cyber_policy",
+        r"cyber_policy|content exists risk",
         # Quota and access
-        r"quota|billing|credit balance|insufficient (?:balance|funds|credit)|rate[ _-]?limit",
+        r"quota|billing|credit (?:balance|limit)|insufficient (?:balance|funds|credit)",
+        r"rate[ _-]?limit",
         r"\bapi[ _-]?key|unauthori[sz]ed",
         # The name of a model
-        r"\bmodel\b[^.]{0,80}\b(?:not found|not exist|unavailable|deprecated|have access)",
+        r"\bmodel\b[^.]{0,80}\b(?:not found|not exist|(?:un|not )available|deprecated|have access)",
         r"model_not_found|(?:unknown|invalid|unsupported|no such) model\b",
         # Parameters, and the schemas of tools
+        r"unknown parameter:? ['\"`](?!input|messages|contents)\w",
         r"unsupported[ _](?:parameter|value)|unrecognized request argument|unknown_parameter",
         r"\btool_choice\b|invalid schema|json[ _]schema|invalid_function_parameters",
         r"\btools[.\[]\d|\bresponse_format\b|\btemperature\b|\btop_[pk]\b|budget_tokens",
