@@ -244,11 +244,14 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
         name: Value of the label `dialect`.
         readers: See Readers.
         has_accounts: Whether reasoning belongs to the account that it was issued to.
+        repeats_cures: Whether `repaired` repeats what cured the conversation before. If not, the
+            engine repeats the cure of unknown words.
     """
 
     name: ClassVar[str]
     readers: ClassVar[Readers[Any, Any]]
     has_accounts: ClassVar[bool] = False
+    repeats_cures: ClassVar[bool] = False
 
     def repaired(
         self, request: RequestT, held: LookupResult, refused: KnownRefusals

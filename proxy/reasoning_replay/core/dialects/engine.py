@@ -302,7 +302,8 @@ class Engine:
             return given, _NO_REPAIRS
         request, repairs = self._dialect.repaired(given, held, refused)
         is_last = refused.has(FORM, NO_REASONING)
-        if request.is_mended or not (is_last or refused.has(FORM, "")):
+        is_left = refused.has(FORM, "") and not self._dialect.repeats_cures
+        if request.is_mended or not (is_last or is_left):
             return request, repairs
         refusal = self.readers.diagnose(400, b"")
         refusal = replace(refusal, kind=form_of(refusal))

@@ -88,6 +88,7 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         is_opening=is_opening_event,
     )
     has_accounts: ClassVar[bool] = True
+    repeats_cures: ClassVar[bool] = True
 
     profile: Profile
     include: str = "auto"

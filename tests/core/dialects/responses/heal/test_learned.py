@@ -4,11 +4,13 @@ import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals, RefusalMemory
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.cure import with_learned
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.turns import Lesson
 
 from tests.core.dialects.responses.exchanges import decided, engine, found
@@ -22,7 +24,7 @@ from tests.core.dialects.responses.heal.played import (
 from tests.core.dialects.responses.heal.test_cures import diagnosis_of
 from tests.core.dialects.responses.notation import history, request_of, rows
 from tests.core.engines import engine_of
-from tests.core.world import World, body, input_of
+from tests.core.world import World, body, call, input_of, output
 
 # Only upstream's words show which item is wrong: it was not captured, or its type has no known ids.
 ONLY_NAMED = {
@@ -50,7 +52,7 @@ def knowing(lessons: tuple[Lesson, ...]) -> KnownRefusals:
 def test_what_cured_a_conversation_is_done_before_the_first_attempt(
     captured: str, request_: str, sent: str, refusal: str, want: str
 ) -> None:
-    """The request that was refused is sent at once as it was accepted."""
+    """The request that was refused is sent at once as it was accepted; the plan injects."""
     world = world_of(*map(history, captured.split(" / "))) if captured else World()
     items, more = [ASK, *history(sent)], request_of(request_)
     diagnosis = diagnosis_of(refusal)
@@ -61,7 +63,10 @@ def test_what_cured_a_conversation_is_done_before_the_first_attempt(
         return
     request = read_request(body(items, **more), {})
     held = recalled_for(world, request, diagnosis)
-    got, _ = with_learned(request, held, knowing(cure.lessons), DEFAULT)
+    got, count = with_learned(request, held, knowing(cure.lessons), DEFAULT)
+    if not count:
+        assert got is request.body
+        got = RefusedItems(request, request, diagnosis, held, DEFAULT).inject_again(got)
     assert input_of(got) == input_of(cure.body)
 
 
@@ -91,6 +96,27 @@ def test_the_clients_own_form_teaches_no_form() -> None:
     assert not any(lesson.kind == "form" for lesson in cure.lessons)
 
 
+@pytest.mark.parametrize("kind", ["lacks_reasoning", "input", "form"])
+def test_what_injection_alone_does_is_no_repair(kind: str) -> None:
+    """As soon as the store responds again, a conversation is as it was before its refusal."""
+    one = engine()
+    plain = found(one)
+    (turn,) = plain.turns
+    taught = LookupResult([structs.replace(turn, lessons=(Lesson(kind),))])
+    unknown = call("9")
+    known_only = [ASK, *history("c1 o1")]
+    same, made = (decided(engine(), body(known_only), held) for held in (plain, taught))
+
+    assert made.body == same.body
+    assert input_of(made.body) == [ASK, *history("r1 c1 o1")]
+    assert (made.repairs, made.outcomes) == ({}, {Outcome.INJECTED: 1})
+    assert made.injected_bytes == same.injected_bytes > 0
+
+    half = decided(engine(), body([*known_only, unknown, output(unknown)]), taught)
+    assert [item.get("id") for item in input_of(half.body)][-2:] == [None, None]
+    assert (half.repairs, half.outcomes[Outcome.INJECTED]) == ({Repair.LEARNED: 1}, 1)
+
+
 def test_a_lesson_is_a_repair() -> None:
     """It is counted, and can be switched off."""
     one = engine()
@@ -102,4 +128,8 @@ def test_a_lesson_is_a_repair() -> None:
     assert input_of(made.body) == [ASK, *history("r1 c1 o1")]
     assert made.repairs == {Repair.LEARNED: 1}
     off = engine_of(ResponsesDialect(DEFAULT, "never", ()))
-    assert decided(off, body(items), LookupResult([taught])).repairs == {}
+    for kind in ("bad_id", "form"):
+        taught = structs.replace(turn, lessons=(Lesson(kind),))
+        left = decided(off, body(items), LookupResult([taught]))
+        assert input_of(left.body) == items
+        assert left.repairs == {}

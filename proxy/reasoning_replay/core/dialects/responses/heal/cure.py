@@ -87,6 +87,9 @@ def with_learned(
     """
     Return a request with the edits that cured its conversation before, and how many these are.
 
+    An edit that only injects is left to the plan, which does the same: the reasoning was missing
+    for a while, as when the store did not respond.
+
     Cost: as many cures as lessons.
     """
     body, count = request.body, 0
@@ -94,8 +97,9 @@ def with_learned(
         sent = request if body is request.body else read_request(body, {})
         is_named = diagnosis.kind is not RefusalKind.LACKS_REASONING
         act = CURES[diagnosis.kind] if is_named else normal_form  # the other needs names
-        edited = act(RefusedItems(sent, sent, diagnosis, held, profile))
-        if edited is not None and edited != body:
+        case = RefusedItems(sent, sent, diagnosis, held, profile)
+        edited = act(case)
+        if edited is not None and edited not in (body, case.inject_again(body)):
             body, count = edited, count + 1
     return body, count
 
