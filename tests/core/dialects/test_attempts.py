@@ -114,3 +114,24 @@ def test_a_cache_key_that_was_added_is_known_in_the_next_request(body: bytes) ->
     after = next(attempts.wishes(FOREIGN))
     assert after.bodies is not None
     assert (after.bodies.sent, after.bodies.cache_key) == (body, key if key in body else b"")
+
+
+def test_two_faults_teach_both_cures() -> None:
+    """The second cure edits the first: the request that is accepted has both."""
+    attempts = Attempts(RefusedBodies(GIVEN, GIVEN))
+    first = Cure(b"1", lessons=(Lesson("bad_id"),), lost=frozenset([b"a"]))
+    second = Cure(b"2", lessons=(Lesson("duplicate"),), completed=frozenset([b"c"]))
+    attempts.note(next(attempts.wishes(ORPHAN)), first)
+    cure = attempts.note(next(attempts.wishes(FOREIGN)), second)
+
+    assert cure.lessons == (Lesson("bad_id"), Lesson("duplicate"))
+    assert (cure.lost, cure.completed) == (first.lost, second.completed)
+
+
+def test_what_was_refused_as_a_whole_teaches_nothing() -> None:
+    """A cure that starts from the client's own request has no edit of the one before it."""
+    attempts = Attempts(RefusedBodies(GIVEN, GIVEN))
+    attempts.note(next(attempts.wishes(ORPHAN)), Cure(b"1", lessons=(Lesson("bad_id"),)))
+    *_, last = attempts.wishes(FOREIGN)
+
+    assert Lesson("bad_id") not in attempts.note(last, Cure(b"2")).lessons

@@ -84,12 +84,19 @@ class Attempts:
         return cure.body not in (self.bodies.sent, *(one.body for _, one in self.tried))
 
     def note(self, wish: Wish, cure: Cure) -> Cure:
-        """Record that a wish is sent as this request, and return it as it is sent."""
+        """Record that a wish is sent as this request, and return it with all that it teaches."""
+        if self._is_built_on(wish, cure):
+            cure = _with_first(cure, self.tried[-1][1])
         if wish.is_last or (wish.refusal.is_unsure and cure.is_clients_own):
             more = lessons_of_form(is_last=wish.is_last, is_doubted=self.bodies.is_doubted)
             cure = replace(cure, lessons=(*cure.lessons, *more), withheld=())
         self.tried.append((wish.refusal, cure))
         return cure
+
+    def _is_built_on(self, wish: Wish, cure: Cure) -> bool:
+        """Return whether a cure edits the one before it, because a request has two faults."""
+        is_own = wish.bodies is None or wish.is_last or cure.is_clients_own
+        return bool(self.tried) and not (is_own or self.tried[-1][1].is_clients_own)
 
     def _others(self, refusal: Refusal, bodies: RefusedBodies) -> Iterator[Wish]:
         """Yield what is left if a refusal has no cure."""
@@ -107,3 +114,14 @@ class Attempts:
             return RefusedBodies(given, given, path)
         key = self.bodies.cache_key
         return RefusedBodies(given, cure.body, path, cache_key=key if key in cure.body else b"")
+
+
+def _with_first(cure: Cure, first: Cure) -> Cure:
+    """Return a cure with what the cure that it edits teaches as well, if it is accepted."""
+    return replace(
+        cure,
+        lessons=tuple(dict.fromkeys([*first.lessons, *cure.lessons])),
+        lost=first.lost | cure.lost,
+        completed=first.completed | cure.completed,
+        withheld=(*first.withheld, *cure.withheld),
+    )

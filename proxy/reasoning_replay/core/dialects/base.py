@@ -172,6 +172,7 @@ class Cure:
         changes: How its items differ from those of the refused request.
         is_same_history: Whether they do not: what was decided about them holds.
         lessons: What it teaches about its conversation, if it is accepted.
+        origin: The conversation that its request continues.
     """
 
     body: bytes
@@ -189,6 +190,7 @@ class Cure:
     changes: tuple[ItemChange, ...] = ()
     is_same_history: bool = False
     lessons: tuple[Lesson, ...] = ()
+    origin: Origin | None = None
 
 
 class Retrieval(NamedTuple):

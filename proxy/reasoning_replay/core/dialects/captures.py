@@ -316,13 +316,27 @@ class Capture(ABC):
             max_items: Most items; `dirty` stays true if there are more.
         """
 
-    def note_cure(self, binding: bytes = b"", lessons: tuple[Lesson, ...] = ()) -> None:
+    def note_cure(
+        self,
+        binding: bytes = b"",
+        lessons: tuple[Lesson, ...] = (),
+        continues: Origin | None = None,
+    ) -> None:
         """
         Record that upstream saw the healed request, and not as it was first sent.
 
-        What was recorded of that is dropped; what the cure taught is kept with the turn.
+        What was recorded of that is dropped; what the cure taught is kept with the turn. If only
+        the healed request shows which conversation it continues, the turn is stored in that one.
         """
-        self._origin = structs.replace(self._origin, seen=None, binding=binding, lessons=lessons)
+        origin = structs.replace(self._origin, seen=None, binding=binding, lessons=lessons)
+        if continues is not None and not origin.conversation:
+            origin = structs.replace(
+                origin,
+                conversation=continues.conversation,
+                parent=origin.parent or continues.parent,
+                after_ms=continues.after_ms,
+            )
+        self._origin = origin
 
     def _note_removals(self, transformations: Raw) -> None:
         """Record what upstream reports that it left out of its input, if it reports that."""

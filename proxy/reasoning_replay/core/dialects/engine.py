@@ -411,9 +411,13 @@ class Engine:
         cured = self._dialect.cure(sent, given, refusal, held, refused, is_last=is_last)
         if added and cured is not None and not cured.is_clients_own:
             cured = replace(cured, body=with_added(cured.body, added))
-        if cured is not None and self._dialect.has_accounts:
+        if cured is None:
+            return None
+        if self._dialect.has_accounts:
             cured = with_doubt(cured, refusal.kind, found.turns, given.model)
-        if cured is None or not cured.withheld:
+        again = self._read(cured.body, {}, path=bodies.path)
+        cured = replace(cured, origin=continuation_of(again, found, held).origin)
+        if not cured.withheld:
             return cured
         # Turns as stored: runs withheld for an hour only must not be withheld for good.
         named = {turn.id for turn in cured.withheld}

@@ -205,8 +205,13 @@ class TurnCapture(Capture, Generic[JoinerT]):
         return CaptureSnapshot(self._status, part)
 
     @override
-    def note_cure(self, binding: bytes = b"", lessons: tuple[Lesson, ...] = ()) -> None:
-        super().note_cure(binding, lessons)
+    def note_cure(
+        self,
+        binding: bytes = b"",
+        lessons: tuple[Lesson, ...] = (),
+        continues: Origin | None = None,
+    ) -> None:
+        super().note_cure(binding, lessons, continues)
         if self._turn is not None:
             self._turn = structs.replace(self._turn, seen=None, binding=b"", lessons=lessons)
             self._has_new_head = True

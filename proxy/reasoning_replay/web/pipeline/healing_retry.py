@@ -183,7 +183,7 @@ class Healer:
         exchange.request.note_cure(refusal.kind.value, cure)
         if exchange.response.capture is not None and not cure.is_same_history:
             lessons = self.replay.engine.lessons(refusal, cure, exchange.request.model)
-            exchange.response.capture.note_cure(cure.binding, lessons)
+            exchange.response.capture.note_cure(cure.binding, lessons, cure.origin)
 
     def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:
         """Count a refused cure."""

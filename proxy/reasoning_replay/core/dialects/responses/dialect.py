@@ -15,6 +15,7 @@ from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for, with_learned
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     Diagnosis,
+    Form,
     RefusalKind,
     diagnose,
     is_failing_event,
@@ -155,12 +156,17 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         is_last: bool = False,
     ) -> Cure | None:
         if is_last:
-            sent, refusal = given, Diagnosis(RefusalKind.NO_REASONING_MODEL)
+            sent = given
+            refusal = Diagnosis(RefusalKind.NO_REASONING_MODEL, form=Form.NAMELESS)
         return cure(sent, given, refusal, held, self._profile_for(sent, refused))
 
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
-        is_lasting = refusal.kind in _OF_MODEL or refusal.member == "phase" or refusal.is_by_value
+        is_lasting = (
+            refusal.kind in _OF_MODEL
+            or refusal.member == "phase"
+            or (refusal.kind is RefusalKind.NOT_FOUND and bool(refusal.form))
+        )
         return [(refusal.kind, family(model))] if is_lasting else []
 
     def _profile_for(self, request: Request, refused: KnownRefusals) -> Profile:
@@ -172,6 +178,12 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
             profile = replace(profile, takes_phase=False)
         if refused.has(RefusalKind.NOT_FOUND, model):
             profile = replace(profile, ids=Ids.DROPPED, keeps_items=False)
+        if refused.has(RefusalKind.BAD_ID, Form.NAMED):
+            profile = replace(profile, ids=Ids.REQUIRED)
+        if refused.has(RefusalKind.BAD_ID, Form.NAMELESS):
+            profile = replace(profile, ids=Ids.DROPPED)
+        if refused.has(RefusalKind.FIELD, Form.BY_ID):
+            profile = replace(profile, omits=(*profile.omits, "encrypted_content"))
         if refused.has(RefusalKind.NO_REASONING_MODEL, model):
             profile = replace(profile, takes_reasoning=False)
         return profile

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
 
 from tests.core.dialects.responses.heal.played import ASK, hollow, reference
 from tests.core.world import (
@@ -124,7 +124,7 @@ def refusals(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, Any], Diag
         index=draw(st.none() | st.integers(0, len(sent))),
         member=draw(st.sampled_from(["status", "content", "encrypted_content"])),
         ends=(blob[:4], blob[-4:]) if blob else None,
-        is_bound=draw(st.booleans()),
+        form=draw(st.sampled_from(list(Form))),
         is_foreign=draw(st.booleans()),
     )
     return history, sent, more, diagnosis

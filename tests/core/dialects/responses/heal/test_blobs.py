@@ -1,7 +1,7 @@
 """Refused blobs: healing removes the reasoning that upstream refuses, and no more than it must."""
 
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
 from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.profiles import PROFILES
 
@@ -30,7 +30,7 @@ C1, C2, C3 = call("1"), call("2"), call("3")
 O1, O2, O3 = output(C1, "one"), output(C2, "two"), output(C3, "three")
 SAID, WS = message("1", "Sunny."), search("1")
 ANY = Diagnosis(RefusalKind.BLOB)
-BOUND = Diagnosis(RefusalKind.BLOB, subject=R1["id"], is_bound=True)
+BOUND = Diagnosis(RefusalKind.BLOB, subject=R1["id"], form=Form.BY_VALUE)
 UNSTORED, OTHER_MODEL = {"store": False}, {"model": "o4-mini"}
 
 

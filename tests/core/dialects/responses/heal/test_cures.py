@@ -1,7 +1,7 @@
 """Every row of cures.md: a refused request, and the request of the retry."""
 
 import pytest
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
 
 from tests.core.dialects.responses.heal.played import ASK, cured, world_of
 from tests.core.dialects.responses.notation import NAMED, history, request_of, rows
@@ -24,9 +24,8 @@ def diagnosis_of(text: str) -> Diagnosis:
         index=int(found["index"]) if "index" in found else None,
         member=found.get("member", ""),
         ends=(blob[:4], blob[-2:]) if blob else None,
-        is_bound="bound" in found,
         is_foreign="foreign" in found,
-        is_by_value="by_value" in found,
+        form=Form(found.get("form", "")),
     )
 
 

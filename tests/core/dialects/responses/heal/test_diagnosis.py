@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     Diagnosis,
+    Form,
     RefusalKind,
     diagnose,
     is_failing_event,
@@ -76,7 +77,7 @@ SAID = [
     ),
     (
         "Referenced reasoning item 'rs_1' was not found or has expired.",
-        Diagnosis(RefusalKind.NOT_FOUND, subject="rs_1", is_by_value=True),
+        Diagnosis(RefusalKind.NOT_FOUND, subject="rs_1", form=Form.NAMELESS),
     ),
     (MASKED, Diagnosis(RefusalKind.BLOB, ends=("gAAA", "ng=="))),
     (
@@ -97,11 +98,11 @@ SAID = [
     ),
     (
         f"{UNVERIFIED}Encrypted content item_id did not match the target item id.",
-        Diagnosis(RefusalKind.BLOB, subject="rs_1", is_bound=True),
+        Diagnosis(RefusalKind.BLOB, subject="rs_1", form=Form.BY_VALUE),
     ),
     (
         "Encrypted content item_id did not match the target item id.",
-        Diagnosis(RefusalKind.BLOB, is_bound=True),
+        Diagnosis(RefusalKind.BLOB, form=Form.BY_VALUE),
     ),
     (OTHER_ORGANIZATION, FOREIGN),
     ("Encrypted content could not be decrypted or parsed.", BLOB),
@@ -179,6 +180,14 @@ SAID = [
     (
         "No tool call found for custom tool call output with call_id resp_1:call_1",
         Diagnosis(RefusalKind.LACKS_CALL, subject="resp_1:call_1"),
+    ),
+    (
+        "Unknown parameter: 'input[2].id'.",
+        Diagnosis(RefusalKind.BAD_ID, index=2, form=Form.NAMELESS),
+    ),
+    (
+        "Unknown parameter: 'input[2].encrypted_content'.",
+        Diagnosis(RefusalKind.FIELD, index=2, member="encrypted_content", form=Form.BY_ID),
     ),
     (
         "Unknown parameter: 'input[2].status'.",

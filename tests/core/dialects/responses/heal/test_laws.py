@@ -21,6 +21,7 @@ from tests.core.dialects.responses.heal.histories import (
 from tests.core.dialects.responses.heal.played import (
     case_of,
     cure_of_body,
+    hollow,
     maybe_cure_of,
     repaired,
     repaired_body,
@@ -156,6 +157,7 @@ def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
 
 @examples(200)
 @given(requests())
+@example((TWICE, [*TWICE.items[:2], hollow(TWICE.items[1]), *TWICE.items[1:]], {"store": False}))
 @example((SEARCHED, SEARCHED_WITHOUT_ID, {"model": "o4-mini"}))
 def test_repairing_twice_is_repairing_once(requested: Requested) -> None:
     """A repaired request needs no further repair; user messages, calls and outputs stay."""

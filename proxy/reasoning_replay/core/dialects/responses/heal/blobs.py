@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.copies import complete_copies
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Form
 from reasoning_replay.core.dialects.responses.heal.draft import Draft, sent_runs
 from reasoning_replay.core.dialects.responses.include import exclude_edit
-from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.wire import json_spans
 
@@ -19,13 +20,13 @@ def without_blobs(case: RefusedItems) -> bytes | None:
     """
     Remove refused blobs: injected ones first, then the client's.
 
-    A blob that upstream never issued for its item is replaced by the captured one. One that only
-    fails to match its id stays, without the id. Of the client's blobs, the named
-    ones and those not known to be of this upstream and model are removed. If upstream names none,
-    those of a foreign shape are removed first.
+    If the client altered one that is refused, what was captured goes in the place of all that it
+    altered. One that only fails to match its id stays, without the id. Of the client's blobs, the
+    named ones and those not known to be of this upstream and model are removed. If upstream names
+    none, those of a foreign shape are removed first.
     """
     draft, diagnosis = Draft(case.sent), case.diagnosis
-    if diagnosis.is_bound:
+    if diagnosis.form is Form.BY_VALUE:
         for run in sent_runs(case.items):
             draft.send_by_value(run, case.profile)
         return draft.body()
@@ -35,9 +36,9 @@ def without_blobs(case: RefusedItems) -> bytes | None:
     if says_which and not (named or case.injected):
         return None  # the refusal is not about any reasoning in the request
     suspects = named if says_which or diagnosis.is_foreign else encrypted
-    damaged = [item for item in suspects if _is_damaged(case, item)]
-    if damaged:
-        draft.texts |= {item: case.captured(item) for item in damaged}
+    originals = {item: raw for item in encrypted if (raw := _original(case, item))}
+    if not originals.keys().isdisjoint(suspects):
+        draft.texts |= originals
         return draft.body()
     injected = case.injected.intersection(encrypted)
     if injected and (not named or injected.intersection(named)):
@@ -56,7 +57,7 @@ def named_blobs(case: RefusedItems) -> set[bytes]:
     """Return the digests, in all known forms, of the one blob that upstream names."""
     named = _named(case)
     # The few characters that upstream quotes from each end may match several blobs.
-    if case.diagnosis.is_bound or len({item.blob for item in named}) != 1:
+    if case.diagnosis.form is Form.BY_VALUE or len({item.blob for item in named}) != 1:
         return set()
     return _digests(case, named)
 
@@ -75,9 +76,11 @@ def without_member(case: RefusedItems) -> bytes | None:
     """
     Remove a member from all reasoning, and remove reasoning that becomes empty.
 
-    A `phase` is removed from all messages of the model.
+    A `phase` is removed from all messages of the model. Where reasoning is its id alone, one with
+    an id stays.
     """
     draft, member, index = Draft(case.sent), case.diagnosis.member, case.diagnosis.index
+    is_by_id = case.diagnosis.form is Form.BY_ID
     role = Role.MODEL if member == "phase" else Role.REASONING
     if index is not None and index < len(case.items) and case.items[index].role is not role:
         return None  # the member is of another item
@@ -86,14 +89,21 @@ def without_member(case: RefusedItems) -> bytes | None:
         complete_copies(case, draft)
     draft.leave_out(member, *items)
     if role is Role.REASONING:
-        draft.remove_reasoning({one for one in items if _is_useless(case, one, draft.text(one))})
+        others = [one for one in items if not (is_by_id and read_item(draft.text(one)).id)]
+        draft.remove_reasoning({one for one in others if _is_useless(case, one, draft.text(one))})
     return draft.body()
 
 
 def without_reasoning(case: RefusedItems) -> bytes | None:
-    """Remove all reasoning, references to it, and the ids that require it."""
+    """
+    Remove all reasoning, references to it, and the ids that require it.
+
+    Where no ids are taken, that is also each id that may require reasoning that is not there.
+    """
     draft = Draft(case.sent)
     draft.remove_reasoning([item for item in case.items if item.is_reasoning])
+    if case.diagnosis.form is Form.NAMELESS:
+        draft.remove_lone_ids(case.had_none)
     return draft.body()
 
 
@@ -129,11 +139,10 @@ def _named(case: RefusedItems) -> list[ResponsesItem]:
     return [item for item in items if item.blob.startswith(head) and item.blob.endswith(tail)]
 
 
-def _is_damaged(case: RefusedItems, item: ResponsesItem) -> bool:
-    """Return whether upstream never issued this blob for the item, and a good one is stored."""
+def _original(case: RefusedItems, item: ResponsesItem) -> bytes:
+    """Return the captured item of a copy that the client altered; b"" if there is no better one."""
     known = case.known(item)
-    is_other = known is not None and blob_digest(item) not in known.part.blobs
-    return is_other and bool(case.captured(item))
+    return case.captured(item) if known is not None and known.is_altered(item) else b""
 
 
 def _is_trusted(case: RefusedItems, item: ResponsesItem) -> bool:

@@ -71,6 +71,11 @@ class KnownReasoning(NamedTuple):
         is_own = self.part.has_blob and family(model) in self.turn.models
         return in_form(self.part, profile) if is_own or is_open(self.part) else b""
 
+    def is_altered(self, item: ResponsesItem) -> bool:
+        """Return whether the id or the blob of its copy in a request is another one."""
+        has_own_id = not item.id or item.id == self.part.id or not self.part.id
+        return not (has_own_id and blob_digest(item) in self.part.blobs)
+
     def led_to(self, item: ResponsesItem) -> bool:
         """Return whether an item was emitted in its group."""
         return any(

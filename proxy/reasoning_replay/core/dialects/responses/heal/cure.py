@@ -138,14 +138,25 @@ class _RefusedResponses(RefusedItems):
 
 
 def _completed(case: RefusedItems, cured: Request) -> frozenset[bytes]:
-    """Return the conversations in which captured blobs replace what the client made of them."""
-    now = {blob_digest(place.item) for place in cured.places if place.item.blob}
-    before = {blob_digest(item) for item in case.items if item.blob}
-    return frozenset(
-        known.turn.conversation
-        for known in filter(None, map(case.known, case.items))
-        if before.isdisjoint(known.part.blobs) and not now.isdisjoint(known.part.blobs)
-    )
+    """Return the conversations in which captured reasoning replaces what the client made of it."""
+    before, now = _names(case.sent), _names(cured)
+    found = set[bytes]()
+    for item in case.items:
+        if (known := case.known(item)) is None:
+            continue
+        blobs = {("", blob) for blob in known.part.blobs}
+        names = {(known.part.id, blob) for blob in known.part.blobs}
+        wanted = names if item.id != known.part.id and not blobs.isdisjoint(before) else blobs
+        if item.id and wanted.isdisjoint(before) and not wanted.isdisjoint(now):
+            found.add(known.turn.conversation)
+    return frozenset(found)
+
+
+def _names(request: Request) -> set[tuple[str, bytes]]:
+    """Return the blobs in a request, alone and with the ids that they have there."""
+    items = [place.item for place in request.places if place.item.blob]
+    pairs = [(item.id, blob_digest(item)) for item in items]
+    return {*pairs, *(("", blob) for _, blob in pairs)}
 
 
 def _phases(request: Request) -> int:

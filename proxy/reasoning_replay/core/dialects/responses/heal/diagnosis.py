@@ -37,6 +37,16 @@ class RefusalKind(StrEnum):
     OTHER = "other"
 
 
+class Form(StrEnum):
+    """The form in which an upstream takes reasoning, or the items that it led to."""
+
+    ANY = ""
+    NAMED = "id"  # reasoning has its id
+    BY_VALUE = "by_value"  # reasoning has no id, nor do the items that it led to
+    NAMELESS = "no_ids"  # no item has an id
+    BY_ID = "by_id"  # reasoning is its id alone
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis(Refusal):
     """
@@ -48,10 +58,9 @@ class Diagnosis(Refusal):
         index: Index in `input` of the item that it points at; None if it points at none.
         member: Name of the refused member of that item.
         ends: First and last characters of the blob that it quotes.
-        is_bound: Whether the blob is intact but belongs to another item id.
         is_foreign: Whether the blob is intact but was issued to another account or resource.
         is_of_agent: Whether the blob is no reasoning, but a message between agents.
-        is_by_value: Whether upstream finds no id of reasoning, and takes it by value alone.
+        form: The form that upstream takes.
         until_ms: Time of the newest response whose items upstream does not find; 0: unknown.
     """
 
@@ -61,10 +70,9 @@ class Diagnosis(Refusal):
     index: int | None = None
     member: str = ""
     ends: tuple[str, str] | None = None
-    is_bound: bool = False
     is_foreign: bool = False
     is_of_agent: bool = False
-    is_by_value: bool = False
+    form: Form = Form.ANY
     until_ms: int = 0
 
     @property
@@ -86,8 +94,9 @@ _ITEM = r"Item '(?P<subject>[^']+)' of type '[^']+' was provided without its req
 # A match takes all of the line, or the rest of the line would be read once for each match.
 _VERIFIED = (
     r" could not be verified"
-    r"(?:.*(?P<bound>item_id did not match)|.*(?P<foreign>organization_id did not match)|.*)"
+    r"(?:.*(?P<by_value>item_id did not match)|.*(?P<foreign>organization_id did not match)|.*)"
 )
+_OF_ID = r"'input\[(?P<index>\w+)\]\.id'"
 _CALL_ID = r"(?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])"
 
 # The first match decides. Named groups become the attributes of a Diagnosis.
@@ -98,14 +107,14 @@ _TABLE = (
     (RefusalKind.NOT_FOUND, r"Item with id '(?P<subject>[^']+)' not found"),
     (
         RefusalKind.NOT_FOUND,
-        r"Referenced reasoning item '(?P<subject>[^']+)' (?P<value>was not found or has expired)",
+        r"Referenced reasoning item '(?P<subject>[^']+)' (?P<no_ids>was not found or has expired)",
     ),
     (RefusalKind.BLOB, r"encrypted content for item (?P<subject>[\w-]+)" + _VERIFIED),
     (
         RefusalKind.BLOB,
         r"encrypted content (?P<head>[^\s.]{1,8})\.\.\.(?P<tail>[^\s.]{1,8})" + _VERIFIED,
     ),
-    (RefusalKind.BLOB, r"item_id did not match (?P<bound>the target item id)"),
+    (RefusalKind.BLOB, r"item_id did not match (?P<by_value>the target item id)"),
     (RefusalKind.BLOB, r"(?P<foreign>organization_id did not match|was not issued to this caller)"),
     (RefusalKind.BLOB, r"(?P<foreign>created under a different Azure OpenAI resource)"),
     # What agents send each other; nothing but its backend can read it.
@@ -120,14 +129,14 @@ _TABLE = (
     (RefusalKind.LACKS_TEXT, r"Missing `reasoning_content`|reasoning_content is missing"),
     (
         RefusalKind.BAD_ID,
-        r"(?:Invalid|Missing required parameter:) 'input\[(?P<index>\w+)\]\.id'",
+        r"(?:Invalid|Missing required parameter:|(?P<no_ids>Unknown parameter:)) " + _OF_ID,
     ),
     (RefusalKind.BAD_ID, r"Invalid 'id': message id must be"),
     (RefusalKind.LACKS_OUTPUT, r"No tool output found for [\w ]{0,40}?call " + _CALL_ID),
     (RefusalKind.LACKS_CALL, r"No tool call found for [\w ]{1,60}? with call_id " + _CALL_ID),
     (
         RefusalKind.FIELD,
-        r"'input\[(?P<index>\w+)\]\.(?P<member>status|content|encrypted_content)'",
+        r"'input\[(?P<index>\w+)\]\.(?P<member>status|content|(?P<by_id>encrypted_content))'",
     ),
     (RefusalKind.FIELD, r"['\"`.](?P<member>phase)['\"`]"),
     (RefusalKind.CACHE_KEY, r"prompt_cache_key"),
@@ -207,8 +216,7 @@ def _read(kind: RefusalKind, found: dict[str, str | None]) -> Diagnosis:
         index=int(index) if index and index.isdecimal() else None,
         member=(found.get("member") or "").lower().replace(" ", "_"),
         ends=(head, tail) if head and tail else None,
-        is_bound=bool(found.get("bound")),
         is_foreign=bool(found.get("foreign")),
         is_of_agent=bool(found.get("agent")),
-        is_by_value=bool(found.get("value")),
+        form=next((form for form in Form if form and found.get(form)), Form.ANY),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from reasoning_replay.core.dialects.responses.heal.calls import outputs_without_call
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
-from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import (
     Draft,
     SentRun,
@@ -104,19 +104,25 @@ def completed(case: RefusedItems) -> bytes | None:
     draft.complete(wholes)
     if others and outputs_without_call(draft.items):
         return None
-    if case.diagnosis.is_by_value or case.diagnosis.subject in whole:  # it looks up all ids
-        runs = sent_runs(draft.items)
-        hosting = {one for run in runs if _is_hosting(run) for one in (*run.reasoning, *run.group)}
-        for item in (one for one in draft.items if one not in hosting):
-            is_optional = item.blob if item.role is Role.REASONING else item.id_is_optional
-            if is_optional and item.role in (Role.REASONING, Role.MODEL):
-                draft.leave_out("id", item)
+    is_nameless = case.diagnosis.form is Form.NAMELESS
+    if is_nameless or case.diagnosis.subject in whole:  # it looks up all ids
+        leave_out_ids(draft)
     for run in sent_runs(draft.items):
         if run.group and others.issuperset(run.group):
             lost.update(run.reasoning)  # all the items that it led to are gone
     draft.remove_reasoning(lost - others)
     draft.remove(others)
     return draft.body()
+
+
+def leave_out_ids(draft: Draft) -> None:
+    """Leave out all ids, except where one is required."""
+    runs = sent_runs(draft.items)
+    hosting = {one for run in runs if _is_hosting(run) for one in (*run.reasoning, *run.group)}
+    for item in (one for one in draft.items if one not in hosting):
+        is_optional = item.blob if item.role is Role.REASONING else item.id_is_optional
+        if is_optional and item.role in (Role.REASONING, Role.MODEL):
+            draft.leave_out("id", item)
 
 
 def _is_hosting(run: SentRun) -> bool:
@@ -149,11 +155,17 @@ def _still_found(case: RefusedItems, bare: Sequence[ResponsesItem]) -> set[Respo
     }
 
 
-def demands_reasoning_ids(case: RefusedItems) -> bool:
-    """Return whether upstream demands the ids of reasoning."""
-    subject = _subject(case)
-    is_named = subject is not None and subject.is_reasoning and not subject.id
-    return is_named or case.diagnosis.member == "id"
+def form_of_ids(case: RefusedItems) -> Form:
+    """Return which ids upstream demands, or takes."""
+    form, subject = case.diagnosis.form, _subject(case)
+    if form is not Form.ANY or subject is None:
+        return form
+    if subject.is_reasoning and not subject.id:
+        return Form.NAMED
+    is_own = subject.role is not Role.CLIENT and subject.type in _PREFIXES
+    is_good = is_own and bool(subject.id) and not _has_bad_id(subject)
+    is_refused = is_good and case.emitted_id(subject) in ("", subject.id)
+    return Form.NAMELESS if is_refused else Form.ANY
 
 
 def _subject(case: RefusedItems) -> ResponsesItem | None:
@@ -169,8 +181,11 @@ def with_good_ids(case: RefusedItems) -> bytes | None:
     """
     draft = Draft(case.sent)
     runs = {item: run for run in sent_runs(case.items) for item in (*run.reasoning, *run.group)}
-    subject = _subject(case)
-    lacks_id = demands_reasoning_ids(case)
+    subject, form = _subject(case), form_of_ids(case)
+    if form is Form.NAMELESS:
+        leave_out_ids(draft)
+        return draft.body()
+    lacks_id = form is Form.NAMED
     lost = set()
     for item in case.items:
         is_lacking = lacks_id and item.role is Role.REASONING and not item.id

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
-from reasoning_replay.core.dialects.responses.heal.ids import demands_reasoning_ids
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.ids import form_of_ids
 from reasoning_replay.core.history.turns import Lesson
 
 # In the order in which they are repeated: no cure makes work for an earlier one.
@@ -28,6 +28,18 @@ _LEARNED = (
     RefusalKind.INPUT,
     RefusalKind.FORM,
 )
+# The forms that are learned, and the members of reasoning that may be refused.
+_FORMS = frozenset(
+    {
+        (RefusalKind.BLOB, Form.BY_VALUE),
+        (RefusalKind.NOT_FOUND, Form.NAMELESS),
+        (RefusalKind.BAD_ID, Form.NAMED),
+        (RefusalKind.BAD_ID, Form.NAMELESS),
+        (RefusalKind.FIELD, Form.BY_ID),
+    }
+)
+_BLOB = "encrypted_content"
+_MEMBERS = frozenset({"status", "content", _BLOB})
 
 
 def lesson_of(case: RefusedItems, *, is_as_given: bool) -> Lesson | None:
@@ -44,22 +56,24 @@ def _form_of(case: RefusedItems) -> str:
     diagnosis = case.diagnosis
     match diagnosis.kind:
         case RefusalKind.BLOB:  # others are remembered one by one
-            return "bound" if diagnosis.is_bound else "refused"
+            return diagnosis.form or "refused"
         case RefusalKind.BAD_ID:
-            return "id" if demands_reasoning_ids(case) else ""
+            return form_of_ids(case)
         case RefusalKind.NOT_FOUND:
             subject = case.by_id.get(diagnosis.subject)
-            if diagnosis.is_by_value or (subject is not None and not subject.is_id_alone):
-                return "by_value"
+            if diagnosis.form or (subject is not None and not subject.is_id_alone):
+                return Form.NAMELESS
             turn = case.turn_of(subject)
             return str(turn.created_ms) if turn is not None else ""
-    return diagnosis.member
+    return diagnosis.form or diagnosis.member
 
 
 def learned(refused: KnownRefusals, model: str) -> Iterator[Diagnosis]:
     """Yield the refusals that are expected of a conversation and a family of models, in order."""
+    if refused.has(RefusalKind.INCLUDE, model):
+        yield Diagnosis(RefusalKind.INCLUDE)
     if refused.has(RefusalKind.NOT_FOUND, model):
-        yield Diagnosis(RefusalKind.NOT_FOUND, is_by_value=True)
+        yield Diagnosis(RefusalKind.NOT_FOUND, form=Form.NAMELESS)
     for kind in _LEARNED if refused.lessons else ():
         for what in sorted(str(what) for name, what in refused.lessons if name == kind):
             if (expected := _expected(kind, what)) is not None:
@@ -68,18 +82,11 @@ def learned(refused: KnownRefusals, model: str) -> Iterator[Diagnosis]:
 
 def _expected(kind: RefusalKind, what: str) -> Diagnosis | None:
     """Return the refusal that a lesson of this dialect tells of; None for any other lesson."""
-    match kind, what:
-        case RefusalKind.BLOB, "bound":
-            return Diagnosis(kind, is_bound=True)
-        case RefusalKind.NOT_FOUND, "by_value":
-            return Diagnosis(kind, is_by_value=True)
-        case RefusalKind.NOT_FOUND, _ if what.isdecimal():
-            return Diagnosis(kind, until_ms=int(what))
-        case (RefusalKind.BAD_ID, "id") | (
-            RefusalKind.FIELD,
-            "status" | "content" | "encrypted_content",
-        ):
-            return Diagnosis(kind, member=what)
-        case _, "" if kind in _LEARNED and kind not in (RefusalKind.BLOB, RefusalKind.FIELD):
-            return Diagnosis(kind)
-    return None
+    if (kind, what) in _FORMS:
+        return Diagnosis(kind, form=Form(what), member=_BLOB if kind is RefusalKind.FIELD else "")
+    if kind is RefusalKind.NOT_FOUND and what.isdecimal():
+        return Diagnosis(kind, until_ms=int(what))
+    if kind is RefusalKind.FIELD:
+        return Diagnosis(kind, member=what) if what in _MEMBERS else None
+    is_whole = not what and kind in _LEARNED and kind is not RefusalKind.BLOB
+    return Diagnosis(kind) if is_whole else None

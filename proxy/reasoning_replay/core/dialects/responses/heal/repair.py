@@ -60,10 +60,6 @@ def repair(
     draft, index, model = Draft(request), ReasoningIndex(turns), request.model
     counts: dict[Repair, int] = {}
     keeps_items = request.stores and profile.keeps_items
-    if Repair.DUPLICATES in allowed and profile.checks_pairs:
-        copies = _copies(draft)
-        counts[Repair.DUPLICATES] = len(copies)
-        draft.remove(copies)
     if Repair.HOLLOW in allowed and not keeps_items:
         found = {item: known for item in draft.items if (known := index.find(item)) is not None}
         whole = [known for item, known in found.items() if not item.is_id_alone]
@@ -78,6 +74,11 @@ def repair(
         counts[Repair.FOREIGN] = len(foreign)
         draft.complete(foreign)
         draft.remove_reasoning([item for item, raw in foreign.items() if not raw])
+    # What was completed may repeat its neighbour.
+    if Repair.DUPLICATES in allowed and profile.checks_pairs:
+        copies = _copies(draft)
+        counts[Repair.DUPLICATES] = len(copies)
+        draft.remove(copies)
     if Repair.UNPAIRED in allowed and profile.checks_pairs:
         is_demanded = profile.ids is Ids.REQUIRED or refused.has(
             RefusalKind.LACKS_REASONING, family(model)
@@ -150,9 +151,9 @@ def _foreign(
     """
     takes_none = refused.has(RefusalKind.NO_REASONING_MODEL, family(model))
 
-    def original(known: KnownReasoning | None, blob: bytes) -> bytes:
-        """Return the captured item if its blobs differ from the client's, and are accepted."""
-        if known is None or takes_none or blob in known.part.blobs:
+    def original(known: KnownReasoning | None, item: ResponsesItem) -> bytes:
+        """Return the captured item if the client altered it, and upstream accepts it."""
+        if known is None or takes_none or not known.is_altered(item):
             return b""
         is_refused = any(map(refused.is_foreign, known.part.blobs))
         return b"" if is_refused else known.acceptable(model, profile)
@@ -162,7 +163,7 @@ def _foreign(
         is_hosting = any(item.id and not item.id_is_optional for item in run.group)
         for item in run.reasoning:
             blob, known = blob_digest(item), index.find(item)
-            whole = original(known, blob)
+            whole = original(known, item)
             if takes_none or (blob and refused.is_foreign(blob)):
                 foreign[item] = whole
             elif known is None:
