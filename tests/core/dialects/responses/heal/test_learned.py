@@ -6,7 +6,7 @@ from reasoning_replay.core.dialects.refusal_memory import KnownRefusals, Refusal
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.cure import with_learned
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
@@ -24,13 +24,13 @@ from tests.core.dialects.responses.heal.played import (
 from tests.core.dialects.responses.heal.test_cures import diagnosis_of
 from tests.core.dialects.responses.notation import history, request_of, rows
 from tests.core.engines import engine_of
-from tests.core.world import World, body, call, input_of, output
+from tests.core.world import World, body, call, input_of, nameless, output
 
+# Only upstream's words show which pair is broken: what was not captured is sent by value.
+BY_VALUE = {"blamed", "item-moves-to-reasoning", "item-of-first-in-run", "item-of-last-in-run"}
 # Only upstream's words show which item is wrong: it was not captured, or its type has no known ids.
-ONLY_NAMED = {
-    *("unknown-hosted", "next-to-user-message", "unknown-pair", "blamed", "in-place-by-value"),
-    *("reasoning-after-its-item", "item-of-first-in-run", "item-of-last-in-run"),
-    *("item-moves-to-reasoning", "run-of-two-unknown"),
+ONLY_NAMED = BY_VALUE | {
+    *("next-to-user-message", "reasoning-after-its-item", "run-of-two-unknown"),
     *("output", "users-message", "demanded-and-known"),
 }
 CURED = [
@@ -68,6 +68,25 @@ def test_what_cured_a_conversation_is_done_before_the_first_attempt(
         assert got is request.body
         got = RefusedItems(request, request, diagnosis, held, DEFAULT).inject_again(got)
     assert input_of(got) == input_of(cure.body)
+
+
+@pytest.mark.parametrize(
+    ("captured", "request_", "sent", "refusal", "want"),
+    [row for row in rows("heal/cures.md") if row.id in BY_VALUE],
+)
+def test_unknown_pairs_are_sent_by_value(
+    captured: str, request_: str, sent: str, refusal: str, want: str
+) -> None:
+    """No pair can be checked by ids that are not there, and no reasoning is lost."""
+    items = [ASK, *history(sent)]
+    diagnosis = diagnosis_of(refusal)
+    cure = maybe_cure_of(World(), items, diagnosis)
+    assert cure is not None
+    assert [lesson.what for lesson in cure.lessons] == [Form.BY_VALUE]
+    request = read_request(body(items), {})
+    got, _ = with_learned(request, LookupResult(), knowing(cure.lessons), DEFAULT)
+
+    assert input_of(got) == [nameless(item) for item in items]
 
 
 def test_lessons_of_others_change_nothing() -> None:

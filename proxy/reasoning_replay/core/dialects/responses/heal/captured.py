@@ -170,6 +170,10 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         sent = read_request(body, {})
         return RefusedItems(sent, self.given, self.diagnosis, self.looked_up, self.profile)
 
+    def about(self, diagnosis: Diagnosis) -> "RefusedItems":
+        """Return the case of another refusal of the same body."""
+        return RefusedItems(self.sent, self.given, diagnosis, self.looked_up, self.profile)
+
     @property
     def looks_up_ids(self) -> bool:
         """Whether upstream looks up items by their ids."""

@@ -24,11 +24,15 @@ from reasoning_replay.core.dialects.responses.heal.blobs import (
 )
 from reasoning_replay.core.dialects.responses.heal.calls import with_calls, with_text
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
 from reasoning_replay.core.dialects.responses.heal.learned import learned, lesson_of
 from reasoning_replay.core.dialects.responses.heal.normal_form import normal_form
-from reasoning_replay.core.dialects.responses.heal.pairs import with_follower, with_reasoning
+from reasoning_replay.core.dialects.responses.heal.pairs import (
+    with_follower,
+    with_reasoning,
+    with_unknown_by_value,
+)
 from reasoning_replay.core.dialects.responses.heal.unanswered import with_answers
 from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
@@ -95,13 +99,22 @@ def with_learned(
     body, count = request.body, 0
     for diagnosis in learned(refused, family(request.model)):
         sent = request if body is request.body else read_request(body, {})
-        is_named = diagnosis.kind is not RefusalKind.LACKS_REASONING
-        act = CURES[diagnosis.kind] if is_named else normal_form  # the other needs names
         case = RefusedItems(sent, sent, diagnosis, held, profile)
-        edited = act(case)
-        if edited is not None and edited not in (body, case.inject_again(body)):
+        edited = _repeated(case)
+        if edited not in (body, case.inject_again(body)):
             body, count = edited, count + 1
     return body, count
+
+
+def _repeated(case: RefusedItems) -> bytes:
+    """Return a request with an edit that was learned, for which upstream names nothing."""
+    act: Callable[[RefusedItems], bytes | None] = CURES[case.diagnosis.kind]
+    if case.diagnosis.kind is RefusalKind.LACKS_REASONING:
+        act = normal_form
+    if case.diagnosis.form is Form.BY_VALUE and act is not without_blobs:
+        act = with_unknown_by_value
+    edited = act(case)
+    return case.sent.body if edited is None else edited
 
 
 class _RefusedResponses(RefusedItems):
@@ -131,7 +144,7 @@ class _RefusedResponses(RefusedItems):
     @override
     def finished(self, cure: Cure, cured: Request) -> Cure:
         phases = max(0, _phases(cured) - _phases(self.given))
-        lesson = lesson_of(self, is_as_given=cure.is_clients_own)
+        lesson = None if cure.is_clients_own else lesson_of(self, cure.body, _repeated)
         lessons = (lesson,) if lesson is not None else ()
         completed = _completed(self, cured)
         return replace(cure, phases=phases, completed=completed, lessons=lessons)

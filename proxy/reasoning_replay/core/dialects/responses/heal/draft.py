@@ -145,7 +145,7 @@ class Draft:
             after = (item for item in (*run.group, *run.later) if item.role is Role.MODEL)
             self.leave_out("id", *[item for item in after if item.id_is_optional])
             if gone.issuperset(run.reasoning):
-                gone.update(filter(_is_hosted, run.group))
+                gone.update(filter(is_hosted, run.group))
         self.remove(gone)
 
     def remove_lone_ids(
@@ -162,7 +162,7 @@ class Draft:
         lone = [item for item in self.items if item.role is Role.MODEL and item not in covered]
         lone = [item for item in lone if not spares(item)]
         self.leave_out("id", *[item for item in lone if item.id_is_optional])
-        self.remove({item for item in lone if item.type == hosted and _is_hosted(item)})
+        self.remove({item for item in lone if item.type == hosted and is_hosted(item)})
 
     def send_by_value(
         self, run: SentRun, profile: Profile, captured_ids: Collection[str] | None = None
@@ -208,7 +208,7 @@ class Draft:
         return json_spans.apply(body, [whole])
 
 
-def _is_hosted(item: ResponsesItem) -> bool:
+def is_hosted(item: ResponsesItem) -> bool:
     """Return whether the item needs no output and has an id that the API requires."""
     is_own = item.role is Role.MODEL and not item.id_is_optional
     return is_own and bool(item.id) and not needs_output(item.type, item.call_id)

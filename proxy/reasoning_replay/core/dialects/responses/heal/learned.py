@@ -5,7 +5,7 @@ A lesson names the kind of the refusal and its form, and never an item: the cure
 with such a fault.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
@@ -28,6 +28,8 @@ _LEARNED = (
     RefusalKind.INPUT,
     RefusalKind.FORM,
 )
+Repeat = Callable[[RefusedItems], bytes]
+_OF_PAIRS = (RefusalKind.LACKS_REASONING, RefusalKind.LACKS_FOLLOWER)
 # The forms that are learned, and the members of reasoning that may be refused.
 _FORMS = frozenset(
     {
@@ -36,19 +38,43 @@ _FORMS = frozenset(
         (RefusalKind.BAD_ID, Form.NAMED),
         (RefusalKind.BAD_ID, Form.NAMELESS),
         (RefusalKind.FIELD, Form.BY_ID),
+        (RefusalKind.LACKS_REASONING, Form.BY_VALUE),
+        (RefusalKind.LACKS_FOLLOWER, Form.BY_VALUE),
     }
 )
 _BLOB = "encrypted_content"
 _MEMBERS = frozenset({"status", "content", _BLOB})
 
 
-def lesson_of(case: RefusedItems, *, is_as_given: bool) -> Lesson | None:
-    """Return what the cure of a refusal teaches about its conversation; None if nothing."""
+def lesson_of(case: RefusedItems, cured: bytes, repeat: Repeat) -> Lesson | None:
+    """
+    Return what the cure of a refusal teaches about its conversation; None if nothing.
+
+    Args:
+        case: The refused request.
+        cured: Its cure.
+        repeat: Makes an edit that was learned, of a case that says which.
+    """
     kind = case.diagnosis.kind
-    if is_as_given:
-        return None
     what = _form_of(case)
+    if kind in _OF_PAIRS:
+        what = _form_of_pair(case, cured, repeat)
     return Lesson(kind.value, what) if _expected(kind, what) is not None else None
+
+
+def _form_of_pair(case: RefusedItems, cured: bytes, repeat: Repeat) -> str:
+    """
+    Return how a pair is sent, or the type of the item that goes: what needs no names for its cure.
+
+    If only upstream's words show which pair is broken, all that were not captured go by value.
+    """
+    subject = case.by_id.get(case.diagnosis.subject)
+    for what in ("", *([subject.type] if subject is not None else ())):
+        expected = _expected(case.diagnosis.kind, what)
+        if expected is not None and repeat(case.about(expected)) == cured:
+            return what
+    by_value = repeat(case.about(Diagnosis(case.diagnosis.kind, form=Form.BY_VALUE)))
+    return Form.BY_VALUE if by_value != case.sent.body else ""
 
 
 def _form_of(case: RefusedItems) -> str:
@@ -65,7 +91,7 @@ def _form_of(case: RefusedItems) -> str:
                 return Form.NAMELESS
             turn = case.turn_of(subject)
             return str(turn.created_ms) if turn is not None else ""
-    return diagnosis.form or diagnosis.member
+    return str(diagnosis.form or diagnosis.member)
 
 
 def learned(refused: KnownRefusals, model: str) -> Iterator[Diagnosis]:
@@ -86,6 +112,8 @@ def _expected(kind: RefusalKind, what: str) -> Diagnosis | None:
         return Diagnosis(kind, form=Form(what), member=_BLOB if kind is RefusalKind.FIELD else "")
     if kind is RefusalKind.NOT_FOUND and what.isdecimal():
         return Diagnosis(kind, until_ms=int(what))
+    if kind is RefusalKind.LACKS_REASONING and what.endswith("_call"):
+        return Diagnosis(kind, member=what)
     if kind is RefusalKind.FIELD:
         return Diagnosis(kind, member=what) if what in _MEMBERS else None
     is_whole = not what and kind in _LEARNED and kind is not RefusalKind.BLOB

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.copies import complete_copies
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import Draft
 from reasoning_replay.core.dialects.responses.heal.ids import (
     completed,
@@ -48,7 +49,8 @@ def _without_lone_ids(case: RefusedItems) -> RefusedItems:
     if case.sent.is_stateful:  # upstream holds what they require
         return case
     draft = Draft(case.sent)
-    draft.remove_lone_ids(spares=case.matches.__contains__)
+    hosted = case.diagnosis.member if case.diagnosis.kind is RefusalKind.LACKS_REASONING else ""
+    draft.remove_lone_ids(spares=case.matches.__contains__, hosted=hosted)
     return case.of(draft.body())
 
 

@@ -91,6 +91,15 @@ def _name_reasoning(
             draft.set_id(item, captured.part.id)
 
 
+def with_unknown_by_value(case: RefusedItems) -> bytes:
+    """Send reasoning that was not captured by value: it is in no pair that upstream could check."""
+    draft = Draft(case.sent)
+    for run in sent_runs(case.items):
+        if run.group and not all(map(case.known, run.reasoning)):
+            draft.send_by_value(run, case.profile)
+    return draft.body()
+
+
 # An item without its reasoning
 
 
