@@ -26,23 +26,15 @@ _TEXT = b'"reasoning_text"'
 _Unit = list[ResponsesItem]
 
 
-def with_outputs(case: RefusedItems) -> bytes | None:
-    """Move outputs after their calls. A missing output is never made up."""
-    call_id = case.diagnosis.subject
-    if call_id and not any(is_output(item) and item.call_id == call_id for item in case.items):
-        return None
-    return reordered(case)
-
-
-def with_calls(case: RefusedItems) -> bytes | None:
-    """Move calls before their outputs, or add captured calls there."""
+def in_units(case: RefusedItems) -> bytes:
+    """Put calls before their outputs, also captured ones that are missing; none is made up."""
     draft = Draft(case.sent)
     added = add_calls(case, draft)
     draft.items = in_order(draft.items, case.positions() | added)
     return draft.body()
 
 
-def with_text(case: RefusedItems) -> bytes | None:
+def with_text(case: RefusedItems) -> bytes:
     """Add captured plain text to reasoning, or inject it; else move outputs after their group."""
     draft = Draft(case.sent)
     for item in case.items:
@@ -50,7 +42,7 @@ def with_text(case: RefusedItems) -> bytes | None:
         if _TEXT in whole and _TEXT not in item.raw:
             draft.texts[item] = whole
     body = case.inject_again(draft.body())
-    return body if body != case.sent.body else reordered(case)
+    return body if body != case.sent.body else in_units(case)
 
 
 def reordered(case: RefusedItems) -> bytes:

@@ -22,6 +22,7 @@ from reasoning_replay.core.dialects.responses.reasoning_runs import (
 )
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.fingerprints import is_distinctive
+from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import match_items
@@ -127,8 +128,7 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
 
     Attributes:
         items: Items of `sent`.
-        by_id: The first item with each id.
-        matches: Item -> the captured item, other than reasoning, that it is, or refers to.
+        index: Captured reasoning.
     """
 
     read = read_request
@@ -141,16 +141,26 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         looked_up: LookupResult,
         profile: Profile,
     ) -> None:
-        """Match the items with captured turns."""
+        """Read the items; they are matched with captured turns on first use."""
         super().__init__(sent, given, diagnosis, plan=Plan(), turns=looked_up.turns)
         self.looked_up = looked_up
         self.profile = profile
         self.items = [place.item for place in sent.places]
         self.index = ReasoningIndex(looked_up.turns)
-        matches = match_items(sent, looked_up).matches
-        self.by_id = {item.id: item for item in reversed(self.items) if item.id}
-        self.matches = {self.items[n]: match for n, match in matches.items()}
-        self._matched = matches
+
+    @cached_property
+    def by_id(self) -> dict[str, ResponsesItem]:
+        """The first item with each id."""
+        return {item.id: item for item in reversed(self.items) if item.id}
+
+    @cached_property
+    def _matched(self) -> Mapping[int, Match]:
+        return match_items(self.sent, self.looked_up).matches
+
+    @cached_property
+    def matches(self) -> dict[ResponsesItem, Match]:
+        """Item -> the captured item, other than reasoning, that it is, or refers to."""
+        return {self.items[n]: match for n, match in self._matched.items()}
 
     @override
     def reasoning_in(self, request: Request) -> Mapping[Hashable, SentReasoning]:

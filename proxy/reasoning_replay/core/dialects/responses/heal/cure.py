@@ -22,7 +22,7 @@ from reasoning_replay.core.dialects.responses.heal.blobs import (
     without_member,
     without_reasoning,
 )
-from reasoning_replay.core.dialects.responses.heal.calls import with_calls, with_text
+from reasoning_replay.core.dialects.responses.heal.calls import in_units, with_text
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
@@ -52,7 +52,7 @@ CURES: Mapping[RefusalKind, Callable[[RefusedItems], bytes | None]] = {
     RefusalKind.LACKS_REASONING: with_reasoning,
     RefusalKind.LACKS_FOLLOWER: with_follower,
     RefusalKind.LACKS_OUTPUT: with_answers,
-    RefusalKind.LACKS_CALL: with_calls,
+    RefusalKind.LACKS_CALL: in_units,
     RefusalKind.LACKS_TEXT: with_text,
     RefusalKind.DUPLICATE: deduplicated,
     RefusalKind.NOT_FOUND: completed,

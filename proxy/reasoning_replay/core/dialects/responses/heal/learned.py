@@ -72,7 +72,7 @@ def _form_of_pair(case: RefusedItems, cured: bytes, repeat: Repeat) -> str:
     for what in ("", *([subject.type] if subject is not None else ())):
         expected = _expected(case.diagnosis.kind, what)
         if expected is not None and repeat(case.about(expected)) == cured:
-            return what
+            return str(what)
     by_value = repeat(case.about(Diagnosis(case.diagnosis.kind, form=Form.BY_VALUE)))
     return Form.BY_VALUE if by_value != case.sent.body else ""
 

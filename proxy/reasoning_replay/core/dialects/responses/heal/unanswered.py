@@ -5,7 +5,7 @@ A missing output is never made up. If the operator allows it, such calls are lef
 with the reasoning that led to nothing else.
 """
 
-from reasoning_replay.core.dialects.responses.heal.calls import with_outputs
+from reasoning_replay.core.dialects.responses.heal.calls import in_units
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_output, sent_runs
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
@@ -14,8 +14,8 @@ from reasoning_replay.core.history.items import Role
 
 def with_answers(case: RefusedItems) -> bytes | None:
     """Move outputs after their calls; or leave out the calls that have none, if that is allowed."""
-    body = with_outputs(case)
-    if body not in (None, case.sent.body) or not case.profile.drops_unanswered:
+    body = in_units(case)
+    if body != case.sent.body or not case.profile.drops_unanswered:
         return body
     return _without_unanswered(case)
 
