@@ -12,6 +12,7 @@ from reasoning_replay.core.dialects.base import Cure, Dialect, Readers, Retrieva
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Origin
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for, with_learned
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     Diagnosis,
@@ -39,6 +40,7 @@ from reasoning_replay.core.history.turns import Turn, turn_id
 _OF_MODEL = frozenset(
     {RefusalKind.INCLUDE, RefusalKind.NO_REASONING_MODEL, RefusalKind.LACKS_REASONING}
 )
+_NO_FAULT = Diagnosis(RefusalKind.OTHER)
 _RETRIEVED = re.compile(r"/responses/([^/?]+)$")
 
 
@@ -105,7 +107,8 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         if is_unknown and is_sound(request):
             return request, {}  # the usual case
         profile = self._profile_for(request, refused)
-        body, counts = repair(request, held.turns, refused, profile, self.repairs)
+        case = RefusedItems(request, request, _NO_FAULT, held, profile)
+        body, counts = repair(case, refused, self.repairs)
         if Repair.LEARNED in self.repairs:
             current = request if body is request.body else read_request(body, {})
             body, cures = with_learned(current, held, refused, profile)

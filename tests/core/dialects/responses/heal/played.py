@@ -135,6 +135,8 @@ def repaired_body(
     memory = RefusalMemory(lambda: 0.0)
     for kind, what in refused:
         memory.refuse(b"", kind, what)
-    turns = world.recall(read_request(turns_of or sent, {})).turns
-    done = repair(read_request(sent, {}), turns, memory.known_to(b""), profile, allowed)
+    held = world.recall(read_request(turns_of or sent, {}))
+    request = read_request(sent, {})
+    case = RefusedItems(request, request, Diagnosis(RefusalKind.OTHER), held, profile)
+    done = repair(case, memory.known_to(b""), allowed)
     return Repaired(done[0], dict(done[1]))

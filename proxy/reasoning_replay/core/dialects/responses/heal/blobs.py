@@ -36,7 +36,7 @@ def without_blobs(case: RefusedItems) -> bytes | None:
     if says_which and not (named or case.injected):
         return None  # the refusal is not about any reasoning in the request
     suspects = named if says_which or diagnosis.is_foreign else encrypted
-    originals = {item: raw for item in encrypted if (raw := _original(case, item))}
+    originals = {item: raw for item in encrypted if (raw := case.original(item))}
     if not originals.keys().isdisjoint(suspects):
         draft.texts |= originals
         return draft.body()
@@ -137,12 +137,6 @@ def _named(case: RefusedItems) -> list[ResponsesItem]:
     head, tail = case.diagnosis.ends
     items = _encrypted(case)
     return [item for item in items if item.blob.startswith(head) and item.blob.endswith(tail)]
-
-
-def _original(case: RefusedItems, item: ResponsesItem) -> bytes:
-    """Return the captured item of a copy that the client altered; b"" if there is no better one."""
-    known = case.known(item)
-    return case.captured(item) if known is not None and known.is_altered(item) else b""
 
 
 def _is_trusted(case: RefusedItems, item: ResponsesItem) -> bool:

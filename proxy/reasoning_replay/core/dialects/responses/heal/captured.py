@@ -235,6 +235,11 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         match = self.matches.get(item)
         return match.emitted.raw if match is not None else b""
 
+    def original(self, item: ResponsesItem) -> bytes:
+        """Return what was captured, if the client altered it; b"" if the model cannot read it."""
+        known = self.known(item)
+        return self.captured(item) if known is not None and known.is_altered(item) else b""
+
     def emitted_id(self, item: ResponsesItem) -> str:
         """Return the id that upstream gave an item; "" if unknown."""
         known, match = self.stands_for(item), self.matches.get(item)

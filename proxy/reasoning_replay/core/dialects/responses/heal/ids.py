@@ -93,15 +93,9 @@ def completed(case: RefusedItems) -> bytes | None:
     half of a unit is never removed.
     """
     draft = Draft(case.sent)
-    whole = {item.id: item for item in case.items if item.id and not item.is_id_alone}
-    bare = [item for item in case.items if item.is_id_alone and item.id not in whole]
-    kept = _still_found(case, bare)
-    wholes = {item: case.captured(item) for item in bare if item not in kept}
-    # Items of the same age are probably gone as well, and only one retry is left.
-    lost = {item for item, raw in wholes.items() if not raw}
+    whole = _whole(case.items)
+    lost = complete_bare(case, draft)
     others = {item for item in lost if not item.is_reasoning}
-    draft.remove({item for item in case.items if item.is_id_alone and item.id in whole})
-    draft.complete(wholes)
     if others and outputs_without_call(draft.items):
         return None
     is_nameless = case.diagnosis.form is Form.NAMELESS
@@ -113,6 +107,23 @@ def completed(case: RefusedItems) -> bytes | None:
     draft.remove_reasoning(lost - others)
     draft.remove(others)
     return draft.body()
+
+
+def complete_bare(case: RefusedItems, draft: Draft) -> set[ResponsesItem]:
+    """Send whole items in place of bare ids; return those that are unknown, which stay."""
+    whole = _whole(draft.items)
+    bare = [item for item in draft.items if item.is_id_alone and item.id not in whole]
+    # Items of the same age are probably gone as well, and only one retry is left.
+    kept = _still_found(case, bare)
+    wholes = {item: case.captured(item) for item in bare if item not in kept}
+    draft.remove({item for item in draft.items if item.is_id_alone and item.id in whole})
+    draft.complete(wholes)
+    return {item for item, raw in wholes.items() if not raw}
+
+
+def _whole(items: Sequence[ResponsesItem]) -> set[str]:
+    """Return the ids of the items that are more than an id."""
+    return {item.id for item in items if item.id and not item.is_id_alone}
 
 
 def leave_out_ids(draft: Draft) -> None:

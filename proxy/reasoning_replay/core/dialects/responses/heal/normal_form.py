@@ -64,7 +64,7 @@ def with_captured(case: RefusedItems) -> bytes:
 def _paired(case: RefusedItems) -> bytes:
     """Send reasoning and the item that it led to with both ids, or with neither."""
     draft = Draft(case.sent)
-    pair_ids(draft, case.index, case.profile, looks_up_ids=case.looks_up_ids)
+    pair_ids(case, draft)
     return draft.body()
 
 

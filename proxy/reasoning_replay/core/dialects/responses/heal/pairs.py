@@ -1,5 +1,5 @@
 """
-Pairs of reasoning and the item that it led to: the repair, and the cures of a half without other.
+Pairs of reasoning and the item that it led to, and the cures of a half without the other.
 
 An upstream that checks pairs links the two by their ids, and refuses one id without the other. It
 accepts both ids, and it accepts neither; no form loses anything.
@@ -11,7 +11,6 @@ from reasoning_replay.core.dialects.responses.emitted import is_open
 from reasoning_replay.core.dialects.responses.heal.calls import add_calls, in_order, reordered
 from reasoning_replay.core.dialects.responses.heal.captured import (
     KnownReasoning,
-    ReasoningIndex,
     RefusedItems,
     is_follower,
 )
@@ -24,30 +23,20 @@ from reasoning_replay.core.dialects.responses.heal.draft import (
     sent_runs,
 )
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
-from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
+from reasoning_replay.core.dialects.responses.profiles import Ids
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import Emitted
 
-# Repair
+# Known pairs
 
 
-def pair_ids(
-    draft: Draft,
-    index: ReasoningIndex,
-    profile: Profile,
-    *,
-    looks_up_ids: bool,
-    names_reasoning: bool = True,
-) -> int:
+def pair_ids(case: RefusedItems, draft: Draft, *, names_reasoning: bool = True) -> int:
     """
     Send reasoning and the item that it led to with both ids, or with neither.
 
     Args:
-        draft: The request; only pairs that a captured turn proves are changed.
-        index: Captured reasoning.
-        profile: Profile of an upstream that checks pairs.
-        looks_up_ids: Whether upstream looks up the item that reasoning led to. If not, that item
-            may stay without its id after reasoning that has one.
+        case: The request; only pairs that a captured turn proves are changed.
+        draft: Its edits.
         names_reasoning: Whether reasoning that is sent by value may get its id. An upstream may
             take it only as it is.
 
@@ -59,32 +48,44 @@ def pair_ids(
     present = {item.call_id if is_output(item) else item.id for item in draft.items} - {""}
     before = len(draft.texts)
     for run in sent_runs(draft.items):
-        known = index.find(run.reasoning[-1]) if run.group else None
+        known = case.known(run.reasoning[-1]) if run.group else None
         if known is None or is_open(known.part) or not known.follower.id:
             continue
         follower, next_item = known.follower, run.group[0]
         own = run._replace(reasoning=run.reasoning[-len(follower.run) :])
-        if [index.find(item) for item in own.reasoning] != known.whole_run:
+        if [case.known(item) for item in own.reasoning] != known.whole_run:
             continue
+        is_whole = all(item.id for item in own.reasoning)
         if next_item.id == follower.id:
-            _name_reasoning(draft, own, known, profile, adds_ids=names_reasoning)
-        elif is_follower(next_item, follower):
-            if looks_up_ids and all(item.id for item in own.reasoning):
-                _set_id(draft, next_item, follower)
-        elif known.led_to(next_item) and not (
-            {follower.id, follower.call_id} & present
-            or any(is_follower(item, follower) for item in (*run.group, *run.later))
-        ):
-            draft.send_by_value(own, profile, known.ids)
+            _name_reasoning(case, draft, own, known, adds_ids=names_reasoning)
+        elif not is_follower(next_item, follower):
+            is_elsewhere = {follower.id, follower.call_id} & present or any(
+                is_follower(item, follower) for item in (*run.group, *run.later)
+            )
+            if not is_elsewhere:
+                _pair(case, draft, own, known)
+        elif is_whole and case.looks_up_ids:
+            _set_id(draft, next_item, follower)
     return len(draft.texts) - before
 
 
+def _pair(case: RefusedItems, draft: Draft, run: SentRun, known: KnownReasoning) -> bool:
+    """Pair reasoning with the item after it, by both ids or none; False if it cannot stay."""
+    next_item = run.group[0]
+    if not is_follower(next_item, known.follower):
+        return known.led_to(next_item) and _send_by_value(case, draft, run, known.ids)
+    needs_id = case.looks_up_ids or not next_item.id_is_optional
+    has_id = bool(next_item.id) or (needs_id and _set_id(draft, next_item, known.follower))
+    return has_id or _send_by_value(case, draft, run)
+
+
 def _name_reasoning(
-    draft: Draft, run: SentRun, known: KnownReasoning, profile: Profile, *, adds_ids: bool
+    case: RefusedItems, draft: Draft, run: SentRun, known: KnownReasoning, *, adds_ids: bool
 ) -> None:
     """Add the ids of reasoning before an item that has its id, or remove that id."""
     nameless = [item for item in run.reasoning if not item.id]
-    if nameless and profile.ids is Ids.DROPPED and draft.send_by_value(run, profile, known.ids):
+    is_dropped = bool(nameless) and case.profile.ids is Ids.DROPPED
+    if is_dropped and draft.send_by_value(run, case.profile, known.ids):
         return
     for item, captured in zip(run.reasoning, known.whole_run, strict=True):
         if captured.part.id and not item.id and (adds_ids or len(nameless) < len(run.reasoning)):
@@ -112,7 +113,7 @@ def with_reasoning(case: RefusedItems) -> bytes | None:
         if body is not case.sent.body:
             return body
     else:
-        pair_ids(draft, case.index, case.profile, looks_up_ids=case.looks_up_ids)
+        pair_ids(case, draft)
         # Ids go after the injection: an unknown id is evidence that its item is none of those that
         # were captured, even if it says the same.
         fetched = case.of(case.inject_again(draft.body()))
@@ -244,11 +245,7 @@ def _is_paired(
         return True  # upstream will say if its id is bad
     if is_open(known.part):
         return known.led_to(next_item)
-    if not is_follower(next_item, known.follower):
-        return known.led_to(next_item) and _send_by_value(case, draft, run, known.ids)
-    needs_id = case.looks_up_ids or not next_item.id_is_optional
-    has_id = bool(next_item.id) or (needs_id and _set_id(draft, next_item, known.follower))
-    return has_id or _send_by_value(case, draft, run)
+    return _pair(case, draft, run, known)
 
 
 def _send_by_value(

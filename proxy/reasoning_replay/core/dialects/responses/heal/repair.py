@@ -4,22 +4,22 @@ Repair: fixes errors in a request that are certain, before the first attempt.
 Errors that only upstream can judge are left to upstream: see `cure`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from itertools import pairwise
 
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
-from reasoning_replay.core.dialects.responses.heal.captured import KnownReasoning, ReasoningIndex
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import EMITTED, Draft, sent_runs
+from reasoning_replay.core.dialects.responses.heal.ids import complete_bare
 from reasoning_replay.core.dialects.responses.heal.pairs import pair_ids
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
-from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
+from reasoning_replay.core.dialects.responses.profiles import Ids
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import are_known_to_differ, family
-from reasoning_replay.core.history.turns import Turn
 
 
 class Repair(StrEnum):
@@ -34,20 +34,14 @@ class Repair(StrEnum):
 
 
 def repair(
-    request: Request,
-    turns: Sequence[Turn],
-    refused: KnownRefusals,
-    profile: Profile,
-    allowed: Collection[Repair],
+    case: RefusedItems, refused: KnownRefusals, allowed: Collection[Repair]
 ) -> tuple[bytes, Mapping[Repair, int]]:
     """
     Repair the errors that are certain; only those that the upstream checks for.
 
     Args:
-        request: Request as received, not stateful.
-        turns: Turns that were looked up for it.
+        case: The request as received, not stateful, of which nothing is refused yet.
         refused: What upstream refused.
-        profile: Profile of the upstream.
         allowed: Repairs that the operator allows.
 
     Returns:
@@ -55,22 +49,17 @@ def repair(
 
     Cost: one check per item if there is nothing to repair.
     """
-    if not request.has_reasoning:
-        return request.body, {}
-    draft, index, model = Draft(request), ReasoningIndex(turns), request.model
+    body, profile = case.sent.body, case.profile
+    if not case.sent.has_reasoning:
+        return body, {}
+    draft = Draft(case.sent)
     counts: dict[Repair, int] = {}
-    keeps_items = request.stores and profile.keeps_items
-    if Repair.HOLLOW in allowed and not keeps_items:
-        found = {item: known for item in draft.items if (known := index.find(item)) is not None}
-        whole = [known for item, known in found.items() if not item.is_id_alone]
-        bare = {item: known for item, known in found.items() if item.is_id_alone}
-        copies = {item for item, known in bare.items() if known in whole}
-        wholes = {item: known.acceptable(model, profile) for item, known in bare.items()}
-        counts[Repair.HOLLOW] = len(copies | {item for item, raw in wholes.items() if raw})
-        draft.remove(copies)
-        draft.complete(wholes)
+    if Repair.HOLLOW in allowed and not case.looks_up_ids:
+        before = sum(item.is_id_alone for item in draft.items)
+        complete_bare(case, draft)
+        counts[Repair.HOLLOW] = before - sum(item.is_id_alone for item in draft.items)
     if Repair.FOREIGN in allowed:
-        foreign = _foreign(draft, index, model, profile, refused)
+        foreign = _foreign(case, draft, refused)
         counts[Repair.FOREIGN] = len(foreign)
         draft.complete(foreign)
         draft.remove_reasoning([item for item, raw in foreign.items() if not raw])
@@ -81,19 +70,17 @@ def repair(
         draft.remove(copies)
     if Repair.UNPAIRED in allowed and profile.checks_pairs:
         is_demanded = profile.ids is Ids.REQUIRED or refused.has(
-            RefusalKind.LACKS_REASONING, family(model)
+            RefusalKind.LACKS_REASONING, family(case.sent.model)
         )
-        counts[Repair.UNPAIRED] = pair_ids(
-            draft, index, profile, looks_up_ids=keeps_items, names_reasoning=is_demanded
-        )
+        counts[Repair.UNPAIRED] = pair_ids(case, draft, names_reasoning=is_demanded)
     if Repair.DANGLING in allowed and profile.checks_pairs:
         dangling = _dangling(draft)
         counts[Repair.DANGLING] = len(dangling)
         draft.remove(dangling)
-    body = draft.body()
-    if body is request.body:
+    edited = draft.body()
+    if edited is body:
         return body, {}  # also if an item has a key twice, so that it could not be cut
-    return body, {kind: count for kind, count in counts.items() if count}
+    return edited, {kind: count for kind, count in counts.items() if count}
 
 
 def is_sound(request: Request) -> bool:
@@ -141,7 +128,7 @@ def _dangling(draft: Draft) -> set[ResponsesItem]:
 
 
 def _foreign(
-    draft: Draft, index: ReasoningIndex, model: str, profile: Profile, refused: KnownRefusals
+    case: RefusedItems, draft: Draft, refused: KnownRefusals
 ) -> dict[ResponsesItem, bytes]:
     """
     Return the reasoning that upstream will refuse, each with the captured item, or b"".
@@ -149,21 +136,14 @@ def _foreign(
     Removing reasoning before a hosted item would remove that item too, so such reasoning counts
     only after upstream has refused it.
     """
-    takes_none = refused.has(RefusalKind.NO_REASONING_MODEL, family(model))
-
-    def original(known: KnownReasoning | None, item: ResponsesItem) -> bytes:
-        """Return the captured item if the client altered it, and upstream accepts it."""
-        if known is None or takes_none or not known.is_altered(item):
-            return b""
-        is_refused = any(map(refused.is_foreign, known.part.blobs))
-        return b"" if is_refused else known.acceptable(model, profile)
-
+    takes_none = refused.has(RefusalKind.NO_REASONING_MODEL, family(case.sent.model))
     foreign: dict[ResponsesItem, bytes] = {}
     for run in sent_runs(draft.items):
         is_hosting = any(item.id and not item.id_is_optional for item in run.group)
         for item in run.reasoning:
-            blob, known = blob_digest(item), index.find(item)
-            whole = original(known, item)
+            blob, known, whole = blob_digest(item), case.known(item), b""
+            if known and not (takes_none or any(map(refused.is_foreign, known.part.blobs))):
+                whole = case.original(item)
             if takes_none or (blob and refused.is_foreign(blob)):
                 foreign[item] = whole
             elif known is None:
@@ -171,6 +151,8 @@ def _foreign(
             elif refused.completes(known.turn):
                 if whole:
                     foreign[item] = whole
-            elif blob and not is_hosting and are_known_to_differ(model, known.turn.models):
+            elif (
+                blob and not is_hosting and are_known_to_differ(case.sent.model, known.turn.models)
+            ):
                 foreign[item] = whole
     return foreign
