@@ -89,12 +89,14 @@ async def test_a_refusal_of_its_own_bytes_is_the_clients() -> None:
     """If the request is refused without the proxy's edits, too, the client gets that refusal."""
     async with world() as w:
         await taught(w)
-        w.upstream.answers(error("reasoning is odd", "input[1]"), error("Its own fault."))
+        last = error("Without ids, too.")
+        w.upstream.answers(error("reasoning is odd", "input[1]"), error("Its own fault."), last)
         got = await w.post(BODY)
         assert (got.status, got.mark) == (400, "injected=0, refused=1")
         assert error("Its own fault.").endswith(got.body)
-        assert [one.body == BODY for one in w.upstream.received] == [False, True]
-        assert w.counted("heals_total", diagnosis="input", result="refused") == 1
+        assert [one.body == BODY for one in w.upstream.received] == [False, True, False]
+        for diagnosis in ("input", "form"):
+            assert w.counted("heals_total", diagnosis=diagnosis, result="refused") == 1
 
 
 async def test_the_last_resort_is_the_clients_own_request() -> None:
