@@ -39,11 +39,15 @@ class History:
     Attributes:
         items: All items, as an honest client sends them.
         emitted: The items that upstream emitted.
+        outputs: The same, by response.
+        ends: Number of items before each turn.
         world: A store that captured some of the turns.
     """
 
     items: list[Item] = field(default_factory=lambda: [ASK])
     emitted: list[Item] = field(default_factory=list)
+    outputs: list[list[Item]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
     world: World = field(default_factory=World)
 
 
@@ -56,6 +60,8 @@ def history_of(tape: list[tuple[str, bool]]) -> History:
             history.world.learn(body(history.items), items)
         history.items += items
         history.emitted += items
+        history.outputs.append(items)
+        history.ends.append(len(history.items) - len(items))
         calls = [item for item in items if "call_id" in item]
         history.items += [output(item, f"{turn}") for item in calls] or [user(f"Go on, {turn}.")]
     return history
@@ -104,6 +110,17 @@ def requests(draw: st.DrawFn) -> tuple[History, list[Item], dict[str, Any]]:
     """Draw a history, the items that a client sends of it, and the other fields of its request."""
     history = draw(histories)
     return history, changed(history.items, draw(_OPERATIONS)), draw(st.sampled_from(MORE))
+
+
+@st.composite
+def later_faults(
+    draw: st.DrawFn,
+) -> tuple[tuple[History, list[Item], dict[str, Any]], int]:
+    """Draw a request of which only the items from a turn on are changed, and their number."""
+    history = draw(histories)
+    end = draw(st.sampled_from(history.ends))
+    sent = [*history.items[:end], *changed(history.items[end:], draw(_OPERATIONS))]
+    return (history, sent, draw(st.sampled_from(MORE[:3]))), end
 
 
 @st.composite

@@ -1,15 +1,32 @@
 """Normal form: laws of the history that is sent if the words of a refusal are unknown."""
 
+import json
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
-from hypothesis import given
+from hypothesis import assume, given
+from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.normal_form import normal_form
+from reasoning_replay.core.history.items import Role
+from reasoning_replay.strict_api import Script
+from reasoning_replay.strict_api import responses_words as words
+from reasoning_replay.strict_api.dialect import Refused
+from reasoning_replay.strict_api.responses import Responses
+from reasoning_replay.strict_api.responses_rules import OUTPUTS, InputRules, Seen
+from typing_extensions import override
 
-from tests.core.dialects.responses.heal.histories import History, histories, requests
+from tests.core.dialects.responses.heal.histories import (
+    STATEFUL,
+    History,
+    histories,
+    later_faults,
+    requests,
+)
 from tests.core.dialects.responses.heal.played import case_of, maybe_cure_of, world_of
 from tests.core.dialects.responses.heal.test_laws import Requested, calls, core, outputs, raws, said
-from tests.core.world import body, call, input_of, output, reasoning, user
+from tests.core.world import MODEL, Item, body, call, input_of, nameless, output, reasoning, user
 from tests.fast_lane import examples
 
 UNKNOWN = Diagnosis(RefusalKind.FORM)
@@ -52,6 +69,72 @@ def test_an_honest_history_is_in_normal_form(history: History) -> None:
 
     assert len(got) == len(history.items)
     assert all(b"reasoning" not in raw for raw in lone)
+
+
+class Strictest(InputRules):
+    """It takes an output once, before the next message; and pairs with both ids or with neither."""
+
+    @override
+    def outputs(self) -> Iterator[Refused]:
+        answered = [one.item.get("call_id") for one in self.seen if one.kind in OUTPUTS]
+        twice = {name for name in answered if answered.count(name) > 1}
+        yield from map(words.DUPLICATE, twice)
+        yield from super().outputs()
+
+    @override
+    def is_like(self, one: Seen, item_id: str) -> bool:
+        return False
+
+    @override
+    def ends_outputs(self, one: Seen) -> bool:
+        return one.kind not in OUTPUTS
+
+
+def is_accepted(history: History, sent: list[Item], more: dict[str, Any]) -> bool:
+    """Return whether the strictest API takes a request, if it has emitted the history."""
+    api = Responses(Script())
+    for emitted in history.outputs:
+        api.keep_pairs(emitted)
+        ids = {item["id"] for item in emitted}
+        places = [n for n, item in enumerate(sent) if item.get("id") in ids]
+        between = sent[places[0] : places[-1]] if places else []
+        if not all(item.get("id") in ids for item in between):
+            return False  # the items of a response stand together
+    request = {"model": MODEL, **more, "input": sent}
+    return not list(Strictest(request, [], api.emitted, {}).refusals())
+
+
+def is_unchanged(case: RefusedItems, before: list[bytes], after: list[bytes]) -> bool:
+    """Return whether items stay, apart from the ids of those of which nothing is known."""
+    models = (item for item in case.items if item.role is Role.MODEL and item.id)
+    unknown = {item.raw for item in models if item not in case.matches}
+    return len(before) == len(after) and all(
+        one == other or (one in unknown and nameless(json.loads(one)) == json.loads(other))
+        for one, other in zip(before, after, strict=True)
+    )
+
+
+@examples(400)
+@given(requests())
+def test_what_the_strict_api_accepts_stays(requested: Requested) -> None:
+    """Its reasoning, calls, outputs and messages are sent as they came."""
+    history, sent, more = requested
+    more = {**more, "store": False}
+    assume(STATEFUL.keys().isdisjoint(more) and is_accepted(history, sent, more))
+    case = case_of(history.world, sent, UNKNOWN, **more)
+
+    assert is_unchanged(case, raws(case.sent.body), raws(normal_form(case)))
+
+
+@examples(300)
+@given(later_faults())
+def test_bytes_before_the_first_fault_stay(requested: tuple[Requested, int]) -> None:
+    """The turns before those that the client changed keep their bytes, and so their cache."""
+    (history, sent, more), end = requested
+    case = case_of(history.world, sent, UNKNOWN, **more)
+    before, after = raws(case.sent.body), raws(normal_form(case))
+
+    assert is_unchanged(case, before[:end], after[:end])
 
 
 def test_what_cannot_be_compared_stays() -> None:

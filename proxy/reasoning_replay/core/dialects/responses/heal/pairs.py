@@ -176,7 +176,7 @@ def with_follower(case: RefusedItems) -> bytes | None:
     draft.remove(alone)
     draft.remove_reasoning(lost)
     if lost:  # its follower is unknown, so an item that lacks it now is sent by value
-        draft.remove_lone_ids()
+        draft.remove_lone_ids(case.had_none)
     return draft.body()
 
 
