@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec import structs
+from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals, RefusalMemory
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
@@ -13,7 +14,7 @@ from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.turns import Lesson
 
-from tests.core.dialects.responses.exchanges import decided, engine, found
+from tests.core.dialects.responses.exchanges import SCOPE, decided, engine, found
 from tests.core.dialects.responses.heal.played import (
     ASK,
     DEFAULT,
@@ -24,7 +25,7 @@ from tests.core.dialects.responses.heal.played import (
 from tests.core.dialects.responses.heal.test_cures import diagnosis_of
 from tests.core.dialects.responses.notation import history, request_of, rows
 from tests.core.engines import engine_of
-from tests.core.world import World, body, call, input_of, nameless, output
+from tests.core.world import MODEL, World, body, call, input_of, nameless, output
 
 # Only upstream's words show which pair is broken: what was not captured is sent by value.
 BY_VALUE = {"blamed", "item-moves-to-reasoning", "item-of-first-in-run", "item-of-last-in-run"}
@@ -152,3 +153,35 @@ def test_a_lesson_is_a_repair() -> None:
         left = decided(off, body(items), LookupResult([taught]))
         assert input_of(left.body) == items
         assert left.repairs == {}
+
+
+FORMS = [
+    pytest.param("bad_id", "id", {"store": False}, "c1:noid o1", "r1 c1:noid o1", id="named"),
+    pytest.param("bad_id", "no_ids", {}, "c1 o1", "r1:noid c1:noid o1", id="nameless"),
+    pytest.param("field", "by_id", {}, "c1 o1", "r1:hollow c1 o1", id="by-id"),
+    pytest.param("field", "by_id", {}, "r1 c1 o1", "r1:hollow c1 o1", id="by-id-and-kept"),
+]
+
+
+@pytest.mark.parametrize(("kind", "what", "more", "sent", "want"), FORMS)
+def test_the_form_that_upstream_takes_is_injected(
+    kind: str, what: str, more: dict[str, bool], sent: str, want: str
+) -> None:
+    """The plan knows it as well as the cure."""
+    one = engine()
+    (turn,) = found(one).turns
+    taught = structs.replace(turn, lessons=(Lesson(kind, what),))
+    made = decided(one, body([ASK, *history(sent)], **more), LookupResult([taught]))
+
+    assert input_of(made.body) == [ASK, *history(want)]
+
+
+def test_include_is_not_sent_to_a_model_that_refuses_it() -> None:
+    """Neither the client's own nor the proxy's."""
+    one = engine(include="always")
+    refusal, cure = Diagnosis(RefusalKind.INCLUDE), Cure(b"")
+    one.learn(SCOPE, refusal, cure, MODEL)
+    made = decided(one, body([ASK], include=["reasoning.encrypted_content"]), LookupResult())
+
+    assert b"include" not in made.body
+    assert made.repairs == {Repair.LEARNED: 1}

@@ -78,7 +78,7 @@ class Strictest(InputRules):
     def outputs(self) -> Iterator[Refused]:
         answered = [one.item.get("call_id") for one in self.seen if one.kind in OUTPUTS]
         twice = {name for name in answered if answered.count(name) > 1}
-        yield from map(words.DUPLICATE, twice)
+        yield from (words.DUPLICATE(str(name)) for name in twice)
         yield from super().outputs()
 
     @override
