@@ -13,7 +13,7 @@ from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Origin
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
-from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for, with_learned
+from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     Diagnosis,
     Form,
@@ -23,6 +23,7 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     is_opening_event,
     is_refusing_event,
 )
+from reasoning_replay.core.dialects.responses.heal.learned import with_learned
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, is_sound, repair
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
@@ -110,8 +111,8 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         case = RefusedItems(request, request, _NO_FAULT, held, profile)
         body, counts = repair(case, refused, self.repairs)
         if Repair.LEARNED in self.repairs:
-            current = request if body is request.body else read_request(body, {})
-            body, cures = with_learned(current, held, refused, profile)
+            current = case if body is request.body else case.of(body)
+            body, cures = with_learned(current, refused)
             counts = {**counts, Repair.LEARNED: cures} if cures else counts
         if body is request.body:
             return request, counts

@@ -3,13 +3,13 @@
 import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.dialects.refusal_memory import KnownRefusals, RefusalMemory
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
-from reasoning_replay.core.dialects.responses.heal.cure import with_learned
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.learned import with_learned
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
-from reasoning_replay.core.dialects.responses.request import read_request
+from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.turns import Lesson
@@ -43,10 +43,14 @@ CURED = [
 ]
 
 
-def knowing(lessons: tuple[Lesson, ...]) -> KnownRefusals:
-    """Return what is known of a conversation with these lessons."""
+def repeated(
+    request: Request, held: LookupResult, lessons: tuple[Lesson, ...]
+) -> tuple[bytes, int]:
+    """Return a request with the edits that its conversation has taught."""
     known = RefusalMemory(lambda: 0.0).known_to(b"")
-    return known._replace(lessons=frozenset((lesson.kind, lesson.what) for lesson in lessons))
+    known = known._replace(lessons=frozenset((lesson.kind, lesson.what) for lesson in lessons))
+    case = RefusedItems(request, request, Diagnosis(RefusalKind.OTHER), held, DEFAULT)
+    return with_learned(case, known)
 
 
 @pytest.mark.parametrize(("captured", "request_", "sent", "refusal", "want"), CURED)
@@ -64,7 +68,7 @@ def test_what_cured_a_conversation_is_done_before_the_first_attempt(
         return
     request = read_request(body(items, **more), {})
     held = recalled_for(world, request, diagnosis)
-    got, count = with_learned(request, held, knowing(cure.lessons), DEFAULT)
+    got, count = repeated(request, held, cure.lessons)
     if not count:
         assert got is request.body
         got = RefusedItems(request, request, diagnosis, held, DEFAULT).inject_again(got)
@@ -85,7 +89,7 @@ def test_unknown_pairs_are_sent_by_value(
     assert cure is not None
     assert [lesson.what for lesson in cure.lessons] == [Form.BY_VALUE]
     request = read_request(body(items), {})
-    got, _ = with_learned(request, LookupResult(), knowing(cure.lessons), DEFAULT)
+    got, _ = repeated(request, LookupResult(), cure.lessons)
 
     assert input_of(got) == [nameless(item) for item in items]
 
@@ -99,7 +103,7 @@ def test_lessons_of_others_change_nothing() -> None:
         *(Lesson("binding"), Lesson("form", "as_given"), Lesson("bad_id"), Lesson("duplicate")),
     )
     held = recalled_for(World(), request, diagnosis_of("form"))
-    got, count = with_learned(request, held, knowing(lessons), DEFAULT)
+    got, count = repeated(request, held, lessons)
 
     assert got is request.body
     assert count == 0

@@ -6,36 +6,23 @@ affected item, because the API names only the first one. Related items stay toge
 the items it led to, and the outputs of their calls.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.emitted import PHASE, blob_digest
 from reasoning_replay.core.dialects.responses.heal.blobs import (
     blamed_blobs,
     named_blobs,
-    without_blobs,
-    without_include,
-    without_member,
-    without_reasoning,
 )
-from reasoning_replay.core.dialects.responses.heal.calls import in_units, with_text
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
-from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
-from reasoning_replay.core.dialects.responses.heal.ids import completed, deduplicated, with_good_ids
-from reasoning_replay.core.dialects.responses.heal.learned import learned, lesson_of
-from reasoning_replay.core.dialects.responses.heal.normal_form import normal_form
-from reasoning_replay.core.dialects.responses.heal.pairs import (
-    with_follower,
-    with_reasoning,
-    with_unknown_by_value,
-)
-from reasoning_replay.core.dialects.responses.heal.unanswered import with_answers
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
+from reasoning_replay.core.dialects.responses.heal.learned import lesson_of
+from reasoning_replay.core.dialects.responses.heal.normal_form import normal
 from reasoning_replay.core.dialects.responses.profiles import Profile
-from reasoning_replay.core.dialects.responses.request import Request, read_request
+from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
@@ -43,27 +30,10 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_name,
     keys_of_request,
 )
-from reasoning_replay.core.history.model_names import family
 
 # Limit of bare ids, and of outputs, that are looked up in addition to the ids that upstream names.
 BARE_LOOKED_UP = 64
 
-CURES: Mapping[RefusalKind, Callable[[RefusedItems], bytes | None]] = {
-    RefusalKind.LACKS_REASONING: with_reasoning,
-    RefusalKind.LACKS_FOLLOWER: with_follower,
-    RefusalKind.LACKS_OUTPUT: with_answers,
-    RefusalKind.LACKS_CALL: in_units,
-    RefusalKind.LACKS_TEXT: with_text,
-    RefusalKind.DUPLICATE: deduplicated,
-    RefusalKind.NOT_FOUND: completed,
-    RefusalKind.BAD_ID: with_good_ids,
-    RefusalKind.BLOB: without_blobs,
-    RefusalKind.FIELD: without_member,
-    RefusalKind.INCLUDE: without_include,
-    RefusalKind.NO_REASONING_MODEL: without_reasoning,
-    RefusalKind.INPUT: normal_form,
-    RefusalKind.FORM: normal_form,
-}
 # Refusals that the proxy's edits cannot cause: none removes a call or an output.
 _NEVER_OURS = frozenset({RefusalKind.LACKS_OUTPUT, RefusalKind.LACKS_CALL})
 
@@ -85,38 +55,6 @@ def cure(
     return _RefusedResponses(sent, given, diagnosis, looked_up, profile).cure()
 
 
-def with_learned(
-    request: Request, held: LookupResult, refused: KnownRefusals, profile: Profile
-) -> tuple[bytes, int]:
-    """
-    Return a request with the edits that cured its conversation before, and how many these are.
-
-    An edit that only injects is left to the plan, which does the same: the reasoning was missing
-    for a while, as when the store did not respond.
-
-    Cost: as many cures as lessons.
-    """
-    body, count = request.body, 0
-    for diagnosis in learned(refused, family(request.model)):
-        sent = request if body is request.body else read_request(body, {})
-        case = RefusedItems(sent, sent, diagnosis, held, profile)
-        edited = _repeated(case)
-        if edited not in (body, case.inject_again(body)):
-            body, count = edited, count + 1
-    return body, count
-
-
-def _repeated(case: RefusedItems) -> bytes:
-    """Return a request with an edit that was learned, for which upstream names nothing."""
-    act: Callable[[RefusedItems], bytes | None] = CURES[case.diagnosis.kind]
-    if case.diagnosis.kind is RefusalKind.LACKS_REASONING:
-        act = normal_form
-    if case.diagnosis.form is Form.BY_VALUE and act is not without_blobs:
-        act = with_unknown_by_value
-    edited = act(case)
-    return case.sent.body if edited is None else edited
-
-
 class _RefusedResponses(RefusedItems):
     @override
     def fulfilled(self) -> bytes:
@@ -124,14 +62,11 @@ class _RefusedResponses(RefusedItems):
 
     @override
     def edited(self) -> bytes:
-        kind = self.diagnosis.kind
         if self.diagnosis.is_of_agent:
             return self.sent.body
-        act = CURES.get(kind)
-        body = act(self) if act is not None else None
-        if body is not None and body != self.sent.body:
-            return body
-        return self.sent.body if kind in _NEVER_OURS else self.given.body
+        body = normal(self)
+        is_ours = self.diagnosis.kind not in _NEVER_OURS
+        return self.given.body if body == self.sent.body and is_ours else body
 
     @override
     def blamed(self, lost: frozenset[bytes]) -> frozenset[bytes]:
@@ -144,7 +79,7 @@ class _RefusedResponses(RefusedItems):
     @override
     def finished(self, cure: Cure, cured: Request) -> Cure:
         phases = max(0, _phases(cured) - _phases(self.given))
-        lesson = None if cure.is_clients_own else lesson_of(self, cure.body, _repeated)
+        lesson = None if cure.is_clients_own else lesson_of(self, cure.body)
         lessons = (lesson,) if lesson is not None else ()
         completed = _completed(self, cured)
         return replace(cure, phases=phases, completed=completed, lessons=lessons)

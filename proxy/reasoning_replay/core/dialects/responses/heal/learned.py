@@ -5,12 +5,14 @@ A lesson names the kind of the refusal and its form, and never an item: the cure
 with such a fault.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.ids import form_of_ids
+from reasoning_replay.core.dialects.responses.heal.normal_form import OF_PAIRS, normal
+from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.turns import Lesson
 
 # In the order in which they are repeated: no cure makes work for an earlier one.
@@ -28,8 +30,6 @@ _LEARNED = (
     RefusalKind.INPUT,
     RefusalKind.FORM,
 )
-Repeat = Callable[[RefusedItems], bytes]
-_OF_PAIRS = (RefusalKind.LACKS_REASONING, RefusalKind.LACKS_FOLLOWER)
 # The forms that are learned, and the members of reasoning that may be refused.
 _FORMS = frozenset(
     {
@@ -46,23 +46,33 @@ _BLOB = "encrypted_content"
 _MEMBERS = frozenset({"status", "content", _BLOB})
 
 
-def lesson_of(case: RefusedItems, cured: bytes, repeat: Repeat) -> Lesson | None:
+def with_learned(case: RefusedItems, refused: KnownRefusals) -> tuple[bytes, int]:
     """
-    Return what the cure of a refusal teaches about its conversation; None if nothing.
+    Return a request with the edits that cured its conversation before, and how many these are.
 
-    Args:
-        case: The refused request.
-        cured: Its cure.
-        repeat: Makes an edit that was learned, of a case that says which.
+    An edit that only injects is left to the plan, which does the same: the reasoning was missing
+    for a while, as when the store did not respond.
+
+    Cost: as many cures as lessons.
     """
+    count = 0
+    for diagnosis in _learned(refused, family(case.sent.model)):
+        body = normal(case.about(diagnosis))
+        if body not in (case.sent.body, case.inject_again(case.sent.body)):
+            case, count = case.of(body), count + 1
+    return case.sent.body, count
+
+
+def lesson_of(case: RefusedItems, cured: bytes) -> Lesson | None:
+    """Return what the cure of a refusal teaches about its conversation; None if nothing."""
     kind = case.diagnosis.kind
     what = _form_of(case)
-    if kind in _OF_PAIRS:
-        what = _form_of_pair(case, cured, repeat)
+    if kind in OF_PAIRS:
+        what = _form_of_pair(case, cured)
     return Lesson(kind.value, what) if _expected(kind, what) is not None else None
 
 
-def _form_of_pair(case: RefusedItems, cured: bytes, repeat: Repeat) -> str:
+def _form_of_pair(case: RefusedItems, cured: bytes) -> str:
     """
     Return how a pair is sent, or the type of the item that goes: what needs no names for its cure.
 
@@ -71,9 +81,9 @@ def _form_of_pair(case: RefusedItems, cured: bytes, repeat: Repeat) -> str:
     subject = case.by_id.get(case.diagnosis.subject)
     for what in ("", *([subject.type] if subject is not None else ())):
         expected = _expected(case.diagnosis.kind, what)
-        if expected is not None and repeat(case.about(expected)) == cured:
+        if expected is not None and normal(case.about(expected)) == cured:
             return str(what)
-    by_value = repeat(case.about(Diagnosis(case.diagnosis.kind, form=Form.BY_VALUE)))
+    by_value = normal(case.about(Diagnosis(case.diagnosis.kind, form=Form.BY_VALUE)))
     return Form.BY_VALUE if by_value != case.sent.body else ""
 
 
@@ -94,7 +104,7 @@ def _form_of(case: RefusedItems) -> str:
     return str(diagnosis.form or diagnosis.member)
 
 
-def learned(refused: KnownRefusals, model: str) -> Iterator[Diagnosis]:
+def _learned(refused: KnownRefusals, model: str) -> Iterator[Diagnosis]:
     """Yield the refusals that are expected of a conversation and a family of models, in order."""
     if refused.has(RefusalKind.INCLUDE, model):
         yield Diagnosis(RefusalKind.INCLUDE)

@@ -1,27 +1,58 @@
 """
-Normal form: a history as the strictest API would accept it.
+Normal form: a history as the strictest API would accept it, made from the client's and captured.
 
-It is made of the client's items and of what was captured, for a refusal that does not say what is
-wrong: each step looks for one kind of fault and edits only the items that have it. A history
-without faults stays as it is.
+`normal` is the one edit of a history: each rule looks for one kind of fault, and edits only the
+items that have it. What is refused, or was learned, chooses the rule, what it blames, and the form
+in which the upstream takes the rest. If that is unknown, all rules apply. A history without faults
+stays as it is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from reasoning_replay.core.dialects.responses.heal.blobs import (
+    without_blobs,
+    without_include,
+    without_member,
+    without_reasoning,
+)
+from reasoning_replay.core.dialects.responses.heal.calls import in_units, with_text
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.copies import complete_copies
-from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
+from reasoning_replay.core.dialects.responses.heal.diagnosis import Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import Draft
 from reasoning_replay.core.dialects.responses.heal.ids import (
     completed,
     deduplicated,
     with_good_ids,
 )
-from reasoning_replay.core.dialects.responses.heal.pairs import pair_ids, with_follower
+from reasoning_replay.core.dialects.responses.heal.pairs import (
+    pair_ids,
+    with_follower,
+    with_reasoning,
+    with_unknown_by_value,
+)
+from reasoning_replay.core.dialects.responses.heal.unanswered import with_answers
+
+
+def normal(case: RefusedItems) -> bytes:
+    """
+    Return a history without the faults that a case is about; the same bytes if it has none.
+
+    The diagnosis says what is blamed, and which form upstream takes. It may name items, or none, if
+    it was learned; if it does not say what is wrong, this is the normal form.
+    """
+    kind, form = case.diagnosis.kind, case.diagnosis.form
+    rule = _RULES.get(kind)
+    if kind is RefusalKind.LACKS_REASONING and not case.diagnosis.subject:
+        rule = normal_form
+    if kind in OF_PAIRS and form is Form.BY_VALUE:
+        rule = with_unknown_by_value
+    body = rule(case) if rule is not None else None
+    return case.sent.body if body is None else body
 
 
 def normal_form(case: RefusedItems) -> bytes:
-    """Return the history of a refused request in normal form; the same bytes if it is."""
+    """Return the history in normal form, whatever is refused; the same bytes if it is."""
     case = _stepped(case)
     # Before the ids: one that is unknown shows that its item is none of those that were captured.
     case = case.of(case.inject_again(case.sent.body))
@@ -68,6 +99,7 @@ def _paired(case: RefusedItems) -> bytes:
     return draft.body()
 
 
+OF_PAIRS = (RefusalKind.LACKS_REASONING, RefusalKind.LACKS_FOLLOWER)
 # An id that is left out may show another step more; this never needs more passes.
 _PASSES = 4
 # In an order in which a step seldom makes work for an earlier one.
@@ -79,3 +111,19 @@ _STEPS: tuple[Callable[[RefusedItems], bytes | None], ...] = (
     _paired,
     with_follower,
 )
+_RULES: Mapping[RefusalKind, Callable[[RefusedItems], bytes | None]] = {
+    RefusalKind.LACKS_REASONING: with_reasoning,
+    RefusalKind.LACKS_FOLLOWER: with_follower,
+    RefusalKind.LACKS_OUTPUT: with_answers,
+    RefusalKind.LACKS_CALL: in_units,
+    RefusalKind.LACKS_TEXT: with_text,
+    RefusalKind.DUPLICATE: deduplicated,
+    RefusalKind.NOT_FOUND: completed,
+    RefusalKind.BAD_ID: with_good_ids,
+    RefusalKind.BLOB: without_blobs,
+    RefusalKind.FIELD: without_member,
+    RefusalKind.INCLUDE: without_include,
+    RefusalKind.NO_REASONING_MODEL: without_reasoning,
+    RefusalKind.INPUT: normal_form,
+    RefusalKind.FORM: normal_form,
+}
