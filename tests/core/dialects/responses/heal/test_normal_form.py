@@ -95,11 +95,10 @@ def is_accepted(history: History, sent: list[Item], more: dict[str, Any]) -> boo
     api = Responses(Script())
     for emitted in history.outputs:
         api.keep_pairs(emitted)
-        ids = {item["id"] for item in emitted}
-        places = [n for n, item in enumerate(sent) if item.get("id") in ids]
-        between = sent[places[0] : places[-1]] if places else []
-        if not all(item.get("id") in ids for item in between):
-            return False  # the items of a response stand together
+        names = {item[key] for item in emitted for key in ("id", "call_id") if key in item}
+        own = [not names.isdisjoint((item.get("id"), item.get("call_id"))) for item in sent]
+        if any(own) and not all(own[own.index(True) : len(own) - own[::-1].index(True)]):
+            return False  # the items of a response and their outputs stand together
     request = {"model": MODEL, **more, "input": sent}
     return not list(Strictest(request, [], api.emitted, {}).refusals())
 

@@ -6,7 +6,7 @@ from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.copies import complete_copies
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Form
-from reasoning_replay.core.dialects.responses.heal.draft import Draft, sent_runs
+from reasoning_replay.core.dialects.responses.heal.draft import Draft
 from reasoning_replay.core.dialects.responses.include import exclude_edit
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.history.items import Role
@@ -21,15 +21,10 @@ def without_blobs(case: RefusedItems) -> bytes | None:
     Remove refused blobs: injected ones first, then the client's.
 
     If the client altered one that is refused, what was captured goes in the place of all that it
-    altered. One that only fails to match its id stays, without the id. Of the client's blobs, the
-    named ones and those not known to be of this upstream and model are removed. If upstream names
-    none, those of a foreign shape are removed first.
+    altered. Of the client's blobs, the named ones and those not known to be of this upstream and
+    model are removed. If upstream names none, those of a foreign shape are removed first.
     """
     draft, diagnosis = Draft(case.sent), case.diagnosis
-    if diagnosis.form is Form.BY_VALUE:
-        for run in sent_runs(case.items):
-            draft.send_by_value(run, case.profile)
-        return draft.body()
     encrypted = _encrypted(case)
     named = _named(case)
     says_which = bool(diagnosis.subject or diagnosis.ends)

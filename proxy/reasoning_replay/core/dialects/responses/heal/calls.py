@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from reasoning_replay.core.dialects.responses.emitted import is_open
 from reasoning_replay.core.dialects.responses.heal.captured import Position, RefusedItems
-from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_output
+from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_output, sent_runs
 from reasoning_replay.core.dialects.responses.id_policy import in_form
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
 from reasoning_replay.core.dialects.responses.reasoning_runs import head_of_group
@@ -43,6 +43,35 @@ def with_text(case: RefusedItems) -> bytes:
             draft.texts[item] = whole
     body = case.inject_again(draft.body())
     return body if body != case.sent.body else in_units(case)
+
+
+def with_answers(case: RefusedItems) -> bytes | None:
+    """
+    Move outputs after their calls; or leave out the calls that have none, if that is allowed.
+
+    Each goes with the reasoning that led to nothing else, as of an agent that was interrupted.
+    """
+    body = in_units(case)
+    if body != case.sent.body or not case.profile.drops_unanswered:
+        return body
+    # All of them, because the API names only the first.
+    answered = {item.call_id for item in case.items if is_output(item)}
+    calls = [item for item in case.items if item.role is Role.MODEL and item.call_id]
+    gone = {item for item in calls if item.call_id not in answered}
+    if not any(item.call_id == case.diagnosis.subject for item in gone):
+        return None
+    draft = Draft(case.sent)
+    lone: set[ResponsesItem] = set()  # reasoning that leads to nothing any more
+    headless: set[ResponsesItem] = set()  # reasoning whose first item goes and others stay
+    for run in sent_runs(draft.items):
+        led = [*run.group, *run.later]
+        if gone.issuperset(led):
+            lone.update(run.reasoning if led else ())
+        elif led[0] in gone and not draft.send_by_value(run, case.profile):
+            headless.update(run.reasoning)
+    draft.remove_reasoning(headless)
+    draft.remove(gone | lone)
+    return draft.body()
 
 
 def reordered(case: RefusedItems) -> bytes:

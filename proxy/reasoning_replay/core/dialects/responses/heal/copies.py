@@ -6,6 +6,13 @@ from reasoning_replay.core.dialects.responses.heal.draft import Draft, sent_runs
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 
 
+def with_captured(case: RefusedItems) -> bytes:
+    """Send captured reasoning in place of the client's copies that have other members."""
+    draft = Draft(case.sent)
+    complete_copies(case, draft)
+    return draft.body()
+
+
 def complete_copies(case: RefusedItems, draft: Draft) -> None:
     """
     Send captured reasoning in place of copies of it that have other members.

@@ -11,7 +11,8 @@ from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.ids import form_of_ids
-from reasoning_replay.core.dialects.responses.heal.normal_form import OF_PAIRS, normal
+from reasoning_replay.core.dialects.responses.heal.normal_form import normal
+from reasoning_replay.core.dialects.responses.heal.pairs import OF_PAIRS
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.turns import Lesson
 

@@ -15,9 +15,13 @@ from reasoning_replay.core.dialects.responses.heal.blobs import (
     without_member,
     without_reasoning,
 )
-from reasoning_replay.core.dialects.responses.heal.calls import in_units, with_text
+from reasoning_replay.core.dialects.responses.heal.calls import (
+    in_units,
+    with_answers,
+    with_text,
+)
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
-from reasoning_replay.core.dialects.responses.heal.copies import complete_copies
+from reasoning_replay.core.dialects.responses.heal.copies import with_captured
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import Draft
 from reasoning_replay.core.dialects.responses.heal.ids import (
@@ -26,12 +30,11 @@ from reasoning_replay.core.dialects.responses.heal.ids import (
     with_good_ids,
 )
 from reasoning_replay.core.dialects.responses.heal.pairs import (
+    by_value,
     pair_ids,
     with_follower,
     with_reasoning,
-    with_unknown_by_value,
 )
-from reasoning_replay.core.dialects.responses.heal.unanswered import with_answers
 
 
 def normal(case: RefusedItems) -> bytes:
@@ -45,8 +48,8 @@ def normal(case: RefusedItems) -> bytes:
     rule = _RULES.get(kind)
     if kind is RefusalKind.LACKS_REASONING and not case.diagnosis.subject:
         rule = normal_form
-    if kind in OF_PAIRS and form is Form.BY_VALUE:
-        rule = with_unknown_by_value
+    if form is Form.BY_VALUE:
+        rule = by_value
     body = rule(case) if rule is not None else None
     return case.sent.body if body is None else body
 
@@ -85,13 +88,6 @@ def _without_lone_ids(case: RefusedItems) -> RefusedItems:
     return case.of(draft.body())
 
 
-def with_captured(case: RefusedItems) -> bytes:
-    """Send captured reasoning in place of the client's copies that have other members."""
-    draft = Draft(case.sent)
-    complete_copies(case, draft)
-    return draft.body()
-
-
 def _paired(case: RefusedItems) -> bytes:
     """Send reasoning and the item that it led to with both ids, or with neither."""
     draft = Draft(case.sent)
@@ -99,7 +95,6 @@ def _paired(case: RefusedItems) -> bytes:
     return draft.body()
 
 
-OF_PAIRS = (RefusalKind.LACKS_REASONING, RefusalKind.LACKS_FOLLOWER)
 # An id that is left out may show another step more; this never needs more passes.
 _PASSES = 4
 # In an order in which a step seldom makes work for an earlier one.

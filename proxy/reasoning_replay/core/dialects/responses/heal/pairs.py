@@ -14,6 +14,7 @@ from reasoning_replay.core.dialects.responses.heal.captured import (
     RefusedItems,
     is_follower,
 )
+from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import (
     EMITTED,
     Draft,
@@ -26,6 +27,8 @@ from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_i
 from reasoning_replay.core.dialects.responses.profiles import Ids
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import Emitted
+
+OF_PAIRS = (RefusalKind.LACKS_REASONING, RefusalKind.LACKS_FOLLOWER)
 
 # Known pairs
 
@@ -92,11 +95,16 @@ def _name_reasoning(
             draft.set_id(item, captured.part.id)
 
 
-def with_unknown_by_value(case: RefusedItems) -> bytes:
-    """Send reasoning that was not captured by value: it is in no pair that upstream could check."""
+def by_value(case: RefusedItems) -> bytes:
+    """
+    Send reasoning, and the items that it led to, without ids: no pair can be checked by them.
+
+    If a pair is refused, that is what was not captured; if a blob does not match its id, all.
+    """
     draft = Draft(case.sent)
     for run in sent_runs(case.items):
-        if run.group and not all(map(case.known, run.reasoning)):
+        is_certain = case.diagnosis.kind in OF_PAIRS and all(map(case.known, run.reasoning))
+        if run.group and not is_certain:
             draft.send_by_value(run, case.profile)
     return draft.body()
 
