@@ -9,6 +9,7 @@ from reasoning_replay.web.http import client_connection
 
 from tests.certificates import Certificates, certificates
 from tests.fast_lane import examples
+from tests.left_open import watch
 from tests.redis_groups import Cluster, Sentinels, redis_cluster, redis_sentinels
 from tests.redis_server import RedisServer, redis_server
 
@@ -17,6 +18,8 @@ settings.register_profile(
     "untimed", examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("untimed")
+
+watch()
 
 
 def pytest_collection_finish() -> None:

@@ -10,6 +10,8 @@ from typing import TypeVar, cast
 __all__ = ["SlowLine", "listening", "reset_now", "slow_line"]
 
 CHUNK_BYTES = 1 << 16
+# Turns of the event loop from the arrival of a connection until asyncio has called `serve`.
+ACCEPTING_TURNS = 4
 
 
 class SlowLine:
@@ -29,6 +31,7 @@ class SlowLine:
         self.to_port = to_port
         self._open: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
+        self._has_ended = False
         self.port = 0
         self.delay_s = 0.0
         self.is_broken = False
@@ -47,13 +50,18 @@ class SlowLine:
 
     def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client until either side closes."""
+        if self._has_ended:
+            reset_now(writer.transport)
+            return
         task = asyncio.create_task(self._serve(reader, writer))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
     async def end(self) -> None:
-        """Reset every connection, and wait until all tasks have ended."""
-        await asyncio.sleep(0)  # lets new tasks start
+        """Reset every connection, also those that are being accepted; wait for all tasks."""
+        self._has_ended = True
+        for _ in range(ACCEPTING_TURNS):  # asyncio does not tell which are being accepted
+            await asyncio.sleep(0)
         self.cut()
         await asyncio.sleep(0)
         for task in self._serving:

@@ -21,7 +21,7 @@ STARTED = {
     "adapters/runtime/blocking.py:begin": "one call; all that wait for it get its failure",
     "adapters/resilience/safe_store.py:_begin": "one operation; the guard catches all it raises",
     "adapters/resilience/save_queue.py:_begin": "one save; the guard catches all it raises",
-    "adapters/stores/redis/cluster.py:_look_again": "one refresh; the next failure starts another",
+    "adapters/stores/redis/cluster.py:_known": "refreshes; what waits gets each failure",
     "adapters/stores/redis/cluster.py:_look": "awaited there",
     "adapters/stores/redis/sentinels.py:master_of": "awaited there",
     "adapters/stores/redis/store.py:_renew_if_due": "one renewal; the next lookup starts another",

@@ -31,13 +31,6 @@ from typing_extensions import override
 from tests.adapters.stores.kinds import KINDS, Kept, on_kind
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, looked_up, save, turn
 
-# These tests create so many objects that the collector runs in them. It may then find a connection
-# that another test, whose event loop is closed, did not close; that is no fault of these.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-]
-
 DAY = 86_400
 WIDE = Bounds(ttl_s=DAY, max_turns=100, max_bytes=1 << 20)
 BRIEF = Bounds(ttl_s=1000, max_turns=100, max_bytes=1 << 20)

@@ -249,3 +249,65 @@ async def test_a_check_that_is_cancelled_at_once_starts_no_part_in_vain(store: R
         await asyncio.gather(checking, return_exceptions=True)
         gc.collect()
     assert [str(warning.message) for warning in warned] == []
+
+
+@pytest.mark.parametrize("turns", range(1, 12))
+async def test_an_operation_that_is_cancelled_begins_no_task(turns: int, store: RedisStore) -> None:
+    """A loop that ends cancels its tasks once: a task that began then would leave connections."""
+    executor = executor_of(store)
+    await executor.check()
+    before = asyncio.all_tasks()
+    running = asyncio.create_task(executor.run([("GET", f"{n}") for n in range(20)]))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert asyncio.all_tasks() <= before
+
+
+async def test_a_cancelled_close_leaves_no_connection(servers: Servers) -> None:
+    """All connections are closed before the first point at which it can be cancelled."""
+    store = RedisStore(link_to(servers.url)(), BOUNDS)
+    await store.check()
+    connections = [one for node in executor_of(store)._nodes.values() for one in node.pool._free]
+    assert connections
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.gather(closing, return_exceptions=True)
+    assert not any(one.is_open for one in connections)
+
+
+async def test_operations_that_wait_for_the_table_end_with_the_store(servers: Servers) -> None:
+    """They fail at once, and do not wait for a node that hangs."""
+    hangs = asyncio.Event()
+
+    async def told_by(*_: object) -> None:
+        hangs.set()
+        await asyncio.sleep(SOON_S)
+
+    store = RedisStore(link_to(servers.url)(), BOUNDS)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ClusterExecutor, "_told_by", told_by)
+        waiting = [asyncio.create_task(store.check()) for _ in range(3)]
+        await asyncio.wait_for(hangs.wait(), SOON_S)
+        await store.close()
+        for result in await asyncio.gather(*waiting, return_exceptions=True):
+            assert isinstance(result, StoreError)
+            assert "the store is closed" in str(result)
+
+
+async def test_a_slot_table_is_refreshed_after_an_odd_failure(
+    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operation gets the failure, and the next one a table."""
+
+    async def told_by(*_: object) -> None:
+        raise RecursionError
+
+    executor = executor_of(store)
+    with monkeypatch.context() as patched:
+        patched.setattr(ClusterExecutor, "_told_by", told_by)
+        with pytest.raises(RecursionError):
+            await executor.run([("GET", "rr:2:a")])
+    assert await executor.run([("GET", "rr:2:a")]) == [None]

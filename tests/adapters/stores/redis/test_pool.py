@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from asyncio.sslproto import SSLProtocol
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 import uvloop
@@ -24,6 +25,7 @@ from redis.exceptions import RedisError
 from tests.adapters.stores.kinds import ALLOWED, link_to
 from tests.adapters.stores.turns import found, key, save, turn
 from tests.certificates import Certificates
+from tests.left_open import left_open
 from tests.patience import SOON_S
 from tests.redis_groups import Cluster, Sentinels
 from tests.redis_server import RedisServer, redis_server
@@ -124,6 +126,31 @@ def test_closing_never_fails(run: Callable[..., None]) -> None:
             await store.close()
 
     run(main())
+
+
+async def test_a_connection_that_is_cancelled_as_its_handshake_ends_is_closed_at_once(
+    shared_certificates: Certificates,
+    opens: Callable[..., RedisStore],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing waits for the server's side of the end of TLS; a loop may end before it comes."""
+    made = shared_certificates
+    options = f"ssl_ca_certs={made.ca_pem}&ssl_certfile={made.client_pem}"
+    real = SSLProtocol._on_handshake_complete
+    with redis_server(tls=made) as server:
+        store = opens(f"{server.url}?{options}&ssl_keyfile={made.client_pem}")
+        hasty = asyncio.ensure_future(store.check())
+
+        def complete(protocol: SSLProtocol, error: Exception | None) -> None:
+            real(protocol, error)
+            server.pause()
+            hasty.cancel()
+
+        monkeypatch.setattr(SSLProtocol, "_on_handshake_complete", complete)
+        await asyncio.wait([hasty])
+        assert hasty.cancelled()
+        connections = left_open(asyncio.get_running_loop())
+        assert [one for one in connections if not one.is_closing()] == []
 
 
 @pytest.mark.parametrize("cuts", range(8))
@@ -251,6 +278,30 @@ async def test_idle_connections_are_closed(
         assert time.monotonic() < deadline
         await store.check()
         await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", ["redis", "sentinel", "cluster"])
+async def test_a_closed_store_opens_no_connection(
+    kind: str, request: pytest.FixtureRequest, opens: Callable[..., RedisStore]
+) -> None:
+    """An operation that comes later fails, and no server sees a connection of it."""
+    servers = request.getfixturevalue(
+        "shared_sentinels" if kind == "sentinel" else f"shared_{kind}"
+    )
+    nodes: Sequence[RedisServer] = [servers] if isinstance(servers, RedisServer) else servers.nodes
+
+    def opened() -> int:
+        return sum(int(one.told("stats")["total_connections_received"]) for one in nodes)
+
+    store = opens(servers.url)
+    await burst(store, 2)
+    await store.close()
+    asking = len(nodes)  # by `opened` itself, once for each node
+    before = opened()
+    for operation in (store.check(), found(store, "1"), save(store, turn("a"), [key("a")])):
+        with pytest.raises(StoreError, match="the store is closed"):
+            await operation
+    assert opened() == before + asking
 
 
 # --- the address leads to another server ---

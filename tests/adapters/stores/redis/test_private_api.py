@@ -18,7 +18,7 @@ METHODS = [
     (AbstractConnection, "send_packed_command", ["command", "check_health"]),
     (AbstractConnection, "read_response", []),
     (AbstractConnection, "_host_error", []),
-    (SSLConnection, "_connection_arguments", []),
+    (Connection, "_connection_arguments", []),
     (RedisSSLContext, "get", []),
 ]
 
@@ -35,6 +35,7 @@ def test_connections_have_the_attributes_that_are_read() -> None:
     assert Connection()._writer is None
     assert Connection()._reader is None
     assert SSLConnection().ssl_context.context is None
+    assert SSLConnection._connect is Connection._connect
     assert "self._connection_arguments()" in inspect.getsource(Connection._connect)
     assert Connection(host="a", port=1)._connection_arguments() == {"host": "a", "port": 1}
 

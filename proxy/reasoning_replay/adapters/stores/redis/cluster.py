@@ -9,9 +9,9 @@ retries several times; ASKING may go on another connection than its command.
 
 import asyncio
 import random
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextvars import Context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,7 +26,12 @@ from redis.exceptions import (
 from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import BadCursor
-from reasoning_replay.adapters.stores.redis.errors import FAILURES, SilentError, code_of
+from reasoning_replay.adapters.stores.redis.errors import (
+    FAILURES,
+    SilentError,
+    closed_error,
+    code_of,
+)
 from reasoning_replay.adapters.stores.redis.executor import (
     Command,
     RedisExecutor,
@@ -35,7 +40,7 @@ from reasoning_replay.adapters.stores.redis.executor import (
 )
 from reasoning_replay.adapters.stores.redis.slots import Address, SlotTable, host_of
 
-LOOK_AGAIN_S = 1.0  # shortest time between two refreshes of the slot table
+LOOK_AGAIN_S = 1.0  # shortest time from one refresh of the slot table to the next
 # Most nodes that are asked for the slot table at once, in addition to those of the settings.
 ASKED = 3
 # Most nodes that a command is sent to, one after another: a slot has moved, and moves again.
@@ -68,8 +73,9 @@ class ClusterExecutor(RedisExecutor):
         self._timeout_s = timeout_s
         self._nodes: dict[Address, SingleServer] = {}
         self._table: SlotTable | None = None
-        self._looking: asyncio.Task[SlotTable | Exception] | None = None
-        self._looked_at = float("-inf")
+        self._is_in_doubt = asyncio.Event()  # the table
+        self._refreshing: asyncio.Task[None] | None = None
+        self._told: asyncio.Future[SlotTable | Exception] | None = None  # of the next refresh
         self._is_closed = False
 
     @override
@@ -78,10 +84,10 @@ class ClusterExecutor(RedisExecutor):
         try:
             results = await self._run(commands)
         except (*FAILURES, asyncio.CancelledError):
-            self._look_again()  # a hanging node shows up as a cancelled operation
+            self._is_in_doubt.set()  # a hanging node shows up as a cancelled operation
             raise
         if any(isinstance(result, ClusterDownError) for result in results):
-            self._look_again()
+            self._is_in_doubt.set()
         return results
 
     @override
@@ -121,17 +127,18 @@ class ClusterExecutor(RedisExecutor):
             [self._in_time(address, self._node(address).check) for address in table.masters]
         )
         if not table.is_whole:
-            self._look_again()
+            self._is_in_doubt.set()
             raise SlotNotCoveredError("some slots of the Cluster have no node")
 
     @override
     async def close(self) -> None:
+        # First what cannot be cancelled, so that no connection stays open.
         self._is_closed = True
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-        for node in self._nodes.values():
+        for node in [*self._nodes.values()]:
             await node.close()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
 
     async def _run(self, commands: Sequence[Command]) -> list[Any]:
         table = await self._known()
@@ -186,7 +193,7 @@ class ClusterExecutor(RedisExecutor):
         results: list[Any] = await asyncio.gather(*acts, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
-                self._look_again()
+                self._is_in_doubt.set()
                 raise result
         return results
 
@@ -197,35 +204,60 @@ class ClusterExecutor(RedisExecutor):
             return address, True
         if self._table is not None:
             self._table.move(error.slot_id, address)
-        self._look_again()  # other slots have perhaps moved, too
+        self._is_in_doubt.set()  # other slots have perhaps moved, too
         return address, False
 
     def _node(self, address: Address) -> SingleServer:
+        if self._is_closed:
+            raise closed_error()
         if address not in self._nodes:
             self._nodes[address] = self._opens(*address)
         return self._nodes[address]
 
     async def _known(self) -> SlotTable:
         """Return the slot table; read it first if there is none."""
-        if self._table is None:
-            told = await asyncio.shield(self._look_again())
-            if isinstance(told, Exception):
-                raise told
-            return told
-        return self._table
+        if self._is_closed:
+            raise closed_error()
+        if self._refreshing is None:  # in no context: it outlives the request that it begins with
+            self._refreshing = asyncio.create_task(self._refresh(), context=Context())
+            self._refreshing.add_done_callback(self._refreshes_no_more)
+        if self._table is not None:
+            return self._table
+        if self._told is None:
+            self._told = asyncio.get_running_loop().create_future()
+        self._is_in_doubt.set()
+        told = await asyncio.shield(self._told)
+        if isinstance(told, Exception):
+            raise told
+        return told
 
-    def _look_again(self) -> "asyncio.Task[SlotTable | Exception]":
-        """Schedule a refresh of the slot table; no operation waits for it, except the first."""
-        if self._looking is None or (self._looking.done() and not self._is_closed):
-            wait_s = self._looked_at + LOOK_AGAIN_S - time.monotonic()
-            delay_s = max(0.0, wait_s) if self._table is not None else 0.0
-            self._looking = asyncio.create_task(self._look(delay_s))
-        return self._looking
+    async def _refresh(self) -> None:
+        """
+        Refresh the slot table whenever it is in doubt; only the first operations wait for that.
 
-    async def _look(self, delay_s: float) -> SlotTable | Exception:
-        """Refresh the slot table; return it, or why that failed."""
-        await asyncio.sleep(delay_s)
-        self._looked_at = time.monotonic()
+        This task begins with an operation, and never because one ends. A loop that ends cancels
+        its tasks once: one that began then would be left, with the connections that it opens.
+        """
+        while True:
+            await self._is_in_doubt.wait()
+            told = await self._look()
+            self._is_in_doubt.clear()
+            self._tell(told)
+            if self._table is not None:
+                await asyncio.sleep(LOOK_AGAIN_S)
+
+    def _refreshes_no_more(self, _: asyncio.Task[None]) -> None:
+        self._refreshing = None
+        self._tell(closed_error())
+
+    def _tell(self, told: SlotTable | Exception) -> None:
+        """Pass the result of a refresh to the operations that wait for it."""
+        waited, self._told = self._told, None
+        if waited is not None:
+            waited.set_result(told)
+
+    async def _look(self) -> SlotTable | Exception:
+        """Read the slot table; return it, or why that failed."""
         known = sorted(self._table.nodes) if self._table is not None else []
         some = random.sample(known, min(ASKED, len(known)))
         asked = list(dict.fromkeys([*self._seeds, *some]))
@@ -236,7 +268,7 @@ class ClusterExecutor(RedisExecutor):
                 for task in asyncio.as_completed(tasks):
                     try:
                         table = await task
-                    except FAILURES as error:
+                    except Exception as error:  # noqa: BLE001 (others may answer)
                         told = told if isinstance(told, SlotTable) else error
                         continue
                     if table.is_whole or isinstance(told, Exception):

@@ -22,6 +22,7 @@ from typing import Any
 from hiredis import pack_command
 from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.asyncio.connection import AbstractConnection, RedisSSLContext
+from typing_extensions import override
 
 from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.runtime.tcp import keep_alive_options
@@ -110,14 +111,19 @@ class Tcp(PooledConnection, Connection):
         for self._address in addresses:
             try:
                 await super()._connect()  # type: ignore[no-untyped-call]
+                await self._secure()
             except OSError:
+                self.end()
                 if self._address == addresses[-1]:
                     raise
             else:
                 return
 
+    async def _secure(self) -> None:
+        """Begin TLS: not here."""
+
     def _connection_arguments(self) -> Mapping[str, Any]:
-        return {**super()._connection_arguments(), "host": self._address}
+        return {"host": self._address, "port": self.port}
 
 
 class Unix(PooledConnection, UnixDomainSocketConnection):
@@ -150,15 +156,22 @@ class TlsContext:
 
 
 class Tls(Tcp, SSLConnection):
-    """A connection over TLS that uses the shared context."""
+    """
+    A connection over TLS that uses the shared context.
+
+    TLS begins once `end` can close the connection. Where asyncio opens both, and is cancelled as
+    the handshake ends, it waits for the server's side of the end of TLS, perhaps for 30 s.
+    """
 
     def __init__(self, *, tls_context: TlsContext, **kwargs: Any) -> None:  # noqa: ANN401 - redis-py's
         super().__init__(**kwargs)
         self._tls_context = tls_context
 
-    def _connection_arguments(self) -> Mapping[str, Any]:
-        self.ssl_context.context = self._tls_context.current(self.ssl_context)
-        return {**super()._connection_arguments(), "server_hostname": self.host}
+    @override
+    async def _secure(self) -> None:
+        writer: Any = self._writer
+        context = self._tls_context.current(self.ssl_context)
+        await writer.start_tls(context, server_hostname=self.host)
 
 
 def tcp_options() -> dict[str, Any]:

@@ -51,6 +51,11 @@ _QUOTED = (ConnectionError, NoPermissionError, SilentError)
 _DEMOTED = frozenset({"READONLY", "MASTERDOWN", "UNBLOCKED", "NOREPLICAS"})
 
 
+def closed_error() -> ConnectionError:
+    """Return the error of an operation on a store that is closed."""
+    return ConnectionError("the store is closed")
+
+
 def code_of(error: ResponseError) -> str:
     """Return the code of an error reply, such as WRONGTYPE, or its first word if that is one."""
     if error.status_code not in {None, "ERR"}:

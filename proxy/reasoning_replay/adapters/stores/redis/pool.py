@@ -14,10 +14,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from redis.exceptions import ConnectionError, InvalidResponse  # noqa: A004 - redis-py's
+from redis.exceptions import InvalidResponse
 
 from reasoning_replay.adapters.stores.redis.connections import PooledConnection
-from reasoning_replay.adapters.stores.redis.errors import FAILURES, SilentError
+from reasoning_replay.adapters.stores.redis.errors import FAILURES, SilentError, closed_error
 
 # After a refused connection, no other one is opened for this time while any is open.
 REFUSED_PAUSE_S = 1.0
@@ -107,6 +107,8 @@ class Pool:
 
     async def _take(self, *, new: bool) -> PooledConnection:
         while True:
+            if not self._keeps:
+                raise closed_error()
             if not new and (connection := self._newest_free()) is not None:
                 self._used.add(connection)
                 return connection
@@ -167,7 +169,7 @@ class Pool:
         if not self._keeps:
             connection.end()
             self._release(connection)
-            raise ConnectionError("the store is closed")
+            raise closed_error()
         return connection
 
     def _follow(self, place: str) -> None:

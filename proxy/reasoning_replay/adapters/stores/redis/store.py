@@ -300,8 +300,10 @@ class RedisStore(Store):
     async def close(self) -> None:
         for task in self._renewing.values():
             task.cancel()
-        await asyncio.gather(*self._renewing.values(), return_exceptions=True)
-        await self._link.close()
+        try:
+            await asyncio.gather(*self._renewing.values(), return_exceptions=True)
+        finally:
+            await self._link.close()
 
     async def _run(self, commands: Sequence[Command]) -> list[Any]:
         """Run commands; the result of a rejected command is its error."""
