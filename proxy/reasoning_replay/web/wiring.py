@@ -28,10 +28,11 @@ from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import Profile as ChatProfile
 from reasoning_replay.core.dialects.chat.profiles import Rounds
 from reasoning_replay.core.dialects.chat.profiles import profile_of as chat_profile_of
-from reasoning_replay.core.dialects.engine import Engine, Prefixes
+from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.gemini.dialect import GeminiDialect
 from reasoning_replay.core.dialects.gemini.profiles import profile_of as gemini_profile_of
 from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
+from reasoning_replay.core.dialects.request_engine import Prefixes
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile, profile_of

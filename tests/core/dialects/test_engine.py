@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from msgspec import structs
-from reasoning_replay.core.dialects import engine as engines
+from reasoning_replay.core.dialects import request_engine
 from reasoning_replay.core.dialects.base import Caller, Cure, RefusedBodies
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
@@ -58,7 +58,7 @@ def test_a_fault_in_the_summary_does_not_affect_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The inspector shows no items, but the reasoning is injected."""
-    monkeypatch.setattr(engines, "summarise", None)
+    monkeypatch.setattr(request_engine, "summarise", None)
     one = engine()
     made = decided(one, body([ASK, C1, output(C1)]), found(one))
 
