@@ -19,6 +19,7 @@ from reasoning_replay.adapters.stores.base import Bounds, StoreError
 from reasoning_replay.adapters.stores.sqlite import SqliteStore
 from reasoning_replay.adapters.stores.sqlite_file import APPLICATION, VERSION
 from reasoning_replay.adapters.stores.sqlite_room import make_room
+from reasoning_replay.adapters.stores.sqlite_rows import Row
 
 from tests.adapters.stores.turns import SCOPE, Clock, asked, found, key, looked_up, save, turn
 from tests.adapters.writing import key_of, opened, turn_of
@@ -163,12 +164,12 @@ async def test_an_expiry_that_is_noted_while_others_are_written_is_written_too(
     store = opens()
     await save(store, turn("a"), [key("1")])
 
-    class Used(list[sqlite._Row]):
-        def __iter__(self) -> Iterator[sqlite._Row]:
+    class Used(list[Row]):
+        def __iter__(self) -> Iterator[Row]:
             store._writer.submit(store._extend).result()
             return super().__iter__()
 
-    row = sqlite._Row(1, 0, 0.0)
+    row = Row(1, 0, 0.0)
     store._noted[7] = 1.0
     store._is_noting = True
     store._note_use(Used([row]), 0.0)

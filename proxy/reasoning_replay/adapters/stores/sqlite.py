@@ -12,12 +12,11 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import (
-    CONVERSATIONS_PER_KEY,
     SCOPE_ITSELF,
     VERSION_BITS,
     BadCursor,
@@ -44,8 +43,17 @@ from reasoning_replay.adapters.stores.sqlite_room import (
     trim,
     used_bytes,
 )
+from reasoning_replay.adapters.stores.sqlite_rows import (
+    Row,
+    add,
+    begin,
+    lead,
+    led_to,
+    marks_of,
+    maybe_deleted,
+    rows_of,
+)
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
-from reasoning_replay.core.history.records import turn_of_record
 
 T = TypeVar("T")
 
@@ -56,14 +64,6 @@ NOTICED_S = 60.0
 LOG_MAX_BYTES = 32 << 20
 # Most pending expiries, as while the file is locked; further ones are skipped.
 NOTED_AT_ONCE = 1000
-
-
-class _Row(NamedTuple):
-    """Row of a conversation."""
-
-    id: int
-    version: int
-    expires_at: float
 
 
 class SqliteStore(Store):
@@ -117,11 +117,11 @@ class SqliteStore(Store):
         now = self._clock()
         before = dict(held)
 
-        def read(db: sqlite3.Connection) -> tuple[StoreResult, list[_Row]]:
+        def read(db: sqlite3.Connection) -> tuple[StoreResult, list[Row]]:
             with transaction(db, "DEFERRED"):
-                rows, found = _led_to(db, scope, keys, now)
+                rows, found = led_to(db, scope, keys, now)
                 choice = choose(lookups, found.__getitem__)
-                rows |= _rows_of(db, scope, held, now)
+                rows |= rows_of(db, scope, held, now)
                 chosen = dict.fromkeys([*choice.conversations, *held])
                 used = {name: rows[name] for name in chosen if name in rows}
                 kept = [
@@ -134,7 +134,7 @@ class SqliteStore(Store):
                     )
                     for name, row in used.items()
                 ]
-                marks = _marks_of(db, scope, [SCOPE_ITSELF, *held], now)
+                marks = marks_of(db, scope, [SCOPE_ITSELF, *held], now)
                 of_scope = marks.pop(SCOPE_ITSELF, b"")
                 result = StoreResult(kept, choice.crowded, marks.keys(), of_scope)
                 return result, list(used.values())
@@ -161,13 +161,13 @@ class SqliteStore(Store):
             self._write_file.bound_log(db, self._log_max_bytes)
             with transaction(db):
                 drop_expired(db, now)
-                if (deleted := _maybe_deleted(db, name, mark, now)) is not None:
+                if (deleted := maybe_deleted(db, name, mark, now)) is not None:
                     return deleted
-                kept, before = _begin(db, name, now + self._bounds.ttl_s, now)
-                _add(db, kept, values, after)
+                kept, before = begin(db, name, now + self._bounds.ttl_s, now)
+                add(db, kept, values, after)
                 is_trimmed = trim(db, kept, self._bounds)
                 for key in keys:
-                    _lead(db, name[0], key, kept, now)
+                    lead(db, name[0], key, kept, now)
                 evicted = make_room(db, self._max_bytes, now)
             self._evicted += evicted
             return VersionChange(None if is_trimmed else before, after)
@@ -210,7 +210,7 @@ class SqliteStore(Store):
                 with transaction(db):
                     if is_final:
                         self._add_mark(db, (scope, conversation), now)
-                    was_there = _rows_of(db, scope, {conversation: 0}, now)
+                    was_there = rows_of(db, scope, {conversation: 0}, now)
                     db.execute(
                         "DELETE FROM conversations WHERE scope = ? AND conversation = ?",
                         (scope, conversation),
@@ -274,7 +274,7 @@ class SqliteStore(Store):
             raise StoreError("sqlite: the store is closed") from None
         return await asyncio.wrap_future(future)
 
-    def _records(self, db: sqlite3.Connection, name: Name, row: _Row) -> dict[bytes, bytes]:
+    def _records(self, db: sqlite3.Connection, name: Name, row: Row) -> dict[bytes, bytes]:
         kept = db.execute("SELECT name, value FROM records WHERE conversation_id = ?", (row.id,))
         return decoded(self.codec, name, dict(kept))
 
@@ -289,7 +289,7 @@ class SqliteStore(Store):
         )
         return mark
 
-    def _note_use(self, used: Sequence[_Row], now: float) -> None:
+    def _note_use(self, used: Sequence[Row], now: float) -> None:
         """Extend the expiry of used conversations in the background, all in one write."""
         expires_at = now + self._bounds.ttl_s
         noticed_s = min(NOTICED_S, self._bounds.ttl_s / 100)
@@ -315,126 +315,3 @@ class SqliteStore(Store):
                 )
 
         self._write_file.do(write)
-
-
-def _led_to(
-    db: sqlite3.Connection, scope: bytes, keys: Sequence[bytes], now: float
-) -> tuple[dict[bytes, _Row], dict[bytes, list[bytes]]]:
-    """Return the rows that keys lead to, and the conversations of each key, newest last."""
-    rows: dict[bytes, _Row] = {}
-    found: dict[bytes, list[bytes]] = {key: [] for key in keys}
-    # The `+` makes sqlite use the index of the keys, and not the one of the expiry.
-    for key, conversation, *row in db.execute(
-        "SELECT leads.key, conversation, conversations.id, version, expires_at FROM leads"  # noqa: S608 - placeholders only
-        " JOIN conversations ON conversations.id = leads.conversation_id"
-        f" WHERE leads.scope = ? AND leads.key IN ({','.join('?' * len(keys))})"
-        " AND +expires_at > ? ORDER BY leads.id",
-        (scope, *keys, now),
-    ):
-        found[key].append(conversation)
-        rows[conversation] = _Row(*row)
-    return rows, found
-
-
-def _rows_of(
-    db: sqlite3.Connection, scope: bytes, conversations: Mapping[bytes, int], now: float
-) -> dict[bytes, _Row]:
-    """Return the rows of the given conversations that are stored and have not expired."""
-    found = db.execute(
-        "SELECT conversation, id, version, expires_at FROM conversations"  # noqa: S608 - placeholders only
-        f" WHERE scope = ? AND conversation IN ({','.join('?' * len(conversations))})"
-        " AND expires_at > ?",
-        (scope, *conversations, now),
-    )
-    return {conversation: _Row(*row) for conversation, *row in found}
-
-
-def _marks_of(
-    db: sqlite3.Connection, scope: bytes, conversations: Sequence[bytes], now: float
-) -> dict[bytes, bytes]:
-    """Return the marks of deletions, by conversation."""
-    found = db.execute(
-        "SELECT conversation, mark FROM marks"  # noqa: S608 - placeholders only
-        f" WHERE scope = ? AND conversation IN ({','.join('?' * len(conversations))})"
-        " AND expires_at > ?",
-        (scope, *conversations, now),
-    )
-    return dict(found.fetchall())
-
-
-def _maybe_deleted(
-    db: sqlite3.Connection, name: Name, mark: bytes | None, now: float
-) -> Deleted | None:
-    """Return the deletion that a save would undo; None if there is none. See `Store.save`."""
-    scope, conversation = name
-    if _rows_of(db, scope, {conversation: 0}, now):
-        return None  # a deletion would have dropped it
-    marks = _marks_of(db, scope, [SCOPE_ITSELF, conversation], now)
-    of_scope = marks.get(SCOPE_ITSELF, b"")
-    if conversation in marks:
-        return Deleted()
-    return Deleted(of_scope) if of_scope and mark not in (None, of_scope) else None
-
-
-def _begin(db: sqlite3.Connection, name: Name, expires_at: float, now: float) -> tuple[int, int]:
-    """
-    Extend the expiry of a conversation; create it if it is missing or has expired.
-
-    Returns:
-        Its row and its version.
-    """
-    db.execute(
-        "DELETE FROM conversations WHERE scope = ? AND conversation = ? AND expires_at <= ?",
-        (*name, now),
-    )
-    db.execute(
-        "INSERT INTO conversations (scope, conversation, expires_at, version) VALUES (?, ?, ?, ?)"
-        " ON CONFLICT (scope, conversation)"
-        " DO UPDATE SET expires_at = max(expires_at, excluded.expires_at)",
-        (*name, expires_at, secrets.randbits(VERSION_BITS)),
-    )
-    row, version = db.execute(
-        "SELECT id, version FROM conversations WHERE scope = ? AND conversation = ?", name
-    ).fetchone()
-    return int(row), int(version)
-
-
-def _add(db: sqlite3.Connection, kept: int, values: Mapping[bytes, bytes], version: int) -> None:
-    """Write records, each of which replaces one of the same name, and the new version."""
-    turns, added_bytes = 0, 0
-    for name, value in values.items():
-        before = db.execute(
-            "SELECT length(value) FROM records WHERE conversation_id = ? AND name = ?", (kept, name)
-        ).fetchone()
-        turn = turn_of_record(name)
-        is_known = db.execute(
-            "SELECT 1 FROM records WHERE conversation_id = ? AND name BETWEEN ? AND ? LIMIT 1",
-            (kept, turn, turn + b"\xff"),
-        ).fetchone()
-        db.execute(
-            "INSERT INTO records (conversation_id, name, value) VALUES (?, ?, ?)"
-            " ON CONFLICT (conversation_id, name) DO UPDATE SET value = excluded.value",
-            (kept, name, value),
-        )
-        turns += is_known is None
-        added_bytes += len(value) - (before[0] if before else 0)
-    db.execute(
-        "UPDATE conversations SET version = ?, turns = turns + ?,"
-        " record_bytes = record_bytes + ? WHERE id = ?",
-        (version, turns, added_bytes, kept),
-    )
-
-
-def _lead(db: sqlite3.Connection, scope: bytes, key: bytes, kept: int, now: float) -> None:
-    """Add a conversation to a key; the key keeps its newest CONVERSATIONS_PER_KEY."""
-    db.execute(
-        "INSERT OR IGNORE INTO leads (scope, key, conversation_id) VALUES (?, ?, ?)",
-        (scope, key, kept),
-    )
-    db.execute(
-        "DELETE FROM leads WHERE id IN (SELECT leads.id FROM leads"
-        " JOIN conversations ON conversations.id = leads.conversation_id"
-        " WHERE leads.scope = ? AND leads.key = ?"
-        " ORDER BY +expires_at > ? DESC, leads.id DESC LIMIT -1 OFFSET ?)",
-        (scope, key, now, CONVERSATIONS_PER_KEY),
-    )

@@ -9,23 +9,21 @@ import sys
 from collections import deque
 from collections.abc import Iterable
 
-import msgspec
 from msgspec import UNSET, Raw
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.captures import (
     AT_ONCE_US,
-    ITEM_BYTES,
     PENDING,
     Capture,
     CaptureSnapshot,
     Origin,
     read_usage,
-    size_of,
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
-from reasoning_replay.core.dialects.responses.emitted import blob_digest, emitted_of, reasoning_of
+from reasoning_replay.core.dialects.responses.captured_item import CapturedItem, captured
+from reasoning_replay.core.dialects.responses.emitted import blob_digest
 from reasoning_replay.core.dialects.responses.events import (
     ResponseFields,
     is_worth_reading,
@@ -55,28 +53,6 @@ BLOBS_MAX = 16
 _REPEATS = re.compile(rb"response\.(?:completed|incomplete|failed)")
 
 
-class _CapturedItem(msgspec.Struct, frozen=True, gc=False):
-    """
-    The stored part of one output item. Its other bytes are freed at once: an image can be large.
-
-    Attributes:
-        reasoning: None if the item is not reasoning, or cannot be injected.
-        emitted: None if the item is reasoning.
-    """
-
-    id: str
-    reasoning: Reasoning | None = None
-    emitted: Emitted | None = None
-    is_finished: bool = True
-
-    @property
-    def size_bytes(self) -> int:
-        """Estimated memory, with that of all texts."""
-        size = size_of(self.emitted) if self.emitted is not None else ITEM_BYTES
-        size += len(self.reasoning.raw) if self.reasoning is not None else 0
-        return size + sys.getsizeof(self.id)
-
-
 class ResponsesCapture(Capture):
     """The capture of one response. Output items are known by their index in the output."""
 
@@ -93,8 +69,8 @@ class ResponsesCapture(Capture):
         self._events = Events(self._max_bytes, is_worth_reading)
         self._backlog: deque[bytes] = deque()  # events that are not processed yet
         self._backlog_bytes = 0
-        self._parts: dict[int, _CapturedItem] = {}  # items that wait for an earlier one
-        self._ready: deque[tuple[int, _CapturedItem]] = deque()  # the next ones to hand out
+        self._parts: dict[int, CapturedItem] = {}  # items that wait for an earlier one
+        self._ready: deque[tuple[int, CapturedItem]] = deque()  # the next ones to hand out
         self._next = 0  # index of the item after the last one that was ready
         self._ids: dict[int, str] = {}  # ids of all items that were kept
         self._names: set[str] = set()  # the same, except items of the last event
@@ -279,7 +255,7 @@ class ResponsesCapture(Capture):
 
     def _keep(self, index: int, item: ResponsesItem) -> None:
         """Keep an output item, unless there is no room for it."""
-        part = _part(item)
+        part = captured(item)
         if self._has_room(part.size_bytes):
             self._parts[index] = part
             self._ids[index] = part.id
@@ -305,7 +281,7 @@ class ResponsesCapture(Capture):
         """Take reasoning from the end of the response if its own event had no blob."""
         is_late = index in self._hollow and index in self._parts and item.blob != ""
         if is_late and item.id == self._ids[index]:
-            part = _part(item)
+            part = captured(item)
             if self._has_room(part.size_bytes):
                 self._parts[index] = part
 
@@ -370,9 +346,3 @@ class ResponsesCapture(Capture):
     def _known(self, index: int, reasoning: Reasoning) -> Reasoning:
         blobs = self._blobs.get(index)
         return reasoning.known_by(blobs) if blobs else reasoning
-
-
-def _part(item: ResponsesItem) -> _CapturedItem:
-    if item.role is Role.REASONING:
-        return _CapturedItem(item.id, reasoning=reasoning_of(item))
-    return _CapturedItem(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
