@@ -133,7 +133,7 @@ ROWS: dict[str, dict[str, Bound]] = {
         "redis.connect.connect.<locals>.server.<locals>.make(settings)": FIXED,
         "redis.pool.Pool._free": Bound(REDIS_MAX_CONNECTIONS, "a pool opens no more"),
         "redis.pool.Pool._used": IN_FLIGHT,
-        "redis.store.RedisStore._renewing": IN_FLIGHT,
+        "redis.renewals.Renewals.tasks": IN_FLIGHT,
         "sqlite.SqliteStore._noted": Bound(NOTED_AT_ONCE, "_note_use skips further ones"),
     },
     "adapters.telemetry": {

@@ -247,7 +247,7 @@ async def _on_redis(
     async def passes(seconds: float) -> None:
         nonlocal now
         for store in opened:  # renewals in the background finish before
-            await asyncio.gather(*store._renewing.values())
+            await asyncio.gather(*store._renewals.tasks.values())
         now += seconds
         keys = [key for key in await names() if isinstance(key, bytes)]
         left_ms = await link.run([("PTTL", key.decode()) for key in keys])

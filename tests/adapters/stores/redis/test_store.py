@@ -287,14 +287,14 @@ async def test_few_lookups_load_conversations_at_once(
 async def test_a_renewal_is_rare_and_in_the_background(counted: RedisStore) -> None:
     """Within an eighth of the TTL no lookup renews; a lookup takes one round trip in any case."""
     now = 0.0
-    counted._clock = lambda: now
+    counted._clock = counted._renewals._clock = lambda: now
     said = turn("a")
     held = {said.conversation: await save(counted, said, keys_of_turn(said))}
     for now in (0.0, TTL_S / 8 - 2, TTL_S / 8 + 2, TTL_S / 4 - 2, -TTL_S):
         Counting.sent = 0
         await counted.look_up(SCOPE, asked(keys_of_turn(said)[0]), held)
         assert Counting.sent == 1
-        renewing = list(counted._renewing.values())
+        renewing = list(counted._renewals.tasks.values())
         assert len(renewing) == (now in (TTL_S / 8 + 2, -TTL_S))
         await asyncio.gather(*renewing)
 

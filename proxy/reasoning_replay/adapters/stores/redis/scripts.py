@@ -1,15 +1,25 @@
 """Redis scripts: changes that remove something, so that nothing added in between is lost."""
 
+import secrets
 from collections.abc import Sequence
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY
+from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, VERSION_BITS, Bounds
+from reasoning_replay.adapters.stores.redis.commands import (
+    ID_BYTES,
+    Commands,
+    hash_of,
+    ids_of,
+    raise_first,
+)
 from reasoning_replay.adapters.stores.redis.executor import Command
+from reasoning_replay.adapters.stores.trimming import what_to_drop
+from reasoning_replay.core.history.records import turn_of_record
 
-ID_BYTES = 16
 # Fields of a conversation; all others are records.
-VERSION, BYTES, TURNS, DELETED = b"v", b"b", b"t", b"d"
+VERSION, BYTES, TURNS, DELETED, RENEWED = b"v", b"b", b"t", b"d", b"r"
+NUMBERS = frozenset({VERSION, BYTES, TURNS, RENEWED, DELETED})
 
 # Both scripts delete before they write: a full Redis allows that, but no write that comes first.
 #
@@ -43,7 +53,7 @@ def remove_ids(name: str, conversation: bytes, ttl_s: int) -> Command:
     return _script(_REMOVE, name, conversation, ttl_s)
 
 
-def trim(
+def _trim(
     name: str, version: bytes, step: int, counters: tuple[int, int], fields: Sequence[bytes]
 ) -> Command:
     """
@@ -66,6 +76,63 @@ def is_refused(result: object) -> bool:
     return isinstance(result, NoPermissionError) or (
         isinstance(result, ResponseError) and "unknown command" in str(result)
     )
+
+
+async def trim(commands: Commands, place: str, bounds: Bounds) -> int | None:
+    """
+    Trim a conversation and correct its counters.
+
+    Returns:
+        The version; None if it is the one that the save returned, or if another replica has
+        changed the conversation meanwhile. That replica trims it.
+    """
+    (answer,) = await commands.all([("HGETALL", place)])
+    kept = hash_of(answer)
+    sizes = {field: len(value) for field, value in kept.items() if field not in NUMBERS}
+    drop = what_to_drop(sizes, bounds)
+    for field in drop:
+        del sizes[field]
+    counters = (sum(sizes.values()), len(set(map(turn_of_record, sizes))))
+    version = kept.get(VERSION, b"")
+    step = version_step() if drop else 0
+    (result,) = await commands.run([_trim(place, version, step, counters, drop)])
+    if not is_refused(result):
+        raise_first([result])
+        return result if result is None else int(result)
+    writes: list[Command] = [
+        ("HSET", place, BYTES, counters[0], TURNS, counters[1]),
+        ("EXPIRE", place, bounds.ttl_s),  # HSET creates one that was deleted meanwhile
+    ]
+    if not drop:
+        await commands.all(writes)
+        return None
+    writes += [("HDEL", place, *drop), ("HINCRBY", place, VERSION, step)]
+    return int((await commands.all(writes))[-1])
+
+
+async def trim_key(commands: Commands, name: str, ttl_s: int) -> None:
+    """Reduce a key to its newest CONVERSATIONS_PER_KEY conversations."""
+    (result,) = await commands.run([remove_ids(name, b"", ttl_s)])
+    if not is_refused(result):
+        raise_first([result])
+        return
+    # Without a script, an id that another replica adds in between is lost. That is harmless
+    # only if so many others are left that the key stays ambiguous.
+    (kept,) = await commands.all([("GET", name)])
+    newest = list(dict.fromkeys(reversed(ids_of(kept))))[:CONVERSATIONS_PER_KEY]
+    if len(newest) == CONVERSATIONS_PER_KEY:
+        left = b"".join(reversed(newest))
+        await commands.all([("SET", name, left, "EX", ttl_s)])
+
+
+def version_step() -> int:
+    """
+    Return what to add to a version, of either sign, so that the sum stays within 64 bits.
+
+    It is random: after the store returned to older data, an increment that is always the same would
+    lead to a version that a local copy of lost turns has.
+    """
+    return secrets.randbits(VERSION_BITS) - (1 << (VERSION_BITS - 1))
 
 
 def _script(text: str, name: str, *arguments: str | bytes | int) -> Command:

@@ -26,7 +26,6 @@ server that refuses scripts keeps ids of deleted conversations in its keys; they
 """
 
 import asyncio
-import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,52 +37,45 @@ from typing_extensions import override
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     VERSION_BITS,
-    BadCursor,
     Bounds,
     Codec,
-    ConversationInfo,
     Deleted,
     Name,
     Page,
     Store,
     StoredConversation,
-    StoreError,
     StoreResult,
     VersionChange,
     decoded,
     encoded,
 )
+from reasoning_replay.adapters.stores.redis.commands import (
+    ID_BYTES,
+    Commands,
+    hash_of,
+    ids_of,
+    number_of,
+    raise_first,
+)
 from reasoning_replay.adapters.stores.redis.errors import FAILURES, store_error
 from reasoning_replay.adapters.stores.redis.executor import Command, RedisExecutor
+from reasoning_replay.adapters.stores.redis.pages import page_of
+from reasoning_replay.adapters.stores.redis.renewals import Renewals
 from reasoning_replay.adapters.stores.redis.scripts import (
     BYTES,
     DELETED,
-    ID_BYTES,
+    NUMBERS,
+    RENEWED,
     TURNS,
     VERSION,
-    is_refused,
     remove_ids,
     trim,
+    trim_key,
+    version_step,
 )
-from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.lookup_keys import Lookup, choose, keys_of_turn
-from reasoning_replay.core.history.records import is_head, turn_of_record, turns_of
+from reasoning_replay.core.history.records import is_head, turns_of
 
-RENEWED = b"r"
-_NUMBERS = frozenset({VERSION, BYTES, TURNS, RENEWED, DELETED})
-# The keys of a conversation are renewed at most this often within its TTL.
-RENEWALS_PER_TTL = 8
-# Most conversations whose keys are renewed at once; others are renewed by a later lookup.
-RENEWED_AT_ONCE = 2
-# Most commands in one round trip of a renewal, so that it does not delay exchanges.
-RENEWED_TOGETHER = 256
-# Timeout of a renewal.
-RENEWS_S = 10.0
-# A conversation has about thirty keys in the index, and SCAN passes over all of them.
-_SCANNED_PER_FOUND = 8
-_SCANS = 200
-# Of SCAN, and with the number of a node before it in a Cluster.
-_CURSOR = re.compile(r"(\d{1,5}:)?\d{0,20}", re.ASCII)
 # Lookups that load conversations at once. Each may load six of `max_bytes`, which no memory budget
 # counts; with local copies, few lookups load any.
 LOADS_AT_ONCE = 4
@@ -113,12 +105,13 @@ class RedisStore(Store):
             clock: Seconds since the epoch, as replicas share the Redis.
         """
         self._link = link
+        self._commands = Commands(link)
+        self._run, self._all = self._commands.run, self._commands.all
         self._bounds = bounds
         self._prefix = prefix
         self._clock = clock
-        self._renewed_every_s = -(-bounds.ttl_s // RENEWALS_PER_TTL)
-        self._key_ttl_s = bounds.ttl_s + self._renewed_every_s
-        self._renewing: dict[Name, asyncio.Task[None]] = {}
+        self._renewals = Renewals(self._commands, bounds.ttl_s, clock, self._place, self._index_of)
+        self._key_ttl_s = self._renewals.key_ttl_s
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self.codec = codec
 
@@ -142,8 +135,8 @@ class RedisStore(Store):
             raise store_error(error) from error
         # A read-only Redis rejects EXPIRE. It can still be read, so only errors of HMGET count.
         numbers = results[: len(before)]
-        _raise_first(numbers)
-        found = {key: _ids(string) for key, string in zip(keys, strings, strict=True)}
+        raise_first(numbers)
+        found = {key: ids_of(string) for key, string in zip(keys, strings, strict=True)}
         choice = choose(lookups, found.__getitem__)
         kept: dict[bytes, StoredConversation] = {}
         stale: dict[bytes, None] = {}
@@ -152,9 +145,9 @@ class RedisStore(Store):
             version, renewed, is_deleted = found_there
             if is_deleted:
                 deleted.add(conversation)
-            elif version is not None and (now := _number(version)) in (ours, held[conversation]):
+            elif version is not None and (now := number_of(version)) in (ours, held[conversation]):
                 kept[conversation] = StoredConversation(conversation, now, None)
-                self._renew_if_due((scope, conversation), renewed)
+                self._renewals.begin_if_due((scope, conversation), renewed)
             elif version is not None:
                 stale[conversation] = None
         chosen = {name: None for name in choice.conversations if name not in held}
@@ -174,7 +167,7 @@ class RedisStore(Store):
         *,
         is_stored: bool = True,
     ) -> VersionChange:
-        place, step = self._place(name), _version_step()
+        place, step = self._place(name), version_step()
         written: list[bytes] = []
         for record in encoded(self.codec, name, records).items():
             written += record
@@ -207,52 +200,17 @@ class RedisStore(Store):
             await self._refuse_deleted(name, mark, await self._all([self._ask_mark(name[0])]))
         change = VersionChange(int(version) - step, int(version))
         if turns > 1 and (record_bytes > self._bounds.max_bytes or turns > self._bounds.max_turns):
-            trimmed = await self._trim(place)
+            trimmed = await trim(self._commands, place, self._bounds)
             if trimmed is not None and trimmed != change.after:
                 change = VersionChange(None, trimmed)
         for index_name, length in zip(index, lengths[::2], strict=True):
             if length > 2 * CONVERSATIONS_PER_KEY * ID_BYTES:
-                await self._trim_key(index_name)
+                await trim_key(self._commands, index_name, self._key_ttl_s)
         return change
 
     @override
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
-        # A page may exceed `limit`, as SCAN returns names in batches.
-        if not _CURSOR.fullmatch(cursor) or int(cursor.rpartition(":")[2] or 0) >= 1 << 64:
-            raise BadCursor
-        begin = f"{self._prefix}:2:{{"
-        pattern = f"{_literally(begin)}{scope.hex() + ':' if scope is not None else ''}*"
-        count = min(max(limit * _SCANNED_PER_FOUND, 10), 10_000)
-        names: dict[bytes, None] = {}
-        try:
-            for _ in range(_SCANS):
-                cursor, found = await self._link.scan(cursor, pattern, count)
-                names |= dict.fromkeys(found)
-                if not cursor or len(names) >= limit:
-                    break
-        except FAILURES as error:
-            raise store_error(error) from error
-        form = re.compile(re.escape(begin.encode()) + rb"([0-9a-f]{32}):([0-9a-f]{32})\}")
-        places = [match for match in map(form.fullmatch, names) if match]
-        commands: list[Command] = []
-        for place in places:
-            commands += [("HMGET", place[0], DELETED, BYTES, TURNS), ("TTL", place[0])]
-        numbers = await self._run(commands)
-        kept = []
-        for place, counters, ttl_s in zip(places, numbers[::2], numbers[1::2], strict=True):
-            # Skip deleted conversations, and values of other programs. One that is being created
-            # has no version yet, but a deletion of its scope must find it.
-            if not (isinstance(counters, list) and isinstance(ttl_s, int)):
-                continue
-            if None in counters[1:]:
-                continue
-            ids = (bytes.fromhex(place[1].decode()), bytes.fromhex(place[2].decode()))
-            try:
-                record_bytes, turns = map(_number, counters[1:])
-                kept.append(ConversationInfo(*ids, turns, record_bytes, ttl_s))
-            except StoreError:
-                kept.append(ConversationInfo(*ids, 0, 0, ttl_s, is_damaged=True))
-        return Page(kept, cursor)
+        return await page_of(self._link, self._prefix, scope, cursor, limit)
 
     @override
     async def forget(self, scope: bytes, conversation: bytes, *, is_final: bool = False) -> bool:
@@ -267,8 +225,8 @@ class RedisStore(Store):
         ]
         *marked, answer = await self._run([*(mark if is_final else ()), ("HGETALL", place)])
         # A full Redis refuses to write. Then there is room for the mark after the deletion.
-        _raise_first([answer, *(one for one in marked if not isinstance(one, OutOfMemoryError))])
-        kept = _hash(answer)
+        raise_first([answer, *(one for one in marked if not isinstance(one, OutOfMemoryError))])
+        kept = hash_of(answer)
         # If the server refuses a script, its key leads to a conversation that does not exist.
         await self._run(await self._removed_from_index(name, kept))
         fields = [field for field in kept if field != DELETED]
@@ -298,27 +256,10 @@ class RedisStore(Store):
 
     @override
     async def close(self) -> None:
-        for task in self._renewing.values():
-            task.cancel()
         try:
-            await asyncio.gather(*self._renewing.values(), return_exceptions=True)
+            await self._renewals.close()
         finally:
             await self._link.close()
-
-    async def _run(self, commands: Sequence[Command]) -> list[Any]:
-        """Run commands; the result of a rejected command is its error."""
-        if not commands:
-            return []
-        try:
-            return await self._link.run(commands)
-        except FAILURES as error:
-            raise store_error(error) from error
-
-    async def _all(self, commands: Sequence[Command]) -> list[Any]:
-        """Run commands; raise StoreError if any is rejected."""
-        results = await self._run(commands)
-        _raise_first(results)
-        return results
 
     async def _begin(self, name: Name, commands: Sequence[Command], mark: bytes) -> list[Any]:
         """Write a conversation that may be new, without its version; return the results."""
@@ -355,19 +296,19 @@ class RedisStore(Store):
         commands += [("EXPIRE", name, self._bounds.ttl_s) for name in names]
         async with self._loads:
             hashes = (await self._run(commands))[: len(names)]
-        _raise_first(hashes)
+        raise_first(hashes)
         loaded = []
-        for conversation, kept in zip(conversations, map(_hash, hashes), strict=True):
+        for conversation, kept in zip(conversations, map(hash_of, hashes), strict=True):
             if VERSION in kept and DELETED not in kept:
                 name = (scope, conversation)
                 records = self._records(name, kept)
-                loaded.append(StoredConversation(conversation, _number(kept[VERSION]), records))
-                self._renew_if_due(name, kept.get(RENEWED))
+                loaded.append(StoredConversation(conversation, number_of(kept[VERSION]), records))
+                self._renewals.begin_if_due(name, kept.get(RENEWED))
         return loaded
 
     def _records(self, name: Name, kept: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
         """Return the records of a hash that can be decoded."""
-        records = {field: value for field, value in kept.items() if field not in _NUMBERS}
+        records = {field: value for field, value in kept.items() if field not in NUMBERS}
         return decoded(self.codec, name, records)
 
     async def _removed_from_index(self, name: Name, kept: Mapping[bytes, bytes]) -> list[Command]:
@@ -378,7 +319,7 @@ class RedisStore(Store):
     async def _index_of(self, name: Name) -> list[str]:
         """Return the names of all keys of a conversation, as its records tell; [] without any."""
         (answer,) = await self._all([("HGETALL", self._place(name))])
-        return await self._keys_of(name, _hash(answer))
+        return await self._keys_of(name, hash_of(answer))
 
     async def _keys_of(self, name: Name, kept: Mapping[bytes, bytes]) -> list[str]:
         """Return the names of all keys of a conversation, given its hash."""
@@ -389,77 +330,6 @@ class RedisStore(Store):
             return [self._index_name(name[0], key) for key in keys]
 
         return await asyncio.to_thread(names)
-
-    def _renew_if_due(self, name: Name, renewed: bytes | None) -> None:
-        """Begin to renew the keys of a conversation, unless that was done a short time ago."""
-        # A time in the future, of a clock that is ahead, is as old as one in the past.
-        if renewed and abs(self._clock() - _number(renewed)) < self._renewed_every_s:
-            return
-        if name not in self._renewing and len(self._renewing) < RENEWED_AT_ONCE:
-            task = asyncio.ensure_future(self._renew(name))
-            self._renewing[name] = task
-            task.add_done_callback(lambda _: self._renewing.pop(name))
-
-    async def _renew(self, name: Name) -> None:
-        """Renew all keys of a conversation; if that fails, the next lookup begins again."""
-        place, now = self._place(name), int(self._clock())
-        try:
-            async with asyncio.timeout(RENEWS_S):
-                index = await self._index_of(name)
-                for at in range(0, len(index), RENEWED_TOGETHER):
-                    together = index[at : at + RENEWED_TOGETHER]
-                    await self._all([("EXPIRE", one, self._key_ttl_s) for one in together])
-                # HSET creates a conversation that was deleted meanwhile, without a version: no
-                # lookup finds it.
-                expire = ("EXPIRE", place, self._bounds.ttl_s)
-                await self._all([("HSET", place, RENEWED, now), expire])
-        except (StoreError, TimeoutError):
-            return
-
-    async def _trim(self, place: str) -> int | None:
-        """
-        Trim a conversation and correct its counters.
-
-        Returns:
-            The version; None if it is the one that the save returned, or if another replica has
-            changed the conversation meanwhile. That replica trims it.
-        """
-        (answer,) = await self._all([("HGETALL", place)])
-        kept = _hash(answer)
-        sizes = {field: len(value) for field, value in kept.items() if field not in _NUMBERS}
-        drop = what_to_drop(sizes, self._bounds)
-        for field in drop:
-            del sizes[field]
-        counters = (sum(sizes.values()), len(set(map(turn_of_record, sizes))))
-        version = kept.get(VERSION, b"")
-        step = _version_step() if drop else 0
-        (result,) = await self._run([trim(place, version, step, counters, drop)])
-        if not is_refused(result):
-            _raise_first([result])
-            return result if result is None else int(result)
-        commands: list[Command] = [
-            ("HSET", place, BYTES, counters[0], TURNS, counters[1]),
-            ("EXPIRE", place, self._bounds.ttl_s),  # HSET creates one that was deleted meanwhile
-        ]
-        if not drop:
-            await self._all(commands)
-            return None
-        commands += [("HDEL", place, *drop), ("HINCRBY", place, VERSION, step)]
-        return int((await self._all(commands))[-1])
-
-    async def _trim_key(self, name: str) -> None:
-        """Reduce a key to its newest CONVERSATIONS_PER_KEY conversations."""
-        (result,) = await self._run([remove_ids(name, b"", self._key_ttl_s)])
-        if not is_refused(result):
-            _raise_first([result])
-            return
-        # Without a script, an id that another replica adds in between is lost. That is harmless
-        # only if so many others are left that the key stays ambiguous.
-        (kept,) = await self._all([("GET", name)])
-        newest = list(dict.fromkeys(reversed(_ids(kept))))[:CONVERSATIONS_PER_KEY]
-        if len(newest) == CONVERSATIONS_PER_KEY:
-            left = b"".join(reversed(newest))
-            await self._all([("SET", name, left, "EX", self._key_ttl_s)])
 
     def _place(self, name: Name) -> str:
         return f"{self._prefix}:2:{{{name[0].hex()}:{name[1].hex()}}}"
@@ -472,44 +342,3 @@ class RedisStore(Store):
 
     def _index_name(self, scope: bytes, key: bytes) -> str:
         return f"{self._prefix}:2:k:{scope.hex()}:{key.hex()}"
-
-
-def _version_step() -> int:
-    """
-    Return what to add to a version, of either sign, so that the sum stays within 64 bits.
-
-    It is random: after the store returned to older data, an increment that is always the same would
-    lead to a version that a local copy of lost turns has.
-    """
-    return secrets.randbits(VERSION_BITS) - (1 << (VERSION_BITS - 1))
-
-
-def _ids(answer: bytes | str | None) -> list[bytes]:
-    value = answer if isinstance(answer, bytes) else b""
-    return [value[at : at + ID_BYTES] for at in range(0, len(value), ID_BYTES)]
-
-
-def _hash(answer: object) -> dict[bytes, bytes]:
-    """Return a result of HGETALL; raise StoreError if it has the form of another protocol."""
-    if not isinstance(answer, dict):
-        raise StoreError("it answers in another protocol version than requested")
-    return answer
-
-
-def _number(value: bytes) -> int:
-    """Return a counter; raise StoreError if another program has written something else there."""
-    try:
-        return int(value)
-    except ValueError:
-        raise StoreError("a counter of a conversation is not a number", is_local=True) from None
-
-
-def _literally(text: str) -> str:
-    """Escape a text so that SCAN matches it literally."""
-    return re.sub(r"([*?\[\]\\^-])", r"\\\1", text)
-
-
-def _raise_first(results: Sequence[Any]) -> None:
-    for result in results:
-        if isinstance(result, Exception):
-            raise store_error(result) from result
