@@ -31,8 +31,6 @@ class Renewals:
         commands: Commands,
         ttl_s: int,
         clock: Callable[[], float],
-        place_of: Callable[[Name], str],
-        index_of: Callable[[Name], Awaitable[Sequence[str]]],
     ) -> None:
         """
         Renew nothing yet.
@@ -41,25 +39,35 @@ class Renewals:
             commands: Those of the store.
             ttl_s: TTL of a conversation.
             clock: Seconds since the epoch, as replicas share the Redis.
-            place_of: Returns the name of a conversation's hash.
-            index_of: Returns the names of all keys of a conversation, as its records tell.
         """
         self._commands = commands
         self._ttl_s = ttl_s
         self._clock = clock
-        self._place_of = place_of
-        self._index_of = index_of
         self._every_s = -(-ttl_s // RENEWALS_PER_TTL)
         self.key_ttl_s = ttl_s + self._every_s
         self.tasks: dict[Name, asyncio.Task[None]] = {}
 
-    def begin_if_due(self, name: Name, renewed: bytes | None) -> None:
-        """Begin to renew the keys of a conversation, unless that was done a short time ago."""
+    def begin_if_due(
+        self,
+        name: Name,
+        place: str,
+        renewed: bytes | None,
+        index_of: Callable[[Name], Awaitable[Sequence[str]]],
+    ) -> None:
+        """
+        Begin to renew the keys of a conversation, unless that was done a short time ago.
+
+        Args:
+            name: The conversation.
+            place: Name of its hash.
+            renewed: When that was done, as the hash tells.
+            index_of: Returns the names of all keys of a conversation, as its records tell.
+        """
         # A time in the future, of a clock that is ahead, is as old as one in the past.
         if renewed and abs(self._clock() - number_of(renewed)) < self._every_s:
             return
         if name not in self.tasks and len(self.tasks) < RENEWED_AT_ONCE:
-            task = asyncio.ensure_future(self._renew(name))
+            task = asyncio.ensure_future(self._renew(name, place, index_of))
             self.tasks[name] = task
             task.add_done_callback(lambda _: self.tasks.pop(name))
 
@@ -69,12 +77,14 @@ class Renewals:
             task.cancel()
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)
 
-    async def _renew(self, name: Name) -> None:
+    async def _renew(
+        self, name: Name, place: str, index_of: Callable[[Name], Awaitable[Sequence[str]]]
+    ) -> None:
         """Renew all keys of a conversation; if that fails, the next lookup begins again."""
-        place, now = self._place_of(name), int(self._clock())
+        now = int(self._clock())
         try:
             async with asyncio.timeout(RENEWS_S):
-                index = await self._index_of(name)
+                index = await index_of(name)
                 for at in range(0, len(index), RENEWED_TOGETHER):
                     together = index[at : at + RENEWED_TOGETHER]
                     await self._commands.all([("EXPIRE", one, self.key_ttl_s) for one in together])

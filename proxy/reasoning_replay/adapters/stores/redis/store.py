@@ -110,7 +110,7 @@ class RedisStore(Store):
         self._bounds = bounds
         self._prefix = prefix
         self._clock = clock
-        self._renewals = Renewals(self._commands, bounds.ttl_s, clock, self._place, self._index_of)
+        self._renewals = Renewals(self._commands, bounds.ttl_s, clock)
         self._key_ttl_s = self._renewals.key_ttl_s
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self.codec = codec
@@ -147,7 +147,7 @@ class RedisStore(Store):
                 deleted.add(conversation)
             elif version is not None and (now := number_of(version)) in (ours, held[conversation]):
                 kept[conversation] = StoredConversation(conversation, now, None)
-                self._renewals.begin_if_due((scope, conversation), renewed)
+                self._renew_if_due((scope, conversation), renewed)
             elif version is not None:
                 stale[conversation] = None
         chosen = {name: None for name in choice.conversations if name not in held}
@@ -303,7 +303,7 @@ class RedisStore(Store):
                 name = (scope, conversation)
                 records = self._records(name, kept)
                 loaded.append(StoredConversation(conversation, number_of(kept[VERSION]), records))
-                self._renewals.begin_if_due(name, kept.get(RENEWED))
+                self._renew_if_due(name, kept.get(RENEWED))
         return loaded
 
     def _records(self, name: Name, kept: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
@@ -315,6 +315,9 @@ class RedisStore(Store):
         """Return the commands that remove a conversation from all its keys."""
         index = await self._keys_of(name, kept)
         return [remove_ids(one, name[1], self._key_ttl_s) for one in index]
+
+    def _renew_if_due(self, name: Name, renewed: bytes | None) -> None:
+        self._renewals.begin_if_due(name, self._place(name), renewed, self._index_of)
 
     async def _index_of(self, name: Name) -> list[str]:
         """Return the names of all keys of a conversation, as its records tell; [] without any."""
