@@ -114,6 +114,18 @@ def test_the_turn_after_a_cure_records_no_decisions() -> None:
     assert turn.seen is None
 
 
+@pytest.mark.parametrize("before", [b"", b"one"])
+def test_the_turn_after_a_cure_continues_what_only_the_cure_shows(before: bytes) -> None:
+    """What the request itself showed stays."""
+    capture = engine().capture(Origin(Context(), "gpt-5.4", conversation=before))
+    capture.note_cure(continues=Origin(Context(), "gpt-5.4", conversation=b"other", parent=b"p"))
+    capture.read(answer([R1, C1], "resp_1"))
+    turn = capture.snapshot(1).turn
+
+    assert turn is not None
+    assert (turn.conversation, turn.parent) == ((before, b"") if before else (b"other", b"p"))
+
+
 @pytest.mark.parametrize("is_away", [True, False])
 def test_an_unchanged_body_is_the_same_object(*, is_away: bool) -> None:
     """The body is not copied in shadow mode and if the lookup failed."""

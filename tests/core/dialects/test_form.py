@@ -167,3 +167,10 @@ def test_a_turn_that_teaches_ends_the_short_way() -> None:
     held = taught(one, Lesson(FORM, AS_GIVEN))
     made = one.decide(caller, longer, asked, held, is_created=True)
     assert made.body is longer
+
+
+def test_a_lesson_of_form_finds_nothing_in_a_history_without_reasoning() -> None:
+    """The request stays as it is."""
+    plain = chat_body(CHAT_ASK)
+    held = taught(engine(), Lesson(FORM))
+    assert decided(engine_of(ChatDialect(GENERIC)), plain, held).body is plain
