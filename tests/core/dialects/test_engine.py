@@ -114,16 +114,23 @@ def test_the_turn_after_a_cure_records_no_decisions() -> None:
     assert turn.seen is None
 
 
-@pytest.mark.parametrize("before", [b"", b"one"])
-def test_the_turn_after_a_cure_continues_what_only_the_cure_shows(before: bytes) -> None:
-    """What the request itself showed stays."""
-    capture = engine().capture(Origin(Context(), "gpt-5.4", conversation=before))
-    capture.note_cure(continues=Origin(Context(), "gpt-5.4", conversation=b"other", parent=b"p"))
+@pytest.mark.parametrize(
+    ("known", "want"),
+    [(b"", (b"healed", b"parent", 9)), (b"own", (b"own", b"", 1))],
+    ids=["unknown", "known"],
+)
+def test_the_turn_after_a_cure_is_of_the_conversation_that_it_continues(
+    known: bytes, want: tuple[bytes, bytes, int]
+) -> None:
+    """Only the healed request may show it; what the client's own shows stays."""
+    capture = engine().capture(Origin(Context(), "gpt-5.4", conversation=known))
+    healed = Origin(Context(), "gpt-5.4", conversation=b"healed", parent=b"parent", after_ms=8)
+    capture.note_cure(continues=healed)
     capture.read(answer([R1, C1], "resp_1"))
     turn = capture.snapshot(1).turn
 
     assert turn is not None
-    assert (turn.conversation, turn.parent) == ((before, b"") if before else (b"other", b"p"))
+    assert (turn.conversation, turn.parent, turn.created_ms) == want
 
 
 @pytest.mark.parametrize("is_away", [True, False])

@@ -121,6 +121,7 @@ def test_what_the_strict_api_accepts_stays(requested: Requested) -> None:
     more = {**more, "store": False}
     assume(STATEFUL.keys().isdisjoint(more) and is_accepted(history, sent, more))
     case = case_of(history.world, sent, UNKNOWN, **more)
+    assume(case.inject_again(case.sent.body) == case.sent.body)  # it may accept lost reasoning
 
     assert is_unchanged(case, raws(case.sent.body), raws(normal_form(case)))
 
