@@ -62,7 +62,7 @@ def test_an_earlier_refusal_does_not_explain_a_later_one(name: str) -> None:
     answered(world, told, "2", "Bees are insects, and everybody likes their honey.", **more)
     told += [user("And into a bank?"), said(REFUSAL), user("Why?")]
 
-    assert restored(world, told[-4:], **more) == ["2@0"]
+    assert restored(world, told[-4:], **more) == (["2@0"] if name else [])
     assert "1@5" not in restored(world, told, **more)
 
 
@@ -187,6 +187,46 @@ def test_a_greeting_of_the_application_gets_no_reasoning(greeting: str) -> None:
 
     assert answered(world, told, "own", "Taxes are due in May, and I can help.") == []
     assert restored(world, [*told, user("Thanks.")]) == ["own@2"]
+
+
+@pytest.mark.parametrize("greeting", ["Hello!", GREETING, REFUSAL])
+@pytest.mark.parametrize("name", ["", "theirs"])
+def test_a_text_without_a_message_before_it_needs_one_that_agrees(name: str, greeting: str) -> None:
+    """The last response of another conversation said the same, and nothing follows it there."""
+    world, theirs = World(), [user("Hi there.")]
+    answered(world, theirs, "other", greeting, **({"prompt_cache_key": name} if name else {}))
+    told = [said(greeting), user("I need help with my taxes.")]
+
+    assert restored(world, told) == []
+    assert restored(world, told, prompt_cache_key="mine") == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("And of tea?", ["1@0", "2@2"]),
+        ("And of cocoa?", []),
+        ("What is the price of coffee?", []),
+    ],
+)
+def test_a_text_at_a_cut_is_proved_by_what_followed_it(asked: str, found: list[str]) -> None:
+    """The message that follows is the one that followed the turn, not an earlier one."""
+    world, told = World(), [user("What is the price of coffee?")]
+    answered(world, told, "1", "A cup of coffee costs two euros here.")
+    told.append(user("And of tea?"))
+    answered(world, told, "2", "A cup of tea costs one euro.")
+    rest = told[3:] if found else [said("I do not know it.")]
+
+    assert restored(world, [told[1], user(asked), *rest, user("Thanks.")]) == found
+
+
+def test_the_name_of_the_conversation_agrees_with_a_text_at_a_cut() -> None:
+    """The newest turn was not continued yet, so nothing that follows it can agree."""
+    world, told, name = World(), [user("What is it?")], {"prompt_cache_key": "mine"}
+    answered(world, told, "1", "It is a bee, which collects honey.", **name)
+
+    assert restored(world, [told[1], user("Why?")], **name) == ["1@0"]
+    assert restored(world, [told[1], user("Why?")]) == []
 
 
 def test_a_history_cut_right_up_to_a_message_keeps_what_its_next_turn_proves() -> None:

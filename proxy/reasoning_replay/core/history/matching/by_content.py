@@ -101,10 +101,8 @@ def is_enough(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
         return True
     if context.hint != found.request.hint:
         return False
-    frame = found.frame_of(block)
-    if not (block.number or block.depth):  # the client cut all messages before the block
-        return frame in (b"", context.frame)
-    return frame == context.frame and context.whole == found.evidence.whole(block)
+    same_frame = context.frame == found.frame_of(block)
+    return same_frame and context.whole == found.evidence.whole(block)
 
 
 def _explain(found: Alignment, block: Block) -> None:
@@ -231,7 +229,10 @@ def _has_second_evidence(found: Alignment, block: Block, turn: Turn, pairs: Pair
     """Return whether other evidence than the message before a block agrees with its text."""
     request, context = found.request, turn.context
     if not block.depth:  # its history was cut off before it, or the application wrote it
-        return not _continued_otherwise(found, block, turn)
+        is_named = bool(request.hint) and context.hint == request.hint
+        if is_named or any(found.places[n].item.type != "message" for n in pairs):
+            return not _continued_otherwise(found, block, turn)
+        return _is_continued(found, block, turn)
     if not found.evidence.says_much(pairs, block, 0):
         return False
     if found.nearest_ancestor(block, turn) is not None or _is_after_the_same(found, block, context):
@@ -250,12 +251,34 @@ def _may_continue(found: Alignment, block: Block, turn: Turn) -> bool:
     """Return whether the model's items after a block, if there are any, may be a turn's child."""
     if block.number + 1 == len(found.blocks):
         return True
-    said = found.contents(found.blocks[block.number + 1])
+    said = _contents_after(found, block)
     children = found.children.get(turn.id, [])[-CANDIDATES_WEIGHED:]
     return any(
         _is_followed(found, block, child) or any(item.content in said for item in child.items)
         for child in children
     )
+
+
+def _is_continued(found: Alignment, block: Block, turn: Turn) -> bool:
+    """
+    Return whether what follows a block agrees with what followed a turn when it was captured.
+
+    That is the next message, what the turn's child said, or a block that the child has.
+    """
+    asked, said = found.request.said[block.depth : block.depth + 1], _contents_after(found, block)
+    for child in found.children.get(turn.id, [])[-CANDIDATES_WEIGHED:]:
+        tail = child.context.tail
+        at = len(tail) - (child.context.depth - turn.context.depth) * LINK_BYTES
+        is_asked = at >= 0 and [each[:LINK_BYTES] for each in asked] == [tail[at : at + LINK_BYTES]]
+        if is_asked or found.is_assigned(child) or any(e.content in said for e in child.items):
+            return True
+    return False
+
+
+def _contents_after(found: Alignment, block: Block) -> set[bytes]:
+    """Return the content digests of the block after one."""
+    after = found.blocks[block.number + 1 : block.number + 2]
+    return {content for other in after for content in found.contents(other)}
 
 
 def _is_followed(found: Alignment, block: Block, child: Turn) -> bool:
