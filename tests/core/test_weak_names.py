@@ -249,3 +249,27 @@ def test_an_own_call_is_matched_whatever_its_arguments(*, keeps_ids: bool) -> No
     seen = tenant.ask([ASK, mine, output(mine)])
     assert dropped(seen) == [ASK, mine, output(mine)]
     assert [item.get("encrypted_content") for item in seen] == [None, "gAAAA1", None, None]
+
+
+# --- counted ids of equal calls ---
+
+
+@pytest.mark.parametrize(
+    ("kept", "want"),
+    [
+        pytest.param([0, 1], ["1@1", "2@2"], id="whole"),
+        pytest.param([1, 0], [], id="reversed"),
+        pytest.param([1], ["2@1"], id="first-dropped"),
+        pytest.param([0], ["1@1"], id="last-dropped"),
+    ],
+)
+def test_the_number_of_an_equal_call_is_not_that_of_its_neighbour(
+    kept: list[int], want: list[str]
+) -> None:
+    """One response has two calls with equal arguments, each with its own reasoning."""
+    world = World()
+    calls = [call(f"{n + 1}", call_id=f"call_{n}") for n in range(2)]
+    world.learn(body([ASK], store=False), [reasoning("1"), calls[0], reasoning("2"), calls[1]])
+    sent = [nameless(calls[n]) for n in kept]
+
+    assert restored(world, [ASK, *sent, *map(output, sent)]) == want

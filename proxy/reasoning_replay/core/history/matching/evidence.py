@@ -240,14 +240,19 @@ class Evidence:
         pairs: Pairs = {}
         at = 0
 
-        def has_same_history() -> bool:
-            return turn.context.whole == self._request.whole(self._places[min(places)])
-
         for n in places:
             item = self._places[n].item
+
+            def are_renumbered(item: HistoryItem = item) -> bool:
+                """Return whether the client may count anew: the number is of no equal call here."""
+                if turn.context.whole != self._request.whole(self._places[min(places)]):
+                    return False
+                same = (e for e in turn.items if e.content == item.content)
+                return not any(e.call_id and e.call_id == item.call_id for e in same)
+
             for step in range(at, len(emitted)):
                 said = turn.items[emitted[step]]
-                if says_the_same(item, said) and self._ids_allow(item, said, has_same_history):
+                if says_the_same(item, said) and self._ids_allow(item, said, are_renumbered):
                     pairs[n] = emitted[step]
                     at = step + 1
                     break
