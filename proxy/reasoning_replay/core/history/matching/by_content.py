@@ -101,8 +101,15 @@ def is_enough(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
         return True
     if context.hint != found.request.hint:
         return False
-    same_frame = context.frame == found.frame_of(block)
-    return same_frame and context.whole == found.evidence.whole(block)
+    frame = found.frame_of(block)
+    if not (block.number or block.depth) and _has_call(found, pairs):  # the client cut up to it
+        return frame in (b"", context.frame)
+    return frame == context.frame and context.whole == found.evidence.whole(block)
+
+
+def _has_call(found: Alignment, pairs: Pairs) -> bool:
+    """Return whether not all paired items are messages."""
+    return any(found.places[n].item.type != "message" for n in pairs)
 
 
 def _explain(found: Alignment, block: Block) -> None:
@@ -230,7 +237,7 @@ def _has_second_evidence(found: Alignment, block: Block, turn: Turn, pairs: Pair
     request, context = found.request, turn.context
     if not block.depth:  # its history was cut off before it, or the application wrote it
         is_named = bool(request.hint) and context.hint == request.hint
-        if is_named or any(found.places[n].item.type != "message" for n in pairs):
+        if is_named or _has_call(found, pairs):
             return not _continued_otherwise(found, block, turn)
         return _is_continued(found, block, turn)
     if not found.evidence.says_much(pairs, block, 0):
