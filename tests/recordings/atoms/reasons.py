@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+from tests.recordings import rawjson
 from tests.recordings.atoms.adapter import Adapter, Role, Said
 from tests.recordings.atoms.client import Take, Variant
 from tests.recordings.atoms.tape import Recording
@@ -26,6 +27,9 @@ class Reason(StrEnum):
     TWIN = "another conversation of the tenant has the same history, the same answer and its ids"
     BOUND = (
         "its model binds it to all that precedes it, and the client has forgotten a part of that"
+    )
+    ALONE = (
+        "a text begins the request, and no id, no name and nothing that follows proves whose it is"
     )
     LOOKALIKE = "the same, except for ids of calls, which are short, counted or were sent as well"
 
@@ -73,6 +77,27 @@ def bound_of(adapter: Adapter, this: Take) -> Reason | None:
     """Return the reason why the history before an exchange's reasoning is not the one it had."""
     is_cut = this.variant is Variant.HEAD_CUT
     return Reason.BOUND if is_cut and adapter.binds(this.body.decode()) else None
+
+
+def alone_of(adapter: Adapter, this: Take) -> Reason | None:
+    """
+    Return the reason why nothing proves whose the first message of an exchange is; None if it may.
+
+    It is a text without calls, the client forgot all before it, and the request has no name. What
+    follows would prove it if an earlier request had the message elsewhere than at its head.
+    """
+    request = this.exchange.request.decode()
+    is_cut = this.variant is Variant.HEAD_CUT and 0 in this.lacks
+    if not is_cut or len(_history(adapter, this.body.decode())[0].visible) > 1:
+        return None
+    earlier = [one for one in this.recording.exchanges if one.n < this.exchange.n]
+    is_elsewhere = any(
+        origin == this.lacks[0].origin and at != min(one.origins)
+        for one in earlier
+        for at, origin in one.origins.items()
+    )
+    is_named = rawjson.member(request, "prompt_cache_key") is not None
+    return None if is_named or is_elsewhere else Reason.ALONE
 
 
 def twin_of(adapter: Adapter, this: Take, mix: Iterable[Recording]) -> Reason | None:

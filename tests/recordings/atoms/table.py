@@ -34,7 +34,7 @@ from tests.recordings.atoms.chat import Chat
 from tests.recordings.atoms.client import Variant
 from tests.recordings.atoms.gemini import Gemini
 from tests.recordings.atoms.messages import Messages
-from tests.recordings.atoms.reasons import Known, Reason, bound_of, reason_of, twin_of
+from tests.recordings.atoms.reasons import Known, Reason, alone_of, bound_of, reason_of, twin_of
 from tests.recordings.atoms.runs import KINDS, Played, alone, changing, mix, one_tenant, own
 from tests.recordings.atoms.tape import Recording, load
 from tests.recordings.runner import Result
@@ -108,6 +108,9 @@ def excuses(
         reason = reason_of(adapter, one.take)
         if reason is None and one.is_lacking:
             reason = bound_of(adapter, one.take) or twin_of(adapter, one.take, others)
+            verdict = one.verdict
+            if not reason and verdict.wanted - verdict.restored == 1 and 0 not in verdict.injected:
+                reason = alone_of(adapter, one.take)
         if reason is not None:
             found[one.name] = reason
     return found

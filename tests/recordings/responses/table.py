@@ -2,8 +2,9 @@
 Table of the runs of the Responses API: one line for each run.
 
 `to inject` counts the exchanges in which the client dropped reasoning, and the columns after it say
-what became of them. The result is right if `unexplained` and `wrong` are 0; each exchange counted
-there is listed below the table.
+what became of them; `head` counts those in which only a text that begins the request lacks its
+reasoning, and nothing proves whose it is. The result is right if `unexplained` and `wrong` are 0;
+each exchange counted there is listed below the table.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 
 from tests.recordings.responses import tape
 from tests.recordings.responses.client import Variant
+from tests.recordings.responses.heads import is_unproved
 from tests.recordings.responses.runs import Played, alone, mix, one_tenant, own
 from tests.recordings.responses.twins import ambiguous
 from tests.recordings.runner import Result
@@ -26,10 +28,11 @@ HEAD = (
     "injected",
     "ambiguous",
     "no blob",
+    "head",
     "unexplained",
     "wrong",
 )
-ROW = "{:<26} {:<22} {:>9} {:>10} {:>8} {:>9} {:>8} {:>11} {:>5}"
+ROW = "{:<26} {:<22} {:>9} {:>10} {:>8} {:>9} {:>8} {:>5} {:>11} {:>5}"
 
 
 def print_table() -> list[str]:
@@ -68,13 +71,16 @@ def _row(how: str, variant: Variant, played: list[Played], known: Sequence[str] 
     unsealed = [
         one for one in lacking if one.take.recording.kind == "dropped" and not one.take.is_sealed
     ]
-    open_ = [one for one in lacking if one.name not in known and one not in unsealed]
+    heads = [one for one in lacking if is_unproved(one, variant) and one.name not in known]
+    told = [one for one in lacking if one.name in known]
+    open_ = [one for one in lacking if one not in told + unsealed + heads]
     line = (
         len(played),
         sum(bool(one.verdict.wanted) for one in played),
         counted[Result.INJECTED],
-        len(lacking) - len(unsealed) - len(open_),
+        len(told),
         len(unsealed),
+        len(heads),
         len(open_),
         len(wrong),
     )

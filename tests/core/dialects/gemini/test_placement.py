@@ -248,9 +248,9 @@ def test_unknown_contents_are_counted_once_in_a_row() -> None:
 def test_two_turns_that_may_be_meant_are_ambiguous() -> None:
     """Neither is injected."""
     client = Client()
-    for greeting, signature in (("Hi", SIG), ("Hello", OTHER)):
-        client.learn([user(greeting)], answer(said("Yes", thoughtSignature=signature)))
-    contents: list[Content] = [model(said("Yes")), GO]
+    for signature in (SIG, OTHER):
+        client.learn([user("Hi")], answer(said("Yes", thoughtSignature=signature)))
+    contents: list[Content] = [user("Hi"), model(said("Yes")), GO]
     assert client.send(*contents) == contents
     assert client.outcomes(*contents) == {"ambiguous": 1}
 
