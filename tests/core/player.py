@@ -248,10 +248,11 @@ class _Client:
     def _judge(self, whole: list[Item], told: list[Item], seen: list[Item], more: str) -> None:
         due, found = _runs(whole), _runs(seen)
         heads = [item for item in whole if item.get("type") != "reasoning"]
+        moved: list[str] = []
         counted = Counter(self.tally._asdict())
         for n, (ours, theirs) in enumerate(zip(due, found, strict=True)):
             counted["due"] += len(ours)
-            left = iter(ours)
+            left = iter([*moved, *ours])
             for made in theirs:
                 asked = str([*map(_visible, told[:n]), more])
                 own = {self._world.led[one] for one in ours if one in self._world.led}
@@ -261,6 +262,12 @@ class _Client:
                     counted["twins"] += 1
                 else:
                     counted["wrong"] += 1
+            # After a text that the client wrote in place of the model's, it is at its place, too.
+            is_followed = heads[n + 1 : n + 2] and heads[n + 1].get(OF) == heads[n].get(OF)
+            is_replaced = "id" not in told[n] and heads[n] not in self._history
+            moved = (
+                [one for one in ours if one not in theirs] if is_followed and is_replaced else []
+            )
         self.tally = Tally(**counted)
 
 

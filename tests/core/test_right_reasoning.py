@@ -154,7 +154,8 @@ def test_a_message_before_a_call_belongs_to_the_turn_of_the_call(
     """
     A message directly before a call gets the reasoning of the call's turn.
 
-    Another turn may have the same text, even after the client has normalised it.
+    Another turn may have the same text, even after the client has rewritten it. Then it is not what
+    the reasoning led to, and the call gets it.
     """
     mine, twin = call("mine"), call("twin")
     told = {
@@ -165,7 +166,8 @@ def test_a_message_before_a_call_belongs_to_the_turn_of_the_call(
         tenant.ask([WEATHER], *told[name])
     rest = [said("Let me check."), nameless(mine), output(mine)]
     seen = tenant.ask([WEATHER, *rest], reasoning("2"), message("2", "Sunny."))
-    assert seen == [WEATHER, injected("mine"), *rest]
+    at = 0 if words == "Let me check." else 1
+    assert seen == [WEATHER, *rest[:at], injected("mine"), *rest[at:]]
     again = tenant.ask([WEATHER, *rest, said("Sunny."), LATE])
     assert again == [*seen, injected("2"), said("Sunny."), LATE]
 
@@ -320,7 +322,9 @@ def test_an_answer_after_a_rewritten_preamble_keeps_its_reasoning(
     told = [*rest, said(long), HI]
 
     seen = tenant.ask([GO_ON, *told], instructions="It is 3.")
-    assert seen == [GO_ON, injected("1"), *rest, injected("2"), said(long), HI]
+    at = 0 if words == "Sunny." else 1
+    first = [*rest[:at], injected("1"), *rest[at:]]
+    assert seen == [GO_ON, *first, injected("2"), said(long), HI]
 
 
 def test_of_two_answers_to_one_call_neither_is_taken_after_an_edit(tenant: Tenant) -> None:

@@ -261,10 +261,10 @@ def test_a_window_that_begins_like_another_conversation_is_ambiguous() -> None:
 
 
 def test_a_note_within_a_turn_does_not_part_it() -> None:
-    """The client rewrites the text before a call, and adds a note after it."""
+    """The client writes its own text before a call, and adds a note after it."""
     tenant = Tenant()
     deed = call("1", call_id="call_Xk93bFq27LmZp0aD")
     tenant.ask([user("Port it.")], reasoning("1"), message("1", DONE), deed)
     told = [user("Port it."), said("Done!"), NOTE, nameless(deed), output(deed, "ok")]
 
-    assert tenant.ask(told) == [told[0], injected("1"), *told[1:]]
+    assert tenant.ask(told) == [*told[:3], injected("1"), *told[3:]]

@@ -115,6 +115,11 @@ class Judge:
         led = [e for e in its[k + 1 :] if e.kind != "R" and (response, e.k) in held]
         if led and (said.response, said.k) == (response, led[0].k):
             return "right"
+        # What the client wrote in place of a text is not what the reasoning led to.
+        own_words = {(each.response, each.k) for each in sent if not self._is_rewritten(each)}
+        kept = [e for e in led if (response, e.k) in own_words]
+        if kept and (said.response, said.k) == (response, kept[0].k):
+            return "right"
         group = takewhile(lambda e: e.kind != "R", dropwhile(lambda e: e.kind == "R", its[k:]))
         own = self.answers[said.response].said[said.k] if said.response >= 0 else said
         is_moved = led and response == said.response
@@ -129,6 +134,11 @@ class Judge:
         found = self._told_apart(one, sent, more, n, response)
         known = {each for each in set[int]().union(*owners) if self.has(each)}
         return "named" if found == "wrong" and known == {response} else found
+
+    def _is_rewritten(self, said: Said) -> bool:
+        """Return whether a client that sends no ids changed the text of a message."""
+        is_text = said.kind == "M" and said.response >= 0 and "id" not in said.item
+        return is_text and said.visible != self.answers[said.response].said[said.k].visible
 
     def _told_apart(
         self, one: Conversation, sent: list[Said], more: dict[str, Any], n: int, response: int

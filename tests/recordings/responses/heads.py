@@ -18,7 +18,7 @@ def unproved(this: Take, variant: Variant) -> frozenset[str]:
     """
     Return the labels of the reasoning of a request's first texts, if nothing proves whose they are.
 
-    They are messages without ids, with no call beside them and no message before them; and the
+    They are messages without ids, with no call among them and no message before them; and the
     request has no name. What follows would prove them if an earlier request of the recording had
     the same texts elsewhere than at its head.
     """

@@ -151,15 +151,21 @@ class _Planner:
         self._edits += form.edits
 
     def _is_displaced(self, group: ReasoningRun) -> bool:
-        """Return whether the unknown item directly before the anchor may be the run's own item."""
+        """
+        Return whether the unknown item directly before the anchor may be the run's own item.
+
+        A text without an id is not: the client wrote it, and upstream demands nothing before it.
+        """
         anchor = group.places[0]
         if self._matched.matches[anchor].k == group.head:
             return False
         ahead = anchor - 1
         while ahead >= 0 and self._request.places[ahead].item.role is Role.REASONING:
             ahead -= 1
-        is_model = ahead >= 0 and self._request.places[ahead].item.role is Role.MODEL
-        return is_model and ahead not in self._matched.matches
+        if ahead < 0 or ahead in self._matched.matches:
+            return False
+        item = self._request.places[ahead].item
+        return item.role is Role.MODEL and (item.type != "message" or item.id != "")
 
     def _place_of(self, group: ReasoningRun, n: int, replayed: Mapping[RunPosition, int]) -> int:
         """Return where to insert: before the anchor, or before a later part of the same run."""

@@ -73,9 +73,20 @@ def assign_by_id(found: Alignment) -> None:
                         named.append((blocks[-1], turn, pairs))
     found.blocks = blocks
     for block, turn, pairs in named:
-        found.assign_alone(block, turn, pairs)
+        own = {n: k for n, k in pairs.items() if not _is_replaced(found, n, Match(turn, k))}
+        found.assign_alone(block, turn, own)
     for block, turn, pairs in named:
         found.assign_neighbours(block, turn, pairs)
+
+
+def _is_replaced(found: Alignment, n: int, match: Match) -> bool:
+    """
+    Return whether a text stands in place of the model's: no name says that it is the model's.
+
+    It keeps its place, so that it is no other turn's, but reasoning did not lead to it.
+    """
+    item, emitted = found.places[n].item, match.emitted
+    return n not in found.matches and item.type == "message" and item.content != emitted.content
 
 
 def _by_turn(found: Alignment, places: Sequence[int]) -> Iterator[tuple[list[int], Turn | None]]:
