@@ -242,6 +242,33 @@ def test_a_history_cut_right_up_to_a_message_keeps_what_its_next_turn_proves() -
     assert restored(world, told[5:]) == ["2@0", "deed@2"]
 
 
+# --- spellings ---
+
+CODE = "def price(tea):\n    if tea:\n        return 1\n    return <b>2</b>\n"
+
+
+@pytest.mark.parametrize(
+    ("spelled", "found"),
+    [
+        pytest.param(CODE, ["1@1"], id="the same"),
+        pytest.param(CODE.strip(), ["1@1"], id="without white space around it"),
+        pytest.param(
+            CODE.replace("\n    return", "\n        return"), [], id="another indentation"
+        ),
+        pytest.param(CODE.replace("<", "&lt;"), [], id="escaped"),
+        pytest.param(" ".join(CODE.split()), [], id="white space collapsed"),
+    ],
+)
+def test_a_text_in_another_spelling_counts_as_short(spelled: str, found: list[str]) -> None:
+    """Two responses may differ in their spelling alone; then everything around must be the same."""
+    world, told = World(), [user("Show it.")]
+    answered(world, told, "1", CODE, instructions="It is 1.")
+    again = [told[0], said(spelled), user("Thanks.")]
+
+    assert restored(world, again, instructions="It is 2.") == found
+    assert restored(world, again, instructions="It is 1.") == ["1@1"]
+
+
 # --- final texts only ---
 
 

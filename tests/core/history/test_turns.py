@@ -103,7 +103,8 @@ def test_an_emitted_item_is_stored_by_its_names_and_digest() -> None:
     item = read_item(json.dumps(fields | {"arguments": "{}"}).encode())
     kept = emitted_of(item)
 
-    assert kept == Emitted("function_call", "fc_1", "call_1", "f", item.content, raw=item.raw)
+    names = "function_call", "fc_1", "call_1", "f"
+    assert kept == Emitted(*names, item.content, raw=item.raw, spelling=b"")
     assert (kept.run, kept.withheld) == ((), False)
     assert kept.after((R1,), withheld=False).run == (R1,)
     assert kept.after((), withheld=True).withheld

@@ -12,7 +12,9 @@ import msgspec
 
 from reasoning_replay.core.history.fingerprints import is_distinctive, trace_of
 from reasoning_replay.core.history.turns import Emitted, Reasoning
-from reasoning_replay.core.wire.digest import utf8
+from reasoning_replay.core.wire.digest import digest, utf8
+
+SPELLING_BYTES = 8
 
 
 class Role(Enum):
@@ -31,6 +33,7 @@ class _Computed(msgspec.Struct, gc=False, eq=False, kw_only=True):
     _chars: int | None = None
     _content: bytes | None = None
     _said: bytes | None = None
+    _spelling: bytes | None = None
     _trace: bytes | None = None
 
 
@@ -79,6 +82,14 @@ class HistoryItem(_Computed, gc=False, eq=False):
         return self._content
 
     @property
+    def spelling(self) -> bytes:
+        """Eight bytes that distinguish the spellings of its text; b"" if it has no text."""
+        if self._spelling is None:
+            text = self._read_text().strip()
+            self._spelling = digest(b"s", utf8(text))[:SPELLING_BYTES] if text else b""
+        return self._spelling
+
+    @property
     def chars(self) -> int:
         """Approximate number of characters of content: short content recurs by chance."""
         if self._chars is None:
@@ -103,7 +114,8 @@ class HistoryItem(_Computed, gc=False, eq=False):
     def emitted(self, run: Sequence[Reasoning], *, withheld: bool) -> Emitted:
         """Return what is stored of it, with the reasoning before it unless that is withheld."""
         kept = () if withheld else tuple(run)
-        return Emitted(self.type, self.id, self.call_id, self.name, self.content, kept, withheld)
+        names = self.type, self.id, self.call_id, self.name
+        return Emitted(*names, self.content, kept, withheld, spelling=self.spelling)
 
     def _named_by(self) -> tuple[bytes, ...]:
         """Return the names that identify a call, if its id looks random."""
@@ -111,6 +123,10 @@ class HistoryItem(_Computed, gc=False, eq=False):
 
     @abstractmethod
     def _read_content(self) -> bytes: ...
+
+    @abstractmethod
+    def _read_text(self) -> str:
+        """Return the text of a model's message as received; "" for other items."""
 
     @abstractmethod
     def _count_chars(self) -> int: ...

@@ -48,6 +48,7 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
         raw: Its JSON as upstream wrote it, without members that requests may not carry; b"" if it
             is longer than RAW_MAX_BYTES.
         refused: Digests of the blobs of the run that upstream has refused since.
+        spelling: As `HistoryItem.spelling`; None if it was captured before that was kept.
     """
 
     type: str
@@ -59,6 +60,7 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     withheld: bool = False
     raw: bytes = b""
     refused: tuple[bytes, ...] = ()
+    spelling: bytes | None = None
 
     @property
     def trace(self) -> bytes:

@@ -137,6 +137,10 @@ class MessagesItem(HistoryItem, gc=False, eq=False):
         return digest(b"c", utf8(self.type), utf8(self.name), spelled(self.value))
 
     @override
+    def _read_text(self) -> str:
+        return json_spans.text(self.value) or "" if self.type == MESSAGE else ""
+
+    @override
     def _count_chars(self) -> int:
         if self.type == MESSAGE:
             return len(self.words or json_spans.text(self.value) or "")

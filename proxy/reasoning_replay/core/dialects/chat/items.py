@@ -106,6 +106,10 @@ class ChatItem(HistoryItem, gc=False, eq=False):
         return digest(b"m", utf8(self.words))
 
     @override
+    def _read_text(self) -> str:
+        return _without_thoughts(text_and_rest(self.value)[0]) if self.words else ""
+
+    @override
     def _count_chars(self) -> int:
         if self.type == CALL:
             return chars_of(bytes(self.value))
@@ -140,7 +144,7 @@ def _of_model(fields: _MessageFields, raw: bytes, start: int, end: int) -> list[
     is_thinking = said.startswith(b"[") and _THINKING_PART.search(said) is not None
     thinks_aloud = thoughts is not None or is_thinking
     message = ChatMessage(raw, start, thinks_aloud)
-    text = folded(words[thoughts.end() :] if thoughts is not None else words)
+    text = folded(_without_thoughts(words))
     text = text or folded(fields.refusal or refusal_in(content))
     items: list[ChatItem] = []
     if text:
@@ -159,6 +163,12 @@ def _of_model(fields: _MessageFields, raw: bytes, start: int, end: int) -> list[
     if name:  # the old form, one call of a message
         items.append(ChatItem(CALL, Role.MODEL, start, end, "", name, message, said))
     return items
+
+
+def _without_thoughts(words: str) -> str:
+    """Return a text without the reasoning at its start."""
+    thoughts = _THOUGHTS.match(words)
+    return words[thoughts.end() :] if thoughts is not None else words
 
 
 def _read_call(raw: bytes) -> tuple[str, str, Raw]:

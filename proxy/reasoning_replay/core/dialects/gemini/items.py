@@ -88,6 +88,10 @@ class GeminiItem(HistoryItem, gc=False, eq=False):
         return digest(b"p", utf8(self.type), *flat)
 
     @override
+    def _read_text(self) -> str:
+        return json_spans.text(self.value) or "" if self.type == MESSAGE else ""
+
+    @override
     def _count_chars(self) -> int:
         if self.type == MESSAGE:
             return len(self.words or json_spans.text(self.value) or "")

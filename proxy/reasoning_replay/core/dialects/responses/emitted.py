@@ -36,7 +36,8 @@ def emitted_of(item: ResponsesItem) -> Emitted:
     if len(item.raw) <= RAW_MAX_BYTES:
         with contextlib.suppress(Unspliceable):
             raw = _cut(item.raw, ("created_by",))
-    return Emitted(item.type, item.id, item.call_id, item.name, item.content, raw=raw)
+    names = item.type, item.id, item.call_id, item.name
+    return Emitted(*names, item.content, raw=raw, spelling=item.spelling)
 
 
 def has_phase(raw: bytes) -> bool:

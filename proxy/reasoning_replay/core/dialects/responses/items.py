@@ -182,6 +182,10 @@ class ResponsesItem(HistoryItem, gc=False, eq=False):
         return digest(b"c", self.type.encode(), utf8(self.name), raw)
 
     @override
+    def _read_text(self) -> str:
+        return text_and_rest(self._head.content)[0] if self.type == "message" else ""
+
+    @override
     def _count_chars(self) -> int:
         if self.type == "message":
             return len(self.text) or len(refusal_in(self._head.content))

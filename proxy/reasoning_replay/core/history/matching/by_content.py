@@ -97,7 +97,7 @@ def is_enough(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> bool:
     frame, and the conversation's name.
     """
     context = turn.context
-    if found.evidence.says_much(pairs, block, MESSAGES_WEIGHED):
+    if found.evidence.says_much(turn, pairs, block, MESSAGES_WEIGHED):
         return True
     if context.hint != found.request.hint:
         return False
@@ -227,7 +227,7 @@ def _options(found: Alignment, block: Block) -> list[_Option] | None:
 def _option(found: Alignment, block: Block, turn: Turn, pairs: Pairs) -> _Option:
     """Return a turn as an option; `agreeing` is 0 if the text of the block is the only evidence."""
     for context in found.contexts(turn):
-        if agreeing := found.evidence.agreeing_messages(block, context, pairs):
+        if agreeing := found.evidence.agreeing_messages(block, turn, context, pairs):
             return _Option(turn, pairs, context, agreeing)
     return _Option(turn, pairs, turn.context, int(_has_second_evidence(found, block, turn, pairs)))
 
@@ -240,7 +240,7 @@ def _has_second_evidence(found: Alignment, block: Block, turn: Turn, pairs: Pair
         if is_named or _has_call(found, pairs):
             return not _continued_otherwise(found, block, turn)
         return _is_continued(found, block, turn)
-    if not found.evidence.says_much(pairs, block, 0):
+    if not found.evidence.says_much(turn, pairs, block, 0):
         return False
     if found.nearest_ancestor(block, turn) is not None or _is_after_the_same(found, block, context):
         return True

@@ -4,7 +4,7 @@ Evidence: comparison of a block of a request with a captured turn, by content an
 A block is the items of a model between two messages of the client's side.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -98,12 +98,12 @@ class Evidence:
         """
         pairs = self.pairs(block, turn)
         is_there = len(pairs) == len(block.places) and any(
-            self._fits(block, each, pairs, offset) for each in contexts
+            self._fits(block, turn, each, pairs, offset) for each in contexts
         )
         return pairs if is_there else {}
 
     def _fits(
-        self, block: Block, context: Context, pairs: Iterable[int], offset: int | None
+        self, block: Block, turn: Turn, context: Context, pairs: Pairs, offset: int | None
     ) -> bool:
         """
         Return whether a block is in the position of a turn.
@@ -123,7 +123,7 @@ class Evidence:
         if offset == 0 and block.depth == context.depth and (equal or not block.depth):
             return True
         is_there = equal > 0 or (offset is not None and block.depth == context.depth + offset)
-        return is_there and self.says_much(pairs, block, equal)
+        return is_there and self.says_much(turn, pairs, block, equal)
 
     def is_next(self, block: Block, turn: Turn, before: Block, parent: Turn) -> bool:
         """Return whether nothing is missing between two blocks, as of a turn and its parent."""
@@ -145,7 +145,7 @@ class Evidence:
             equal += 1
         return equal
 
-    def agreeing_messages(self, block: Block, context: Context, pairs: Iterable[int]) -> int:
+    def agreeing_messages(self, block: Block, turn: Turn, context: Context, pairs: Pairs) -> int:
         """
         Return how many client messages before a block and before a turn agree; 0: too few.
 
@@ -161,9 +161,9 @@ class Evidence:
         if equal == TAIL_LINKS:
             return equal
         is_near = abs(context.depth - depth) <= 1
-        if equal >= context.depth or not (is_near or self.says_much((), block, equal)):
+        if equal >= context.depth or not (is_near or self.says_much(turn, {}, block, equal)):
             return 0
-        return equal if equal == depth or self.says_much(pairs, block, 0) else 0
+        return equal if equal == depth or self.says_much(turn, pairs, block, 0) else 0
 
     def is_after_the_same(self, block: Block, context: Context) -> bool:
         """
@@ -186,13 +186,15 @@ class Evidence:
         chars = {item.content: item.chars for item in place.before}
         return sum(chars.values()) + self._places[at].item.chars >= MUCH_CHARS
 
-    def says_much(self, paired: Iterable[int], block: Block, messages: int) -> bool:
+    def says_much(self, turn: Turn, pairs: Pairs, block: Block, messages: int) -> bool:
         """
         Return whether items, with up to so many `messages` before them, hardly recur by chance.
 
-        Equal content counts once.
+        Equal content counts once. A text in another spelling than the turn's does not count: two
+        responses may differ in nothing else.
         """
-        items = [self._places[n].item for n in paired]
+        both = [(self._places[n].item, turn.items[k].spelling) for n, k in pairs.items()]
+        items = [item for item, spelling in both if spelling in (None, item.spelling)]
         chars = sum({item.content: item.chars for item in items}.values())
         said: set[bytes] = set()
         at = block.places[0] - 1
@@ -223,7 +225,7 @@ class Evidence:
         ):
             return {}
         if len(pairs) == len(block.places):
-            if len(pairs) == len(turn.items) or self.says_much(pairs, block, 0):
+            if len(pairs) == len(turn.items) or self.says_much(turn, pairs, block, 0):
                 return pairs
             # After exactly the same history, the client left out the rest of the turn.
             return pairs if turn.context.whole == self.whole(block) else {}
