@@ -242,6 +242,21 @@ def test_a_history_cut_right_up_to_a_message_keeps_what_its_next_turn_proves() -
     assert restored(world, told[5:]) == ["2@0", "deed@2"]
 
 
+@pytest.mark.parametrize(
+    ("instructions", "found"), [("Be brief.", ["deed@0"]), ("", ["deed@0"]), ("Be rude.", [])]
+)
+def test_a_history_cut_right_up_to_a_short_call_keeps_it(
+    instructions: str, found: list[str]
+) -> None:
+    """Unless the application is another one: its model calls the same tools in the same words."""
+    world, deed = World(), call("deed", call_id="call_0", arguments="{}")
+    asked = body([user("Go on.")], store=False, instructions="Be brief.")
+    world.learn(asked, [reasoning("deed"), deed])
+
+    told = [nameless(deed), output(deed), user("Thanks.")]
+    assert restored(world, told, instructions=instructions) == found
+
+
 # --- spellings ---
 
 CODE = "def price(tea):\n    if tea:\n        return 1\n    return <b>2</b>\n"
