@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from reasoning_replay.core.history.fingerprints import are_two_counts
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.matching.candidates import (
@@ -254,10 +255,14 @@ class Evidence:
 
             for step in range(at, len(emitted)):
                 said = turn.items[emitted[step]]
-                if says_the_same(item, said) and self._ids_allow(item, said, are_renumbered):
+                if not says_the_same(item, said):
+                    continue
+                if self._ids_allow(item, said, are_renumbered):
                     pairs[n] = emitted[step]
                     at = step + 1
                     break
+                if are_two_counts(item.call_id, said.call_id):
+                    break  # an equal call is left out, or the client counts anew: not to be told
         return pairs
 
     def whole(self, block: Block) -> bytes:
