@@ -2,7 +2,8 @@
 
 import pytest
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.dialects import continuation, engine, request_body
+from reasoning_replay.core.dialects import continuation, request_body, request_engine
+from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.responses import dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal import diagnosis
@@ -81,7 +82,7 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
     """A bug in request processing leaves the request unchanged."""
     where = next(
         where
-        for where in (replay, dialect, continuation, engine, engine.Engine, request_body)
+        for where in (replay, dialect, continuation, request_engine, Engine, request_body)
         if hasattr(where, name)
     )
     monkeypatch.setattr(where, name, fails)
@@ -95,7 +96,7 @@ async def test_a_bug_in_the_inspector_summary_costs_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A bug in the inspector's summary does not stop injection."""
-    monkeypatch.setattr(engine, "summarise", fails)
+    monkeypatch.setattr(request_engine, "summarise", fails)
     async with world() as w:
         w.upstream.answers(whole(PLAIN), whole(b"{}"))
         await w.turn(ASK)
