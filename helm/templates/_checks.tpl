@@ -61,10 +61,10 @@ The least memory of the process in MiB: 64, plus the memory store and the cache 
 (dict "config" mapping "storeKind" as above).
 */}}
 {{- define "reasoning-replay.leastMiB" -}}
-{{- $defaults := dict "recent_max_bytes" 33554432 "store_max_bytes" 268435456 -}}
+{{- $defaults := dict "local_max_bytes" 92274688 "store_max_bytes" 268435456 -}}
 {{- $config := mergeOverwrite $defaults .config -}}
 {{- $stored := ternary (include "reasoning-replay.amount" $config.store_max_bytes) "0" (eq .storeKind "memory") | float64 -}}
-{{- $kept := divf (addf (include "reasoning-replay.amount" $config.recent_max_bytes | float64) $stored) 1048576 | ceil | int -}}
+{{- $kept := divf (addf (include "reasoning-replay.amount" $config.local_max_bytes | float64) $stored) 1048576 | ceil | int -}}
 {{- add 64 $kept -}}
 {{- end -}}
 
@@ -74,7 +74,7 @@ The least memory of the process in MiB: 64, plus the memory store and the cache 
 {{- $least := include "reasoning-replay.leastMiB" . | int -}}
 {{- if $limit -}}
 {{- if lt (include "reasoning-replay.bytes" $limit | int64) (mul $least 1048576) -}}
-{{- fail (printf "%s.limits.memory: %v is less than %d MiB, which the process and its stored data need; raise it, or lower store_max_bytes (memory://) or recent_max_bytes" .where $limit $least) -}}
+{{- fail (printf "%s.limits.memory: %v is less than %d MiB, which the process and its stored data need; raise it, or lower store_max_bytes (memory://) or local_max_bytes" .where $limit $least) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

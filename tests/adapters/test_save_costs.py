@@ -17,6 +17,7 @@ from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
 from reasoning_replay.core.history.records import records_of_part
+from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import TurnPart
 
 from tests.adapters.resilience.replicas import MIB, said
@@ -52,7 +53,7 @@ def test_a_local_copy_takes_items_in_linear_time() -> None:
     """Each save is a batch of its own; the copy is decoded once, by the next lookup."""
 
     def save(saves: Saves) -> None:
-        cache, name = ConversationCache(100 * MIB, Metrics()), (SCOPE, b"c" * 16)
+        cache, name = ConversationCache(Room(100 * MIB), Metrics()), (SCOPE, b"c" * 16)
         for version, (records, keys) in enumerate(saves, 1):
             entry = cache.add(name, records, keys)
             entry.begin_save()
@@ -84,7 +85,7 @@ def test_a_local_copy_costs_the_same_however_many_share_a_text() -> None:
     """One prompt, and one answer: each key leads to a bounded number of them, as in a store."""
 
     def filled(count: int) -> Callable[[], None]:
-        cache, made = ConversationCache(100 * MIB, Metrics()), iter(range(1 << 60))
+        cache, made = ConversationCache(Room(100 * MIB), Metrics()), iter(range(1 << 60))
 
         def save_and_drop() -> None:
             names = [conversation(next(made)) for _ in range(10)]
@@ -104,7 +105,7 @@ def test_a_local_copy_evicts_at_the_same_cost_however_many_share_a_text() -> Non
     """A full cache drops the oldest with each save."""
 
     def filled(count: int) -> Callable[[], None]:
-        cache, made = ConversationCache(count * 5_000, Metrics()), iter(range(1 << 60))
+        cache, made = ConversationCache(Room(count * 5_000), Metrics()), iter(range(1 << 60))
 
         def save() -> None:
             for _ in range(10):

@@ -16,7 +16,7 @@ LATE = range(80, 100)
 FIRST, LAST = range(20, 40), range(380, 400)
 STEEPER = 1.1  # target: no steeper than bare; it includes an allowance for the noise of the machine
 # A process keeps a bounded amount of conversations; one conversation fills this small bound.
-BOUNDED = {**PATIENT, "recent_max_bytes": 1 << 19}
+BOUNDED = {**PATIENT, "local_max_bytes": 1 << 19}
 # Targets; they include an allowance for the noise of the machine.
 FASTER_THAN_BODY, MEMORY = 1.2, 1.05
 

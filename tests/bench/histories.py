@@ -25,7 +25,7 @@ CONVERSATIONS, QUICK_CONVERSATIONS = 20, 4
 TRIPS_COUNTED = 10
 # On a machine with other load the product must not look fast because it skips a lookup.
 PATIENT = {"store_budget_ms": 5_000}
-COLD = {**PATIENT, "recent_max_bytes": 0}
+COLD = {**PATIENT, "local_max_bytes": 0}
 STREAM_EVERY_US = 5_000
 # Targets.
 CPU, TRIPS, LINEAR, HELD_UP_MS = 3.0, 2.0, 1.3, 20.0

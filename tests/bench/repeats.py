@@ -1,10 +1,11 @@
 """Rows of a history that is sent again: big, inject and huge; the conversations in turn."""
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from itertools import cycle, islice
 
 from tests.bench.contenders import Bench, Contender
-from tests.bench.histories import ITEM_CHARS, ITEMS, bare_and_ours, check, play
+from tests.bench.histories import ITEM_CHARS, ITEMS, PATIENT, bare_and_ours, check, play
 from tests.bench.load import back_to_back
 from tests.bench.runs import Measured, alternated, spent
 from tests.bench.shapes.dialect import Dialect, History
@@ -46,6 +47,7 @@ async def repeats(
     item_chars: int = ITEM_CHARS,
     conversations: int = CONVERSATIONS,
     exchanges: int | None = None,
+    settings: Mapping[str, object] = PATIENT,
 ) -> list[Figure]:
     """
     Measure the last request of some conversations, sent again and again.
@@ -54,11 +56,11 @@ async def repeats(
     reasoning is injected. Each of the connections waits for its response.
     """
     turns = items // dialect.items_a_turn
-    exchanges = exchanges or bench.either(50, 200)
+    exchanges = exchanges or max(2 * conversations, bench.either(50, 200))
     told = [History(dialect, 500 + n, turns, item_chars) for n in range(conversations)]
     async with AsyncExitStack() as stack:
         plain, product, opened = await bare_and_ours(
-            stack, bench, on_redis=on_redis, at_once=at_once
+            stack, bench, on_redis=on_redis, at_once=at_once, settings=settings
         )
         if is_known:
             for each in told:
@@ -75,5 +77,7 @@ async def repeats(
 
         rounds = await alternated((plain, product), bench.either(3, 5), once)
     size = f"{len(next(asks)) // 1000:,} KB, {told[0].items:,} {dialect.items}"
-    what = f"{size}, {turns if is_known else 0:,} injected, {at_once} at once"
+    what = (
+        f"{size}, {turns if is_known else 0:,} injected, {at_once} at once, {conversations} known"
+    )
     return [against_bare(row, f"{what}: CPU us per exchange", rounds, "cpu", limit)]

@@ -11,7 +11,7 @@ from typing import Protocol
 from tests.bench.contenders import Bench
 from tests.bench.exchanges import footprint, small
 from tests.bench.growing import growing, growth, steep
-from tests.bench.histories import history, long
+from tests.bench.histories import PATIENT, history, long
 from tests.bench.repeats import huge, repeats
 from tests.bench.shapes.dialect import Dialect
 from tests.bench.shapes.dialects import DIALECTS
@@ -24,6 +24,8 @@ class _Measure(Protocol):
     def __call__(self, bench: Bench, row: str, dialect: Dialect) -> Awaitable[list[Figure]]: ...
 
 
+# For 200 long conversations (docs/capacity.md).
+WIDE = {**PATIENT, "local_max_bytes": "192MiB"}
 # Rows of each dialect, by the name that they have for Responses.
 _OF_EACH: tuple[tuple[str, _Measure], ...] = (
     ("small", small),
@@ -37,12 +39,15 @@ _OF_EACH: tuple[tuple[str, _Measure], ...] = (
     ("growing-redis-no-ids", partial(growing, limit=3, on_redis=True, drops=("id",))),
     ("steep", steep),
     ("huge", partial(huge, limit=5)),
-    ("huge-16", partial(huge, limit=8, at_once=16)),
+    ("huge-16", partial(huge, limit=6, at_once=16)),
     ("history", history),
     ("growth", growth),
 )
 _OF_RESPONSES: tuple[tuple[str, _Measure], ...] = (
     ("long", long),
+    ("inject-30", partial(repeats, limit=3.5, conversations=30)),
+    ("inject-100", partial(repeats, limit=3.5, conversations=100)),
+    ("inject-200", partial(repeats, limit=3.5, conversations=200, settings=WIDE)),
     ("scale", scale),
     ("footprint", footprint),
 )

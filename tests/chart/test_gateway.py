@@ -256,10 +256,10 @@ def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
         pytest.param(CI["shadow"], ["mode is shadow"], id="shadow"),
         pytest.param(CI["gateway-redis"], ["OPENAI_BASE_URL=https://replay.example.com/v1"], id="from-outside"),  # noqa: E501
         pytest.param({"ingress": {"enabled": True, "hosts": [{"host": "a.b"}]}, "networkPolicy": {"enabled": True}}, ["=http://a.b/v1", "networkPolicy.clients"], id="shut-out"),  # noqa: E501
-        pytest.param({"resources": {"requests": {"memory": "128Mi"}}}, ["resources.requests.memory 128Mi is less than 352 MiB"], id="evicted-first"),  # noqa: E501
+        pytest.param({"resources": {"requests": {"memory": "128Mi"}}}, ["resources.requests.memory 128Mi is less than 408 MiB"], id="evicted-first"),  # noqa: E501
         pytest.param(PLATFORM, ["=https://replay.example.com/v1   (http, if the Gateway"], id="gateway-api"),  # noqa: E501
         pytest.param({"httpRoute": {"enabled": True, "parentRefs": [{"name": "a"}]}}, ["=https://<host name of the Gateway>/v1"], id="any-host"),  # noqa: E501
-        pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 992 MiB"], id="burst"),  # noqa: E501
+        pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 1024 MiB"], id="burst"),  # noqa: E501
         pytest.param(CI["sidecar-library"], ["No gateway is installed"], id="library"),
     ],
 )  # fmt: skip
@@ -275,7 +275,7 @@ def test_the_requested_memory_fits_what_is_kept(helm: Helm) -> None:
     settings = Settings()
     requested = helm.pod({})["containers"][0]["resources"]["requests"]["memory"]
 
-    kept_bytes = settings.store_max_bytes + settings.recent_max_bytes
+    kept_bytes = settings.store_max_bytes + settings.local_max_bytes
     assert int(requested.removesuffix("Mi")) == 64 + kept_bytes / 2**20
     assert "resources.requests.memory" not in helm.notes({})
 

@@ -26,8 +26,8 @@ def test_the_schema_knows_every_setting_and_no_other() -> None:
 def test_the_chart_reads_a_size_as_the_proxy_does(helm: Helm, unit: str) -> None:
     """The memory that its checks demand is that of the setting."""
     value = f"1{unit}"
-    least_mib = 64 + math.ceil(Settings(recent_max_bytes=value).recent_max_bytes / 2**20)
-    values = {"config": {"store_url": "redis://redis", "recent_max_bytes": value}}
+    least_mib = 64 + math.ceil(Settings(local_max_bytes=value).local_max_bytes / 2**20)
+    values = {"config": {"store_url": "redis://redis", "local_max_bytes": value}}
     done = helm.template(values | {"resources": {"limits": {"memory": "1k"}}})
 
     assert f"1k is less than {least_mib} MiB" in done.stderr

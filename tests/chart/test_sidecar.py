@@ -103,8 +103,8 @@ def test_what_it_may_hold_is_within_its_limit(consumer: Helm) -> None:
     """The limit covers a full budget and store; the memory request covers the store."""
     _, container = sidecar(consumer)
     settings = load({}, env_of_container(container), None)
-    stored_bytes = settings.store_max_bytes + settings.recent_max_bytes
-    processing_mib = 192  # docs/operations.md
+    stored_bytes = settings.store_max_bytes + settings.local_max_bytes
+    processing_mib = 168  # docs/operations.md
     most_mib = 64 + processing_mib + (stored_bytes + settings.inspect_total_max_bytes) / 2**20
 
     requested = container["resources"]["requests"]["memory"]

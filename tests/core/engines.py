@@ -5,7 +5,8 @@ from typing import Any
 
 from reasoning_replay.core.dialects.base import Dialect
 from reasoning_replay.core.dialects.engine import Engine
-from reasoning_replay.core.history.prefix_cache import PREFIXES_MAX_BYTES, PrefixCache
+from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.room import Room
 
 
 def engine_of(
@@ -19,7 +20,7 @@ def engine_of(
     return Engine(
         dialect,
         clock,
-        PrefixCache(PREFIXES_MAX_BYTES),
+        PrefixCache(Room(24 << 20)),
         1 << 20,
         epoch_ms=lambda: int(clock() * 1000),
         is_shadow=is_shadow,

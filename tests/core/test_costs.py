@@ -29,6 +29,7 @@ from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_requ
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.prefix_cache import LEAST_BYTES, Owner, ParsedPrefix, PrefixCache
 from reasoning_replay.core.history.request_history import HistoryPrefix
+from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.seen import MatchedRun, Seen, decided, seen_of
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 from reasoning_replay.core.wire.content_coding import decode
@@ -389,7 +390,7 @@ def test_a_parsed_prefix_costs_the_same_however_many_tenants_there_are() -> None
     """Who has to make room is known without a look at all of them."""
 
     def filled(count: int) -> Callable[[], object]:
-        kept: PrefixCache[str, KnownPrefix] = PrefixCache(count * 4 * LEAST_BYTES)
+        kept: PrefixCache[str, KnownPrefix] = PrefixCache(Room(count * 4 * LEAST_BYTES))
         numbers = iter(range(1 << 60))
 
         def keep() -> None:

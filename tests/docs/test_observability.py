@@ -15,6 +15,7 @@ from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
 from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import ExchangeLog
@@ -43,6 +44,7 @@ def test_every_metric_is_in_a_table() -> None:
     metrics.exchange_seconds.labels("responses")  # not every histogram series exists yet
     metrics.store_seconds.labels("recall")
     metrics.show_usage(StoreUsage(0, 0, 0, 0))  # there is none before it was read
+    metrics.watch(Room(1))
     labels: dict[str, set[str]] = {}
     words: dict[str, set[str]] = {}
     text = (metrics.exposition() + process_exposition()).decode()

@@ -127,7 +127,7 @@ async def lagging(start: Start) -> AsyncIterator[World]:
     async def before(_: str) -> None:
         pass
 
-    async with start(recent_max_bytes=0) as w:
+    async with start(local_max_bytes=0) as w:
         w.app.store.inner = Lagging(w.app.store.inner, before)
         yield w
 

@@ -91,7 +91,7 @@ async def test_redis_is_killed_and_returns_empty(own_redis: RedisServer) -> None
     """
     standin = StandIn("chain", "normal")
     async with (
-        replicas(standin, own_redis.url, recent_max_bytes="0") as pair,
+        replicas(standin, own_redis.url, local_max_bytes="0") as pair,
         Agent("", keeps="no-ids") as agent,
         Agent("", keeps="no-ids") as another,
     ):

@@ -78,7 +78,7 @@ async def behind(store_url: str) -> AsyncIterator[World]:
         upstream_url=f"http://{UPSTREAM}:{door.port}/v1",
         store_url=store_url,
         store_budget_ms=int(1000 * SOON_S),
-        recent_max_bytes=0,
+        local_max_bytes=0,
         connect_timeout_s=5.0,
         listen="127.0.0.1:0",
         admin_listen="127.0.0.1:0",

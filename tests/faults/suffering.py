@@ -309,7 +309,7 @@ async def suffering(
         "scope_secret": "the tests'",
         "store_url": store_url,
         "store_budget_ms": BUDGET_MS,
-        "recent_max_bytes": 0,
+        "local_max_bytes": 0,
     }
     async with (
         hasty_breakers(store_timeout_s),

@@ -150,7 +150,7 @@ async def test_conversations_go_on_and_are_kept_afterwards(name: str) -> None:
     """During an outage nothing is missed, and later another replica finds what was said then."""
     async with (
         standalone(keeps=True) as store,
-        suffering(store.url, recent_max_bytes=CACHE_BYTES) as one,
+        suffering(store.url, local_max_bytes=CACHE_BYTES) as one,
     ):
         FAULTS[name].hurts(store)
         for _ in range(2):

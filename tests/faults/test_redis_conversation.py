@@ -48,7 +48,7 @@ async def replicas(url: str, count: int) -> AsyncIterator[Sequence[Suffering]]:
         for _ in range(count):
             next_to = ones[0] if ones else None
             one = suffering(
-                url, STORE_TIMEOUT_S, next_to=next_to, crowd=CROWD, recent_max_bytes=CACHE_BYTES
+                url, STORE_TIMEOUT_S, next_to=next_to, crowd=CROWD, local_max_bytes=CACHE_BYTES
             )
             ones.append(await stack.enter_async_context(one))
         yield ones

@@ -168,7 +168,7 @@ async def test_two_processes_share_the_file_again(fault: Fault, tmp_path: Path) 
                 store_url=url,
                 scope_secret=settings.scope_secret.get_secret_value(),
                 store_budget_ms=PATIENT_MS,
-                recent_max_bytes=0,
+                local_max_bytes=0,
             )
         )
         await other.started()

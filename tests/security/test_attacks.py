@@ -70,7 +70,7 @@ async def sent_for(w: World, tenant: list[str], items: Sequence[Any], *more: str
 async def test_odd_ids_disturb_no_other_tenant(odd: Any, shared_redis: RedisServer) -> None:
     """Odd ids in a tenant's responses affect no other tenant, and never become part of a key."""
     shared_redis.do("FLUSHALL")
-    async with world(store_url=shared_redis.url, recent_max_bytes=0, **PATIENT) as w:
+    async with world(store_url=shared_redis.url, local_max_bytes=0, **PATIENT) as w:
         await learned(w, VICTIM, RS, CALL, rid="resp_victim")
         mine = [RS_2 | {"id": odd}, CALL | {"call_id": odd}]
         for rid in ("resp_victim", str(odd)[:100]):

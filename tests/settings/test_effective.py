@@ -21,7 +21,7 @@ OTHER = {
     "read_timeout_s": "0.0001",
     "idle_timeout_s": "1.5",
     "store_budget_ms": "2s",
-    "recent_max_bytes": "0",
+    "local_max_bytes": "0",
     "body_max_bytes": "10MB",
     "inspect_max_bytes": "1000001",
     "max_exchanges": "17",

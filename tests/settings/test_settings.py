@@ -107,6 +107,7 @@ def test_a_fault_names_what_where_and_the_way_out(
     ("env", "file", "want"),
     [
         pytest.param({"REPLAY_TTL": "1"}, None, "REPLAY_TTL: unknown setting; did you mean REPLAY_TTL_S?", id="variable"),  # noqa: E501
+        pytest.param({"REPLAY_RECENT_MAX_BYTES": "1"}, None, "REPLAY_RECENT_MAX_BYTES: unknown setting; it is REPLAY_LOCAL_MAX_BYTES now", id="renamed"),  # noqa: E501
         pytest.param({"REPLAY_XYZZY": "1"}, None, "REPLAY_XYZZY: unknown setting; `serve --help-all` lists all", id="nothing-near"),  # noqa: E501
         pytest.param({"REPLAY_PORT": "8080"}, None, "REPLAY_PORT: unknown setting; `serve --help-all` lists all", id="port-by-hand"),  # noqa: E501
         pytest.param({}, "drain: 1", "replay.yaml:1: drain: unknown setting; did you mean drain_s?", id="key"),  # noqa: E501
@@ -185,7 +186,7 @@ TOGETHER = [
     # Then the address is that of another host.
     {"upstream_url": "http://127.0.0.1:8080/v1", "upstream_proxy": "http://proxy:3128"},
     {"reuse_port": "on", "store_url": "redis://h"},
-    {"body_max_bytes": "0", "tenant_max_exchanges": "0", "recent_max_bytes": "0"},
+    {"body_max_bytes": "0", "tenant_max_exchanges": "0", "local_max_bytes": "0"},
     {"tls_cert_file": "{pem}", "tls_key_file": "{pem}"},
 ]
 

@@ -25,7 +25,7 @@ SETTINGS = {
     "connect_timeout_s": "2",
     "first_byte_timeout_s": "3",
     "read_timeout_s": "3",
-    "recent_max_bytes": "4194304",  # soon full, so that memory soon reaches its final size
+    "local_max_bytes": "4194304",  # soon full, so that memory soon reaches its final size
     "ttl_s": "600",
 }
 SETTLES_S = 10.0  # broken requests have ended by then

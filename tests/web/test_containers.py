@@ -29,12 +29,10 @@ from reasoning_replay.adapters.stores.sqlite import NOTED_AT_ONCE
 from reasoning_replay.adapters.telemetry.log_output import QUEUED_LINES
 from reasoning_replay.core.dialects.refusal_memory import REMEMBERED, REMEMBERED_EACH
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
+from reasoning_replay.core.history.item_summary import FIRST_SHOWN, LAST_SHOWN, NOTED_SHOWN
 from reasoning_replay.core.history.lookup_keys import CONVERSATIONS_LOADED
-from reasoning_replay.core.history.prefix_cache import (
-    LEAST_BYTES,
-    PREFIXES_MAX_BYTES,
-    PREFIXES_PER_HEAD,
-)
+from reasoning_replay.core.history.prefix_cache import LEAST_BYTES, PREFIXES_PER_HEAD
+from reasoning_replay.core.history.room import EVICTED_REMEMBERED
 from reasoning_replay.web.admin.inspector import recorder
 from reasoning_replay.web.admin.inspector.events import WATCHERS_MAX
 from reasoning_replay.web.admin.inspector.minutes import MINUTES
@@ -53,7 +51,8 @@ PACKAGE = Path(reasoning_replay.__file__).parent
 COMMANDS = {"check", "cli", "demo", "strict_api", "verify", "wires"}
 STORE_BYTES = RECENT_BYTES = 64 << 10
 CONNECTIONS = 50
-PREFIXES = PREFIXES_MAX_BYTES // LEAST_BYTES
+PREFIXES = RECENT_BYTES // LEAST_BYTES
+KEPT = PREFIXES + RECENT_BYTES // ENTRY_BYTES
 
 
 class Bound(NamedTuple):
@@ -84,7 +83,10 @@ ROWS: dict[str, dict[str, Bound]] = {
         "cache_entry.CacheEntry.older": RECORDS,
         "cache_entry.CacheEntry.turns": RECORDS,
         "conversation_cache.ConversationCache._entries": Bound(
-            RECENT_BYTES // ENTRY_BYTES, "evicted beyond recent_max_bytes"
+            RECENT_BYTES // ENTRY_BYTES, "evicted beyond local_max_bytes"
+        ),
+        "conversation_cache.ConversationCache._leaving": Bound(
+            RECENT_BYTES // ENTRY_BYTES, "_let_go drops all, at the next use"
         ),
         "conversation_cache.ConversationCache._index": Bound(
             RECENT_BYTES // KEY_BYTES, "keys leave with their entries"
@@ -181,17 +183,24 @@ ROWS: dict[str, dict[str, Bound]] = {
         "history.item_index.ItemIndex.by_whole[]": RECORDS,
         "history.item_index.ItemIndex.turns": RECORDS,
         "history.item_index.ItemIndex.types": RECORDS,
+        "history.item_summary.ShownItems": Bound(
+            FIRST_SHOWN + NOTED_SHOWN + LAST_SHOWN, "shown_items leaves others out"
+        ),
         "history.plan.Plan.completed": ITEMS,
         "history.plan.Plan.outcomes": EACH,
         "history.request_history.HistoryPrefix": ITEMS,
         "history.request_history.Place.before": ITEMS,
         "history.prefix_cache.PrefixCache._groups": Bound(PREFIXES, "evicted by bytes"),
+        "history.prefix_cache.ParsedPrefix.groups": Bound(PREFIXES, "as PrefixCache._groups"),
+        "history.prefix_cache.ParsedPrefix.groups[]": Bound(PREFIXES_PER_HEAD, "as above"),
         "history.prefix_cache.PrefixCache._groups[]": Bound(PREFIXES_PER_HEAD, "keep evicts"),
-        "history.prefix_cache.PrefixCache._of_size": Bound(64, "bits of a size"),
-        "history.prefix_cache.PrefixCache._of_size[]": Bound(PREFIXES, "as its shares"),
-        "history.prefix_cache.PrefixCache._places": Bound(PREFIXES, "evicted by bytes"),
-        "history.prefix_cache.PrefixCache._shares": Bound(PREFIXES, "leave with their prefixes"),
-        "history.prefix_cache._Share.recent": Bound(PREFIXES, "evicted by bytes"),
+        "history.room.Room._evicted": Bound(EVICTED_REMEMBERED, "_note_gone drops the oldest"),
+        "history.room.Room._members": Bound(KEPT, "evicted beyond local_max_bytes"),
+        "history.room.Room._of_size": Bound(64, "bits of a size"),
+        "history.room.Room._of_size[]": Bound(KEPT, "as its shares"),
+        "history.room.Room._shares": Bound(KEPT, "leave with what they hold"),
+        "history.room._Members.sizes": Bound(KEPT, "as Room._members"),
+        "history.room._Share.recent": Bound(KEPT, "as Room._members"),
     },
     "web.admin": {
         "app.admin_app.<locals>.index(paths)": FIXED,
@@ -280,7 +289,7 @@ async def test_every_container_of_a_proxy_has_a_bound(
 ) -> None:
     """They are found by a walk, after exchanges of each dialect, and are within their bounds."""
     url = url_of(store, request)
-    sizes: dict[str, Any] = {"recent_max_bytes": RECENT_BYTES}
+    sizes: dict[str, Any] = {"local_max_bytes": RECENT_BYTES}
     if store == "memory":
         sizes["store_max_bytes"] = STORE_BYTES
     async with world(store_url=url, max_connections=CONNECTIONS, **sizes) as w:

@@ -188,7 +188,7 @@ async def test_a_cure_counts_with_what_it_adds() -> None:
         if recalls == 1:
             raise ConnectionError
 
-    async with world(recent_max_bytes=0) as w:
+    async with world(local_max_bytes=0) as w:
         w.upstream.answers(PLAIN, error(PAIRING), DONE)
         await w.turn(ASK)
         w.app.store.inner = Hooked(w.app.store.inner, fails_once)

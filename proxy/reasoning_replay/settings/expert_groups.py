@@ -119,8 +119,8 @@ class StorageLimits(Group):
         "conversations are evicted. With `memory://`, set the memory limit of a container well "
         "above this. An SQLite file may be slightly larger. Redis has its own `maxmemory`.",
     )
-    recent_max_bytes: Limit = Field(
-        default=32 * MIB,
-        description="Size of the local cache of decoded conversations. A cached conversation is "
-        "used if its version is the store's, or while the store fails. `0`: no cache.",
+    local_max_bytes: Limit = Field(
+        default=88 * MIB,
+        description="Memory for what one process keeps of conversations, shared fairly by "
+        "tenants. A long one (275 KB) takes about 1 MiB (docs/capacity.md). `0`: none.",
     )

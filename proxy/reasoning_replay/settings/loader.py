@@ -29,6 +29,7 @@ SERVICE_LINK: Final = re.compile(
 SECRET_NAMES: Final = frozenset({"store_url", "upstream_proxy"}) | {
     name for name, field in Settings.model_fields.items() if isinstance(field.default, SecretStr)
 }
+RENAMED: Final = {"recent_max_bytes": "local_max_bytes"}
 FILE_SUFFIX: Final = "_file"
 SECRET_MAX_BYTES: Final = 64 * 1024
 # Deeper nesting in the file is refused before anything reads it with a function that calls itself.
@@ -229,9 +230,12 @@ def _take(
         import difflib  # noqa: PLC0415 (only this hint needs it)
 
         near = difflib.get_close_matches(entry.name, Settings.model_fields, n=1)
-        way_out = (
-            f"did you mean {entry.spell(near[0])}?" if near else "`serve --help-all` lists all"
-        )
+        if entry.name in RENAMED:
+            way_out = f"it is {entry.spell(RENAMED[entry.name])} now"
+        elif near:
+            way_out = f"did you mean {entry.spell(near[0])}?"
+        else:
+            way_out = "`serve --help-all` lists all"
         faults.append(f"{entry.place}: unknown setting; {way_out}")
 
 

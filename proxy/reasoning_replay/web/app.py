@@ -214,6 +214,7 @@ class App:
         self.settings = now
         if "mode" in changed:
             self.handler.use(*uses)
+            self.store.room.drop_decisions()  # the parts that used them are replaced
         return Reloaded(changed, [name for name in names if name not in RELOADABLE])
 
     async def stop(self, drain_s: float = 0.0, grace_s: float = 0.0) -> None:

@@ -1,6 +1,5 @@
 """Wiring: the composition root, which creates each part from the settings."""
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +36,8 @@ from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile, profile_of
 from reasoning_replay.core.dialects.vendors import Upstream, UpstreamProfile
-from reasoning_replay.core.history.prefix_cache import PREFIXES_MAX_BYTES, PrefixCache
+from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.model import Settings
@@ -56,6 +56,8 @@ STORE_TIMEOUT_S = 1.0
 # Most turns kept of one conversation. It bounds the time of a lookup, which grows with the turns;
 # `conversation_max_bytes` bounds the memory.
 CONVERSATION_MAX_TURNS = 1024
+# Limit on records that could not be saved yet, where nothing else is kept (`local_max_bytes: 0`).
+UNSAVED_MAX_BYTES = 32 << 20
 # Open files other than connections: the store's, the admin port's, and rejected connections.
 OTHER_FILES = 192
 
@@ -177,7 +179,7 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
         GeminiDialect(known.gemini, repairs),
     )
 
-    prefixes: Prefixes = PrefixCache(PREFIXES_MAX_BYTES, threading.Lock())
+    prefixes: Prefixes = PrefixCache(store.room if settings.local_max_bytes else Room(0))
 
     def replay_of(dialect: Dialect[Any, Any]) -> Replay:
         limit = settings.inspect_max_bytes
@@ -231,7 +233,9 @@ def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloa
     """Return the configured store with its guard and cache; it connects on first use."""
     advice = partial(store_advice, settings.store_url)
     guard = StoreGuard(_store_timeout_s(settings), metrics, log, time.monotonic, advice)
-    cache = ConversationCache(settings.recent_max_bytes, metrics)
+    room = Room(settings.local_max_bytes or UNSAVED_MAX_BYTES)
+    cache = ConversationCache(room, metrics, keeps_copies=settings.local_max_bytes > 0)
+    metrics.watch(room)
 
     def on_aside(aside: Path, reason: str) -> None:
         log.warning("store_set_aside", renamed_to=aside.name, reason=reason)

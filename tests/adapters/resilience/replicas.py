@@ -27,6 +27,7 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_turn,
 )
 from reasoning_replay.core.history.records import records_of, turns_of
+from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Turn
 from typing_extensions import override
 
@@ -124,9 +125,8 @@ class Replica:
         self.metrics = Metrics()
         log = Log("info", "json", io.StringIO())
         guard = StoreGuard(LONG_S, self.metrics, log, lambda: shared.now_s)
-        self.store = SafeStore(
-            shared, guard, ConversationCache(max_bytes, self.metrics), Offloader()
-        )
+        cache = ConversationCache(Room(max_bytes or MIB), self.metrics, keeps_copies=max_bytes > 0)
+        self.store = SafeStore(shared, guard, cache, Offloader())
 
     async def look_up(
         self, *turns: Turn, scope: bytes = SCOPE, also: Sequence[Lookup] = ()

@@ -11,9 +11,11 @@ from reasoning_replay.adapters.resilience.conversation_cache import Conversation
 from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, StoreError
 from reasoning_replay.adapters.telemetry.metrics import Metrics
+from reasoning_replay.core.history import room
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.core.history.records import records_of, turns_of, withheld_records
+from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.resilience.replicas import (
@@ -204,7 +206,7 @@ async def test_a_copy_without_room_is_loaded_again(max_bytes: int) -> None:
         await here.save(one)
     for _ in range(2):
         assert await here.ids(*turns) == {one.id for one in turns}
-    assert (here.counted("loaded"), here.store._cache.size_bytes) == (2, 0)
+    assert (here.counted("loaded"), here.store.room.size_bytes) == (2, 0)
     short = said("short")
     await here.save(short)
     for _ in range(2):
@@ -337,7 +339,7 @@ async def test_doubtful_keys_are_crowded_while_the_store_fails() -> None:
 
 
 async def test_without_a_cache_no_copy_is_used() -> None:
-    """`recent_max_bytes: 0` disables copies; a failed save is still repeated with the next one."""
+    """`local_max_bytes: 0` disables copies; a failed save is still repeated with the next one."""
     shared = Shared()
     await begun(shared, T1)
     here = Replica(shared, max_bytes=0)
@@ -350,7 +352,7 @@ async def test_without_a_cache_no_copy_is_used() -> None:
     shared.is_away = shared.is_full = False
     assert await here.save(T3) is Saved.DONE
     assert {turn.id for turn in shared.turns(SCOPE, T1.conversation)} == ALL
-    assert (here.counted("loaded"), here.store._cache.size_bytes) == (2, 0)
+    assert (here.counted("loaded"), here.store.room.size_bytes) == (2, 0)
 
 
 async def test_an_item_of_an_unsaved_turn_is_not_crowded_by_its_text() -> None:
@@ -430,7 +432,7 @@ async def test_reasoning_that_is_withheld_ends_the_line_of_a_copy() -> None:
 
 def test_a_key_leads_to_a_bounded_number_of_copies() -> None:
     """The newest ones, as in the stores; the size and the index stay exact."""
-    cache = ConversationCache(1 << 30, Metrics())
+    cache = ConversationCache(Room(1 << 30), Metrics())
     names = [(SCOPE, bytes_of(f"{n}")) for n in range(3 * CONVERSATIONS_PER_KEY)]
     shared = bytes_of("a text")
     for name in names:
@@ -439,19 +441,19 @@ def test_a_key_leads_to_a_bounded_number_of_copies() -> None:
     assert [*cache._index[SCOPE + shared]] == newest
     with_key = [name for name in names if shared in cache._entries[name].keys]
     assert with_key == names[-CONVERSATIONS_PER_KEY:]
-    assert cache.size_bytes == sum(entry.size_bytes for entry in cache._entries.values())
+    assert cache.room.size_bytes == sum(entry.size_bytes for entry in cache._entries.values())
     for name in names:
         cache.discard(name)
-    assert (cache.size_bytes, cache._entries, cache._index) == (0, {}, {})
+    assert (cache.room.size_bytes, cache._entries, cache._index) == (0, {}, {})
 
 
 def test_one_call_evicts_a_bounded_number_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """If that is not enough room, the entry that grew leaves, too, so memory stays bounded."""
-    monkeypatch.setattr(conversation_cache, "EVICTED_AT_ONCE", 10)
-    cache = ConversationCache(1 << 20, Metrics())
+    monkeypatch.setattr(room, "EVICTED_AT_ONCE", 10)
+    cache = ConversationCache(Room(1 << 20), Metrics())
     for n in range(200):
         cache.add((SCOPE, bytes_of(f"{n}")), {b"r" * 20: b"x"}, [])
     large = (SCOPE, bytes_of("large"))
     cache.add(large, {b"r" * 20: bytes((1 << 20) - 10_000)}, [])
     assert (cache.entry(large), len(cache._entries)) == (None, 190)
-    assert cache.size_bytes <= 1 << 20
+    assert cache.room.size_bytes <= 1 << 20

@@ -20,6 +20,7 @@ from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
 from reasoning_replay.core.history.records import records_of
+from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.resilience.replicas import MIB, Shared, looked_up, said
@@ -62,7 +63,7 @@ def replica(store: Store) -> SafeStore:
     """Return the safe store of one process, with local copies."""
     metrics = Metrics()
     guard = StoreGuard(LONG_S, metrics, Log("info", "json", io.StringIO()), time.monotonic)
-    return SafeStore(store, guard, ConversationCache(MIB, metrics), Offloader())
+    return SafeStore(store, guard, ConversationCache(Room(MIB), metrics), Offloader())
 
 
 Stored = tuple[Callable[[], Store], Act, Act]  # opens a store, notes its data, returns it to them

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-from reasoning_replay.adapters.resilience import conversation_cache, safe_store, save_queue
+from reasoning_replay.adapters.resilience import safe_store, save_queue
 from reasoning_replay.adapters.resilience.circuit_breaker import (
     FAILURES_TOLERATED,
     PAUSE_MAX_S,
@@ -36,6 +36,7 @@ from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.records import records_of
+from reasoning_replay.core.history.room import Room
 
 from tests.adapters.stores.kinds import link_to
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, key, turn
@@ -118,14 +119,16 @@ class Inner:
 class Guarded:
     """A safe store without a cache, with a clock that a test moves; its waits are real."""
 
-    def __init__(self, timeout_s: float = LONG_S, store: Store | None = None) -> None:
+    def __init__(
+        self, timeout_s: float = LONG_S, store: Store | None = None, max_bytes: int = 32 << 20
+    ) -> None:
         self.inner = cast("Any", store or Inner())
         self.metrics = Metrics()
         self.written = io.StringIO()
         self.now_s = 0.0
         log = Log("info", "json", self.written)
         guard = StoreGuard(timeout_s, self.metrics, log, lambda: self.now_s)
-        cache = ConversationCache(0, self.metrics)
+        cache = ConversationCache(Room(max_bytes), self.metrics, keeps_copies=False)
         self.store = SafeStore(self.inner, guard, cache, Offloader())
 
     async def looks_up(self, budget_s: float = LONG_S) -> bool:
@@ -537,7 +540,7 @@ async def test_no_record_is_lost_while_a_store_fails_and_recovers(seed: int) -> 
     keys = {name for _, keys in g.inner.saved for name in keys}
     assert records.issuperset(added)
     assert keys.issuperset(added)
-    assert (g.store._saves._unsaved_bytes, g.store._cache.size_bytes) == (0, 0)
+    assert (g.store._saves._unsaved_bytes, g.store.room.size_bytes) == (0, 0)
 
 
 # --- a store that keeps failing ---
@@ -867,12 +870,9 @@ async def test_closing_saves_what_was_not_saved() -> None:
     }
 
 
-async def test_a_long_outage_leaves_nothing_of_evicted_conversations(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_long_outage_leaves_nothing_of_evicted_conversations() -> None:
     """What waits for the store is bounded by the cache, however many conversations there are."""
-    monkeypatch.setattr(conversation_cache, "UNSAVED_MAX_BYTES", 100_000)
-    g = Guarded()
+    g = Guarded(max_bytes=100_000)
     await g.fails_until_open()
     for n in range(1000):
         await g.saves(conversation=f"{n}")

@@ -14,6 +14,7 @@ from reasoning_replay.core.history.item_summary import (
     NOTED_SHOWN,
     WHOLE_SHOWN,
     ItemSummary,
+    shown_items,
     summarise,
 )
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
@@ -151,11 +152,13 @@ def test_any_id_and_any_type_can_be_summarised(name: str, kind: str) -> None:
     json.loads(summarise(request, ()).shown)
 
 
-def test_a_lone_surrogate_reduces_the_summary_to_counts() -> None:
+def test_a_lone_surrogate_loses_the_names_of_its_item() -> None:
     """A parsed id never has a lone surrogate, so the test sets one."""
     request = read_request(body([C1]), {})
     request.places[0].item.id = "\ud800"
-    assert shown(summarise(request, ())) == {"items": [1], "notes": []}
+    assert shown(summarise(request, ()))["items"] == [
+        ["c", "", "", len(request.places[0].item.raw)]
+    ]
     assert shown(summarise(read_request(body("hello"), {}), ())) == {"items": [], "notes": []}
 
 
@@ -191,6 +194,27 @@ def test_outcomes_are_the_sums_of_notes(tape: list[Step], kept: Any, profile: An
             sums[what] = sums.get(what, 0) + count
         assert sums == decided.outcomes
         put = [edit.new for edit in decided.edits if b'"reasoning"' in edit.new[:4096]]
-        assert sum(map(len, put)) == sum(size for *_, size, _ in decided.notes) + len(put)
+        assert sum(map(len, put)) == sum(size for *_, size, _ in decided.notes)
         assert decided.injected_bytes == sum(size for *_, size, _ in decided.notes)
         assert_stands_where_it_went_in(request, decided)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 90), min_size=1, max_size=5),
+    every=st.integers(1, 40),
+)
+@examples(20)
+def test_items_are_shown_alike_in_steps_and_at_once(sizes: list[int], every: int) -> None:
+    """A conversation that goes on is shown as one that was read whole."""
+    items = [user(f"{n}") for n in range(sum(sizes))]
+    places = read_request(body(items), {}).places
+    notes = [PlanNote(n, Outcome.INJECTED, 1, 10, f"rs_{n}") for n in range(0, len(items), every)]
+    made, at = None, 0
+    for size in sizes:
+        at += size
+        told = [note for note in notes if note.place < at]
+        step = places[at - size : at]
+        made = shown_items(step, told) if made is None else shown_items(step, told, made)
+    assert made == shown_items(places, notes)
+    assert made is not None
+    assert made.size_bytes >= sum(len(bytes(entry)) for entry in made.entries.values())

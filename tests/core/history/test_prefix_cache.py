@@ -17,6 +17,7 @@ from reasoning_replay.core.history.prefix_cache import (
     PrefixCache,
 )
 from reasoning_replay.core.history.request_history import HistoryPrefix
+from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.wire.json_spans import TooMany
 
 from tests.core.world import call, message, output, reasoning, user
@@ -27,6 +28,7 @@ class Nothing:
     """What is known of a prefix in these tests."""
 
     size_bytes = 0
+    conversation = b""
 
 
 WHOSE, OTHER = Owner(b"tenant", "responses"), Owner(b"another", "responses")
@@ -79,7 +81,7 @@ def test_a_grown_history_reads_like_a_new_one(
     items: list[object], more: list[object], last: str
 ) -> None:
     """A history may grow, shrink, continue differently or get other instructions."""
-    cache: Cache = PrefixCache(1 << 20)
+    cache: Cache = PrefixCache(Room(1 << 20))
     assert same(body(*items), cache)
     assert same(body(*items, *more), cache)
     assert same(body(*items, *more, last=last), cache)
@@ -100,7 +102,7 @@ def test_a_grown_history_reads_like_a_new_one(
 )
 def test_an_item_is_not_mistaken_for_the_start_of_another(first: bytes, then: bytes) -> None:
     """After a cached prefix, an input must continue with a comma or end."""
-    cache: Cache = PrefixCache(1 << 20)
+    cache: Cache = PrefixCache(Room(1 << 20))
     ahead = b'{"input":[' + json.dumps(BEGIN).encode() + b","
     assert same(ahead + first + b"]}", cache)
     assert same(ahead + then + b"]}", cache)
@@ -108,7 +110,7 @@ def test_an_item_is_not_mistaken_for_the_start_of_another(first: bytes, then: by
 
 def test_a_cached_prefix_is_not_parsed_again() -> None:
     """The items are the same objects, except for another tenant."""
-    cache: Cache = PrefixCache(1 << 20)
+    cache: Cache = PrefixCache(Room(1 << 20))
     one = reading(body(C1), cache)
     grown = reading(body(C1, output(C1)), cache)
     again = reading(body(C1, output(C1)), cache)
@@ -123,7 +125,7 @@ def test_a_cached_prefix_is_not_parsed_again() -> None:
 
 def test_a_history_is_cached_once_for_each_of_its_frames() -> None:
     """An application may ask with two instructions about one history: neither is parsed again."""
-    cache: Cache = PrefixCache(1 << 20)
+    cache: Cache = PrefixCache(Room(1 << 20))
     frames = [f',"instructions":"{said}"' for said in ("summarise", "answer")]
 
     def ask(*items: object, last: str) -> Request:
@@ -140,7 +142,7 @@ def test_a_history_is_cached_once_for_each_of_its_frames() -> None:
 
 def test_a_history_that_grew_too_long_raises() -> None:
     """The limit applies to all items, cached or new."""
-    cache: Cache = PrefixCache(1 << 30)
+    cache: Cache = PrefixCache(Room(1 << 30))
     half = [1] * (ITEMS_MAX // 2)
     reading(body(*half), cache)
     with pytest.raises(TooMany):
@@ -154,16 +156,16 @@ def parsed(prefix: bytes, around: bytes = b"", items: int = 0) -> ParsedPrefix[s
 
 def test_the_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
     """The limit in bytes includes parsed items; short and oversized prefixes are not cached."""
-    cache: PrefixCache[str, Nothing] = PrefixCache(9 * LEAST_BYTES)
+    cache: PrefixCache[str, Nothing] = PrefixCache(Room(9 * LEAST_BYTES))
     bodies = [b"%d" % n * LEAST_BYTES for n in range(1, 6)]
     for sent in bodies[:4]:
         cache.keep(WHOSE, parsed(sent))
     assert cache.find(WHOSE, bodies[0]) is not None
     cache.keep(WHOSE, parsed(bodies[4]))
-    assert cache.size_bytes <= 9 * LEAST_BYTES
+    assert cache.room.size_bytes <= 9 * LEAST_BYTES
     kept = [cache.find(WHOSE, sent) is not None for sent in bodies]
     assert kept == [True, False, True, True, True]
-    cache.keep(WHOSE, parsed(b"6" * LEAST_BYTES * 3))
+    cache.keep(WHOSE, parsed(b"6" * LEAST_BYTES * 5))
     cache.keep(WHOSE, parsed(b"7" * (LEAST_BYTES - 1)))
     assert [cache.find(WHOSE, sent) is not None for sent in bodies] == kept
     assert cache.find(WHOSE, b"7" * (LEAST_BYTES - 1)) is None
@@ -171,7 +173,7 @@ def test_the_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
 
 def test_a_longer_prefix_replaces_the_one_it_grew_from() -> None:
     """A conversation is cached once."""
-    cache: PrefixCache[str, Nothing] = PrefixCache(1 << 20)
+    cache: PrefixCache[str, Nothing] = PrefixCache(Room(1 << 20))
     before: ParsedPrefix[str, Nothing] | None = None
     for n in range(9):
         new = parsed(b"x" * (LEAST_BYTES + 1000 * n), items=n)
@@ -180,16 +182,16 @@ def test_a_longer_prefix_replaces_the_one_it_grew_from() -> None:
     found = cache.find(WHOSE, b"x" * (LEAST_BYTES + 9000))
 
     assert found is before
-    assert cache.size_bytes == new.size_bytes
+    assert cache.room.size_bytes == new.size_bytes
     cache.drop(WHOSE, b"x" * (LEAST_BYTES + 9000))
-    assert cache.size_bytes == 0
+    assert cache.room.size_bytes == 0
     cache.keep(WHOSE, new, new)  # another request has dropped it meanwhile
-    assert cache.size_bytes == new.size_bytes
+    assert cache.room.size_bytes == new.size_bytes
 
 
 def test_the_longest_prefix_of_a_body_is_found() -> None:
     """A history may be truncated and then continue differently."""
-    cache: PrefixCache[str, Nothing] = PrefixCache(1 << 20)
+    cache: PrefixCache[str, Nothing] = PrefixCache(Room(1 << 20))
     short, long = parsed(b"x" * LEAST_BYTES), parsed(b"x" * (LEAST_BYTES + 1))
     for one in (long, short):
         cache.keep(WHOSE, one)
@@ -201,7 +203,7 @@ def test_the_longest_prefix_of_a_body_is_found() -> None:
 def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lookup compares a bounded number of prefixes, even if many conversations start alike."""
     monkeypatch.setattr(prefix_cache, "PREFIXES_PER_HEAD", 3)
-    cache: PrefixCache[str, Nothing] = PrefixCache(1 << 30)
+    cache: PrefixCache[str, Nothing] = PrefixCache(Room(1 << 30))
     bodies = [b"x" * LEAST_BYTES + b"%d" % n * 100 for n in range(5)]
     for sent in bodies:
         cache.keep(WHOSE, parsed(sent))
@@ -212,56 +214,30 @@ def test_a_group_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 FEW = [parsed(b"few %d" % n + b"x" * LEAST_BYTES) for n in range(3)]
 GREEDY = [
     pytest.param([Owner(b"greedy", "responses")], id="another-tenant"),
-    pytest.param([Owner(b"tenant", "chat")], id="another-dialect"),
-    pytest.param([Owner(b"tenant", "gemini", b"%d" % n) for n in range(50)], id="many-paths"),
+    pytest.param([Owner(b"greedy", "gemini", b"%d" % n) for n in range(50)], id="many-paths"),
 ]
 
 
 @pytest.mark.parametrize("greedy", GREEDY)
-def test_no_share_pushes_out_the_prefixes_of_others(greedy: list[Owner]) -> None:
+def test_no_tenant_pushes_out_the_prefixes_of_others(greedy: list[Owner]) -> None:
     """Beyond the limit, the largest share makes room, whatever was used last."""
-    cache: PrefixCache[str, Nothing] = PrefixCache(20 * LEAST_BYTES * 2)
+    cache: PrefixCache[str, Nothing] = PrefixCache(Room(20 * LEAST_BYTES * 2))
     for one in FEW:
         cache.keep(WHOSE, one)
     for n in range(500):
         cache.keep(greedy[n % len(greedy)], parsed(b"%d" % n + b"y" * LEAST_BYTES))
     assert [cache.find(WHOSE, one.body) for one in FEW] == FEW
-    assert 18 * LEAST_BYTES * 2 < cache.size_bytes <= 20 * LEAST_BYTES * 2
-
-
-def test_a_single_share_may_have_all_of_the_room() -> None:
-    """Most installations have one dialect, and many one tenant."""
-    cache: PrefixCache[str, Nothing] = PrefixCache(9 * LEAST_BYTES)
-    for n in range(9):
-        cache.keep(WHOSE, parsed(b"%d" % n * (LEAST_BYTES // 2)))
-        cache.keep(WHOSE, parsed(b"%d" % n * LEAST_BYTES))
-    assert cache.size_bytes == 8 * LEAST_BYTES
-
-
-def test_shares_of_one_size_lose_the_least_recently_used() -> None:
-    """Here, the one of the tenant that has asked nothing since."""
-    cache: PrefixCache[str, Nothing] = PrefixCache(5 * LEAST_BYTES)
-    one, two, three = (Owner(b"%d" % n, "chat") for n in range(3))
-    body = b"x" * LEAST_BYTES
-    for owner in (one, two):
-        cache.keep(owner, parsed(body))
-    assert cache.find(one, body) is not None
-    cache.keep(three, parsed(body))
-    assert [cache.find(owner, body) is not None for owner in (one, two, three)] == [
-        True,
-        False,
-        True,
-    ]
+    assert 18 * LEAST_BYTES * 2 < cache.room.size_bytes <= 20 * LEAST_BYTES * 2
 
 
 def test_an_emptied_cache_holds_nothing() -> None:
     """Also nothing about its tenants, of which there is no end."""
-    cache: PrefixCache[str, Nothing] = PrefixCache(1 << 20)
+    cache: PrefixCache[str, Nothing] = PrefixCache(Room(1 << 20))
     owners = [Owner(b"%d" % n, "chat", b"/%d" % n) for n in range(9)]
     body = b"x" * LEAST_BYTES
     for owner in owners:
         cache.keep(owner, parsed(body))
     for owner in owners:
         cache.drop(owner, body)
-    assert cache.size_bytes == 0
-    assert not any((cache._groups, cache._places, cache._shares, cache._of_size))
+    assert cache.room.size_bytes == 0
+    assert not any((cache._groups, cache.room._members, cache.room._shares, cache.room._of_size))

@@ -43,10 +43,10 @@ async def test_one_history_asked_at_once_is_the_same_for_all() -> None:
 
 
 async def test_without_a_local_copy_the_store_is_asked_once() -> None:
-    """The short way needs the copy that it decided with, so it is not tried."""
-    async with world(recent_max_bytes=0) as w:
+    """The short way needs what was decided, and nothing is kept."""
+    async with world(local_max_bytes=0) as w:
         await talk(w, 6)
-        assert w.counted("decisions_total", dialect="responses", way="other_turns") == 4
+        assert w.counted("decisions_total", dialect="responses", way="too_large") == 4
         assert w.counted("items_total", outcome="injected") == 15
         asked = w.counted("store_operations_total", operation="recall", outcome="ok")
     assert asked == 5

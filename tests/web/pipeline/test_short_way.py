@@ -189,7 +189,7 @@ async def test_both_ways_look_the_same(
     "more",
     [
         {"conversation_max_bytes": 16_384},
-        {"recent_max_bytes": 0},
+        {"local_max_bytes": 0},
         {"include": "always"},
         {"include": "never"},
         {"mode": "shadow"},

@@ -9,7 +9,7 @@ Records of a failed save stay in the entry of their conversation. They are part 
 result, and are written by the next save of that conversation, or when the store is back.
 """
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -38,15 +38,11 @@ from reasoning_replay.core.history.lookup_keys import (
     choose,
 )
 from reasoning_replay.core.history.records import turns_of
+from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Turn
 
-# Limit on entries with unsaved records if `max_bytes` is 0.
-UNSAVED_MAX_BYTES = 32 << 20
 # Estimated memory of a key in the index.
-KEY_BYTES = 150
-# Most entries that are evicted in one call, which takes a few milliseconds. If that is not enough,
-# the entry that grew is evicted, too.
-EVICTED_AT_ONCE = 500
+KEY_BYTES = 120
 
 
 class View(NamedTuple):
@@ -119,34 +115,37 @@ class LoadedConversation(NamedTuple):
 
 class ConversationCache:
     """
-    Cache of conversations by scope and id, bounded in bytes; evicts the least recently used.
+    Cache of conversations by scope and id, in the room that all of a process share.
 
-    With `max_bytes` 0, no lookup finds a conversation, and only unsaved records are held.
+    Without `keeps_copies`, no lookup finds a conversation, and only unsaved records are held.
 
     Attributes:
+        room: The room.
         deletions: Deletions that this process knows.
     """
 
-    def __init__(self, max_bytes: int, metrics: Metrics) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, room: Room, metrics: Metrics, *, keeps_copies: bool = True) -> None:
+        self.room = room
+        self._keeps_copies = keeps_copies
         self._metrics = metrics
-        self._entries: OrderedDict[Name, CacheEntry] = OrderedDict()
+        self._entries: dict[Name, CacheEntry] = {}
+        self._leaving: deque[CacheEntry] = deque()  # evicted by the room
         self._index: dict[bytes, tuple[bytes, ...]] = {}  # scope and key -> conversations
         self._discards = 0
         self.deletions = Deletions()
-        self.size_bytes = 0
 
     # Looking up...
 
     def view(self, scope: bytes, lookups: Sequence[Lookup]) -> View:
         """Return the view for a lookup; its entries count as used."""
+        self._let_go()
         if not self._entries:
             return View(scope, lookups, lookups, {}, {}, {}, {}, set(), self._discards)
         certain = [Lookup(item.place, item.certain) for item in lookups if item.certain]
         chosen, crowded = choose(certain, lambda key: self._index.get(scope + key, ()))
         entries = {one: self._entries[scope, one] for one in chosen}
-        for one in chosen:
-            self._entries.move_to_end((scope, one))
+        for entry in entries.values():
+            self.room.use(entry)
         held = {one: e.version for one, e in entries.items() if e.is_stored}
         unsaved = {one: e.unsaved() for one, e in entries.items() if e.is_unsaved}
         known = held.keys() | unsaved.keys()
@@ -177,7 +176,7 @@ class ConversationCache:
                 continue
             records = {**stored.records, **view.unsaved.get(stored.conversation, {})}
             turns = IndexedTurns(turns_of(stored.conversation, records))
-            indexed = turns if self._max_bytes else []
+            indexed = turns if self._keeps_copies else []
             keys = [key for turn in indexed for key in certain_keys_of_turn(turn)]
             loaded.append(LoadedConversation(stored, turns, memory_of(records), keys))
         return loaded
@@ -238,10 +237,10 @@ class ConversationCache:
 
     def add(self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> CacheEntry:
         """Add records and keys to a conversation, and to what its next save writes."""
+        self._let_go()
         entry = self._entries.get(name)
         if entry is None:
-            entry = self._entries[name] = CacheEntry()
-        self._entries.move_to_end(name)
+            entry = self._entries[name] = self._new(name)
         entry.add(records)
         entry.waiting.add(records, keys)
         self._lead(name, entry, keys)
@@ -265,7 +264,7 @@ class ConversationCache:
     def end_save(self, name: Name, entry: CacheEntry, change: VersionChange | None) -> None:
         """End the save of an entry, with what the store returned; None: it failed."""
         entry.end_save(change)
-        if not self._max_bytes and not entry.is_unsaved and self._entries.get(name) is entry:
+        if not self._keeps_copies and not entry.is_unsaved and self._entries.get(name) is entry:
             self._drop(name)
 
     def discard(self, name: Name) -> bool:
@@ -277,6 +276,7 @@ class ConversationCache:
             entry.waiting.records.clear()
             entry.waiting.keys.clear()
         self._drop(name)
+        self.room.clear(name)  # and what was decided about its requests
         return was_unsaved
 
     def note_deletion(self, name: Name) -> bool:
@@ -308,15 +308,15 @@ class ConversationCache:
         """Add a loaded conversation to the cache; return its current turns."""
         stored, turns, turns_bytes, keys = loaded
         conversation, name = stored.conversation, (view.scope, stored.conversation)
-        entry = self._entries.get(name) if self._max_bytes else None
+        entry = self._entries.get(name) if self._keeps_copies else None
         if entry is not None and entry.version == view.held.get(conversation, NOT_STORED):
             entry.version = stored.version
             entry.replace(turns, turns_bytes)
             turns = entry.decoded(conversation)
-        elif entry is None and self._max_bytes and view.discards == self._discards:
+        elif entry is None and self._keeps_copies and view.discards == self._discards:
             asked = {key for item in view.lookups for key in item.certain}
             if not asked.isdisjoint(keys):  # not if only `doubtful` keys found it
-                entry = self._entries[name] = CacheEntry(stored.version)
+                entry = self._entries[name] = self._new(name, stored.version)
                 entry.replace(turns, turns_bytes)
         if entry is not None:
             self._lead(name, entry, keys)
@@ -329,7 +329,7 @@ class ConversationCache:
         As in a store, each key keeps its newest CONVERSATIONS_PER_KEY.
         """
         scope, alone = name[0], (name[1],)
-        for key in keys if self._max_bytes else ():
+        for key in keys if self._keeps_copies else ():
             if key not in entry.keys:
                 entry.keys[key] = None
                 others = self._index.get(scope + key, ())
@@ -337,33 +337,29 @@ class ConversationCache:
                     self._forget_key(scope, key, others[0])
                     others = others[1:]
                 self._index[scope + key] = others + alone if others else alone
-        self.size_bytes -= entry.size_bytes
         entry.size_bytes = ENTRY_BYTES + entry.turns_bytes + KEY_BYTES * len(entry.keys)
-        self.size_bytes += entry.size_bytes
-        self._make_room(name)
+        self.room.keep(entry, scope, name, entry.size_bytes)
+        self._let_go()
 
-    def _make_room(self, grown: Name) -> None:
-        """Evict entries until all fit; the cost does not depend on how many there are."""
-        max_bytes = self._max_bytes or UNSAVED_MAX_BYTES
-        for _ in range(EVICTED_AT_ONCE):
-            if self.size_bytes <= max_bytes:
-                return
-            self._drop(next(iter(self._entries)))
-        if self.size_bytes > max_bytes:
-            self._drop(grown)
+    def _new(self, name: Name, version: int = NOT_STORED) -> CacheEntry:
+        return CacheEntry(version, name=name, leaving=self._leaving)
+
+    def _let_go(self) -> None:
+        """Drop the entries that the room has evicted."""
+        while self._leaving:
+            entry = self._leaving.popleft()
+            if self._entries.get(entry.name) is entry:
+                self._drop(entry.name)
 
     def _forget_key(self, scope: bytes, key: bytes, conversation: bytes) -> None:
-        """Remove a key from an entry; the caller updates the index."""
-        entry = self._entries[scope, conversation]
-        del entry.keys[key]
-        entry.size_bytes -= KEY_BYTES
-        self.size_bytes -= KEY_BYTES
+        """Remove a key from an entry; the caller updates the index, and a later save the size."""
+        del self._entries[scope, conversation].keys[key]
 
     def _drop(self, name: Name) -> None:
         entry = self._entries.pop(name, None)
         if entry is None:
             return
-        self.size_bytes -= entry.size_bytes
+        self.room.leave(entry)
         scope, conversation = name
         for key in entry.keys:
             others = tuple([one for one in self._index.pop(scope + key) if one != conversation])

@@ -64,12 +64,14 @@ class SafeStore:
 
     Attributes:
         inner: The store itself; `close` closes it.
+        room: The memory for what this process keeps of conversations.
     """
 
     def __init__(
         self, store: Store, guard: StoreGuard, cache: ConversationCache, offloader: Offloader
     ) -> None:
         self.inner = store
+        self.room = cache.room
         self._guard = guard
         self._clock = guard.clock
         self._cache = cache

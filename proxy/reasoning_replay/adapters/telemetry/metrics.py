@@ -38,6 +38,7 @@ from reasoning_replay.core.dialects.states import (
 )
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.room import Room
 
 # Source of the conversations that a lookup found.
 CACHE_RESULTS = (
@@ -122,6 +123,34 @@ class _StoreUsage(Collector):
             _PREFIX + "store_evicted",
             "Conversations evicted from the embedded store for lack of room.",
             value=evicted,
+        )
+
+
+class _RoomUsage(Collector):
+    """Metrics of the memory for conversations; without a room there are none."""
+
+    room: Room | None = None
+
+    def collect(self) -> Iterator[MetricFamily]:
+        if self.room is None:
+            return
+        for name, text, value in (
+            (
+                "local_bytes",
+                "Memory of what this process keeps of conversations.",
+                self.room.size_bytes,
+            ),
+            (
+                "local_max_bytes",
+                "Limit on the memory of what this process keeps of conversations.",
+                self.room.max_bytes,
+            ),
+        ):
+            yield GaugeMetricFamily(_PREFIX + name, text, value=value)
+        yield CounterMetricFamily(
+            _PREFIX + "local_evicted",
+            "Conversations of which this process dropped what it kept, for lack of room.",
+            value=self.room.evictions,
         )
 
 
@@ -284,6 +313,8 @@ class Metrics:
         )
         self._store_usage = _StoreUsage()
         self.registry.register(self._store_usage)
+        self._room_usage = _RoomUsage()
+        self.registry.register(self._room_usage)
         # Of the routes that are passed through, only OTHER: else a hundred empty series.
         routes = (one for one in Route if one in HANDLED_ROUTES or one is Route.OTHER)
         for route, outcome in product(routes, ExchangeOutcome):
@@ -304,6 +335,10 @@ class Metrics:
     def show_usage(self, usage: StoreUsage | None) -> None:
         """Set the use of the store; None: it is unknown, so its metrics are absent."""
         self._store_usage.usage = usage
+
+    def watch(self, room: Room) -> None:
+        """Show the use of the memory for conversations from now on."""
+        self._room_usage.room = room
 
     def inc(self, counter: Counter, *labels: str, by: float = 1) -> None:
         """Add to one series of a counter."""

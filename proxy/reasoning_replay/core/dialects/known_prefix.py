@@ -7,7 +7,7 @@ and matched (*the short way*). Every doubt takes *the long way*, which decides a
 request; it is also how a known prefix begins. Both send the same bytes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import Way
 from reasoning_replay.core.history.item_index import IndexedTurns, Match, by_conversation
+from reasoning_replay.core.history.item_summary import ShownItems, shown_items
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
@@ -28,13 +29,16 @@ from reasoning_replay.core.history.lookup_keys import (
 from reasoning_replay.core.history.matching.candidates import Candidates, ids_allow
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.plan import Plan
-from reasoning_replay.core.history.request_history import HistoryPrefix
+from reasoning_replay.core.history.request_history import HistoryEnd, end_of
 from reasoning_replay.core.history.seen import seen_of
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.wire.digest import DIGEST_BYTES
-from reasoning_replay.core.wire.json_spans import Edit
+from reasoning_replay.core.wire.json_spans import COMMA, Edit
 
-_NOTE_BYTES = 200  # memory of an edit and its note, without what is injected
+# Memory of a decision without its parts, and of an edit with its note, without what is injected;
+# measured.
+_DECISION_BYTES = 3000
+_NOTE_BYTES = 160
 
 
 class LongWay(Exception):
@@ -66,6 +70,8 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         outline: The request without its items (`ParsedRequest.outline`).
+        end: The end of its history.
+        shown: Its items, as a summary shows them.
         planned: What was injected, with the outcomes. Its edits are inside the history.
         more: Other edits, such as `include`.
         origin: As in `Decision`.
@@ -76,12 +82,19 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
     """
 
     outline: ParsedRequest[Any]
+    end: HistoryEnd
+    shown: ShownItems
     planned: Plan
     more: tuple[Edit, ...]
     origin: Origin
     newest: Turn | None
     used: Mapping[bytes, Used]
     size_bytes: int
+
+    @property
+    def conversation(self) -> bytes:
+        """Id of the conversation that was continued; b"" without one."""
+        return self.newest.conversation if self.newest is not None else b""
 
     def more_at(self, start: int, end: int) -> tuple[Edit, ...]:
         """Return `more` for a body whose history ends at `end` instead of `start`."""
@@ -92,18 +105,29 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
             [Edit(e.start + by, e.end + by, e.new) if e.start >= start else e for e in self.more]
         )
 
-    def grown(
-        self, plan: Plan, more: tuple[Edit, ...], origin: Origin, newest: Turn, line: object
+    def grown(  # noqa: PLR0913 (all that changes)
+        self,
+        new: ParsedRequest[HistoryItem],
+        shown: ShownItems,
+        plan: Plan,
+        more: tuple[Edit, ...],
+        *,
+        origin: Origin,
+        newest: Turn,
+        line: object,
     ) -> "KnownPrefix":
         """
         Return the decision about a longer request.
 
         `plan` is all that is injected in it, `line` that of the conversation of its newest turn.
         """
-        added = plan.edits[len(self.planned.edits) :]
-        size_bytes = self.size_bytes + _size_of(added)
+        end = end_of(new.history, self.end) if new.history is not None else self.end
+        added = _size_of(plan.edits[len(self.planned.edits) :])
+        size_bytes = self.size_bytes + added + shown.size_bytes - self.shown.size_bytes
         used = {**self.used, newest.conversation: Used(newest.id, line)}
-        return KnownPrefix(self.outline, plan, more, origin, newest, used, size_bytes)
+        return KnownPrefix(
+            self.outline, end, shown, plan, more, origin, newest, used, size_bytes
+        )  # fmt: skip
 
 
 class Continued(NamedTuple):
@@ -112,14 +136,10 @@ class Continued(NamedTuple):
 
     Attributes:
         known: What was decided about it.
-        history: The history up to its end.
-        whole: The request.
-        new: A view of the request that has only the items after the prefix.
+        new: The request, with only the items after the prefix.
     """
 
     known: KnownPrefix
-    history: HistoryPrefix[Any]
-    whole: ParsedRequest[HistoryItem]
     new: ParsedRequest[HistoryItem]
 
     @property
@@ -132,7 +152,7 @@ class Continued(NamedTuple):
 
     def planned_with(self, plan: Plan) -> Plan:
         """Return what is injected in all, given the plan for what is new."""
-        planned, at = self.known.planned, len(self.history.places)
+        planned, at = self.known.planned, self.known.end.items
         outcomes = {**planned.outcomes}
         for what, count in plan.outcomes.items():
             outcomes[what] = outcomes.get(what, 0) + count
@@ -146,7 +166,7 @@ class Continued(NamedTuple):
             return structs.replace(origin, after_ms=newest_ms)
         return structs.replace(
             origin,
-            context=self.whole.context(),
+            context=self.new.context(),
             conversation=turn.conversation,
             parent=turn.id,
             after_ms=newest_ms,
@@ -169,7 +189,8 @@ def known_prefix(
     has the origin of each matched item, and of the response.
     """
     (planned, finished), (matched, origin) = plans, continued
-    if request.history is None or request.is_stateful or request.has_reasoning:
+    history = request.history
+    if history is None or request.is_stateful or request.has_reasoning:
         return None
     newest, parts = matched.newest(), by_conversation(found.turns)
     turns = {match.turn.conversation: match.turn for match in matched.matches.values()}
@@ -181,14 +202,21 @@ def known_prefix(
         return None  # the client does not only append
     outline, more = request.outline(key), finished.edits[len(planned.edits) :]
     values = sum([len(memoryview(raw)) for raw in outline.values.values()])
+    shown = shown_items(request.places, finished.notes)
     return KnownPrefix(
         outline=outline,
+        end=end_of(history),
+        shown=shown,
         planned=Plan(planned.edits, finished.outcomes, finished.notes),
         more=more,
         origin=origin,
         newest=newest,
         used={one: Used(turn.id, parts[one].line) for one, turn in turns.items()},
-        size_bytes=values + _size_of(finished.edits) + _NOTE_BYTES * len(turns),
+        size_bytes=_DECISION_BYTES
+        + values
+        + shown.size_bytes
+        + _size_of(finished.edits)
+        + _NOTE_BYTES * len(turns),
     )
 
 
@@ -199,7 +227,8 @@ def lookups_after(continued: Continued) -> Sequence[Lookup]:
     Raises:
         LongWay: It is not one response, and then what the client adds.
     """
-    known, history, _, new = continued
+    known, new = continued
+    history = known.end
     # These also lead to the local copies of the conversations.
     older = [Lookup(RESPONSE, [key_of_turn(one.turn)]) for one in known.used.values()]
     if not new.places:
@@ -228,7 +257,8 @@ def match_after(continued: Continued, found: LookupResult) -> tuple[Matches, int
     Raises:
         LongWay: Something else may be meant, or what is known may not hold any more.
     """
-    known, history, whole, new = continued
+    known, new = continued
+    history = known.end
     seen, turns = known.origin.seen, found.turns
     if not new.places and not known.used:
         return Matches(seen=seen), known.origin.after_ms
@@ -242,12 +272,12 @@ def match_after(continued: Continued, found: LookupResult) -> tuple[Matches, int
     newest_ms = continued_by[-1].created_ms
     if not new.places:
         return Matches(seen=seen), newest_ms
-    this, again = history.whole.digest()[:DIGEST_BYTES], whole.whole()
+    this, again = history.whole.digest()[:DIGEST_BYTES], new.whole()
     following = [turn for part in parts.values() for turn in part.names.by_whole.get(this, ())]
     if not following:
         raise LongWay(Way.NOT_FOUND)
     turn = following[0]
-    answers_this = turn.context.hint == whole.hint and turn.context.frame == history.frame
+    answers_this = turn.context.hint == new.hint and turn.context.frame == history.frame
     # Without an older match, the decisions alone do not say whose response it is.
     is_sure = seen is None or newest is not None
     # It may have been sent before, with other responses.
@@ -258,7 +288,7 @@ def match_after(continued: Continued, found: LookupResult) -> tuple[Matches, int
         raise LongWay(Way.OTHER_TURNS)
     if not _are_items_of(turn, continued, parts, by_name=seen is None):
         raise LongWay(Way.OTHER_ITEMS)
-    size, since = len(turn.items), len(history.heard)
+    size, since = len(turn.items), history.heard
     if seen is not None:
         seen = seen_of(turn.id, since, [(since + k, turn.id, k) for k in range(size)])
     return Matches({k: Match(turn, k) for k in range(size)}, seen=seen), newest_ms
@@ -299,5 +329,10 @@ def _are_items_of(
     return all(added.isdisjoint(turns.names.types) for turns in parts.values())
 
 
-def _size_of(edits: Iterable[Edit]) -> int:
-    return sum([_NOTE_BYTES + len(edit.new) for edit in edits])
+def _size_of(edits: Sequence[Edit]) -> int:
+    """Return the memory of edits and their notes; a value before a comma is that of a turn."""
+    size, following = _NOTE_BYTES * len(edits), b""
+    for edit in reversed(edits):
+        size += 0 if following is COMMA else len(edit.new)
+        following = edit.new
+    return size

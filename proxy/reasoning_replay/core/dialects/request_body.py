@@ -17,6 +17,7 @@ from reasoning_replay.core.dialects.lenient import value_of
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.prefix_cache import Known, ParsedPrefix
 from reasoning_replay.core.history.request_history import (
+    HistoryEnd,
     HistoryPrefix,
     RequestHistory,
     empty_prefix,
@@ -57,8 +58,9 @@ class ParsedRequest(RequestHistory[ItemT_co]):
         history: The history; None if the request has no array of items.
         history_start, history_end: Offsets of that array, and after its last item.
         began_with: Digest of the frame before the first item.
-        elements: Byte ranges of the elements of a view (`RequestReader.go_on`); None: not a view.
-        bound_to: Of a view: the `Origin.binding` of what precedes it.
+        elements: Byte ranges of the elements, if only the last ones were read
+            (`RequestReader.go_on`); None: all were.
+        bound_to: If so, the `Origin.binding` of what precedes them.
     """
 
     head_keys: ClassVar[tuple[str, ...]]
@@ -104,8 +106,9 @@ class ParsedRequest(RequestHistory[ItemT_co]):
         """Return the request as a parsed prefix, with what is known; None without a history."""
         if self.history is None or self.is_mended:
             return None
+        parsed = self.history if known is None else None
         return ParsedPrefix(
-            self.body, self.history_end, self.began_with, self.history, len(self.places), known
+            self.body, self.history_end, self.began_with, parsed, len(self.places), known
         )
 
     def outline(self, key: str) -> Self:
@@ -122,7 +125,7 @@ class ParsedRequest(RequestHistory[ItemT_co]):
         return known
 
     def spans(self, key: str) -> list[tuple[int, int]]:
-        """Return the byte range of each element of the history, under `key`; of a view the new."""
+        """Return the byte range of each element of the history that was read, under `key`."""
         if self.elements is not None:
             return [*self.elements]
         start = self.history_start
@@ -229,6 +232,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         # After the last item, the array continues with a comma or ends: "12" is no start of "123".
         if (
             begun is not None
+            and begun.parsed is not None
             and begun.frame == request.frame
             and given.start < begun.end < given.end
             and body[begun.end] in b",]"
@@ -245,7 +249,8 @@ class RequestReader(Generic[RequestT, ItemT]):
         headers: Mapping[str, str],
         prefix: ParsedPrefix[HistoryPrefix[ItemT], Any],
         begun: RequestT,
-    ) -> tuple[RequestT, RequestT] | None:
+        before: HistoryEnd,
+    ) -> RequestT | None:
         """
         Parse only what a request has after the history of an earlier one.
 
@@ -254,12 +259,13 @@ class RequestReader(Generic[RequestT, ItemT]):
             headers: As above.
             prefix: Prefix of the body: the earlier request up to the end of its last item.
             begun: The outline of the earlier request (`ParsedRequest.outline`).
+            before: The end of its history.
 
         Returns:
-            The whole request, and a view of it that has only the new items. None if the two differ
-            in more than their history, or if what is new must be read with what is before it.
+            The request, with only the new items. None if the two differ in more than their
+            history, or if what is new must be read with what is before it.
         """
-        around, history = prefix.around, prefix.parsed
+        around = prefix.around
         start, end = prefix.end, len(body) - len(around)
         if end < start or body[end:] != around or hint_of(headers, begun.text) != begun.hint:
             return None
@@ -282,15 +288,12 @@ class RequestReader(Generic[RequestT, ItemT]):
             ]
             if not elements:
                 return None
-        items = self._items_of(body, elements, len(history.places))
+        items = self._items_of(body, elements, before.items)
         closed = end + around.index(b"]") + 1
         values = {**begun.values, self.key: Raw(memoryview(body)[begun.history_start : closed])}
-        whole = replace(begun, body=body, values=values)
-        whole.set_history(extend(history, items), elements[-1][1] if elements else start)
-        new = replace(begun, body=body, values=values, elements=elements)
-        ends = history._replace(places=[], anchors=[], said=[], heard=[], run=[])
-        new.set_history(extend(ends, items), whole.history_end)
-        return whole, new
+        new = replace(begun, body=body, values=values, elements=elements, before=before)
+        new.set_history(extend(before.begun(), items), elements[-1][1] if elements else start)
+        return new
 
     def _items_of(
         self, body: bytes, elements: Sequence[tuple[int, int]], before: int

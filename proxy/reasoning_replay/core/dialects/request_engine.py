@@ -31,7 +31,12 @@ from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import RequestState, Way
 from reasoning_replay.core.dialects.unknown_words import form_of
 from reasoning_replay.core.history.item_index import by_conversation
-from reasoning_replay.core.history.item_summary import ItemSummary, summarise
+from reasoning_replay.core.history.item_summary import (
+    ItemSummary,
+    ShownItems,
+    shown_items,
+    summarise,
+)
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
 from reasoning_replay.core.history.plan import Plan
@@ -111,13 +116,12 @@ class RequestEngine:
             raise LongWay(Way.NEW)
         if is_long(body[prefix.end :]):
             raise LongWay(Way.LONG)
-        read = self._read.go_on(body, headers, prefix, known.outline)
-        if read is None or not self._dialect.may_go_on(read[1]):
+        new = self._read.go_on(body, headers, prefix, known.outline, known.end)
+        if new is None or not self._dialect.may_go_on(new):
             raise LongWay(Way.OTHER_FORM)
-        whole, new = read
         new.bound_to = known.origin.binding
-        continued = Continued(known, prefix.parsed, whole, new)
-        return Question(whole, lookups_after(continued), owner, prefix, continued)
+        continued = Continued(known, new)
+        return Question(new, lookups_after(continued), owner, prefix, continued)
 
     def decide_after(
         self, caller: Caller, question: Question, found: LookupResult | None, *, is_created: bool
@@ -136,9 +140,9 @@ class RequestEngine:
         if not refused.is_empty or any(turn.lessons for turn in found.turns):
             raise LongWay(Way.REFUSED)
         matched, newest_ms = match_after(continued, found)
-        known, _, whole, new = continued
+        known, new = continued
         turn, planned, binding = matched.newest(), known.planned, known.origin.binding
-        more = known.more_at(prefix.end, whole.history_end)
+        more = known.more_at(prefix.end, new.history_end)
         if turn is not None:
             plan = dialect.plan(new, matched, refused)
             if not turn.binding.startswith(binding) or bool(plan.binding) != bool(binding):
@@ -150,21 +154,23 @@ class RequestEngine:
                 )
                 more = finished.edits[len(plan.edits) :]
         origin = continued.origin_after(matched, binding, newest_ms)
+        shown = shown_items(new.places, planned.notes, known.shown)
         if turn is not None:
             line = by_conversation(found.turns)[turn.conversation].line
-            self._keep(question, known.grown(planned, more, origin, turn, line))
+            grown = known.grown(new, shown, planned, more, origin=origin, newest=turn, line=line)
+            self._keep(question, grown)
         plan = replace(planned, edits=(*planned.edits, *more))
-        named = self._cache_key_edit(whole, origin, is_created=is_created)
+        named = self._cache_key_edit(new, origin, is_created=is_created)
         return Decision(
             state=RequestState.PLANNED,
             way=Way.SHORT,
-            base=whole.body,
+            base=new.body,
             edits=(*plan.edits, *named),
             cache_key=named[0].new if named else b"",
             origin=origin,
             outcomes=plan.outcomes,
             injected_bytes=plan.injected_bytes,
-            summary=_maybe_summary(whole, plan, self._digests(caller, whole, plan)),
+            summary=_maybe_summary(new, plan, self._digests_anew(caller, new, plan), shown),
         )
 
     def ask(
@@ -229,8 +235,12 @@ class RequestEngine:
         if lasts and not known.has_failed:
             continued = known.matched, origin
             prefix = known_prefix(given, self._read.key, (planned, sent), continued, held)
+        newest, gone = known.matched.newest(), None
+        if newest is not None:
+            gone = self._prefixes.room.maybe_gone((caller.scope, newest.conversation))
         self._keep(question, prefix)
         return Decision(
+            way=Way(gone.value) if gone is not None else Way.NEW,
             state=RequestState.STATEFUL if request.is_stateful else known.state,
             base=base,
             edits=(*sent.edits, *named),
@@ -305,16 +315,29 @@ class RequestEngine:
         """Return what digests the items that are sent, for a watcher."""
         return partial(self._dialect.sent, request, plan) if caller.is_watched else _no_digests
 
+    def _digests_anew(
+        self, caller: Caller, request: ParsedRequest[Any], plan: Plan
+    ) -> Callable[[], SentItems]:
+        """Do the same for a request of which only the last items were read: it is read again."""
+
+        def digests() -> SentItems:
+            return self._dialect.sent(self._read(request.body, {}), plan)
+
+        return digests if caller.is_watched else _no_digests
+
 
 def _no_digests() -> SentItems:
     return NOT_SENT
 
 
 def _maybe_summary(
-    request: ParsedRequest[HistoryItem], plan: Plan, digests: Callable[[], SentItems]
+    request: ParsedRequest[HistoryItem],
+    plan: Plan,
+    digests: Callable[[], SentItems],
+    shown: ShownItems | None = None,
 ) -> ItemSummary | None:
     """Return the item summary; None on a fault, which must not fail the request."""
     try:
-        return summarise(request, plan.notes, digests())
+        return summarise(request, plan.notes, digests(), shown)
     except Exception:  # noqa: BLE001 (fail open: the request does not need it)
         return None

@@ -76,6 +76,8 @@ class Way(StrEnum):
 
     SHORT = "short"  # only what follows a known prefix was read and decided
     NEW = "new"  # no known prefix begins it
+    FORGOTTEN = "forgotten"  # one did, and was evicted for lack of room (local_max_bytes)
+    TOO_LARGE = "too_large"  # the conversation alone is larger than local_max_bytes
     OTHER_FORM = "other_form"  # more differs than its last items, or these have an unusual order
     LONG = "long"  # what is new is so long that a thread reads it
     REFUSED = "refused"  # upstream refused something to the tenant within the last hour

@@ -5,10 +5,12 @@ A summary is encoded to JSON immediately, so it keeps no reference to a body or 
 bounded for every request.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Raw
 
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.plan import Outcome, PlanNote
@@ -62,25 +64,70 @@ _MESSAGE, _CALL, _USER, _OUTPUT = "m", "c", "u", "o"
 _OTHERS = {Role.FRAME: "f", Role.REASONING: "r", Role.REFERENCE: "i"}
 _MODEL, _CLIENT = Role.MODEL, Role.CLIENT
 
-_Entry = tuple[str, str, str, int]
+# Memory of an entry in a dict, in addition to its JSON; measured.
+_ENTRY_BYTES = 140
 
 
-def summarise(
-    request: RequestHistory[HistoryItem], notes: Sequence[PlanNote], sent: SentItems = NOT_SENT
-) -> ItemSummary:
+class ShownItems(NamedTuple):
     """
-    Return the summary of a request with the notes of its plan.
+    The items of a history as a summary shows them.
+
+    Attributes:
+        total: Number of items.
+        entries: Index of an item -> its JSON; of a long history only the first and last items, and
+            those with notes.
+    """
+
+    total: int = 0
+    entries: Mapping[int, Raw] = MappingProxyType({})
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory, in bytes."""
+        size = sum([len(memoryview(entry)) for entry in self.entries.values()])
+        return size + _ENTRY_BYTES * len(self.entries)
+
+
+_NOTHING_SHOWN = ShownItems()
+
+
+def shown_items(
+    places: Sequence[Place[HistoryItem]],
+    notes: Sequence[PlanNote],
+    before: ShownItems = _NOTHING_SHOWN,
+) -> ShownItems:
+    """
+    Return how a summary shows a history: what precedes these items, and they.
 
     Cost: linear in the number of shown items and of notes, not of all items.
     """
-    places = request.places
-    total = len(places)
-    noted: Sequence[PlanNote] = notes
+    at, total = before.total, before.total + len(places)
     if total <= WHOLE_SHOWN:
-        items: list[_Entry | int] = _entries(places)
+        told: Iterable[int] = range(total)
     else:
-        noted = notes[-NOTED_SHOWN:]
-        items = _shortened(places, noted)
+        noted = {note.place for note in notes[-NOTED_SHOWN:]}
+        told = sorted(noted.union(range(FIRST_SHOWN), range(total - LAST_SHOWN, total)))
+    known = before.entries
+    shown = {n: _entry(places[n - at].item) if n >= at else known[n] for n in told}
+    return ShownItems(total, shown)
+
+
+def summarise(
+    request: RequestHistory[HistoryItem],
+    notes: Sequence[PlanNote],
+    sent: SentItems = NOT_SENT,
+    of: ShownItems | None = None,
+) -> ItemSummary:
+    """Return the summary of a request with the notes of its plan; `of` are its items, if known."""
+    total, entries = of if of is not None else shown_items(request.places, notes)
+    noted = notes if total <= WHOLE_SHOWN else notes[-NOTED_SHOWN:]
+    items: list[Raw | int] = []
+    following = 0
+    for index, entry in entries.items():
+        if index > following:
+            items.append(index - following)
+        items.append(entry)
+        following = index + 1
     for note in noted:
         if len(note.reasoning_id) > ID_CHARS:
             noted = [each._replace(reasoning_id=each.reasoning_id[:ID_CHARS]) for each in noted]
@@ -94,43 +141,21 @@ def summarise(
     return ItemSummary(total, shown, sent)
 
 
-def _entries(places: Iterable[Place[HistoryItem]]) -> list[_Entry | int]:
-    entries: list[_Entry | int] = []
-    for place in places:
-        if place.shown is not None:  # of an earlier request
-            entries.append(place.shown)
-            continue
-        item = place.item
-        role, kind = item.role, item.type
-        if role is _MODEL:
-            of_call = _OUTPUT if kind.endswith("_result") else _CALL  # upstream ran the tool
-            letter = _MESSAGE if kind == "message" else of_call
-        elif role is _CLIENT:
-            letter = _USER if kind == "message" else _OUTPUT
-        else:
-            letter = _OTHERS[role]
-        name = item.id or item.call_id
-        place.shown = letter, kind[:WORD_CHARS], name[:ID_CHARS], item.end - item.start
-        entries.append(place.shown)
-    return entries
-
-
-def _shortened(
-    places: Sequence[Place[HistoryItem]], notes: Sequence[PlanNote]
-) -> list[_Entry | int]:
-    """Return the first and last items, and between them only the items with notes."""
-    total = len(places)
-    told = {note.place for note in notes}
-    told.update(range(FIRST_SHOWN), range(total - LAST_SHOWN, total))
-    shown = sorted(told)
-    items: list[_Entry | int] = []
-    following = 0
-    for index, entry in zip(shown, _entries([places[index] for index in shown]), strict=True):
-        if index > following:
-            items.append(index - following)
-        items.append(entry)
-        following = index + 1
-    return items
+def _entry(item: HistoryItem) -> Raw:
+    """Return the JSON of the entry of an item."""
+    role, kind = item.role, item.type
+    if role is _MODEL:
+        of_call = _OUTPUT if kind.endswith("_result") else _CALL  # upstream ran the tool
+        letter = _MESSAGE if kind == "message" else of_call
+    elif role is _CLIENT:
+        letter = _USER if kind == "message" else _OUTPUT
+    else:
+        letter = _OTHERS[role]
+    name, size = item.id or item.call_id, item.end - item.start
+    try:
+        return Raw(_ENCODE((letter, kind[:WORD_CHARS], name[:ID_CHARS], size)))
+    except UnicodeEncodeError:  # a lone surrogate
+        return Raw(_ENCODE((letter, "", "", size)))
 
 
 def _summed(notes: Sequence[PlanNote]) -> list[PlanNote]:

@@ -5,13 +5,11 @@ Most requests of an agent repeat the previous one byte for byte and append a few
 bytes takes a hundredth of the time that parsing and deciding take.
 """
 
-from collections import OrderedDict
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-# Default limit of all dialects together: the parsed histories of about twenty long conversations.
-PREFIXES_MAX_BYTES = 24 << 20
+from reasoning_replay.core.history.room import Room
+
 # Shorter prefixes are parsed as fast as a lookup here takes.
 LEAST_BYTES = 2 * 1024
 # Memory of a parsed item without its raw bytes; measured: about 900 bytes.
@@ -33,12 +31,15 @@ class Known(Protocol):
         """Estimated memory, in bytes."""
         ...
 
+    @property
+    def conversation(self) -> bytes:
+        """Id of the conversation that was continued; b"" without one."""
+        ...
+
 
 _Parsed = TypeVar("_Parsed")
 _Decided = TypeVar("_Decided", bound=Known)
-_ShareKey = tuple[bytes, str]  # tenant, dialect
 _GroupKey = tuple["Owner", bytes]  # owner, first bytes
-_NO_LOCK = nullcontext()
 
 
 @dataclass(slots=True, eq=False)
@@ -50,28 +51,42 @@ class ParsedPrefix(Generic[_Parsed, _Decided]):
         body: The body, not copied.
         end: Offset of the end of the last item of its history, so of the prefix.
         frame: Digest of what the parsed items depend on outside the prefix.
-        parsed: The result; shared by requests, so it must not be changed.
+        parsed: The result; shared by requests, so it must not be changed. None: not kept, because
+            what was decided is enough to go on.
         items: Number of items in it, for the estimate of its size.
         known: What was decided about a request whose history is this; None: nothing yet.
+        groups, place: The cache that holds it, and where.
     """
+
+    is_decision: ClassVar[bool] = True
 
     body: bytes
     end: int
     frame: bytes
-    parsed: _Parsed
+    parsed: _Parsed | None
     items: int
     known: _Decided | None = None
+    groups: dict["_GroupKey", dict["ParsedPrefix[Any, Any]", None]] = field(default_factory=dict)
+    place: "_GroupKey | None" = None
 
     @property
     def size_bytes(self) -> int:
         """Estimated memory, in bytes."""
         known = self.known.size_bytes if self.known is not None else 0
-        return self.end + len(self.body) + self.items * ITEM_BYTES + known
+        parsed = self.end + self.items * ITEM_BYTES if self.parsed is not None else 0
+        return len(self.body) + parsed + known
 
     @property
     def around(self) -> bytes:
         """The body after the prefix."""
         return self.body[self.end :]
+
+    def evict(self) -> None:
+        """Leave the cache."""
+        alike = self.groups.get(self.place, {}) if self.place is not None else {}
+        alike.pop(self, None)
+        if not alike and self.place is not None:
+            self.groups.pop(self.place, None)
 
     def begins(self, body: bytes) -> bool:
         """Return whether a body starts with this prefix."""
@@ -87,51 +102,26 @@ class Owner(NamedTuple):
     Where prefixes belong: the requests of one tenant to one path.
 
     Attributes:
-        tenant, dialect: The share of the cache that these count for. One tenant may ask on any
-            number of paths, so a path has no share of its own.
+        tenant: Whose share of the room these count for.
     """
 
     tenant: bytes = b""
     dialect: str = ""
     path: bytes = b""
 
-    @property
-    def share(self) -> _ShareKey:
-        """Tenant and dialect."""
-        return self.tenant, self.dialect
-
-
-@dataclass(slots=True, eq=False)
-class _Share(Generic[_Parsed, _Decided]):
-    """The prefixes of one tenant in one dialect, the least recently used first."""
-
-    recent: OrderedDict[ParsedPrefix[_Parsed, _Decided], None]
-    size_bytes: int = 0
-
 
 class PrefixCache(Generic[_Parsed, _Decided]):
     """
-    Parsed prefixes of all dialects, bounded in bytes, with shares for tenants and dialects.
-
-    Beyond the limit, a share that is as large as any other one (to a power of two), and of these
-    the least recently used one, loses its least recently used prefix. So none loses more than
-    what exceeds an equal share, and a single share may have all of the room.
+    Parsed prefixes of all dialects, in the room that all of a process share.
 
     Tenants are separated: what was decided belongs to one, and response times could reveal the
     requests of another.
     """
 
-    def __init__(self, max_bytes: int, lock: AbstractContextManager[object] = _NO_LOCK) -> None:
-        """Create an empty cache; it may be used from several threads if a lock is given."""
-        self.size_bytes = 0
-        self._max_bytes = max_bytes
+    def __init__(self, room: Room) -> None:
+        """Create an empty cache; several threads may use it."""
+        self.room = room
         self._groups: dict[_GroupKey, dict[ParsedPrefix[_Parsed, _Decided], None]] = {}
-        # Where each prefix is, with its size.
-        self._places: dict[ParsedPrefix[_Parsed, _Decided], tuple[_GroupKey, int]] = {}
-        self._shares: dict[_ShareKey, _Share[_Parsed, _Decided]] = {}
-        # Shares by the power of two of their size; in each, the least recently used first.
-        self._of_size: dict[int, dict[_ShareKey, None]] = {}
-        self._lock = lock
 
     def find(self, owner: Owner, body: bytes) -> ParsedPrefix[_Parsed, _Decided] | None:
         """
@@ -144,14 +134,13 @@ class PrefixCache(Generic[_Parsed, _Decided]):
         """
         if len(body) < LEAST_BYTES:
             return None
-        with self._lock:
+        with self.room.lock:
             group = self._groups.get((owner, body[:HEAD_BYTES]), {})
             found = [one for one in group if one.begins(body)]
             if not found:
                 return None
             longest = max(found, key=lambda one: (body.endswith(one.around), one.end))
-            self._shares[owner.share].recent.move_to_end(longest)
-            self._resize(owner.share, 0)
+            self.room.use(longest)
             return longest
 
     def keep(
@@ -161,58 +150,31 @@ class PrefixCache(Generic[_Parsed, _Decided]):
         grown_from: ParsedPrefix[_Parsed, _Decided] | None = None,
     ) -> None:
         """
-        Add a prefix, unless it is short, or needs more than half of the cache.
+        Add a prefix, unless it is short, or larger than the room.
 
-        It replaces the one that it has grown from, if the rest of the body is the same.
-
-        Cost: as many prefixes as have to leave, however many there are.
+        It replaces the one that it has grown from, if the rest of the body is the same. It is used
+        and evicted with the conversation that its request continues.
         """
-        size = new.size_bytes
-        if new.end < LEAST_BYTES or size > self._max_bytes // 2:
+        if new.end < LEAST_BYTES:
             return
-        place = (owner, new.body[:HEAD_BYTES])
-        with self._lock:
+        with self.room.lock:
             if grown_from is not None and grown_from.around == new.around:
                 self._drop(grown_from)
-            group = self._groups.setdefault(place, {})
-            group[new] = None
-            self._places[new] = place, size
-            share = self._shares.setdefault(owner.share, _Share(OrderedDict()))
-            share.recent[new] = None
-            self._resize(owner.share, size)
-            if len(group) > PREFIXES_PER_HEAD:
-                self._drop(next(iter(group)))
-            while self.size_bytes > self._max_bytes:
-                largest = next(iter(self._of_size[max(self._of_size)]))
-                self._drop(next(iter(self._shares[largest].recent)))
+            new.groups, new.place = self._groups, (owner, new.body[:HEAD_BYTES])
+            alike = self._groups.setdefault(new.place, {})
+            alike[new] = None
+            if len(alike) > PREFIXES_PER_HEAD:
+                self._drop(next(iter(alike)))
+            conversation = new.known.conversation if new.known is not None else b""
+            group = (owner.tenant, conversation) if conversation else None
+            self.room.keep(new, owner.tenant, group, new.size_bytes)
 
     def drop(self, owner: Owner, body: bytes) -> None:
         """Drop the prefixes of a body."""
-        while (found := self.find(owner, body)) is not None:
-            with self._lock:
+        with self.room.lock:
+            while (found := self.find(owner, body)) is not None:
                 self._drop(found)
 
     def _drop(self, prefix: ParsedPrefix[_Parsed, _Decided]) -> None:
-        place, size = self._places.pop(prefix, (None, 0))
-        if place is None:
-            return
-        del self._groups[place][prefix]
-        if not self._groups[place]:
-            del self._groups[place]
-        share = place[0].share
-        del self._shares[share].recent[prefix]
-        self._resize(share, -size)
-
-    def _resize(self, key: _ShareKey, by_bytes: int) -> None:
-        """Change the size of a share, which is now the most recently used of its size."""
-        share = self._shares[key]
-        if before := self._of_size.get(share.size_bytes.bit_length()):
-            before.pop(key, None)
-            if not before:
-                del self._of_size[share.size_bytes.bit_length()]
-        share.size_bytes += by_bytes
-        self.size_bytes += by_bytes
-        if share.recent:
-            self._of_size.setdefault(share.size_bytes.bit_length(), {})[key] = None
-        else:
-            del self._shares[key]
+        self.room.leave(prefix)
+        prefix.evict()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -42,7 +42,6 @@ class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
         frame: Digest of instructions, system and developer messages before it.
         before: The model's run of items before the current run.
         heard: Number of items of `RequestHistory.heard` before it.
-        shown: How a summary shows it, once it was made.
     """
 
     item: ItemT_co
@@ -50,7 +49,6 @@ class Place(msgspec.Struct, Generic[ItemT_co], gc=False, eq=False):
     frame: bytes
     before: list[ItemT_co]
     heard: int
-    shown: tuple[str, str, str, int] | None = None
 
     @property
     def model_traces(self) -> bytes:
@@ -80,6 +78,7 @@ class RequestHistory(Generic[ItemT_co]):
             (`have_one_origin`).
         may_merge: Whether clients of the API merge messages of several responses.
         chain_at_end, whole_at_end: Digests of `said`, and of `heard`, if they are known.
+        before: The end of the history before the items; None: they are all of it.
     """
 
     model: str
@@ -97,6 +96,7 @@ class RequestHistory(Generic[ItemT_co]):
     may_merge: bool = False
     chain_at_end: RunningDigest | None = None
     whole_at_end: RunningDigest | None = None
+    before: "HistoryEnd | None" = None
     _chains: list[bytes] | None = None
     _wholes: list[bytes] | None = None
 
@@ -113,11 +113,12 @@ class RequestHistory(Generic[ItemT_co]):
 
     def context(self, place: Place[HistoryItem] | None = None) -> Context:
         """Return the context of an item; None is the end of the history."""
+        if place is None and self.before is not None:
+            return self._context_of_end(self.before)
         end = len(self.said) if place is None else place.depth
-        newest = self.said[max(0, end - TAIL_LINKS) : end]
         return Context(
             chain=self._chain() if place is None else self.chains[end],
-            tail=b"".join([said[:LINK_BYTES] for said in newest]),
+            tail=_links(self.said[:end]),
             depth=end,
             frame=self.frame if place is None else place.frame,
             model_traces=_traces(self.run) if place is None else place.model_traces,
@@ -126,10 +127,23 @@ class RequestHistory(Generic[ItemT_co]):
             is_known=not self.is_stateful,
         )
 
+    def _context_of_end(self, before: "HistoryEnd") -> Context:
+        """Return the context of the end of a history of which only the last items are here."""
+        return Context(
+            chain=self._chain(),
+            tail=(before.tail + _links(self.said))[-TAIL_LINKS * LINK_BYTES :],
+            depth=before.said + len(self.said),
+            frame=self.frame,
+            model_traces=_traces(self.run) if self.run else before.model_traces,
+            hint=self.hint,
+            whole=self.whole(),
+            is_known=not self.is_stateful,
+        )
+
     def context_after(self, parent: Turn) -> Context:
         """Return the context of the end, if upstream has the history up to a turn, the turn too."""
         before = parent.context
-        own = b"".join([said[:LINK_BYTES] for said in self.said[-TAIL_LINKS:]])
+        own = _links(self.said)
         answered = b"".join([item.trace for item in parent.items[-ANSWERED_ITEMS:]])
         return Context(
             tail=(before.tail + own)[-TAIL_LINKS * LINK_BYTES :],
@@ -185,6 +199,45 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
     whole: RunningDigest
 
 
+class HistoryEnd(msgspec.Struct, frozen=True, gc=False):
+    """
+    The end of a history: all that later items depend on, without the items.
+
+    Attributes:
+        items: Number of items.
+        said, heard: Number of items of `RequestHistory.said`, and of `heard`.
+        tail, model_traces: As in the `Context` of the end.
+        frame, is_over, chain, whole: As in `HistoryPrefix`.
+    """
+
+    items: int
+    said: int
+    heard: int
+    tail: bytes
+    model_traces: bytes
+    frame: bytes
+    is_over: bool
+    chain: RunningDigest
+    whole: RunningDigest
+
+    def begun(self) -> HistoryPrefix[Any]:
+        """Return a history without items that goes on from here."""
+        nothing: HistoryPrefix[Any] = empty_prefix(self.frame)
+        return nothing._replace(is_over=self.is_over, chain=self.chain, whole=self.whole)
+
+
+def end_of(history: HistoryPrefix[Any], before: HistoryEnd | None = None) -> HistoryEnd:
+    """Return the end of a history; `before` is that of what precedes its items."""
+    items, said, heard = len(history.places), len(history.said), len(history.heard)
+    tail, traces = _links(history.said), _traces(history.run)
+    if before is not None:
+        items, said, heard = before.items + items, before.said + said, before.heard + heard
+        tail = (before.tail + tail)[-TAIL_LINKS * LINK_BYTES :]
+        traces = traces or before.model_traces
+    frame, is_over, chain, whole = history.frame, history.is_over, history.chain, history.whole
+    return HistoryEnd(items, said, heard, tail, traces, frame, is_over, chain, whole)
+
+
 def empty_prefix(began: bytes) -> HistoryPrefix[ItemT]:
     """Return a history without items; `began` is the digest of the frame before the first one."""
     return HistoryPrefix(
@@ -233,6 +286,11 @@ def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefi
     return HistoryPrefix(
         places, anchors, has_reasoning, said, heard, frame, before, run, is_over, chain, whole
     )
+
+
+def _links(said: list[bytes]) -> bytes:
+    """Return the last links of a chain, as `Context.tail`."""
+    return b"".join([one[:LINK_BYTES] for one in said[-TAIL_LINKS:]])
 
 
 def _traces(run: list[ItemT]) -> bytes:

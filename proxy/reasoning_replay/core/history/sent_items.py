@@ -55,8 +55,8 @@ def sent_items(
     Args:
         head: What the upstream reads before the items.
         places: Items of the request before it is edited.
-        edits: Its edits. One that inserts directly before an item adds an item and a comma; one
-            within an item changes it; all others concern no item.
+        edits: Its edits. One that inserts directly before an item adds an item, or the comma after
+            it; one within an item changes it; all others concern no item.
     """
     if not edits:
         digests = [hash(place.item.raw) for place in places]
@@ -71,8 +71,9 @@ def sent_items(
             while pending and pending[-1].start < item.end:
                 edit = pending.pop()
                 if edit.start == edit.end == start:
-                    injected.append(hash(edit.new[:-1]))
-                    digests.append(injected[-1])
+                    if edit.new != json_spans.COMMA:
+                        injected.append(hash(edit.new.removesuffix(json_spans.COMMA)))
+                        digests.append(injected[-1])
                 elif edit.start >= start:
                     inside.append(Edit(edit.start - start, edit.end - start, edit.new))
             raw = json_spans.apply(raw, inside)

@@ -23,6 +23,7 @@ _SPACE = b" \t\r\n"
 _PLACE = itemgetter(0, 1)  # the range of an edit
 
 NONE = Raw(b"")
+COMMA = b","
 
 _MEMBERS = json.Decoder(dict[str, Raw])
 _ELEMENTS = json.Decoder(list[Raw])
@@ -294,6 +295,15 @@ def without(value: bytes, keys: Iterable[str]) -> bytes:
     return apply(value, [remove(value, {key: place_of(values, value, key)}, key)])
 
 
+def inserted(at: int, value: bytes) -> tuple[Edit, Edit]:
+    """
+    Return the edits that insert an element of an array before another one, at its first byte.
+
+    The comma is an edit of its own, so that the value is not copied for it.
+    """
+    return Edit(at, at, value), Edit(at, at, COMMA)
+
+
 def apply(body: bytes, edits: Iterable[Edit]) -> bytes:
     """
     Apply edits to a document; without edits, return the identical object, not a copy.
@@ -310,7 +320,7 @@ def spliced(body: bytes, edits: Iterable[Edit]) -> list[bytes | memoryview]:
     view = memoryview(body)
     at = 0
     for start, end, new in sorted(edits, key=_PLACE):
-        pieces += (view[at:start], new)
+        pieces += (view[at:start], new) if start > at else (new,)
         at = end
     pieces.append(view[at:])
     return pieces

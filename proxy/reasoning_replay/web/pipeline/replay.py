@@ -117,7 +117,7 @@ class Replay:
                     ask = partial(self.engine.ask, body, headers, scope, path)
                     decision = await self._decision(exchange, scope, body, ask, is_slow=is_slow)
                 self._note_decision(exchange, decision)
-                exchange.request.way = reason.way
+                exchange.request.way = decision.way if reason.way is Way.NEW else reason.way
         except TooMany:
             exchange.request.state = RequestState.TOO_LARGE
             return unread

@@ -41,7 +41,7 @@ from reasoning_replay.core.history.plan import (
 )
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
 from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.json_spans import Edit
+from reasoning_replay.core.wire.json_spans import Edit, inserted
 
 _BEFORE_TEXT = b',{"type":"text","text":'
 _AFTER_TEXT = b"}]"
@@ -256,7 +256,7 @@ class _Planner:
                 edits.append(Edit(block.start, block.start, b"[" + b",".join(run) + _BEFORE_TEXT))
                 edits.append(Edit(block.end, block.end, _AFTER_TEXT))
             else:
-                edits += [Edit(block.start, block.start, raw + b",") for raw in run]
+                edits += [edit for raw in run for edit in inserted(block.start, raw)]
         return edits if not emptied else None
 
     def _note_unknown(self, groups: Sequence[MessageGroup]) -> None:

@@ -41,7 +41,7 @@ from reasoning_replay.core.history.plan import (
     outcome_of_withheld,
     outcomes_of,
 )
-from reasoning_replay.core.wire.json_spans import Edit
+from reasoning_replay.core.wire.json_spans import Edit, inserted
 
 _NO_PLAN = Plan()
 _MODEL, _REASONING = Role.MODEL, Role.REASONING
@@ -112,7 +112,7 @@ class _Planner:
                 return False
         at = item.start
         for part in own.run:
-            self._edits.append(Edit(at, at, part.raw + b","))
+            self._edits += inserted(at, part.raw)
             self._notes.append(PlanNote(index, _INJECTED, 1, len(part.raw), part.id))
         return True
 
@@ -146,7 +146,7 @@ class _Planner:
         for n, raw in zip(missing, form.parts, strict=True):
             index = self._place_of(group, n, replayed)
             at = self._request.places[index].item.start
-            self._edits.append(Edit(at, at, raw + b","))
+            self._edits += inserted(at, raw)
             self._notes.append(PlanNote(index, _INJECTED, 1, len(raw), run[n].id))
         self._edits += form.edits
 
