@@ -24,7 +24,7 @@ from tests.adapters.resilience.replicas import MIB, said
 from tests.adapters.stores.turns import SCOPE, Clock, asked, bytes_of, key
 from tests.core.costs import assert_constant, assert_linear
 
-Saves = list[tuple[dict[bytes, bytes], list[bytes]]]
+Saves = list[tuple[dict[bytes, bytes], dict[bytes, bool]]]
 
 Act = Callable[[], Coroutine[Any, Any, object]]
 
@@ -65,7 +65,7 @@ def test_a_local_copy_takes_items_in_linear_time() -> None:
 
 TTL_S = 60
 BOUNDS = Bounds(TTL_S, 100, MIB)
-KEYS = [key(f"{n}") for n in range(4)]
+KEYS = {key(f"{n}"): True for n in range(4)}
 RECORDS = {b"r" * 20: b"x"}
 
 
@@ -134,7 +134,7 @@ def test_an_embedded_store_costs_the_same_however_many_have_expired(act: str) ->
         clock.now_s += TTL_S
         acts: dict[str, Act] = {
             "look_up": lambda: store.look_up(SCOPE, asked(*KEYS), {}),
-            "save": lambda: store.save(conversation(0), RECORDS, KEYS[:1]),
+            "save": lambda: store.save(conversation(0), RECORDS, [key("0")]),
             "usage": store.usage,
             "survey": lambda: store.survey(bytes_of("none"), "", 10),
             "forget": lambda: store.forget(*conversation(1)),

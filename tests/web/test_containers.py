@@ -89,6 +89,9 @@ ROWS: dict[str, dict[str, Bound]] = {
             RECENT_BYTES // ENTRY_BYTES, "_let_go drops all, at the next use"
         ),
         "conversation_cache.ConversationCache._index": Bound(
+            RECENT_BYTES // ENTRY_BYTES, "a scope leaves with its last key"
+        ),
+        "conversation_cache.ConversationCache._index[]": Bound(
             RECENT_BYTES // KEY_BYTES, "keys leave with their entries"
         ),
         "deletions.Deletions._marks": Bound(KNOWN_MAX, "note_scope drops the oldest"),

@@ -9,19 +9,21 @@ from tests.core.costs import assert_linear
 lots = st.lists(
     st.tuples(
         st.dictionaries(st.binary(max_size=2), st.just(b"v")),
-        st.lists(st.binary(max_size=1)),
+        st.dictionaries(st.binary(max_size=1), st.booleans()),
         st.booleans(),
     )
 )
 
 
 @given(lots)
-def test_all_is_saved_at_last(added: list[tuple[dict[bytes, bytes], list[bytes], bool]]) -> None:
+def test_all_is_saved_at_last(
+    added: list[tuple[dict[bytes, bytes], dict[bytes, bool], bool]],
+) -> None:
     """What a failed save did not write is part of the next one; a key is saved once."""
     unsaved = UnsavedRecords()
     stored: dict[bytes, bytes] = {}
     led: list[bytes] = []
-    for records, keys, fails in [*added, ({}, [], False)]:
+    for records, keys, fails in [*added, ({}, {}, False)]:
         unsaved.add(records, keys)
         lot = unsaved.take(is_last=False)
         assert not unsaved
@@ -43,13 +45,13 @@ def names(count: int, first: int = 0) -> dict[bytes, bytes]:
 def test_many_failed_records_wait_for_the_last_save() -> None:
     """They are not passed on again with each item."""
     unsaved = UnsavedRecords()
-    unsaved.add(names(RETRIED + 1), [b"k"])
+    unsaved.add(names(RETRIED + 1), {b"k": True})
     unsaved.give_back(unsaved.take(is_last=False))
-    unsaved.add(names(1, RETRIED + 1), [b"k", b"l"])
+    unsaved.add(names(1, RETRIED + 1), {b"k": True, b"l": False})
 
-    assert unsaved.take(is_last=False) == (names(1, RETRIED + 1), {b"l": None})
+    assert unsaved.take(is_last=False) == (names(1, RETRIED + 1), {b"l": False})
     assert unsaved
-    assert unsaved.take(is_last=True) == (names(RETRIED + 1), {b"k": None})
+    assert unsaved.take(is_last=True) == (names(RETRIED + 1), {b"k": True})
     assert not unsaved
 
 
@@ -59,7 +61,7 @@ def test_a_store_that_fails_costs_linear_time() -> None:
     def run(count: int) -> None:
         unsaved = UnsavedRecords()
         for n in range(count):
-            unsaved.add(names(3, 3 * n), [b"%d" % n])
+            unsaved.add(names(3, 3 * n), {b"%d" % n: True})
             unsaved.give_back(unsaved.take(is_last=False))
 
     assert_linear(int, run, 2_000)

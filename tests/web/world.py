@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -123,7 +123,7 @@ class Hooked:
         self,
         name: Name,
         records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
+        keys: Collection[bytes],
         mark: bytes | None = None,
         *,
         is_stored: bool = True,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from reasoning_replay.adapters.stores.base import Store, StoreError
 from reasoning_replay.check.local import Finding
-from reasoning_replay.core.history.lookup_keys import Lookup, keys_of_turn
+from reasoning_replay.core.history.lookup_keys import Lookup, certain_keys_of_turn
 from reasoning_replay.core.history.records import records_of
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.settings import units
@@ -45,7 +45,7 @@ async def _tried(store: Store, place: str, settings: Settings) -> AsyncIterator[
     budget_ms = settings.store_budget_ms
     scope, name = secrets.token_bytes(16), secrets.token_bytes(16)
     turn = Turn(name, name, b"", (), False, 0, Context(), ())  # noqa: FBT003 - not stored upstream
-    key, records = keys_of_turn(turn)[0], records_of(turn)
+    key, records = certain_keys_of_turn(turn)[0], records_of(turn)
     took_ms = 0.0
 
     async def find() -> None:

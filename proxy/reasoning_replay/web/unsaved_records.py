@@ -1,6 +1,6 @@
 """Unsaved records: the records and keys of one response that the store may lack."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 # Records of failed saves that are always passed on with the next save. More of them wait until
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 RETRIED = 256
 RETRIED_PER_NEW = 8
 
-_Lot = tuple[dict[bytes, bytes], dict[bytes, None]]  # records and keys
+# Records, and keys -> whether they are certain.
+_Lot = tuple[dict[bytes, bytes], dict[bytes, bool]]
 _NOTHING: _Lot = ({}, {})
 
 
@@ -24,11 +25,11 @@ class UnsavedRecords:
     _new: _Lot = field(default_factory=lambda: ({}, {}))
     _failed: _Lot = field(default_factory=lambda: ({}, {}))
 
-    def add(self, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> None:
+    def add(self, records: Mapping[bytes, bytes], keys: Mapping[bytes, bool]) -> None:
         """Add records, and those keys that were not added before."""
         new_records, new_keys = self._new
         new_records |= records
-        added = dict.fromkeys(keys)
+        added = dict(keys)
         for key in self._known & added.keys():
             del added[key]
         new_keys |= added

@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -84,7 +84,7 @@ class Shared(MemoryStore):
         self,
         name: Name,
         records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
+        keys: Collection[bytes],
         mark: bytes | None = None,
         *,
         is_stored: bool = True,
@@ -187,4 +187,4 @@ def looked_up(*turns: Turn) -> list[Lookup]:
 
 def text_of(place: int, this: Turn) -> Lookup:
     """Return the lookup of an item by its text only."""
-    return Lookup(place, [], [keys_of_turn(this)[-1]])
+    return Lookup(place, [], [[*keys_of_turn(this)][-1]])

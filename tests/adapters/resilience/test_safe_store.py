@@ -144,7 +144,7 @@ class Guarded:
         conversation: str = "c",
     ) -> Saved:
         """Save one record of a conversation with keys of these names."""
-        record, keys = {key(name): b"x" * size}, [key(name) for name in names]
+        record, keys = {key(name): b"x" * size}, {key(name): True for name in names}
         return await self.store.save(SCOPE, bytes_of(conversation), record, keys, Budget(budget_s))
 
     async def fails_until_open(self) -> None:
@@ -181,9 +181,10 @@ class Guarded:
 
 
 RECORDS = {key("record"): b"value"}
+KEYS = {key("1"): True}
 OPERATIONS: dict[str, Callable[[SafeStore], Awaitable[object]]] = {
     "recall": lambda store: store.look_up(SCOPE, ASKED, Budget(LONG_S)),
-    "save": lambda store: store.save(SCOPE, bytes_of("c"), RECORDS, [key("1")], Budget(LONG_S)),
+    "save": lambda store: store.save(SCOPE, bytes_of("c"), RECORDS, KEYS, Budget(LONG_S)),
     "check": lambda store: store.check(),
 }
 WORKED = {"recall": FOUND, "save": Saved.DONE, "check": True}
@@ -305,7 +306,7 @@ async def test_an_exchange_waits_no_longer_than_its_budget() -> None:
     assert time.monotonic() - started >= SHORT_S * 0.9
     assert budget.left_s == 0
     assert await g.store.look_up(SCOPE, ASKED, budget) is None
-    assert await g.store.save(SCOPE, bytes_of("c"), RECORDS, [], budget) is Saved.LATE
+    assert await g.store.save(SCOPE, bytes_of("c"), RECORDS, {}, budget) is Saved.LATE
     assert time.monotonic() - started < LONG_S / 10
     assert g.counted("recall", "skipped") == 1  # it did not begin, as no budget was left
     g.inner.gate.set()
@@ -410,10 +411,10 @@ async def test_an_embedded_store_is_called_directly() -> None:
     ran: list[str] = []
     asyncio.get_running_loop().call_soon(ran.append, "another")
     none = Budget(0.0)
-    assert await g.store.save(SCOPE, bytes_of("c"), RECORDS, [key("1")], none) is Saved.DONE
+    assert await g.store.save(SCOPE, bytes_of("c"), RECORDS, KEYS, none) is Saved.DONE
     assert await g.store.look_up(SCOPE, ASKED, none) == FOUND
     assert ran == []
-    assert g.inner.saved == [(RECORDS, [key("1")])]
+    assert g.inner.saved == [(RECORDS, [*KEYS])]
 
 
 # --- saves in the background ---
@@ -587,7 +588,7 @@ async def test_no_exchange_waits_for_a_save_while_lookups_fail() -> None:
         assert not await g.looks_up(SHORT_S)
         g.now_s += 1
     budget = Budget(LONG_S)
-    assert await g.store.save(SCOPE, bytes_of("c"), RECORDS, [], budget) is Saved.LATE
+    assert await g.store.save(SCOPE, bytes_of("c"), RECORDS, {}, budget) is Saved.LATE
     assert budget.left_s == LONG_S
     g.inner.gate.set()
     await g.settles()
@@ -809,7 +810,7 @@ async def test_no_save_follows_a_deletion() -> None:
     g.inner.error = None
     g.inner.gate.clear()
     await g.saves("late", budget_s=0.001)
-    await g.store.save(SCOPE, bytes_of("other"), RECORDS, [], Budget(0.001))
+    await g.store.save(SCOPE, bytes_of("other"), RECORDS, {}, Budget(0.001))
     forgetting = asyncio.ensure_future(g.store.forget(SCOPE, bytes_of("c")))
     await asyncio.sleep(0.01)
     assert (forgetting.done(), g.inner.under_way) == (False, 2)

@@ -22,6 +22,7 @@ from reasoning_replay.core.history.lookup_keys import (
     CONVERSATIONS_LOADED,
     Lookup,
     LookupResult,
+    certain_keys_of_turn,
     keys_of_turn,
 )
 from reasoning_replay.core.history.records import FORMAT, is_head, records_of, turns_of
@@ -215,10 +216,10 @@ async def test_use_extends_the_expiry(kept: Kept, use: str) -> None:
     for _ in range(3):
         await kept.passes(600)
         if use == "look_up":
-            assert names(await looked_up(store, asked(keys_of_turn(one)[0]))) == ["a", "b"]
+            assert names(await looked_up(store, asked(certain_keys_of_turn(one)[0]))) == ["a", "b"]
         else:
             await save(store, two, keys_of_turn(two))
-    last = keys_of_turn(two if use == "save" else one)[0]
+    last = certain_keys_of_turn(two if use == "save" else one)[0]
     assert names(await looked_up(store, asked(last))) == ["a", "b"]
 
 
@@ -234,7 +235,9 @@ async def test_old_turns_of_a_living_conversation_keep_their_keys(
         await kept.passes(400)
         newest = turn(f"{n - 1}", created_ms=n - 1)
         held = {newest.conversation: version} if is_held else {}
-        assert (await store.look_up(SCOPE, asked(keys_of_turn(newest)[0]), held)).conversations
+        assert (
+            await store.look_up(SCOPE, asked(certain_keys_of_turn(newest)[0]), held)
+        ).conversations
         said = turn(f"{n}", created_ms=n)
         version = await save(store, said, keys_of_turn(said))
     await kept.passes(400)
@@ -465,7 +468,7 @@ async def test_a_deleted_conversation_is_gone(kept: Kept) -> None:
         assert await led_to(key_of_it) == []
     for key_of_both in saying:
         assert await led_to(key_of_both) == ["c"]
-    assert await led_to(keys_of_turn(turns[0])[0], OTHER) == ["a"]
+    assert await led_to(certain_keys_of_turn(turns[0])[0], OTHER) == ["a"]
     assert await store.forget(SCOPE, bytes_of("two"))
     assert await store.forget(OTHER, bytes_of("one"))
     assert await kept.names() == []
@@ -500,7 +503,7 @@ async def save_late(
 
 async def find(store: Store, one: Turn, held: int | None = None) -> StoreResult:
     """Look up a turn by its keys, holding its conversation at a version, if any is given."""
-    lookups = asked(keys_of_turn(one)[0])
+    lookups = asked(certain_keys_of_turn(one)[0])
     return await store.look_up(SCOPE, lookups, {} if held is None else {one.conversation: held})
 
 
@@ -606,8 +609,8 @@ async def test_a_deletion_hides_no_other_conversation(kept: Kept) -> None:
         for said in (gone, stays):
             await save(one, said, keys_of_turn(said), scope)
         new = [turn(f"{m}", f"new {m}") for m in range(4)]
-        text = keys_of_turn(gone)[-1]
-        assert text == keys_of_turn(new[0])[-1]
+        text = [*keys_of_turn(gone)][-1]
+        assert text == [*keys_of_turn(new[0])][-1]
         await asyncio.gather(
             one.forget(scope, gone.conversation),
             *(save(other, said, keys_of_turn(said), scope) for said in new),

@@ -1,6 +1,6 @@
 """Turns to save, and the lookups that find them again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 
 from reasoning_replay.adapters.stores.base import Store
@@ -50,7 +50,7 @@ def asked(*keys: bytes) -> list[Lookup]:
     return [Lookup(place, [key]) for place, key in enumerate(keys)]
 
 
-async def save(store: Store, one: Turn, keys: Sequence[bytes], scope: bytes = SCOPE) -> int:
+async def save(store: Store, one: Turn, keys: Collection[bytes], scope: bytes = SCOPE) -> int:
     """Save every record of a turn; return the version."""
     return (await store.save((scope, one.conversation), records_of(one), keys)).after
 

@@ -66,7 +66,7 @@ def turn_of(sent: list[Item], items: list[Item], **more: Any) -> Turn:
 
 def captured(sent: list[Item], items: list[Item], **more: Any) -> list[Key]:
     """Return the keys of the turn that answered a request."""
-    return keys_of_turn(turn_of(sent, items, **more))
+    return [*keys_of_turn(turn_of(sent, items, **more))]
 
 
 def met(kept: list[Key], request: Request) -> dict[int, tuple[int, int]]:

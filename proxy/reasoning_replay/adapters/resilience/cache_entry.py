@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -35,6 +35,7 @@ class Batch:
     Records and keys of one conversation that one save writes to the store.
 
     Attributes:
+        keys: The keys -> whether they are certain.
         task: The pending or running save, or None.
         call: The operation of that save.
         size_bytes: Bytes of the records that were added since the task was created.
@@ -42,16 +43,16 @@ class Batch:
     """
 
     records: dict[bytes, bytes] = field(default_factory=dict)
-    keys: dict[bytes, None] = field(default_factory=dict)
+    keys: dict[bytes, bool] = field(default_factory=dict)
     task: asyncio.Task[bool] | None = None
     call: Call = field(default_factory=partial(Call, "save"))
     size_bytes: int = 0
     is_overdue: bool = False
 
-    def add(self, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> None:
+    def add(self, records: Mapping[bytes, bytes], keys: Mapping[bytes, bool]) -> None:
         """Add records and keys to the batch."""
         self.records |= records
-        self.keys |= dict.fromkeys(keys)
+        self.keys |= keys
 
     def __bool__(self) -> bool:
         """Whether there is anything to save."""
@@ -69,7 +70,8 @@ class CacheEntry:
         older: All of `turns` except the newest; None if not built yet.
         added: Records that are not decoded yet, by turn.
         turns_bytes: Estimated memory of `turns` and `added`.
-        keys: Index keys that lead to this entry.
+        keys: Certain keys that lead to this entry.
+        alone: What a key leads to that leads to this entry alone.
         saving: Batch that is being saved.
         waiting: Next batch: records added in the meantime, and those of failed saves.
         size_bytes: Estimated memory of the entry, with its keys.
@@ -84,7 +86,8 @@ class CacheEntry:
     older: IndexedTurns | None = None
     added: dict[bytes, dict[bytes, bytes]] = field(default_factory=dict)
     turns_bytes: int = 0
-    keys: dict[bytes, None] = field(default_factory=dict)
+    keys: list[bytes] = field(default_factory=list)
+    alone: tuple[bytes, ...] = ()
     saving: Batch | None = None
     waiting: Batch = field(default_factory=Batch)
     size_bytes: int = 0

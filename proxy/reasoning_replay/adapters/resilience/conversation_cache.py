@@ -10,7 +10,7 @@ result, and are written by the next save of that conversation, or when the store
 """
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from typing_extensions import override
@@ -41,8 +41,11 @@ from reasoning_replay.core.history.records import turns_of
 from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Turn
 
-# Estimated memory of a key in the index.
-KEY_BYTES = 120
+# Memory of a key with its place in the index; measured.
+KEY_BYTES = 150
+
+Index = dict[bytes, tuple[bytes, ...]]  # key -> conversations, the newest last
+_NO_INDEX: Index = {}
 
 
 class View(NamedTuple):
@@ -130,7 +133,7 @@ class ConversationCache:
         self._metrics = metrics
         self._entries: dict[Name, CacheEntry] = {}
         self._leaving: deque[CacheEntry] = deque()  # evicted by the room
-        self._index: dict[bytes, tuple[bytes, ...]] = {}  # scope and key -> conversations
+        self._index: dict[bytes, Index] = {}  # by scope
         self._discards = 0
         self.deletions = Deletions()
 
@@ -142,7 +145,8 @@ class ConversationCache:
         if not self._entries:
             return View(scope, lookups, lookups, {}, {}, {}, {}, set(), self._discards)
         certain = [Lookup(item.place, item.certain) for item in lookups if item.certain]
-        chosen, crowded = choose(certain, lambda key: self._index.get(scope + key, ()))
+        index = self._index.get(scope, _NO_INDEX)
+        chosen, crowded = choose(certain, lambda key: index.get(key, ()))
         entries = {one: self._entries[scope, one] for one in chosen}
         for entry in entries.values():
             self.room.use(entry)
@@ -151,7 +155,7 @@ class ConversationCache:
         known = held.keys() | unsaved.keys()
         asked_for = {one: entries[one] for one in known}
         asked = [
-            Lookup(item.place, item.certain) if self._leads_to(known, scope, item) else item
+            Lookup(item.place, item.certain) if _leads_to(index, known, item) else item
             for item in lookups
         ]
         return View(
@@ -215,12 +219,8 @@ class ConversationCache:
             return None
         self._count("stale")
         # An item that no `certain` key leads to may also occur in conversations that are not here.
-        index = self._index
-        known = {
-            item.place
-            for item in view.lookups
-            if any(view.scope + key in index for key in item.certain)
-        }
+        index = self._index.get(view.scope, _NO_INDEX)
+        known = {item.place for item in view.lookups if any(key in index for key in item.certain)}
         doubtful = {item.place for item in view.lookups if item.doubtful}
         return LookupResult(_joined(found), view.crowded | (doubtful - known), is_stale=True)
 
@@ -235,7 +235,9 @@ class ConversationCache:
         """Return the entry of a conversation, or None."""
         return self._entries.get(name)
 
-    def add(self, name: Name, records: Mapping[bytes, bytes], keys: Iterable[bytes]) -> CacheEntry:
+    def add(
+        self, name: Name, records: Mapping[bytes, bytes], keys: Mapping[bytes, bool]
+    ) -> CacheEntry:
         """Add records and keys to a conversation, and to what its next save writes."""
         self._let_go()
         entry = self._entries.get(name)
@@ -243,14 +245,14 @@ class ConversationCache:
             entry = self._entries[name] = self._new(name)
         entry.add(records)
         entry.waiting.add(records, keys)
-        self._lead(name, entry, keys)
+        self._lead(name, entry, _certain(keys))
         return entry
 
     def note_saved(
         self,
         name: Name,
         records: Mapping[bytes, bytes],
-        keys: Iterable[bytes],
+        keys: Mapping[bytes, bool],
         change: VersionChange,
     ) -> None:
         """Add records and keys that are already saved to the local copy, if it is current."""
@@ -259,7 +261,7 @@ class ConversationCache:
             return
         entry.version = change.after
         entry.add(records)
-        self._lead(name, entry, keys)
+        self._lead(name, entry, _certain(keys))
 
     def end_save(self, name: Name, entry: CacheEntry, change: VersionChange | None) -> None:
         """End the save of an entry, with what the store returned; None: it failed."""
@@ -322,27 +324,27 @@ class ConversationCache:
             self._lead(name, entry, keys)
         return turns
 
-    def _lead(self, name: Name, entry: CacheEntry, keys: Iterable[bytes]) -> None:
+    def _lead(self, name: Name, entry: CacheEntry, keys: Sequence[bytes]) -> None:
         """
-        Add keys to an entry, update its size, and evict entries to make room.
+        Add certain keys to an entry, update its size, and evict entries to make room.
 
         As in a store, each key keeps its newest CONVERSATIONS_PER_KEY.
         """
-        scope, alone = name[0], (name[1],)
-        for key in keys if self._keeps_copies else ():
-            if key not in entry.keys:
-                entry.keys[key] = None
-                others = self._index.get(scope + key, ())
-                if len(others) == CONVERSATIONS_PER_KEY:
-                    self._forget_key(scope, key, others[0])
-                    others = others[1:]
-                self._index[scope + key] = others + alone if others else alone
+        scope, conversation = name
+        if keys and self._keeps_copies:
+            index = self._index.setdefault(scope, {})
+            for key in keys:
+                others = index.get(key, ())
+                if conversation not in others:
+                    entry.keys.append(key)
+                    newest = others[1 - CONVERSATIONS_PER_KEY :]
+                    index[key] = newest + entry.alone if newest else entry.alone
         entry.size_bytes = ENTRY_BYTES + entry.turns_bytes + KEY_BYTES * len(entry.keys)
         self.room.keep(entry, scope, name, entry.size_bytes)
         self._let_go()
 
     def _new(self, name: Name, version: int = NOT_STORED) -> CacheEntry:
-        return CacheEntry(version, name=name, leaving=self._leaving)
+        return CacheEntry(version, name=name, alone=(name[1],), leaving=self._leaving)
 
     def _let_go(self) -> None:
         """Drop the entries that the room has evicted."""
@@ -351,28 +353,32 @@ class ConversationCache:
             if self._entries.get(entry.name) is entry:
                 self._drop(entry.name)
 
-    def _forget_key(self, scope: bytes, key: bytes, conversation: bytes) -> None:
-        """Remove a key from an entry; the caller updates the index, and a later save the size."""
-        del self._entries[scope, conversation].keys[key]
-
     def _drop(self, name: Name) -> None:
         entry = self._entries.pop(name, None)
         if entry is None:
             return
         self.room.leave(entry)
         scope, conversation = name
+        index = self._index.get(scope, {})
         for key in entry.keys:
-            others = tuple([one for one in self._index.pop(scope + key) if one != conversation])
+            others = tuple([one for one in index.pop(key, ()) if one != conversation])
             if others:
-                self._index[scope + key] = others
-
-    def _leads_to(self, known: Container[bytes], scope: bytes, item: Lookup) -> bool:
-        """Return whether a `certain` key of an item leads to one of these conversations."""
-        index = self._index
-        return any(one in known for key in item.certain for one in index.get(scope + key, ()))
+                index[key] = others
+        if not index:
+            self._index.pop(scope, None)
 
     def _count(self, result: str) -> None:
         self._metrics.inc(self._metrics.cache_lookups, result)
+
+
+def _certain(keys: Mapping[bytes, bool]) -> Sequence[bytes]:
+    """Return the certain keys; the local copies are found by no others."""
+    return [key for key, is_certain in keys.items() if is_certain]
+
+
+def _leads_to(index: Index, known: Container[bytes], item: Lookup) -> bool:
+    """Return whether a `certain` key of an item leads to one of these conversations."""
+    return any(one in known for key in item.certain for one in index.get(key, ()))
 
 
 def _joined(found: Mapping[bytes, IndexedTurns]) -> Sequence[Turn]:

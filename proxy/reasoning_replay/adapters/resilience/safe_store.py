@@ -127,13 +127,14 @@ class SafeStore:
         scope: bytes,
         conversation: bytes,
         records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
+        keys: Mapping[bytes, bool],
         budget: Budget,
     ) -> Saved:
         """
         Save records of a conversation; beyond the budget, the save continues in the background.
 
-        Records and keys are those that are not saved yet, including those of failed saves.
+        Records and keys (-> whether they are certain) are those that are not saved yet, including
+        those of failed saves.
         """
         name = (scope, conversation)
         if self.is_deleted(scope, conversation, budget):
@@ -341,7 +342,7 @@ class SafeStore:
     # Saving...
 
     async def _save_embedded(
-        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+        self, name: Name, records: Mapping[bytes, bytes], keys: Mapping[bytes, bool]
     ) -> Saved:
         """Save without a task; records of a failed save are not kept for a retry."""
         deletions, is_deleted = self._cache.deletions, False

@@ -6,7 +6,7 @@ written with the next save of their conversation, or when the store is back.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from weakref import WeakValueDictionary
 
 from reasoning_replay.adapters.resilience.cache_entry import Batch, CacheEntry
@@ -51,7 +51,7 @@ class SaveQueue:
         return bool(self._overdue)
 
     def put(
-        self, name: Name, records: Mapping[bytes, bytes], keys: Sequence[bytes]
+        self, name: Name, records: Mapping[bytes, bytes], keys: Mapping[bytes, bool]
     ) -> tuple[Call, asyncio.Task[bool]] | None:
         """
         Add records to the next batch of a conversation, and begin its save if none is pending.
@@ -145,7 +145,7 @@ class SaveQueue:
             mark, is_stored = self._cache.deletions.mark(name[0]), entry.is_stored
             try:
                 saved = await self._store().save(
-                    name, batch.records, [*batch.keys], mark, is_stored=is_stored
+                    name, batch.records, batch.keys, mark, is_stored=is_stored
                 )
                 return VersionChange(*saved)  # a bug in a store may also be what it returns
             except Deleted as told:

@@ -6,7 +6,7 @@ conversations by index keys. A store may raise StoreError; exchanges use it only
 `adapters.resilience`, which does not raise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
@@ -244,7 +244,7 @@ class Store(Protocol):
         self,
         name: Name,
         records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
+        keys: Collection[bytes],
         mark: bytes | None = None,
         *,
         is_stored: bool = True,

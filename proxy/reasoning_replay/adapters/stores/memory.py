@@ -4,7 +4,7 @@ import asyncio
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 
@@ -139,7 +139,7 @@ class MemoryStore(Store):
         self,
         name: Name,
         records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
+        keys: Collection[bytes],
         mark: bytes | None = None,
         *,
         is_stored: bool = True,
@@ -238,7 +238,7 @@ class MemoryStore(Store):
             self._marks.popitem(last=False)
         return made
 
-    def _lead(self, name: Name, kept: _Conversation, keys: Sequence[bytes], now: float) -> None:
+    def _lead(self, name: Name, kept: _Conversation, keys: Collection[bytes], now: float) -> None:
         """Add a conversation to keys; each key keeps its newest CONVERSATIONS_PER_KEY."""
         scope, conversation = name
         if keys and scope not in self._index:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import secrets
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -148,7 +148,7 @@ class SqliteStore(Store):
         self,
         name: Name,
         records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
+        keys: Collection[bytes],
         mark: bytes | None = None,
         *,
         is_stored: bool = True,

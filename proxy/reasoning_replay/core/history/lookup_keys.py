@@ -91,10 +91,11 @@ def keys_of_name(name: str) -> list[Key]:
     return _certain(name, "", "")
 
 
-def keys_of_turn(turn: Turn) -> list[Key]:
-    """Return every key that must lead to the conversation of a turn."""
+def keys_of_turn(turn: Turn) -> dict[Key, bool]:
+    """Return every key that must lead to the conversation of a turn -> whether it is certain."""
     doubtful = [key for item in turn.items for key in _doubtful(item.content, turn.context)]
-    return list(dict.fromkeys([*certain_keys_of_turn(turn), *doubtful]))
+    certain = dict.fromkeys(certain_keys_of_turn(turn), True)
+    return certain | dict.fromkeys([key for key in doubtful if key not in certain], False)
 
 
 def certain_keys_of_turn(turn: Turn) -> list[Key]:

@@ -258,7 +258,7 @@ class Replay:
         for turn in cure.withheld:
             records = withheld_records(turn, cure.lost.__contains__)
             await self.store.save(
-                exchange.scope, turn.conversation, records, [], exchange.store_budget
+                exchange.scope, turn.conversation, records, {}, exchange.store_budget
             )
 
     async def _question(
@@ -312,7 +312,7 @@ class Replay:
         report.joined = joined._replace(turns=())
         lot = records, keys = unsaved.take(is_last=is_last)
         saved = await self.store.save(
-            scope, exchange.conversation, records, [*keys], exchange.store_budget
+            scope, exchange.conversation, records, keys, exchange.store_budget
         )
         if saved is Saved.DELETED:
             unsaved.clear()

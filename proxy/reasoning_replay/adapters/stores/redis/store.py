@@ -28,7 +28,7 @@ server that refuses scripts keeps ids of deleted conversations in its keys; they
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import OutOfMemoryError
@@ -162,7 +162,7 @@ class RedisStore(Store):
         self,
         name: Name,
         records: Mapping[bytes, bytes],
-        keys: Sequence[bytes],
+        keys: Collection[bytes],
         mark: bytes | None = None,
         *,
         is_stored: bool = True,
