@@ -402,6 +402,21 @@ async def test_a_response_that_comes_again_leaves_the_line_of_a_copy() -> None:
     assert first is again is not other
 
 
+async def test_a_response_that_comes_again_takes_no_more_memory() -> None:
+    """A later response replaces an earlier one with its id; so does the memory that is counted."""
+    here = Replica(Shared())
+    sizes: list[int] = []
+    for created_ms in (1, 3, 2, 4):
+        await here.save(said("one", size=500, created_ms=created_ms, items=2))
+        assert await here.ids(T1)
+        await here.save(said("two", said("one"), created_ms=9))  # brings the size up to date
+        assert await here.ids(T1)
+        await here.save(said("two", said("one"), created_ms=9))
+        sizes.append(here.store.room.size_bytes)
+
+    assert len({*sizes}) == 1
+
+
 async def test_reasoning_that_is_withheld_ends_the_line_of_a_copy() -> None:
     """So no decision about it is repeated; a turn that only grows leaves the line as it is."""
     shared = Shared()

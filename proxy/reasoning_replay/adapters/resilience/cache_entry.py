@@ -132,8 +132,9 @@ class CacheEntry:
     def add(self, records: Mapping[bytes, bytes]) -> None:
         """Add records, which are decoded later."""
         for name, value in records.items():
-            self.added.setdefault(turn_of_record(name), {})[name] = value
-        self.turns_bytes += memory_of(records)
+            of_turn = self.added.setdefault(turn_of_record(name), {})
+            self.turns_bytes += 0 if name in of_turn else len(value) + RECORD_BYTES
+            of_turn[name] = value
 
     def replace(self, turns: IndexedTurns, turns_bytes: int) -> None:
         """Replace all turns, and add the unsaved records again."""
@@ -146,10 +147,16 @@ class CacheEntry:
         for this in sorted(self.added):
             records = self.added[this]
             known = self.turns.names.turns.get(turn_id_of_record(this))
-            if known is not None and prefix_of_records(known) >= this:
-                if prefix_of_records(known) > this:
-                    continue  # a later response had the same id
-                records = records_of(known) | records
+            if known is not None:
+                held, before = records_of(known), prefix_of_records(known)
+                if before == this:
+                    gone = {name: held[name] for name in held.keys() & records}
+                    records = held | records
+                else:  # two responses have the same id: the later one is kept
+                    gone = held if before < this else records
+                self.turns_bytes -= memory_of(gone)
+                if before > this:
+                    continue
             for turn in turns_of(conversation, records):
                 self._put(turn)
         self.added.clear()

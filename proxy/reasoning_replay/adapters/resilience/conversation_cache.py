@@ -37,7 +37,7 @@ from reasoning_replay.core.history.lookup_keys import (
     certain_keys_of_turn,
     choose,
 )
-from reasoning_replay.core.history.records import turns_of
+from reasoning_replay.core.history.records import prefix_of_records, turn_of_record, turns_of
 from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Turn
 
@@ -182,7 +182,9 @@ class ConversationCache:
             turns = IndexedTurns(turns_of(stored.conversation, records))
             indexed = turns if self._keeps_copies else []
             keys = [key for turn in indexed for key in certain_keys_of_turn(turn)]
-            loaded.append(LoadedConversation(stored, turns, memory_of(records), keys))
+            kept = {prefix_of_records(turn) for turn in turns}
+            read = {name: records[name] for name in records if turn_of_record(name) in kept}
+            loaded.append(LoadedConversation(stored, turns, memory_of(read), keys))
         return loaded
 
     def merge(
