@@ -3,6 +3,7 @@
 import pytest
 from reasoning_replay.core.dialects.base import RefusedBodies
 from reasoning_replay.core.wire.json_spans import Edit
+from reasoning_replay.core.wire.packed_edits import PackedEdits
 
 GIVEN = b'{"input":[],"n":1}'
 EDITS = (Edit(10, 10, b"1,2"), Edit(1, 1, b'"a":1,'))
@@ -14,7 +15,9 @@ SENT = b'{"a":1,"input":[1,2],"n":1}'
     [
         pytest.param(RefusedBodies(GIVEN, GIVEN), False, len(GIVEN), id="as-received"),
         pytest.param(RefusedBodies(GIVEN, SENT), True, len(GIVEN) + len(SENT), id="joined"),
-        pytest.param(RefusedBodies(GIVEN, None, "", EDITS), True, len(SENT), id="in-pieces"),
+        pytest.param(
+            RefusedBodies(GIVEN, None, "", PackedEdits(EDITS)), True, len(SENT), id="in-pieces"
+        ),
     ],
 )
 def test_a_body_is_sent_in_pieces_or_whole(

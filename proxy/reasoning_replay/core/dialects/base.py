@@ -27,8 +27,7 @@ from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems, sent_items
 from reasoning_replay.core.history.turns import Lesson, Turn
 from reasoning_replay.core.tenancy.scope import Account
-from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.json_spans import Edit
+from reasoning_replay.core.wire.packed_edits import NO_EDITS, PackedEdits
 
 
 class Caller(NamedTuple):
@@ -86,7 +85,7 @@ class Decision:
 
     state: RequestState
     base: bytes
-    edits: Sequence[Edit] = ()
+    edits: PackedEdits = NO_EDITS
     origin: Origin | None = None
     repairs: Mapping[str, int] = field(default_factory=dict)
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
@@ -100,7 +99,7 @@ class Decision:
     @property
     def body(self) -> bytes:
         """Body to send; the client's own object unless something is edited."""
-        return json_spans.apply(self.base, self.edits)
+        return self.edits.apply(self.base)
 
 
 @dataclass(slots=True)
@@ -119,7 +118,7 @@ class RefusedBodies:
     given: bytes
     _sent: bytes | None
     path: str = ""
-    _edits: Sequence[Edit] = ()
+    _edits: PackedEdits = NO_EDITS
     cache_key: bytes = b""
     is_doubted: bool = False
 
@@ -127,7 +126,7 @@ class RefusedBodies:
     def sent(self) -> bytes:
         """Body that upstream refused; the same object if nothing was edited."""
         if self._sent is None:  # joined only now, because most requests are not refused
-            self._sent = json_spans.apply(self.given, self._edits)
+            self._sent = self._edits.apply(self.given)
         return self._sent
 
     @property
@@ -139,14 +138,14 @@ class RefusedBodies:
     def to_send(self) -> bytes | list[bytes | memoryview]:
         """Body that is sent, or its pieces if it is not joined."""
         if self._sent is None:
-            return json_spans.spliced(self.given, self._edits)
+            return self._edits.pieces(self.given)
         return self._sent
 
     @property
     def size_bytes(self) -> int:
         """Memory of both forms, in bytes."""
         if self._sent is None:
-            return len(self.given) + sum(len(edit.new) for edit in self._edits)
+            return len(self.given) + self._edits.new_bytes
         return len(self.given) + (len(self._sent) if self.is_edited else 0)
 
 

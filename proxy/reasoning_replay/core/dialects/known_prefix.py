@@ -34,11 +34,12 @@ from reasoning_replay.core.history.seen import seen_of
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.wire.digest import DIGEST_BYTES
 from reasoning_replay.core.wire.json_spans import COMMA, Edit
+from reasoning_replay.core.wire.packed_edits import PackedEdits
 
 # Memory of a decision without its parts, and of an edit with its note, without what is injected;
 # measured.
 _DECISION_BYTES = 3000
-_NOTE_BYTES = 160
+_NOTE_BYTES = 90
 
 
 class LongWay(Exception):
@@ -72,7 +73,8 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
         outline: The request without its items (`ParsedRequest.outline`).
         end: The end of its history.
         shown: Its items, as a summary shows them.
-        planned: What was injected, with the outcomes. Its edits are inside the history.
+        planned: The outcomes of what was injected.
+        edits: What was injected; all of it is inside the history.
         more: Other edits, such as `include`.
         origin: As in `Decision`.
         newest: The newest turn that was matched; None without any.
@@ -85,6 +87,7 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
     end: HistoryEnd
     shown: ShownItems
     planned: Plan
+    edits: PackedEdits
     more: tuple[Edit, ...]
     origin: Origin
     newest: Turn | None
@@ -109,8 +112,7 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
         self,
         new: ParsedRequest[HistoryItem],
         shown: ShownItems,
-        plan: Plan,
-        more: tuple[Edit, ...],
+        plan: tuple[Plan, PackedEdits, tuple[Edit, ...]],
         *,
         origin: Origin,
         newest: Turn,
@@ -119,14 +121,16 @@ class KnownPrefix(msgspec.Struct, frozen=True, gc=False):
         """
         Return the decision about a longer request.
 
-        `plan` is all that is injected in it, `line` that of the conversation of its newest turn.
+        `plan` has what `planned`, `edits` and `more` are for it, `line` is that of the conversation
+        of its newest turn.
         """
+        planned, edits, more = plan
         end = end_of(new.history, self.end) if new.history is not None else self.end
-        added = _size_of(plan.edits[len(self.planned.edits) :])
+        added = _size_of(edits[len(self.edits) :])
         size_bytes = self.size_bytes + added + shown.size_bytes - self.shown.size_bytes
         used = {**self.used, newest.conversation: Used(newest.id, line)}
         return KnownPrefix(
-            self.outline, end, shown, plan, more, origin, newest, used, size_bytes
+            self.outline, end, shown, planned, edits, more, origin, newest, used, size_bytes
         )  # fmt: skip
 
 
@@ -151,13 +155,13 @@ class Continued(NamedTuple):
         return items[:size]
 
     def planned_with(self, plan: Plan) -> Plan:
-        """Return what is injected in all, given the plan for what is new."""
+        """Return the outcomes of all that is injected, given the plan for what is new."""
         planned, at = self.known.planned, self.known.end.items
         outcomes = {**planned.outcomes}
         for what, count in plan.outcomes.items():
             outcomes[what] = outcomes.get(what, 0) + count
         notes = [note._replace(place=note.place + at) for note in plan.notes]
-        return Plan((*planned.edits, *plan.edits), outcomes, (*planned.notes, *notes))
+        return Plan(outcomes=outcomes, notes=(*planned.notes, *notes))
 
     def origin_after(self, matched: Matches, binding: bytes, newest_ms: int) -> Origin:
         """Return the origin of the request; the last argument is the time of the newest turn."""
@@ -207,7 +211,8 @@ def known_prefix(
         outline=outline,
         end=end_of(history),
         shown=shown,
-        planned=Plan(planned.edits, finished.outcomes, finished.notes),
+        planned=Plan(outcomes=finished.outcomes, notes=finished.notes),
+        edits=PackedEdits(planned.edits),
         more=more,
         origin=origin,
         newest=newest,

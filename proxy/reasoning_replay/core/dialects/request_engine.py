@@ -44,6 +44,7 @@ from reasoning_replay.core.history.prefix_cache import Owner, PrefixCache
 from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 from reasoning_replay.core.wire.json_spans import Edit
+from reasoning_replay.core.wire.packed_edits import PackedEdits
 
 Prefixes = PrefixCache[HistoryPrefix[Any], KnownPrefix]
 EVERYONE = b""  # owner of what is refused to all tenants
@@ -137,17 +138,19 @@ class RequestEngine:
         prefix = question.prefix
         if found is None or continued is None or prefix is None:
             raise LongWay(Way.NOT_FOUND)
-        if not refused.is_empty or any(turn.lessons for turn in found.turns):
+        parts = by_conversation(found.turns)
+        if not refused.is_empty or any(part.names.has_lessons for part in parts.values()):
             raise LongWay(Way.REFUSED)
         matched, newest_ms = match_after(continued, found)
         known, new = continued
         turn, planned, binding = matched.newest(), known.planned, known.origin.binding
-        more = known.more_at(prefix.end, new.history_end)
+        edits, more = known.edits, known.more_at(prefix.end, new.history_end)
         if turn is not None:
             plan = dialect.plan(new, matched, refused)
             if not turn.binding.startswith(binding) or bool(plan.binding) != bool(binding):
                 raise LongWay(Way.BOUND)
             planned, binding = continued.planned_with(plan), plan.binding or b""
+            edits = edits.plus(plan.edits)
             if is_created and not more:
                 finished = dialect.finished(
                     new, replace(plan, outcomes=planned.outcomes), turn, refused
@@ -156,21 +159,22 @@ class RequestEngine:
         origin = continued.origin_after(matched, binding, newest_ms)
         shown = shown_items(new.places, planned.notes, known.shown)
         if turn is not None:
-            line = by_conversation(found.turns)[turn.conversation].line
-            grown = known.grown(new, shown, planned, more, origin=origin, newest=turn, line=line)
+            line = parts[turn.conversation].line
+            kept = planned, edits, more
+            grown = known.grown(new, shown, kept, origin=origin, newest=turn, line=line)
             self._keep(question, grown)
-        plan = replace(planned, edits=(*planned.edits, *more))
         named = self._cache_key_edit(new, origin, is_created=is_created)
+        sent = edits.plus(more)
         return Decision(
             state=RequestState.PLANNED,
             way=Way.SHORT,
             base=new.body,
-            edits=(*plan.edits, *named),
+            edits=sent.plus(named),
             cache_key=named[0].new if named else b"",
             origin=origin,
-            outcomes=plan.outcomes,
-            injected_bytes=plan.injected_bytes,
-            summary=_maybe_summary(new, plan, self._digests_anew(caller, new, plan), shown),
+            outcomes=planned.outcomes,
+            injected_bytes=planned.injected_bytes,
+            summary=_maybe_summary(new, planned, self._digests_anew(caller, new, sent), shown),
         )
 
     def ask(
@@ -243,7 +247,7 @@ class RequestEngine:
             way=Way(gone.value) if gone is not None else Way.NEW,
             state=RequestState.STATEFUL if request.is_stateful else known.state,
             base=base,
-            edits=(*sent.edits, *named),
+            edits=PackedEdits((*sent.edits, *named)),
             cache_key=named[0].new if named else b"",
             origin=origin,
             repairs=repairs,
@@ -316,12 +320,12 @@ class RequestEngine:
         return partial(self._dialect.sent, request, plan) if caller.is_watched else _no_digests
 
     def _digests_anew(
-        self, caller: Caller, request: ParsedRequest[Any], plan: Plan
+        self, caller: Caller, request: ParsedRequest[Any], edits: PackedEdits
     ) -> Callable[[], SentItems]:
         """Do the same for a request of which only the last items were read: it is read again."""
 
         def digests() -> SentItems:
-            return self._dialect.sent(self._read(request.body, {}), plan)
+            return self._dialect.sent(self._read(request.body, {}), Plan((*edits,)))
 
         return digests if caller.is_watched else _no_digests
 

@@ -29,16 +29,18 @@ class ItemIndex:
         turns: Turns by id.
         by_whole: Turns by `Context.whole`.
         types: Types of all their items.
+        has_lessons: Whether a cure taught something.
         by_id: Items by their id; items without one are under "".
         by_call: Items by their `call_id`, in the same way.
     """
 
-    __slots__ = ("by_call", "by_id", "by_whole", "turns", "types")
+    __slots__ = ("by_call", "by_id", "by_whole", "has_lessons", "turns", "types")
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
         self.turns: dict[bytes, Turn] = {}
         self.by_whole: dict[bytes, tuple[Turn, ...]] = {}
         self.types: set[str] = set()
+        self.has_lessons = False
         self.by_id: dict[str, list[Match]] = {}
         self.by_call: dict[str, list[Match]] = {}
         for turn in {turn.id: turn for turn in turns}.values():
@@ -47,8 +49,9 @@ class ItemIndex:
     def after(self, turn: Turn) -> "ItemIndex":
         """Return an index of the same turns and of a further one, which must be new."""
         more = ItemIndex()
-        for part in ItemIndex.__slots__:
-            setattr(more, part, getattr(self, part).copy())
+        more.turns, more.by_whole = self.turns.copy(), self.by_whole.copy()
+        more.types, more.has_lessons = self.types.copy(), self.has_lessons
+        more.by_id, more.by_call = self.by_id.copy(), self.by_call.copy()
         for item in turn.items:  # copy only the lists that will change
             for name, known in ((item.id, more.by_id), (item.call_id, more.by_call)):
                 if name in known:
@@ -63,6 +66,7 @@ class ItemIndex:
 
     def _add(self, turn: Turn) -> None:
         self.turns[turn.id] = turn
+        self.has_lessons = self.has_lessons or bool(turn.lessons)
         whole = turn.context.whole
         self.by_whole[whole] = (*self.by_whole.get(whole, ()), turn)
         for k, item in enumerate(turn.items):

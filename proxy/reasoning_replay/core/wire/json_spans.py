@@ -20,7 +20,7 @@ _TO_ELEMENT = re.compile(rb"[ \t\r\n,]*")
 _COMMA_AFTER = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
 _CLOSE = re.compile(rb"[ \t\r\n{]*\}[ \t\r\n]*")
 _SPACE = b" \t\r\n"
-_PLACE = itemgetter(0, 1)  # the range of an edit
+PLACE = itemgetter(0, 1)  # the range of an edit
 
 NONE = Raw(b"")
 COMMA = b","
@@ -310,17 +310,19 @@ def apply(body: bytes, edits: Iterable[Edit]) -> bytes:
 
     Edits of the same range are applied in the order given. Other ranges must not overlap.
     """
-    pieces = spliced(body, edits)
-    return b"".join(pieces) if len(pieces) > 1 else body
+    by_place = sorted(edits, key=PLACE)
+    return b"".join(spliced(body, by_place)) if by_place else body
 
 
-def spliced(body: bytes, edits: Iterable[Edit]) -> list[bytes | memoryview]:
-    """Return the pieces of an edited document, as for `apply`: views of it, and new bytes."""
+def spliced(body: bytes, by_place: Iterable[tuple[int, int, bytes]]) -> list[bytes | memoryview]:
+    """Return the pieces of a document with sorted edits: views of it, and new bytes."""
     pieces: list[bytes | memoryview] = []
     view = memoryview(body)
     at = 0
-    for start, end, new in sorted(edits, key=_PLACE):
-        pieces += (view[at:start], new) if start > at else (new,)
+    for start, end, new in by_place:
+        if start > at:
+            pieces.append(view[at:start])
+        pieces.append(new)
         at = end
     pieces.append(view[at:])
     return pieces
