@@ -29,7 +29,7 @@ from reasoning_replay.adapters.stores.sqlite import NOTED_AT_ONCE
 from reasoning_replay.adapters.telemetry.log_output import QUEUED_LINES
 from reasoning_replay.core.dialects.refusal_memory import REMEMBERED, REMEMBERED_EACH
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
-from reasoning_replay.core.history.item_summary import FIRST_SHOWN, LAST_SHOWN, NOTED_SHOWN
+from reasoning_replay.core.history.item_summary import NOTED_SHOWN
 from reasoning_replay.core.history.lookup_keys import CONVERSATIONS_LOADED
 from reasoning_replay.core.history.prefix_cache import LEAST_BYTES, PREFIXES_PER_HEAD
 from reasoning_replay.core.history.room import EVICTED_REMEMBERED
@@ -186,9 +186,7 @@ ROWS: dict[str, dict[str, Bound]] = {
         "history.item_index.ItemIndex.by_whole[]": RECORDS,
         "history.item_index.ItemIndex.turns": RECORDS,
         "history.item_index.ItemIndex.types": RECORDS,
-        "history.item_summary.ShownItems": Bound(
-            FIRST_SHOWN + NOTED_SHOWN + LAST_SHOWN, "shown_items leaves others out"
-        ),
+        "history.item_summary.ShownItems": Bound(NOTED_SHOWN, "shown_items leaves others out"),
         "history.plan.Plan.completed": ITEMS,
         "history.plan.Plan.outcomes": EACH,
         "history.request_history.HistoryPrefix": ITEMS,

@@ -157,7 +157,8 @@ class RequestEngine:
                 )
                 more = finished.edits[len(plan.edits) :]
         origin = continued.origin_after(matched, binding, newest_ms)
-        shown = shown_items(new.places, planned.notes, known.shown)
+        added = planned.notes[len(known.planned.notes) :]
+        shown = shown_items(new.places, added, known.shown)
         if turn is not None:
             line = parts[turn.conversation].line
             kept = planned, edits, more

@@ -25,7 +25,7 @@ def exchange(items: bytes, *, turn: bytes = b"", parent: bytes = b"", **more: An
     """Return an exchange whose items have these letters as digests."""
     sent = SentItems(more.pop("head", 0), b"".join(bytes([n]) * DIGEST_BYTES for n in items))
     made = Exchange(Route.RESPONSES, Times(0.0), scope=more.pop("scope", b"s"))
-    fields = {"summary": ItemSummary(1, b"", sent), "turn": turn, "parent": parent}
+    fields = {"summary": ItemSummary(1, sent=sent), "turn": turn, "parent": parent}
     describe(made, **fields | more)
     return made
 

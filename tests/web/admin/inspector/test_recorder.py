@@ -5,12 +5,13 @@ import re
 from typing import Any
 
 import pytest
+from msgspec import Raw
 from reasoning_replay.core.dialects.error_texts import ErrorNames
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.item_changes import ItemChange
-from reasoning_replay.core.history.item_summary import ItemSummary, summarise
+from reasoning_replay.core.history.item_summary import ItemSummary, ShownItems, summarise
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import recorder as module
 from reasoning_replay.web.admin.inspector.recorder import KEPT, Recorder
@@ -59,7 +60,8 @@ def exchange(shown: ItemSummary | None = None, **fields: Any) -> Exchange:
 
 def strip(size: int = 0) -> ItemSummary:
     """Return an item summary of this size in bytes."""
-    return ItemSummary(3, b'"' + b"x" * size + b'"')
+    items = ShownItems(1, (Raw(b'["u","message","",1]'),))
+    return ItemSummary(1, items._replace(json_bytes=max(0, size - items.size_bytes)))
 
 
 def test_an_exchange_is_kept_in_numbers_and_hashes() -> None:
@@ -143,7 +145,7 @@ def test_exchanges_in_flight_are_listed_too() -> None:
 
 def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest completed ones are dropped; those in flight lose only their item summaries."""
-    monkeypatch.setattr(module, "KEPT_BYTES", 6000)
+    monkeypatch.setattr(module, "KEPT_BYTES", 5500)
     monkeypatch.setattr(module, "OPEN_BYTES", 1000)
     monkeypatch.setattr(module, "OPEN_MAX", 50)
     told = Told()
@@ -156,12 +158,12 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     in_flight = [exchange(strip(300)) for _ in range(60)]
     for one in in_flight:
         told.recorder.begin(one)
-    assert [len(summary.shown) for one in in_flight if (summary := one.request.summary)][:5] == [
-        302,
-        302,
-        302,
-        24,
-        24,
+    assert [summary.size_bytes for one in in_flight if (summary := one.request.summary)][:5] == [
+        300,
+        300,
+        300,
+        0,
+        0,
     ]
     assert len(told.recorder._open) == 50
     for one in in_flight:
@@ -172,7 +174,7 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 def test_an_exchange_that_cannot_be_recorded_hides_no_other() -> None:
     """An exchange that cannot be recorded does not hide the others."""
     told = Told()
-    told.end(exchange(ItemSummary(0, b"{}"), healed="\ud800"))
+    told.end(exchange(ItemSummary(0), healed="\ud800"))
     told.end(exchange())
     assert len(told.recent()) == 1
 
@@ -185,7 +187,7 @@ def test_a_listener_that_raises_costs_no_exchange() -> None:
 
     told = Told()
     told.recorder.listen(fails)
-    one = exchange(ItemSummary(0, b"{}"), model="\ud800")
+    one = exchange(ItemSummary(0), model="\ud800")
     told.recorder.begin(one)
     told.end(one)
     assert [kept["model"] for kept in told.recent()] == ["?"]

@@ -23,11 +23,11 @@ from reasoning_replay.web.exchange_facts import Reader, facts_of
 
 # Most finished exchanges that are kept, and the largest total size of their strips.
 KEPT: Final = 200
-KEPT_BYTES: Final = 2 << 20
+KEPT_BYTES: Final = 4 << 20
 # The same for exchanges in flight. A new watcher gets the newest of them; above this size of all
 # strips, a further strip is reduced to its counts.
 OPEN_SHOWN: Final = 100
-OPEN_BYTES: Final = 2 << 20
+OPEN_BYTES: Final = 4 << 20
 # Above this number, the oldest open exchange is dropped: one that never ends would leak.
 OPEN_MAX: Final = 20_000
 # Prefixes are compared for this long after the last watcher has left: a reload or a look at another
@@ -39,7 +39,7 @@ DIFFERENT_MAX: Final = 8192
 # Receives an exchange, once it is decided and at its end, as JSON: `{"exchange": {…}}`.
 Heard = Callable[[bytes], None]
 
-_NO_STRIP = ItemSummary(0, b"").counted()
+_NO_STRIP = ItemSummary(0)
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -118,8 +118,9 @@ class Recorder:
         items = size = 0
         if (strip := exchange.request.summary) is not None:
             self._note_injected(strip.sent)
-            items, size = strip.sent.total, len(strip.shown)
-            exchange.request.summary = strip._replace(sent=NOT_SENT)
+            items = strip.sent.total
+            exchange.request.summary = strip = strip._replace(sent=NOT_SENT)
+            size = strip.size_bytes
         seen = _Seen(number, exchange, prefix, items, size)
         self._over.append(seen)
         self._bytes += size
