@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.core.world import (
     Item,
     call,
@@ -61,16 +59,15 @@ BOUND = 30
 
 
 async def test_a_conversation_over_its_limit_is_trimmed_rarely(
-    store: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    store: dict[str, Any],
 ) -> None:
     """
     A conversation over its limit is trimmed to nine tenths, so its prefix changes rarely.
 
     The oldest reasoning is removed, several turns at once.
     """
-    monkeypatch.setattr("reasoning_replay.web.wiring.CONVERSATION_MAX_TURNS", BOUND)
     moves, before = 0, list[Item]()
-    async with world(**store) as proxy:
+    async with world(**store, conversation_max_turns=BOUND) as proxy:
         tenant = Tenant(proxy)
         told, whole = [user("Do it.")], [user("Do it.")]
         for n in range(3 * BOUND):

@@ -37,7 +37,7 @@ from reasoning_replay.web.admin.inspector import recorder
 from reasoning_replay.web.admin.inspector.events import WATCHERS_MAX
 from reasoning_replay.web.admin.inspector.minutes import MINUTES
 from reasoning_replay.web.admin.inspector.prefixes import TURNS_MAX
-from reasoning_replay.web.wiring import CONVERSATION_MAX_TURNS, REDIS_MAX_CONNECTIONS
+from reasoning_replay.web.wiring import REDIS_MAX_CONNECTIONS
 
 from tests.web.containers import containers_of
 from tests.web.gemini import exchanges as gemini
@@ -51,6 +51,7 @@ PACKAGE = Path(reasoning_replay.__file__).parent
 COMMANDS = {"check", "cli", "demo", "strict_api", "verify", "wires"}
 STORE_BYTES = RECENT_BYTES = 64 << 10
 CONNECTIONS = 50
+TURNS = 1024  # default of conversation_max_turns
 PREFIXES = RECENT_BYTES // LEAST_BYTES
 KEPT = PREFIXES + RECENT_BYTES // ENTRY_BYTES
 
@@ -70,7 +71,7 @@ class Bound(NamedTuple):
 
 FIXED = Bound(None, "nothing is added after the start")
 IN_FLIGHT = Bound(0, "removed by the exchange or the operation that added it")
-RECORDS = Bound(4 * CONVERSATION_MAX_TURNS, "a store trims conversations; a copy is of its size")
+RECORDS = Bound(4 * TURNS, "a store trims conversations; a copy is of its size")
 EACH = Bound(99, "one exchange that the recorder has: a fixed set of names")
 ITEMS = Bound(ITEMS_MAX, "a parsed prefix; longer requests are not parsed, and PrefixCache evicts")
 ROWS: dict[str, dict[str, Bound]] = {
@@ -132,7 +133,7 @@ ROWS: dict[str, dict[str, Bound]] = {
         "memory._Conversation.records": Bound(
             STORE_BYTES // RECORD_OVERHEAD_BYTES, "store_max_bytes, and trimmed"
         ),
-        "memory._Conversation.turns": Bound(CONVERSATION_MAX_TURNS, "trimmed"),
+        "memory._Conversation.turns": Bound(TURNS, "trimmed"),
         "redis.connect.connect.<locals>.server.<locals>.make(options)": FIXED,
         "redis.connect.connect.<locals>.server.<locals>.make(options)[]": FIXED,
         "redis.connect.connect.<locals>.server.<locals>.make(settings)": FIXED,

@@ -110,17 +110,21 @@ class StorageLimits(Group):
 
     conversation_max_bytes: Count = Field(
         default=8 * MIB,
-        description="Most bytes kept of one conversation; the oldest turns are dropped first. "
-        "The most turns are 1,024.",
+        description="Most bytes of one conversation; its oldest turns are dropped.",
+    )
+    conversation_max_turns: Count = Field(
+        default=1024,
+        le=4096,
+        description="The same for its turns. Cold lookups grow with them.",
     )
     store_max_bytes: Count = Field(
         default=256 * MIB,
         description="Most bytes that `memory://` or `sqlite://` keeps; the least recently used "
-        "conversations are evicted. With `memory://`, set the memory limit of a container well "
-        "above this. An SQLite file may be slightly larger. Redis has its own `maxmemory`.",
+        "conversations are evicted. With `memory://`, set a container's memory limit well "
+        "above this. An SQLite file may be slightly larger.",
     )
     local_max_bytes: Limit = Field(
         default=88 * MIB,
         description="Memory for what one process keeps of conversations, shared fairly by "
-        "tenants. A long one (275 KB) takes about 1 MiB (docs/capacity.md). `0`: none.",
+        "tenants. A long one (275 KB) takes 0.85 MiB (docs/capacity.md). `0`: none.",
     )

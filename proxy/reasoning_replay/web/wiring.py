@@ -53,9 +53,6 @@ REDIS_MAX_CONNECTIONS = 64
 # Timeout of a store operation, connecting included. An exchange waits for it within its own budget;
 # a longer budget also extends the timeout.
 STORE_TIMEOUT_S = 1.0
-# Most turns kept of one conversation. It bounds the time of a lookup, which grows with the turns;
-# `conversation_max_bytes` bounds the memory.
-CONVERSATION_MAX_TURNS = 1024
 # Limit on records that could not be saved yet, where nothing else is kept (`local_max_bytes: 0`).
 UNSAVED_MAX_BYTES = 32 << 20
 # Open files other than connections: the store's, the admin port's, and rejected connections.
@@ -252,7 +249,8 @@ def bare_store(settings: Settings, on_aside: Callable[[Path, str], None] | None 
     The packages of a store are imported only for that store: the Redis client, SQLite and the
     encryption would take a fifth of a process's idle memory, and of its start time.
     """
-    bounds = Bounds(settings.ttl_s, CONVERSATION_MAX_TURNS, settings.conversation_max_bytes)
+    most = settings.conversation_max_turns, settings.conversation_max_bytes
+    bounds = Bounds(settings.ttl_s, *most)
     timeout_s = _store_timeout_s(settings)
     url = read_store_url(settings.store_url)
     match url.kind:
