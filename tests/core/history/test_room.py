@@ -55,6 +55,13 @@ def test_no_tenant_loses_anything_while_another_one_holds_more() -> None:
     assert room.maybe_gone(named(b"stranger", 16)) is None
 
 
+def test_what_is_not_kept_is_not_used() -> None:
+    """It may have been evicted while a thread was at work with it."""
+    room = Room(1000)
+    room.use(Row("never kept"))
+    assert room.size_bytes == 0
+
+
 def test_of_tenants_of_one_size_the_least_recently_used_loses() -> None:
     """Here, the one that has asked nothing since."""
     room = Room(100)

@@ -39,6 +39,14 @@ def test_edits_that_are_added_are_applied_like_all_of_them(made: Sequence[Edit],
     assert packed[1:] == (*packed,)[1:]
 
 
+def test_an_edit_in_between_finds_its_place() -> None:
+    """It is neither before all others nor after."""
+    ends = PackedEdits([Edit(1, 2, b"a"), Edit(8, 8, b"c")])
+    made = ends.plus([Edit(4, 5, b"b")])
+    assert [edit.new for edit in made] == [b"a", b"b", b"c"]
+    assert made[1] == Edit(4, 5, b"b")
+
+
 def test_no_edits_cost_no_copy() -> None:
     """Nothing to change means the very same objects."""
     some = PackedEdits([Edit(1, 1, b"x")])
