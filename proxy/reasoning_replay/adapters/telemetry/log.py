@@ -137,7 +137,9 @@ def _json_line(
         "event": event,
         **_ALSO.get(naming, {}),
     }
-    line |= {key: value for key, value in fields.items() if value is not None}
+    if None in fields.values():
+        fields = {key: value for key, value in fields.items() if value is not None}
+    line |= fields
     if names := FIELD_NAMES[naming]:
         line = {names.get(key, key): value for key, value in line.items()}
     try:
