@@ -142,11 +142,12 @@ class ConversationCache:
     def view(self, scope: bytes, lookups: Sequence[Lookup]) -> View:
         """Return the view for a lookup; its entries count as used."""
         self._let_go()
-        if not self._entries:
+        index = self._index.get(scope, _NO_INDEX)
+        asked_by = [key for item in lookups for key in item.certain]
+        if index.keys().isdisjoint(asked_by):
             return View(scope, lookups, lookups, {}, {}, {}, {}, set(), self._discards)
         certain = [Lookup(item.place, item.certain) for item in lookups if item.certain]
-        index = self._index.get(scope, _NO_INDEX)
-        chosen, crowded = choose(certain, lambda key: index.get(key, ()))
+        chosen, crowded = choose(certain, index.get)
         entries = {one: self._entries[scope, one] for one in chosen}
         for entry in entries.values():
             self.room.use(entry)

@@ -119,7 +119,7 @@ class MemoryStore(Store):
         if self._is_expired(next(iter(self._conversations), None), now):  # more than one call drops
             choice = choose(lookups, lambda key: self._live(scope, index.get(key, ()), now))
         else:
-            choice = choose(lookups, lambda key: index.get(key, ()))
+            choice = choose(lookups, index.get)
         found: list[StoredConversation] = []
         for conversation in dict.fromkeys([*choice.conversations, *held]):
             kept = self._use((scope, conversation), now)

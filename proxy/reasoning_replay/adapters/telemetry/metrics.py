@@ -342,19 +342,18 @@ class Metrics:
 
     def inc(self, counter: Counter, *labels: str, by: float = 1) -> None:
         """Add to one series of a counter."""
-        self._series(counter, labels).inc(by)
+        series = self._children.get((counter, labels)) or self._series(counter, labels)
+        series.inc(by)
 
     def observe(self, histogram: Histogram, seconds: float, *labels: str) -> None:
         """Record a duration in one series of a histogram."""
-        self._series(histogram, labels).observe(seconds)
+        series = self._children.get((histogram, labels)) or self._series(histogram, labels)
+        series.observe(seconds)
 
     def _series(self, metric: _Metric, labels: tuple[str, ...]) -> _Metric:
-        """Return one series, cached: `labels` of prometheus_client takes as long as `inc`."""
-        if not labels:
-            return metric
-        series: _Metric | None = self._children.get((metric, labels))
-        if series is None:
-            series = self._children[metric, labels] = metric.labels(*labels)
+        """Return one series, and cache it: `labels` of prometheus_client takes as long as `inc`."""
+        series: _Metric = metric.labels(*labels) if labels else metric
+        self._children[metric, labels] = series
         return series
 
     def exposition(self) -> bytes:

@@ -137,14 +137,14 @@ def keys_of_answer(items: Sequence[HistoryItem], before: Context) -> list[Lookup
 
 
 def choose(
-    asked: Sequence[Lookup], leads_to: Callable[[Key], Sequence[bytes]]
+    asked: Sequence[Lookup], leads_to: Callable[[Key], Sequence[bytes] | None]
 ) -> ConversationChoice:
     """
     Choose the conversations to load.
 
     Args:
         asked: Result of `keys_of_request`.
-        leads_to: Returns the conversations that a key leads to, newest last.
+        leads_to: Returns the conversations that a key leads to, newest last; None without any.
 
     The certain keys of all items come first, and of these the one of each item that leads to the
     fewest conversations; the others serve to detect a contradiction. The doubtful keys share the
@@ -177,12 +177,12 @@ def choose(
             crowded.add(item.place)
     for item in doubtful:
         if item.place not in crowded:
-            take(reversed(leads_to(item.doubtful[-1])))
+            take(reversed(leads_to(item.doubtful[-1]) or ()))
     return ConversationChoice(list(chosen), crowded)
 
 
 def _named(
-    asked: Sequence[Lookup], leads_to: Callable[[Key], Sequence[bytes]]
+    asked: Sequence[Lookup], leads_to: Callable[[Key], Sequence[bytes] | None]
 ) -> list[tuple[Lookup, Sequence[bytes], Sequence[bytes]]]:
     """Return the conversations that the names of each item lead to: by its rarest, and by all."""
     led = [(item, [found for key in item.certain if (found := leads_to(key))]) for item in asked]
