@@ -109,6 +109,10 @@ def _in_pieces(parts: Sequence[bytes | memoryview]) -> Iterator[bytes]:
     held: list[bytes | memoryview] = []
     size = 0
     for part in parts:
+        if size + len(part) < PIECE_BYTES:  # the usual case, of hundreds of short parts
+            held.append(part)
+            size += len(part)
+            continue
         view = memoryview(part)
         while view:
             taken = view[: PIECE_BYTES - size]
@@ -119,5 +123,5 @@ def _in_pieces(parts: Sequence[bytes | memoryview]) -> Iterator[bytes]:
                 yield b"".join(held)
                 held.clear()
                 size = 0
-    if held:
+    if size:
         yield b"".join(held)
