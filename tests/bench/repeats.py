@@ -12,7 +12,9 @@ from tests.bench.shapes.dialect import Dialect, History
 from tests.bench.table import Figure, against_bare
 
 CONVERSATIONS = 10
-HUGE_TURNS, QUICK_HUGE_TURNS = 1_000, 400  # a conversation keeps 1,024
+HUGE_TURNS, QUICK_HUGE_TURNS = 1_000, 400
+# Each time that a response comes again, it counts as a turn until the oldest ones are dropped.
+LONG_LIVED = {**PATIENT, "conversation_max_turns": 4_096}
 HUGE_TURN_CHARS = 2_900  # 3.3 MB with those turns
 
 
@@ -31,6 +33,7 @@ async def huge(
         item_chars=HUGE_TURN_CHARS // a_turn,
         conversations=2,
         exchanges=bench.either(16, 32),
+        settings=LONG_LIVED,
     )
 
 

@@ -189,6 +189,16 @@ def test_a_longer_prefix_replaces_the_one_it_grew_from() -> None:
     assert cache.room.size_bytes == new.size_bytes
 
 
+def test_one_body_is_kept_once() -> None:
+    """Of two equal requests at once, the later decision holds: the other may be out of date."""
+    cache: PrefixCache[str, Nothing] = PrefixCache(Room(1 << 20))
+    prefixes = [parsed(b"x" * 3000, b"]}") for _ in range(3)]
+    for one in prefixes:
+        cache.keep(WHOSE, one)
+    assert cache.find(WHOSE, b"x" * 3000 + b"]}") is prefixes[-1]
+    assert cache.room.size_bytes == prefixes[-1].size_bytes
+
+
 def test_the_longest_prefix_of_a_body_is_found() -> None:
     """A history may be truncated and then continue differently."""
     cache: PrefixCache[str, Nothing] = PrefixCache(Room(1 << 20))

@@ -152,8 +152,9 @@ class PrefixCache(Generic[_Parsed, _Decided]):
         """
         Add a prefix, unless it is short, or larger than the room.
 
-        It replaces the one that it has grown from, if the rest of the body is the same. It is used
-        and evicted with the conversation that its request continues.
+        It replaces the one that it has grown from, if the rest of the body is the same, and one of
+        the same body: of two such requests at once, the later decision holds. It is used and
+        evicted with the conversation that its request continues.
         """
         if new.end < LEAST_BYTES:
             return
@@ -161,6 +162,9 @@ class PrefixCache(Generic[_Parsed, _Decided]):
             if grown_from is not None and grown_from.around == new.around:
                 self._drop(grown_from)
             new.groups, new.place = self._groups, (owner, new.body[:HEAD_BYTES])
+            for one in [*self._groups.get(new.place, ())]:
+                if one.end == new.end and one.body == new.body:
+                    self._drop(one)
             alike = self._groups.setdefault(new.place, {})
             alike[new] = None
             if len(alike) > PREFIXES_PER_HEAD:
