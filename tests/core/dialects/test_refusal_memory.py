@@ -63,6 +63,17 @@ def test_a_repeated_refusal_renews_its_entry() -> None:
     assert known(one, MINE, 8) == [0]
 
 
+def test_an_hour_after_its_newest_refusal_nothing_is_recorded_for_a_tenant() -> None:
+    """So its requests take the short way again; other tenants always did."""
+    now = [0.0]
+    one = RefusalMemory(lambda: now[0])
+    taught(one, MINE, 2)
+    now[0] = refusal_memory.REMEMBERED_S - 1
+    assert [one.known_to(who).is_empty for who in (MINE, THEIRS)] == [False, True]
+    now[0] += 1
+    assert one.known_to(MINE).is_empty
+
+
 def blob_of(n: int) -> bytes:
     """Return the digest of blob `n`."""
     return b"%016d" % n

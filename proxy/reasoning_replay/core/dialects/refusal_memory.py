@@ -92,8 +92,9 @@ class KnownRefusals(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is recorded for the tenant, or for the conversation."""
-        return self.scope not in self.until and not self.lessons
+        """Whether upstream refused nothing to the tenant lately, or in the conversation."""
+        newest = self.until.newest(self.scope)
+        return not self.lessons and (newest is None or newest <= self.clock())
 
     @property
     def may_concern_blobs(self) -> bool:
@@ -142,9 +143,10 @@ class _Shares(Generic[_O, _K, _V]):
         self._owners: OrderedDict[_O, OrderedDict[_K, _V]] = OrderedDict()
         self._count = 0
 
-    def __contains__(self, owner: _O) -> bool:
-        """Return whether an owner has any entry."""
-        return owner in self._owners
+    def newest(self, owner: _O) -> _V | None:
+        """Return the newest entry of an owner; None if it has none."""
+        own = self._owners.get(owner)
+        return own[next(reversed(own))] if own is not None else None
 
     def get(self, owner: _O, key: _K) -> _V | None:
         """Return an entry; None if it is missing."""
