@@ -150,7 +150,10 @@ def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
     for raw in got:
         source = source_of(raw)
         if source is not None:
-            assert raw == came[source] or meaning(raw) != meaning(came[source])
+            is_edited = raw != came[source]
+            # One rule may leave out an id of a broken turn that a later one restores.
+            is_restored = is_edited and diagnosis.kind in SENDS_ONCE and b'"id":' in raw
+            assert not is_edited or is_restored or meaning(raw) != meaning(came[source])
         else:  # an inserted item may come to mean the same as another, which stays as it is
             assert same[meaning(raw)] >= min(means[meaning(raw)], meant[meaning(raw)])
 
@@ -160,14 +163,20 @@ def test_a_cure_leaves_all_other_bytes_alone(refused: Refused) -> None:
 @example((TWICE, [*TWICE.items[:2], hollow(TWICE.items[1]), *TWICE.items[1:]], {"store": False}))
 @example((SEARCHED, SEARCHED_WITHOUT_ID, {"model": "o4-mini"}))
 def test_repairing_twice_is_repairing_once(requested: Requested) -> None:
-    """A repaired request needs no further repair; user messages, calls and outputs stay."""
+    """
+    A repaired request needs no further repair; user messages, calls and outputs stay.
+
+    A reference to a captured call may become that call, where upstream stores nothing.
+    """
     history, sent, more = requested
     once = repaired(history.world, sent, **more)
     got = input_of(once.body)
 
     assert said(got) == said(sent)
     assert set(outputs(got)) == set(outputs(sent))
-    assert calls(got) == calls(sent)
+    referred = {item.get("id") for item in sent if "call_id" not in item}
+    named = [item for item in history.emitted if item["id"] in referred]
+    assert calls(sent) <= calls(got) <= calls([*sent, *named])
     before = body(sent, **more)
     assert repaired_body(history.world, once.body, turns_of=before).body is once.body
 

@@ -72,12 +72,14 @@ def test_an_honest_history_is_in_normal_form(history: History) -> None:
 
 
 class Strictest(InputRules):
-    """It takes an output once, before the next message; and pairs with both ids or with neither."""
+    """Outputs and reasoning once, outputs before the next message, both ids of a pair or none."""
 
     @override
     def outputs(self) -> Iterator[Refused]:
         answered = [one.item.get("call_id") for one in self.seen if one.kind in OUTPUTS]
         twice = {name for name in answered if answered.count(name) > 1}
+        blobs = Counter(one.item.get("encrypted_content") for one in self.seen)
+        twice |= {blob for blob, count in blobs.items() if blob and count > 1}
         yield from (words.DUPLICATE(str(name)) for name in twice)
         yield from super().outputs()
 
@@ -99,6 +101,11 @@ def is_accepted(history: History, sent: list[Item], more: dict[str, Any]) -> boo
         own = [not names.isdisjoint((item.get("id"), item.get("call_id"))) for item in sent]
         if any(own) and not all(own[own.index(True) : len(own) - own[::-1].index(True)]):
             return False  # the items of a response and their outputs stand together
+        ids = [item["id"] for item in emitted]
+        mine = [item for item, is_own in zip(sent, own, strict=True) if is_own]
+        order = [ids.index(name) if (name := item.get("id")) in ids else len(ids) for item in mine]
+        if order != sorted(order):
+            return False  # as they were emitted, and the outputs after them
     request = {"model": MODEL, **more, "input": sent}
     return not list(Strictest(request, [], api.emitted, {}).refusals())
 

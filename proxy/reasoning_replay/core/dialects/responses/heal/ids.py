@@ -115,8 +115,13 @@ def complete_bare(case: RefusedItems, draft: Draft) -> set[ResponsesItem]:
     bare = [item for item in draft.items if item.is_id_alone and item.id not in whole]
     # Items of the same age are probably gone as well, and only one retry is left.
     kept = _still_found(case, bare)
-    wholes = {item: case.captured(item) for item in bare if item not in kept}
-    draft.remove({item for item in draft.items if item.is_id_alone and item.id in whole})
+    found = {item: case.captured(item) for item in bare if item not in kept}
+    # Of those that name one item, the first that may be it becomes that item.
+    first = {item.id: item for item, raw in reversed(found.items()) if raw}
+    wholes = {item: raw for item, raw in found.items() if first.get(item.id, item) is item}
+    whole |= first.keys()
+    gone = (item for item in draft.items if item.is_id_alone and item.id in whole)
+    draft.remove({item for item in gone if item not in wholes})
     draft.complete(wholes)
     return {item for item, raw in wholes.items() if not raw}
 
