@@ -11,12 +11,22 @@ from msgspec import Struct
 
 from tests.standin.variants import Variant
 
-__all__ = ["Behaviour", "Continuity", "End", "Foreign", "NotFound", "Quirks", "RefusesBy"]
+__all__ = [
+    "Behaviour",
+    "Continuity",
+    "End",
+    "Foreign",
+    "NotFound",
+    "OtherModel",
+    "Quirks",
+    "RefusesBy",
+]
 
 Continuity = Literal["normal", "strict"]
 End = Literal["completed", "incomplete", "failed"]
 NotFound = Literal["api", "text", "azure"]
 Foreign = Literal["organization", "item", "masked", "caller", "resource"]
+OtherModel = Literal["masked", "item"]
 RefusesBy = Literal["status", "error", "flat_error", "failed", "late"]
 
 
@@ -30,6 +40,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
         foreign: How a blob of another account is refused: by its item, with the reason that the
             organization differs or that the blob cannot be read; masked, without a reason; in the
             words of a gateway; or as a blob of another Azure resource.
+        other_model: How a blob of another model is refused: masked, or by its item.
         keeps_nothing: Nothing is stored, whatever `store` is (zero data retention).
         looks_up_all: The id of reasoning is looked up even if its blob is present (Azure).
         not_found: The refusal of an unknown id: a 404, plain text (ChatGPT), or a 400 (Azure).
@@ -50,6 +61,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
 
     account: str = ""
     foreign: Foreign = "organization"
+    other_model: OtherModel = "masked"
     keeps_nothing: bool = False
     looks_up_all: bool = False
     not_found: NotFound = "api"

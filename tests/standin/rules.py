@@ -186,7 +186,9 @@ class BackendRules(InputRules):
         elif one.id not in {"", issued.item_id}:
             yield RENAMED(one.id)
         elif issued.family != family(str(self.body.get("model"))):
-            yield MASKED(*ends, "")
+            is_named = self.quirks.other_model == "item"
+            why = UNREADABLE.removeprefix(" Reason: ")
+            yield OF_ITEM(issued.item_id, why) if is_named else MASKED(*ends, "")
 
     def _foreign(self, item_id: str, *ends: str) -> Refused:
         why = "organization_id did not match the target organization."

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.dialects.lessons import taught_by, with_lessons
+from reasoning_replay.core.dialects.lessons import taught_by, with_doubt, with_lessons
 from reasoning_replay.core.dialects.refusal_memory import (
     BLOB,
     DAMAGED,
@@ -79,6 +79,37 @@ def test_doubt_concerns_what_was_captured_before(what: str, model: str, want: li
     turns = [made(1), made(2, model="o3"), made(3, Lesson(DOUBT, what)), made(4)]
     other = made(0, of="other")
     assert doubted(known(other, *turns, model=model)) == want
+
+
+# The models of the turns whose blobs are refused, and what is learned and remembered of the cure
+REFUSED = [
+    pytest.param([MODEL], [Lesson(DOUBT)], True, id="own"),
+    pytest.param(["o3", MODEL], [Lesson(DOUBT)], True, id="own-among-others"),
+    pytest.param(["o3"], [Lesson(DOUBT, "gpt-5.4")], False, id="other"),
+    pytest.param([], [], True, id="unknown"),
+]
+
+
+@pytest.mark.parametrize(("models", "lessons", "is_lost"), REFUSED)
+def test_what_another_model_issued_is_still_good_for_it(
+    models: list[str], lessons: list[Lesson], *, is_lost: bool
+) -> None:
+    """No process remembers it as refused, and no store withholds it: the lesson names the model."""
+    turns = [made(n, model=model) for n, model in enumerate(models)]
+    lost = frozenset([b"blob %d" % n for n in range(len(turns))] or [b"unknown"])
+    cure = Cure(b"", lost=lost, withheld=tuple(turns))
+
+    got = with_doubt(cure, BLOB, [*turns, made(8)], MODEL)
+
+    assert [*got.lessons] == lessons
+    assert (got.lost, got.withheld) == ((lost, cure.withheld) if is_lost else (frozenset(), ()))
+    assert with_doubt(cure, "field", turns, MODEL) is cure
+
+
+def test_a_blob_that_is_not_captured_is_lost_in_any_case() -> None:
+    """Only what another model is known to have issued is still good."""
+    cure = Cure(b"", lost=frozenset([b"blob 1", b"unknown"]))
+    assert with_doubt(cure, BLOB, [made(1, model="o3")], MODEL).lost == {b"unknown"}
 
 
 def test_what_is_doubted_is_not_injected() -> None:

@@ -48,7 +48,8 @@ def with_doubt(cure: Cure, kind: str, turns: Sequence[Turn], model: str) -> Cure
     Return a cure with the doubt that it teaches, if it leaves out captured reasoning.
 
     A blob that upstream issued and refuses belongs to another account now, or to another model. So
-    does whatever was captured before, by any model or by the others. It may be good again.
+    does whatever was captured before, by any model or by the others. It may be good again. What
+    another model issued is still good for that model, so only the lesson tells of it.
     """
     if kind != BLOB:
         return cure
@@ -56,8 +57,11 @@ def with_doubt(cure: Cure, kind: str, turns: Sequence[Turn], model: str) -> Cure
     if not refused:
         return cure
     of = family(model)
-    what = "" if any(is_of(turn, of) for turn in refused) else of
-    return replace(cure, lessons=(*cure.lessons, Lesson(DOUBT, what)))
+    if any(is_of(turn, of) for turn in refused):
+        return replace(cure, lessons=(*cure.lessons, Lesson(DOUBT)))
+    good = {blob for turn in refused for blob in blobs_of(turn)}
+    lessons = (*cure.lessons, Lesson(DOUBT, of))
+    return replace(cure, lessons=lessons, lost=cure.lost - good, withheld=())
 
 
 def lessons_of_form(*, is_last: bool, is_doubted: bool) -> tuple[Lesson, ...]:

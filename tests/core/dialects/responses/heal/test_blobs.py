@@ -99,6 +99,21 @@ def test_a_cure_reports_the_refused_blob() -> None:
     assert [turn.items[0].id for turn in found.withheld] == [C1["id"]]
 
 
+def test_reasoning_of_the_model_stays_if_that_of_another_is_refused() -> None:
+    """Upstream says nothing about the model's own; if that is refused, no captured one is good."""
+    world = world_of([R1, C1])
+    world.learn(body([ASK, R1, C1, O1], **OTHER_MODEL), [R2, C2], model="o4-mini")
+    sent = [ASK, *PAIRS, R3, C3, O3]
+    last = [nameless(C3), O3]
+
+    assert cured(world, sent, refused(R2)) == [ASK, R1, C1, O1, nameless(C2), O2, *last]
+    assert cured(world, sent, refused(R1)) == [ASK, nameless(C1), O1, nameless(C2), O2, *last]
+    assert cured(world, sent, refused(R1), **OTHER_MODEL) == [
+        *(ASK, nameless(C1), O1, R2, C2, O2),
+        *last,
+    ]
+
+
 def test_a_damaged_copy_does_not_evict_the_original() -> None:
     """Only the digest of the damaged copy is reported; the captured original is kept."""
     found = cure_of(world_of([R1, C1]), [ASK, DAMAGED, C1, O1], refused(R1))

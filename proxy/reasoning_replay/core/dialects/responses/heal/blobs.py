@@ -40,8 +40,9 @@ def without_blobs(case: RefusedItems) -> bytes | None:
         refused = injected
     else:
         foreign = {item for item in encrypted if not case.profile.is_own_blob(item.blob)}
-        # If a captured blob is refused, no other captured blob can be trusted.
-        is_all = any(case.known(item) is not None for item in named)
+        # If a captured blob of this model is refused, no other captured blob can be trusted.
+        known = filter(None, map(case.known, named))
+        is_all = any(case.is_own(one.turn) for one in known)
         doubtful = {item for item in encrypted if is_all or not _is_trusted(case, item)}
         refused = doubtful.union(named) if named else foreign or doubtful or set(encrypted)
     draft.remove_reasoning(refused)
