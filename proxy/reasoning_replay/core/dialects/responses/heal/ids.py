@@ -116,7 +116,7 @@ def complete_bare(case: RefusedItems, draft: Draft) -> set[ResponsesItem]:
     # Items of the same age are probably gone as well, and only one retry is left.
     kept = _still_found(case, bare)
     found = {item: case.captured(item) for item in bare if item not in kept}
-    # Of those that name one item, the first that may be it becomes that item.
+    # Two of them may have the same id: the first one becomes the item.
     first = {item.id: item for item, raw in reversed(found.items()) if raw}
     wholes = {item: raw for item, raw in found.items() if first.get(item.id, item) is item}
     whole |= first.keys()
