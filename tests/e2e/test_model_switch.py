@@ -50,6 +50,7 @@ def readable(standin: StandIn, items: Sequence[Item], model: str) -> list[Item]:
 
 @each_value(
     turns=[*TURNS],
+    late=(0, 2),
     other_model=get_args(OtherModel),
     keeps=("everything", "ids", "no-ids"),
     way=("sync", "async-stream", "async", "sync-stream"),
@@ -57,13 +58,18 @@ def readable(standin: StandIn, items: Sequence[Item], model: str) -> list[Item]:
 )
 async def test_a_model_switch_costs_one_refusal_at_most(  # noqa: PLR0917 - a row is a combination
     turns: str,
+    late: int,
     other_model: OtherModel,
     keeps: Keeps,
     way: Way,
     kept_in: str,
     shared_redis: RedisServer,
 ) -> None:
-    """Each request has all reasoning of its own model, in place, and none of the other one."""
+    """
+    Each request has all reasoning of its own model, in place, and none of the other one.
+
+    A user changes the model before a question, or some requests later, in the middle of a turn.
+    """
     standin = StandIn("chain", quirks=Quirks(other_model=other_model))
     refused: list[int] = []
     async with (
@@ -71,16 +77,19 @@ async def test_a_model_switch_costs_one_refusal_at_most(  # noqa: PLR0917 - a ro
         Agent("", way, keeps, dict(ASKING)) as agent,
     ):
         replica = itertools.cycle(replicas)
-        for number, model in enumerate(TURNS[turns]):
-            agent.more["model"] = model
-            agent.say(f"Where does it rain on day {number}?")
+        for number in range(REQUESTS * len(TURNS[turns])):
+            model = TURNS[turns][max(0, number - late) // REQUESTS]
+            if model != agent.more.get("model"):
+                agent.more["model"] = model
+                refused.append(0)
+            if number % REQUESTS == 0:
+                agent.say(f"Where does it rain on day {number}?")
             before = len(standin.received)
-            for _ in range(REQUESTS):
-                await agent.step(next(replica))
-                got: Received = standin.received[-1]
-                assert got.status == 200
-                want = readable(standin, agent.steps[-1].whole, model)
-                assert by_value(got.json["input"]) == by_value(want)
-            refused.append(len(standin.received) - before - REQUESTS)
+            await agent.step(next(replica))
+            refused[-1] += len(standin.received) - before - 1
+            got: Received = standin.received[-1]
+            assert got.status == 200
+            want = readable(standin, agent.steps[-1].whole, model)
+            assert by_value(got.json["input"]) == by_value(want)
     assert refused[0] == 0
     assert max(refused) <= (1 if keeps == "everything" else 0)
