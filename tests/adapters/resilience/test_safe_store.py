@@ -16,7 +16,7 @@ from reasoning_replay.adapters.resilience.circuit_breaker import (
     PAUSE_S,
 )
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
-from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
+from reasoning_replay.adapters.resilience.safe_store import LATE_S, Budget, SafeStore, Saved
 from reasoning_replay.adapters.resilience.save_queue import OVERDUE_AT_ONCE
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
@@ -229,6 +229,20 @@ async def test_no_exception_reaches_an_exchange(
     assert (g.counted(operation, "error"), g.up, g.events) == (1, 0, ["store_failed"])
     assert g.store.is_degraded
     assert "sk-secret" not in g.written.getvalue()  # only the text of a StoreError is logged
+
+
+async def test_a_store_that_failed_may_lack_turns_for_a_minute() -> None:
+    """Other replicas save them late, so what it lacks then proves nothing."""
+    g = Guarded()
+    assert not g.store.has_failed_lately
+    g.inner.error = OSError("no route")
+    await g.looks_up()
+    g.inner.error = None
+    g.now_s += LATE_S - 1
+    await g.looks_up()
+    assert (g.store.is_degraded, g.store.has_failed_lately) == (False, True)
+    g.now_s += 1
+    assert not g.store.has_failed_lately
 
 
 GARBAGE: dict[str, Any] = {

@@ -1,8 +1,22 @@
 """Refusal memory: filled only after the healed request was accepted, for one tenant only."""
 
-import pytest
+from unittest import mock
 
-from tests.web.wire import ASK, CALL, RESULT, RS, as_json, error, response, whole
+import pytest
+from reasoning_replay.adapters.resilience.safe_store import SafeStore
+
+from tests.web.wire import (
+    ASK,
+    CALL,
+    PAIRING,
+    RESULT,
+    RS,
+    RS_2,
+    as_json,
+    error,
+    response,
+    whole,
+)
 from tests.web.world import MODEL, World, world
 
 BODY = as_json({"model": MODEL, "input": [ASK, CALL, RESULT]})
@@ -11,6 +25,7 @@ BY_VALUE = [ASK, {name: value for name, value in CALL.items() if name != "id"}, 
 NAMED = error(f"The encrypted content for item {RS['id']} could not be verified.", None)
 UNNAMED = error("reasoning `encrypted_content` was not issued to this caller", None)
 OK = whole(b"{}")
+CALL_2 = CALL | {"id": "fc_9f8e7d6c5b4a39281706f5e5", "call_id": "call_Qp7nW2xK9bLs4RtY"}
 INCLUDED = ["reasoning.encrypted_content"]
 
 
@@ -60,3 +75,16 @@ async def test_an_answer_that_failed_proves_nothing() -> None:
     failed = as_json(response(rid="resp_2222222222", status="failed"))
     async with world() as w:
         assert await refused(w, NAMED, whole(failed)) == WHOLE
+
+
+@pytest.mark.parametrize("has_failed", [True, False])
+async def test_what_a_store_lacks_after_a_failure_teaches_nothing(*, has_failed: bool) -> None:
+    """It may come late. Otherwise, the next request is sent as it was cured."""
+    with mock.patch.object(SafeStore, "has_failed_lately", has_failed):
+        async with world() as w:
+            ok = whole(as_json(response(RS_2, CALL_2, rid="resp_2222222222")))
+            w.upstream.answers(error(PAIRING), ok, OK)
+            await w.post(BODY)
+            more = [ASK, CALL, RESULT, CALL_2, RESULT | {"call_id": CALL_2["call_id"]}]
+            await w.turn(*more)
+            assert (CALL in w.sent()["input"]) == has_failed

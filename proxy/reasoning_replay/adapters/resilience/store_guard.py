@@ -125,6 +125,11 @@ class StoreGuard:
         self._log = log
         self._failed_at = float("-inf")
 
+    @property
+    def quiet_s(self) -> float:
+        """Seconds since the last failure."""
+        return self.clock() - self._failed_at
+
     async def wait(self, call: Call, task: "asyncio.Task[Any]", budget: Budget) -> bool:
         """Wait for the task of a call within a budget; return whether it is done in time."""
         began_s = self.clock()
@@ -194,7 +199,7 @@ class StoreGuard:
         # A store that responds to a check may still refuse every save, so an outage ends when each
         # operation that failed has worked again. A store that fails now and then would fill the
         # log, so that takes PAUSE_S without a failure as well.
-        is_quiet = self.clock() - self._failed_at >= PAUSE_S
+        is_quiet = self.quiet_s >= PAUSE_S
         is_usable = all(one.is_closed for one in self.breakers.values())
         if self.is_degraded and is_quiet and is_usable and not self.failing:
             self.is_degraded = False

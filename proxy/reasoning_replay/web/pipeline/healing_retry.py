@@ -22,6 +22,8 @@ from reasoning_replay.core.dialects.attempts import Attempts
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
 from reasoning_replay.core.dialects.error_texts import Refusal, error_names, is_refusal
 from reasoning_replay.core.dialects.path_faults import fault_in_refusal
+from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.history.turns import Lesson
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
 from reasoning_replay.core.wire.sse import Events
@@ -38,6 +40,7 @@ REFUSAL_MAX_S = 5.0
 LOOK_MAX_BYTES = 64 * 1024
 LOOK_MAX_S = 0.3
 _OK = range(200, 300)
+_DECIDED = frozenset({RequestState.PLANNED, RequestState.STATEFUL})
 
 Send = Callable[[Cure], Awaitable[UpstreamResponse]]
 
@@ -182,8 +185,14 @@ class Healer:
         self._count(exchange, refusal, "cured")
         exchange.request.note_cure(refusal.kind.value, cure)
         if exchange.response.capture is not None and not cure.is_same_history:
-            lessons = self.replay.engine.lessons(refusal, cure, exchange.request.model)
-            exchange.response.capture.note_cure(cure.binding, lessons, cure.origin)
+            lessons: tuple[Lesson, ...] = ()
+            continues = None
+            # A cure of what the store could not tell teaches nothing: it may tell soon.
+            is_known = exchange.request.state in _DECIDED
+            if is_known and not self.replay.store.has_failed_lately:
+                lessons = self.replay.engine.lessons(refusal, cure, exchange.request.model)
+                continues = cure.origin
+            exchange.response.capture.note_cure(cure.binding, lessons, continues)
 
     def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:
         """Count a refused cure."""
