@@ -2,7 +2,7 @@
 
 import secrets
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from reasoning_replay.adapters.stores.base import (
@@ -46,12 +46,8 @@ def rows_of(
     db: sqlite3.Connection, scope: bytes, conversations: Mapping[bytes, int], now: float
 ) -> dict[bytes, Row]:
     """Return the rows of the given conversations that are stored and have not expired."""
-    found = db.execute(
-        "SELECT conversation, id, version, expires_at FROM conversations"  # noqa: S608 - placeholders only
-        f" WHERE scope = ? AND conversation IN ({','.join('?' * len(conversations))})"
-        " AND expires_at > ?",
-        (scope, *conversations, now),
-    )
+    columns = "conversation, id, version, expires_at FROM conversations"
+    found = _live(db, columns, scope, conversations, now)
     return {conversation: Row(*row) for conversation, *row in found}
 
 
@@ -59,13 +55,24 @@ def marks_of(
     db: sqlite3.Connection, scope: bytes, conversations: Sequence[bytes], now: float
 ) -> dict[bytes, bytes]:
     """Return the marks of deletions, by conversation."""
-    found = db.execute(
-        "SELECT conversation, mark FROM marks"  # noqa: S608 - placeholders only
+    found = _live(db, "conversation, mark FROM marks", scope, conversations, now)
+    return dict(found.fetchall())
+
+
+def _live(
+    db: sqlite3.Connection,
+    columns: str,
+    scope: bytes,
+    conversations: Collection[bytes],
+    now: float,
+) -> sqlite3.Cursor:
+    """Select columns, constants of this module, of these conversations if not expired."""
+    return db.execute(
+        f"SELECT {columns}"
         f" WHERE scope = ? AND conversation IN ({','.join('?' * len(conversations))})"
         " AND expires_at > ?",
         (scope, *conversations, now),
     )
-    return dict(found.fetchall())
 
 
 def maybe_deleted(
