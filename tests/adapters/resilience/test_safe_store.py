@@ -16,9 +16,9 @@ from reasoning_replay.adapters.resilience.circuit_breaker import (
     PAUSE_S,
 )
 from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
-from reasoning_replay.adapters.resilience.safe_store import LATE_S, Budget, SafeStore, Saved
+from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.resilience.save_queue import OVERDUE_AT_ONCE
-from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, StoreGuard
+from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, LATE_S, StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import (
     Bounds,

@@ -39,8 +39,6 @@ __all__ = ["NO_TIME", "Budget", "SafeStore", "Saved"]
 ON_LOOP_RECORDS = 1024
 # Timeout of an operator's request, which may wait longer than an exchange.
 OPERATOR_WAITS_S = 10.0
-# After a failure, every replica has saved what the store did not take within this time.
-LATE_S = 60.0
 # A probe looks up a key that is never stored.
 NO_SCOPE = bytes(16)
 NOTHING = (Lookup(0, [bytes(16)]),)
@@ -92,8 +90,8 @@ class SafeStore:
 
     @property
     def has_failed_lately(self) -> bool:
-        """Whether replicas may still have turns to save that it did not take when it failed."""
-        return self._guard.is_degraded or self._guard.quiet_s < LATE_S
+        """As `StoreGuard.has_failed_lately`."""
+        return self._guard.has_failed_lately
 
     @property
     def needs_check(self) -> bool:

@@ -25,6 +25,8 @@ from reasoning_replay.adapters.telemetry.metrics import BREAKERS, Metrics
 # 30 clients on a busy machine, Redis 0 to 15 ms away: 4 is best at 0, 16 at 15.) A lookup in Redis
 # takes two round trips, so a Redis 20 ms away allows 16 / (2 * 20 ms) = 400 a second at most.
 AT_ONCE = 16
+# After a failure, every replica has saved what the store did not take within this time.
+LATE_S = 60.0
 
 _Got = TypeVar("_Got")
 
@@ -126,9 +128,12 @@ class StoreGuard:
         self._failed_at = float("-inf")
 
     @property
-    def quiet_s(self) -> float:
-        """Seconds since the last failure."""
-        return self.clock() - self._failed_at
+    def has_failed_lately(self) -> bool:
+        """Whether replicas may still have turns to save that it did not take when it failed."""
+        return self.is_degraded or not self._is_quiet(LATE_S)
+
+    def _is_quiet(self, span_s: float) -> bool:
+        return self.clock() - self._failed_at >= span_s
 
     async def wait(self, call: Call, task: "asyncio.Task[Any]", budget: Budget) -> bool:
         """Wait for the task of a call within a budget; return whether it is done in time."""
@@ -199,9 +204,8 @@ class StoreGuard:
         # A store that responds to a check may still refuse every save, so an outage ends when each
         # operation that failed has worked again. A store that fails now and then would fill the
         # log, so that takes PAUSE_S without a failure as well.
-        is_quiet = self.quiet_s >= PAUSE_S
         is_usable = all(one.is_closed for one in self.breakers.values())
-        if self.is_degraded and is_quiet and is_usable and not self.failing:
+        if self.is_degraded and self._is_quiet(PAUSE_S) and is_usable and not self.failing:
             self.is_degraded = False
             self._log.info("store_recovered", operation=call.operation)
             self.metrics.store_up.set(1)
