@@ -19,7 +19,7 @@ from reasoning_replay.web import serve
 
 SECRET = "hunter2-hunter2"
 ROOT = Path(__file__).parents[1]
-COMMANDS = ["serve", "check", "config", "health"]
+COMMANDS = ["serve", "check", "config", "health", "scope"]
 
 
 @pytest.fixture(autouse=True)
@@ -348,3 +348,24 @@ def test_a_shell_can_complete_every_command_and_flag(shell: str) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=True)  # noqa: S603
     for word in [*COMMANDS, "demo", "verify", *map(flag_of, Settings.model_fields)]:
         assert word.removeprefix("--") in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "out", "message"),
+    [
+        ("Authorization: Bearer sk-1", 0, "4bdbcba045deafecbf5a68464eadad98\n", ""),
+        ("sk: 1", 2, "", "scope: line 1: this name does not count; authorization, api-key, "),
+    ],
+)
+def test_scope_reads_the_tenant_from_standard_input(
+    text: str, code: int, out: str, message: str
+) -> None:
+    """It prints the scope that the log shows; an argument would show in the process list."""
+    command = [sys.executable, "-m", "reasoning_replay", "scope", "--scope-secret", "s"]
+    ran = subprocess.run(  # noqa: S603 (our own program)
+        command, input=text, capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == code
+    assert ran.stdout == out
+    assert ran.stderr.startswith(message)

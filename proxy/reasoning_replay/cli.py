@@ -1,4 +1,4 @@
-"""Command line: serve, check, config, health, demo, verify and --version."""
+"""Command line: serve, check, config, health, scope, demo, verify and --version."""
 
 import argparse
 import asyncio
@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from reasoning_replay.build import build_version
 from reasoning_replay.settings.loader import (
+    Loaded,
     SettingsError,
     config_in,
     flag_of,
@@ -40,6 +41,9 @@ GOOGLE_GEMINI_BASE_URL and so on. The exit code is 0 if all reasoning came back,
 or a request was refused, and 2 if nothing was verified. docs/verify.md explains the report.
 """
 
+SCOPE_MAX_BYTES = 64 << 10
+SCOPE_PROMPT = "Write a key, or `header: value` lines of the tenant's requests, then Ctrl-D."
+SCOPE_PURPOSE = "print the scopes of the tenant whose key or header lines are on standard input"
 EPILOG = """\
 A SIZE is 64MiB (powers of 1024), 64MB (powers of 1000) or a number of bytes. A DURATION is 7d, 12h,
 10m, 30s, 250ms, or a number in the unit at the end of the name.
@@ -84,9 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(fault, file=sys.stderr)
         return UNHEALTHY if arguments.command == "health" else USAGE_ERROR
     settings = loaded.settings
-    if arguments.command == "config":
-        print(*effective(loaded), sep="\n")
-        return 0
+    if arguments.command in {"config", "scope"}:
+        return _scope(settings) if arguments.command == "scope" else _config(loaded)
     if arguments.command == "health":
         from reasoning_replay.healthcheck import health  # noqa: PLC0415 (as above)
 
@@ -149,6 +152,28 @@ def _verify(arguments: argparse.Namespace, words: Sequence[str]) -> int:
     )
 
 
+def _config(loaded: Loaded) -> int:
+    print(*effective(loaded), sep="\n")
+    return 0
+
+
+def _scope(settings: Settings) -> int:
+    """Print the scopes of the tenant on standard input: an argument shows in the process list."""
+    from reasoning_replay.core.tenancy.tenant_lines import scopes_in  # noqa: PLC0415 (as above)
+    from reasoning_replay.web.wiring import scoping  # noqa: PLC0415 (as above)
+
+    if sys.stdin.isatty():
+        print(SCOPE_PROMPT, file=sys.stderr)
+    text = sys.stdin.buffer.read(SCOPE_MAX_BYTES).decode("utf-8", "surrogateescape")
+    try:
+        found = scopes_in(text, scoping(settings))
+    except ValueError as error:
+        print(f"scope: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    print(*(f"{one.scope.hex()}  {one.header}".rstrip() for one in found), sep="\n")
+    return 0
+
+
 def _settle() -> None:
     """
     Exclude the imported modules from garbage collection: they are never freed.
@@ -161,7 +186,7 @@ def _settle() -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser with every flag of every command; `shtab` makes shell completions of it."""
-    return _parser(["serve", "check", "config", "health", "--help-all"])
+    return _parser(["serve", "check", "config", "health", "scope", "--help-all"])
 
 
 def _parser(words: Sequence[str]) -> _Parser:
@@ -179,6 +204,7 @@ def _parser(words: Sequence[str]) -> _Parser:
             "health",
             "check whether the proxy with these settings is live; the exit code is 0 or 1",
         ),
+        ("scope", SCOPE_PURPOSE),
     ]:
         command = commands.add_parser(
             name,

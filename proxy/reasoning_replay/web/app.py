@@ -40,6 +40,7 @@ from reasoning_replay.web.wiring import (
     profile,
     replays,
     safe_store,
+    scoping,
     tracer,
     upstream,
 )
@@ -136,7 +137,7 @@ class App:
             keep_doing("look_after", partial(look_after, self.store), self.log),
             keep_doing("give_back", self.handler.budget.give_back, self.log),
         )
-        conversations = Conversations(self.store, self._access)
+        conversations = Conversations(self.store, self._access, scoping(settings))
         watchers = Watchers(
             self.recorder,
             self._access,

@@ -396,3 +396,32 @@ async def test_a_deleted_conversation_is_not_injected(capsys: pytest.CaptureFixt
         assert await forget.delete(f"/conversations/{name}") == {"forgotten": True}
         assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=0, missed=1"
         assert (await forget.get("/conversations"))["conversations"] == []
+
+
+async def test_the_scopes_of_a_key_lead_to_what_is_stored_for_it() -> None:
+    """What an operator knows of a customer is enough to find and delete the data."""
+
+    def asked(body: str) -> bytes:
+        head = f"POST /scopes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"
+        return f"{head}\r\n\r\n{body}".encode()
+
+    async with world(scope_secret="s") as w:
+        w.upstream.answers(whole(as_json(response(RS, CALL))))
+        await w.turn(ASK)
+        async with line_to(w.app.admin_url) as line:
+            answer = await line.ask(asked("sk-a"))
+        async with line_to(w.app.admin_url) as line:
+            refused = await line.ask(asked("x-sk: sk-a"))
+        operator = Desk(w.app.admin_url)
+        counts = {
+            one["header"]: (await operator.get(f"/conversations/count?scope={one['scope']}"))
+            for one in json.loads(answer.body)["scopes"]
+        }
+
+    assert {name: count["conversations"] for name, count in counts.items()} == {
+        "authorization": 1,
+        "api-key": 0,
+        "x-api-key": 0,
+        "x-goog-api-key": 0,
+    }
+    assert json.loads(refused.body)["error"]["code"] == "bad_tenant"

@@ -15,8 +15,8 @@ from reasoning_replay.core.tenancy.jwt_claims import claims_of
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.headers import CONVERSATION_HEADER, ending_here, is_of_one_hop
 
-_AUTHORIZATION = "authorization"
-_CREDENTIALS = (_AUTHORIZATION, "api-key", "x-api-key", "x-goog-api-key")
+AUTHORIZATION = "authorization"
+_CREDENTIALS = (AUTHORIZATION, "api-key", "x-api-key", "x-goog-api-key")
 # Encrypted content is bound to the organisation. One key may serve several projects, which are
 # separate tenants.
 _PART_OF_SCOPE = ("openai-organization", "openai-project", "chatgpt-account-id")
@@ -131,6 +131,11 @@ class Scoping:
     among the tenant's exchanges. So upstream must check tokens, and must do so before it reads
     bodies. An upstream that accepts any token, or that quotes bodies to unauthenticated callers,
     would reveal stored reasoning to the forger.
+
+    Attributes:
+        parts: Parts of a request that distinguish tenants.
+        credentials: Names of the credential headers that count.
+        counting: Names of all headers that count.
     """
 
     def __init__(self, upstream: str, secret: str, parts: Parts = CREDENTIAL) -> None:
@@ -142,12 +147,12 @@ class Scoping:
             secret: Key of the digest, so that a leaked store cannot be searched for credentials.
             parts: Parts of a request that distinguish tenants.
         """
-        self._parts = parts
+        self.parts = parts
         self._blank = blake2b(digest_size=16, key=sha256(secret.encode()).digest())
         self._blank.update(_sized([upstream.encode("utf-8", "surrogateescape")]))
-        self._credentials = _CREDENTIALS if parts.credential or parts.claims else ()
-        self._counting = (*parts.headers, *self._credentials, *_PART_OF_SCOPE)
-        self._looked_at = frozenset({*self._counting, "connection"})
+        self.credentials = _CREDENTIALS if parts.credential or parts.claims else ()
+        self.counting = (*parts.headers, *self.credentials, *_PART_OF_SCOPE)
+        self._looked_at = frozenset({*self.counting, "connection"})
         self._claims = " ".join(("claims", *parts.claims)).encode()  # never the name of a header
 
     def of(self, headers: Mapping[str, str]) -> bytes | None:
@@ -161,19 +166,19 @@ class Scoping:
         Cost: about 10 us; about 60 us with claims.
         """
         found = self._found(headers)
-        parts = self._parts
+        parts = self.parts
         for name in parts.headers:
             if len(found.get(name, ())) != 1 or not found[name][0]:
                 return None
         said: list[bytes] = []
-        is_known = not self._credentials
-        for name in self._counting:
+        is_known = not self.credentials
+        for name in self.counting:
             values = found.get(name)
             if not values or not any(values):
                 continue
-            is_known = is_known or name in self._credentials
+            is_known = is_known or name in self.credentials
             claims = None
-            if name == _AUTHORIZATION and parts.claims and len(values) == 1:
+            if name == AUTHORIZATION and parts.claims and len(values) == 1:
                 claims = claims_of(values[0], parts.claims)
             if claims is None:
                 claims = [value.encode("utf-8", "surrogateescape") for value in values]
@@ -202,7 +207,7 @@ class Scoping:
         """Return whether a response of this status may report the result of the lookup."""
         if status in _NOT_LET_IN:
             return False
-        return status // 100 == _SUCCESS or not self._parts.claims
+        return status // 100 == _SUCCESS or not self.parts.claims
 
 
 def _sized(said: list[bytes]) -> bytes:

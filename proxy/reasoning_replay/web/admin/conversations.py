@@ -4,6 +4,7 @@ Stored conversations on the admin port: counted, listed by id and size, deleted,
     GET    /conversations?scope=&cursor=&limit=    one page, and the cursor of the next
     GET    /conversations/count?scope=             their number
     DELETE /conversations/{scope:conversation}     delete one
+    POST   /scopes                                 the scopes of a tenant's key or header lines
     DELETE /scopes/{scope}                         delete all of one scope
 
 A scope in a request stands for all key spaces of its tenant, one for each dialect.
@@ -23,6 +24,8 @@ from aiohttp import hdrs, web
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.stores.base import BadCursor, ConversationInfo, Page, StoreError
 from reasoning_replay.core.dialects.registry import scopes_of
+from reasoning_replay.core.tenancy.scope import Scoping
+from reasoning_replay.core.tenancy.tenant_lines import scopes_in
 from reasoning_replay.web.errors import ErrorResponse, ProxyError, as_response
 
 PAGE: Final = 100
@@ -122,6 +125,7 @@ class Conversations:
 
     store: SafeStore
     access: Access
+    scoping: Scoping
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes for the admin port."""
@@ -130,6 +134,7 @@ class Conversations:
             web.get("/conversations", self._answering(self._list), allow_head=False),
             web.get("/conversations/count", self._answering(self._count), allow_head=False),
             web.delete(one, self._answering(self._forget)),
+            web.post("/scopes", self._answering(self._scopes)),
             web.delete("/scopes/{scope}", self._answering(self._forget_scope)),
         ]
 
@@ -188,6 +193,15 @@ class Conversations:
                 )
             )
         return {"forgotten": True}
+
+    async def _scopes(self, request: web.Request) -> Json:
+        """Return the scopes of a tenant; a body is in no log, as an address may be."""
+        text = (await request.read()).decode("utf-8", "surrogateescape")
+        try:
+            found = scopes_in(text, self.scoping)
+        except ValueError as error:
+            raise ProxyError(_bad("bad_tenant", f"The body names no tenant: {error}.")) from None
+        return {"scopes": [{"scope": one.scope.hex(), "header": one.header} for one in found]}
 
     async def _forget_scope(self, request: web.Request) -> Json:
         """

@@ -34,7 +34,7 @@ async def test_browsers_get_the_page_and_other_clients_the_paths() -> None:
                 "paths": [
                     *("/", "/livez", "/readyz", "/metrics", "/conversations"),
                     *("/conversations/count", "DELETE /conversations/{id}"),
-                    *("DELETE /scopes/{scope}", "/inspector/events"),
+                    *("POST /scopes", "DELETE /scopes/{scope}", "/inspector/events"),
                 ]
             }
 
