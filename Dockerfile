@@ -46,6 +46,7 @@ LABEL org.opencontainers.image.title="Reasoning Replay" \
 ENV PATH=/opt/replay/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
+    XDG_STATE_HOME=/dev/null \
     REPLAY_LISTEN=0.0.0.0:8080 \
     REPLAY_ADMIN_LISTEN=0.0.0.0:9090
 COPY --from=build /opt/replay /opt/replay

@@ -14,6 +14,7 @@ from reasoning_replay.build import build_version
 from reasoning_replay.demo import playground
 from reasoning_replay.settings.loader import Loaded, flag_of
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.own_store import own_store_url
 from reasoning_replay.settings.reference import COMMON
 from reasoning_replay.web import serve
 
@@ -28,6 +29,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in list(os.environ):
         if key.startswith("REPLAY_"):
             monkeypatch.delenv(key)
+    monkeypatch.setenv("XDG_STATE_HOME", os.devnull)  # nobody's own store
 
 
 @pytest.fixture
@@ -369,3 +371,35 @@ def test_scope_reads_the_tenant_from_standard_input(
     assert ran.returncode == code
     assert ran.stdout == out
     assert ran.stderr.startswith(message)
+
+
+def test_a_person_has_a_store_of_their_own(
+    served: list[Settings],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """A restart loses nothing; `config` shows the address, and each setting overrides it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "my state"))
+    url = f"sqlite://{tmp_path}/my%20state/reasoning-replay/replay.db"
+
+    assert cli.main(["config"]) == 0
+    assert f"store_url: {url}" in capsys.readouterr().out
+    assert not (tmp_path / "my state").exists()
+    assert cli.main(["serve"]) == 0
+    assert cli.main(["serve", "--store-url=memory://"]) == 0
+    assert [one.store_url for one in served] == [url, "memory://"]
+    assert (tmp_path / "my state" / "reasoning-replay").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"XDG_STATE_HOME": os.devnull},
+        {"XDG_STATE_HOME": "relative", "HOME": ""},
+        {"HOME": os.devnull},
+    ],
+)
+def test_a_container_has_none(environ: dict[str, str]) -> None:
+    """Where no folder can be made, the store is memory, as its settings say."""
+    assert own_store_url(environ) == ""

@@ -16,10 +16,10 @@ from reasoning_replay.settings.loader import (
     SettingsError,
     config_in,
     flag_of,
-    load,
     load_with_sources,
 )
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.own_store import make_folder, own_store_url
 from reasoning_replay.settings.reference import (
     COMMON,
     GROUPS,
@@ -82,12 +82,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command in {"demo", "verify"}:
             return _demo(arguments) if arguments.command == "demo" else _verify(arguments, command)
         config = arguments.config or config_in(os.environ)
-        loaded = load_with_sources(overrides, os.environ, config)
+        own = _own(arguments.command)
+        loaded = load_with_sources(overrides, os.environ, config, own)
     except SettingsError as error:
         for fault in error.faults:
             print(fault, file=sys.stderr)
         return UNHEALTHY if arguments.command == "health" else USAGE_ERROR
     settings = loaded.settings
+    if arguments.command in {"serve", "check"} and settings.store_url == own.get("store_url"):
+        make_folder(settings.store_url)
     if arguments.command in {"config", "scope"}:
         return _scope(settings) if arguments.command == "scope" else _config(loaded)
     if arguments.command == "health":
@@ -103,7 +106,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     from reasoning_replay.web import serve  # noqa: PLC0415 (as above)
 
     _settle()
-    return serve.run(settings, lambda: load(overrides, os.environ, config))
+    return serve.run(
+        settings, lambda: load_with_sources(overrides, os.environ, config, own).settings
+    )
+
+
+def _own(command: str) -> dict[str, str]:
+    """Return the defaults of a person's proxy, where they differ from those of a container."""
+    url = own_store_url(os.environ) if command in {"serve", "check", "config"} else ""
+    return {"store_url": url} if url else {}
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -97,16 +97,21 @@ async def served(*, under: Sequence[str] = (), **settings: object) -> AsyncItera
     """
     Start one with these settings in its environment; it may have ended before the context does.
 
-    `under` is a command that runs it.
+    `under` is a command that runs it. A setting that is None is not given.
     """
     given: dict[str, object] = {
+        "store_url": "memory://",
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",
         "log_format": "json",
         "drain_grace_s": 0,
     }
     environ = {key: value for key, value in os.environ.items() if not key.startswith("REPLAY_")}
-    environ |= {f"REPLAY_{key.upper()}": str(value) for key, value in (given | settings).items()}
+    environ |= {
+        f"REPLAY_{key.upper()}": str(value)
+        for key, value in (given | settings).items()
+        if value is not None
+    }
     process = await asyncio.create_subprocess_exec(
         *(*ends_with_tests(), *under, sys.executable, "-m", "reasoning_replay", "serve"),
         env=environ,

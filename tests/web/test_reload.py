@@ -318,7 +318,13 @@ async def test_a_closed_terminal_ends_the_process_as_ctrl_c_does() -> None:
     """Else it would keep its port, and nothing would show that it runs."""
     ours, theirs = pty.openpty()
     environ = {key: value for key, value in os.environ.items() if not key.startswith("REPLAY_")}
-    words = ["serve", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--log-format=json"]
+    words = [
+        "serve",
+        "--store-url=memory://",
+        "--listen=127.0.0.1:0",
+        "--admin-listen=127.0.0.1:0",
+        "--log-format=json",
+    ]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "reasoning_replay", *words),
         env=environ,

@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +19,13 @@ from tests.patience import SOON_S
         ("https://api.anthropic.com/v1", ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"]),
     ],
 )
-async def test_a_terminal_shows_the_urls_to_use(upstream: str, variables: list[str]) -> None:
-    """The inspector, and a base URL for each API that the upstream may have."""
+async def test_a_terminal_shows_the_urls_to_use(
+    upstream: str, variables: list[str], tmp_path: Path
+) -> None:
+    """The inspector, the store, and a base URL for each API that the upstream may have."""
     ours, theirs = pty.openpty()
     environ = {key: value for key, value in os.environ.items() if not key.startswith("REPLAY_")}
+    environ["XDG_STATE_HOME"] = str(tmp_path)
     words = ["serve", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "reasoning_replay", *words, f"--upstream-url={upstream}"),
@@ -41,3 +45,4 @@ async def test_a_terminal_shows_the_urls_to_use(upstream: str, variables: list[s
     text = told.decode()
     assert [name for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL") if name in text] == variables
     assert "inspector  http://127.0.0.1:" in text
+    assert f"store      sqlite://{tmp_path}/" in text

@@ -176,7 +176,8 @@ class StorePlace(Group):
     store_url: StoreUrl = Field(
         default="memory://",
         repr=False,
-        description="Address of the store: `memory://` (lost at a restart, not shared), "
+        description="Address of the store: `memory://` (lost at a restart, not shared; for a "
+        "person, `serve` has a file instead), "
         "`sqlite:///path`, `redis://host:6379/0`, `rediss://` (TLS), `unix:///path`, "
         "`redis+sentinel://host,host/service` or `redis+cluster://host,host`. See docs/stores.md.",
     )

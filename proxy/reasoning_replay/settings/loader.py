@@ -8,6 +8,7 @@ A secret's variable may name a file instead, as Docker and Kubernetes provide se
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pydantic import SecretStr, ValidationError
@@ -114,9 +115,12 @@ def load(
 
 
 def load_with_sources(
-    argv_overrides: Mapping[str, str], environ: Mapping[str, str], config_path: Path | None
+    argv_overrides: Mapping[str, str],
+    environ: Mapping[str, str],
+    config_path: Path | None,
+    own: Mapping[str, str] = MappingProxyType({}),
 ) -> Loaded:
-    """Do what `load` does, and return the source of each setting too."""
+    """Do what `load` does, with other defaults in `own`, and return each setting's source too."""
     written: dict[str, SettingEntry] = {}
     faults: list[str] = []
     try:
@@ -130,7 +134,8 @@ def load_with_sources(
     )
     _take(flags, written, faults)
     try:
-        settings = Settings.model_validate({name: entry.value for name, entry in written.items()})
+        given = {name: entry.value for name, entry in written.items()}
+        settings = Settings.model_validate({**own, **given})
     except ValidationError as error:
         faults += [_fault(detail, written) for detail in error.errors(include_url=False)]
     if faults:

@@ -9,6 +9,7 @@ from reasoning_replay.core.dialects.vendors import AUTO
 from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.settings import units
 from reasoning_replay.settings.model import SECRET_MIN, Settings
+from reasoning_replay.settings.own_store import is_own
 from reasoning_replay.settings.urls import host_and_port
 from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import profile, profiles
@@ -81,8 +82,8 @@ def _keeping(settings: Settings) -> Iterator[str]:
             f"may need (conversation_max_bytes {_shown(settings, 'conversation_max_bytes')}): "
             "raise it"
         )
-    if kind == "memory":
-        return
+    if kind == "memory" or is_own(settings.store_url):
+        return  # its only reader has the clients' keys as well
     if not settings.scope_secret.get_secret_value():
         yield (
             "scope_secret is empty: a reader of the store can test guesses of a client's key; set "

@@ -15,6 +15,8 @@ from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.core.dialects.path_faults import client_settings
 from reasoning_replay.settings.loader import SettingsError
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.own_store import is_own
+from reasoning_replay.settings.urls import redacted
 from reasoning_replay.web.app import App
 
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -85,7 +87,11 @@ def _welcome(app: App, settings: Settings) -> str:
     """Return the URLs that a person needs: of the inspector, and for each sort of client."""
     clients = client_settings(app.url, settings.upstream_url)
     rows = [f"  your app   {client}" for client in clients]
-    return "\n".join(["", *rows, f"  inspector  {app.admin_url}/", "", "  Ctrl-C ends it.", ""])
+    store = redacted(settings.store_url)
+    if is_own(settings.store_url):
+        store += "  (for no file: --store-url memory://)"
+    rows += [f"  inspector  {app.admin_url}/", f"  store      {store}"]
+    return "\n".join(["", *rows, "", "  Ctrl-C ends it.", ""])
 
 
 async def _reload(app: App, load: Callable[[], Settings], hangup: asyncio.Event) -> None:
