@@ -29,7 +29,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in list(os.environ):
         if key.startswith("REPLAY_"):
             monkeypatch.delenv(key)
-    monkeypatch.setenv("XDG_STATE_HOME", os.devnull)  # nobody's own store
+    monkeypatch.setenv("XDG_STATE_HOME", os.devnull)  # no own store
 
 
 @pytest.fixture
@@ -119,6 +119,19 @@ def test_every_setting_has_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
             id="misspelt-flag-holding-a-secret",
         ),
         pytest.param(
+            ["--redis", "redis://h"],
+            ["--redis: unknown setting; write --store-url redis://HOST:6379/0"],
+            id="another-word-for-a-store",
+        ),
+        pytest.param(
+            ["--port", "80", "--host", "::1"],
+            [
+                "--port: unknown setting; write --listen 127.0.0.1:8080",
+                "--host: unknown setting; write --listen 127.0.0.1:8080",
+            ],
+            id="other-words-for-listen",
+        ),
+        pytest.param(
             ["--scope-sec", SECRET],
             ["--scope-sec: unknown setting; did you mean --scope-secret?"],
             id="flags-are-not-abbreviated",
@@ -141,6 +154,8 @@ def test_a_wrong_start_is_told_and_ends_with_2(
     [
         pytest.param(["serve", SECRET], "serve: 1 unexpected argument(s); write --name value", id="stray-word"),  # noqa: E501
         pytest.param(["serve", "-x"], "serve: 1 unexpected argument(s); write --name value", id="short-flag"),  # noqa: E501
+        pytest.param(["serve", "config/azure.yaml"], "serve: 1 unexpected argument(s); write --config FILE", id="bare-file"),  # noqa: E501
+        pytest.param(["verify", "python", "agent.py"], "verify: -- is missing before the command; write: verify -- python agent.py", id="no-dashes"),  # noqa: E501
         pytest.param(["demo", "--mode", "on"], "demo: 2 unexpected argument(s); see --help", id="demo-with-flags"),  # noqa: E501
     ],
 )  # fmt: skip

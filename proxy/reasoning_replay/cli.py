@@ -35,6 +35,7 @@ UNHEALTHY = 1  # not 2, which Docker reserves
 DIALECTS = ("responses", "chat", "messages", "gemini")
 
 VERIFY = "run a client against a built-in strict API, and report what it brings back"
+NO_DASHES = "verify: -- is missing before the command; write: verify -- python agent.py"
 VERIFY_EPILOG = """\
 The command finds the base URLs and keys in its environment: OPENAI_BASE_URL, ANTHROPIC_BASE_URL,
 GOOGLE_GEMINI_BASE_URL and so on. The exit code is 0 if all reasoning came back, 1 if some was lost
@@ -78,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words, command = _split(words)
     arguments, rest = _parser(words).parse_known_args(words)
     try:
-        overrides = _overrides(arguments, rest)
+        overrides = _overrides(arguments, rest, command)
         if arguments.command in {"demo", "verify"}:
             return _demo(arguments) if arguments.command == "demo" else _verify(arguments, command)
         config = arguments.config or config_in(os.environ)
@@ -309,7 +310,9 @@ def _add_settings(command: argparse.ArgumentParser, shown: Collection[str]) -> N
             )
 
 
-def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, str]:
+def _overrides(
+    arguments: argparse.Namespace, rest: Sequence[str], command: Sequence[str]
+) -> dict[str, str]:
     """
     Return the given settings; unknown flags are included, so that `load` rejects them.
 
@@ -317,11 +320,15 @@ def _overrides(arguments: argparse.Namespace, rest: Sequence[str]) -> dict[str, 
         SettingsError: There are arguments that belong to no flag, or that have no effect. The
             message does not quote them: the argument after a misspelt --scope-secret is a secret.
     """
+    if arguments.command == "verify" and rest and not command:
+        raise SettingsError([NO_DASHES])
     known = Settings.model_fields
     given = {name: value for name, value in vars(arguments).items() if name in known}
     unknown = [word.partition("=")[0] for word in rest if word.startswith("--")]
     if rest and (not unknown or arguments.command in {"demo", "verify"}):
         hint = "write --name value"
+        if any(word.endswith((".yaml", ".yml")) for word in rest):
+            hint = "write --config FILE"
         if arguments.command in {"demo", "verify"}:
             hint = "see --help"
         raise SettingsError([f"{arguments.command}: {len(rest)} unexpected argument(s); {hint}"])

@@ -107,9 +107,11 @@ def test_a_fault_names_what_where_and_the_way_out(
     ("env", "file", "want"),
     [
         pytest.param({"REPLAY_TTL": "1"}, None, "REPLAY_TTL: unknown setting; did you mean REPLAY_TTL_S?", id="variable"),  # noqa: E501
-        pytest.param({"REPLAY_RECENT_MAX_BYTES": "1"}, None, "REPLAY_RECENT_MAX_BYTES: unknown setting; it is REPLAY_LOCAL_MAX_BYTES now", id="renamed"),  # noqa: E501
+        pytest.param({"REPLAY_RECENT_MAX_BYTES": "1"}, None, "REPLAY_RECENT_MAX_BYTES: unknown setting; write REPLAY_LOCAL_MAX_BYTES", id="renamed"),  # noqa: E501
+        pytest.param({"REPLAY_WORKERS": "4"}, None, "REPLAY_WORKERS: unknown setting; write REPLAY_REUSE_PORT true and start one process for each core (docs/deploy.md)", id="workers"),  # noqa: E501
+        pytest.param({"REASONING_REPLAY_MODE": "off"}, None, "REASONING_REPLAY_MODE: unknown setting; it is REPLAY_MODE", id="other-prefix"),  # noqa: E501
         pytest.param({"REPLAY_XYZZY": "1"}, None, "REPLAY_XYZZY: unknown setting; `serve --help-all` lists all", id="nothing-near"),  # noqa: E501
-        pytest.param({"REPLAY_PORT": "8080"}, None, "REPLAY_PORT: unknown setting; `serve --help-all` lists all", id="port-by-hand"),  # noqa: E501
+        pytest.param({"REPLAY_PORT": "8080"}, None, "REPLAY_PORT: unknown setting; write REPLAY_LISTEN 127.0.0.1:8080", id="port-by-hand"),  # noqa: E501
         pytest.param({}, "drain: 1", "replay.yaml:1: drain: unknown setting; did you mean drain_s?", id="key"),  # noqa: E501
         pytest.param({}, "mode: on\nmode: off", "replay.yaml:2: mode: set twice; keep one", id="key-twice"),  # noqa: E501
         pytest.param({}, "redis:\n  url: x", "replay.yaml:1: nested value; write one `name: value` per line", id="nested-map"),  # noqa: E501

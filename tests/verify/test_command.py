@@ -247,3 +247,12 @@ def test_the_environment_has_no_other_credentials() -> None:
     assert made["NO_PROXY"] == "a.example,127.0.0.1,localhost"
     assert made["A"] == "b"
     assert "ANTHROPIC_AUTH_TOKEN" not in made
+
+
+def test_silence_is_told_before_the_time_is_over(
+    verified: Verified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that waits for another address is not waited for without a word."""
+    monkeypatch.setattr(module, "SILENT_S", 0.01)
+    _, _, said = verified("--", PYTHON, "-c", "import time; time.sleep(0.5)")
+    assert "no request yet after 0.01 s: does the command read its base URL from" in said

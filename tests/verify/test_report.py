@@ -84,6 +84,8 @@ def single() -> Sequence[Exchange]:
         (refused, 0, "lost", "1 request(s) refused", 1),
         (refused, None, "lost", "The command was ended.", 1),
         (list, 0, "silent", "exited with 0 and never called the API", 2),
+        (refused, 0, "lost", "due once, and was not whole once", 1),
+        (refused, 0, "lost", "The command exited with 0. Add --through-proxy to see", 1),
         (single, 0, "untested", "no request had reasoning to bring back", 2),
         (single, 3, "failed", "nothing was lost, but the command exited with 3", 2),
         (single, None, "failed", "nothing was lost, but the command was ended", 2),
@@ -106,7 +108,7 @@ def test_a_refusal_has_the_words_of_the_vendor_and_their_source() -> None:
     """So that the reader can look it up."""
     run = Run(refused(), 1)
     assert "without its required 'reasoning' item" in said_by(run)
-    assert "(github.com/" in said_by(run)
+    assert "(seen in github.com/" in said_by(run)
     (told,) = [one["refused"] for one in run.as_json()["requests"] if one["refused"]]
     assert told["status"] == 400
     assert told["source"].startswith("github.com/")
@@ -119,3 +121,18 @@ def test_the_losses_shown_are_bounded() -> None:
     assert said.count("is missing at") < 20
     assert "lines more; --json FILE has all" in said
     assert len(run.as_json()["requests"]) == 60
+
+
+def test_advice_is_only_for_what_can_still_be_done() -> None:
+    """A run through the proxy is not advised once more; a test has no command."""
+    assert "--through-proxy" not in said_by(Run(refused(), 1, through_proxy=True))
+    of_a_test = said_by(Run(refused(), is_command=False))
+    assert "command" not in of_a_test
+    assert "--through-proxy" not in of_a_test
+
+
+def test_a_client_that_asks_only_for_other_paths_is_told_so() -> None:
+    """It did call: its base URL or its API is another one."""
+    said = said_by(Run([], 0, unserved={"GET /v2/answers": 1, "POST /x": 3}))
+    assert "  not served: GET /v2/answers (once)" in said
+    assert "exited with 0 and called only paths that this API does not serve" in said

@@ -30,7 +30,15 @@ SERVICE_LINK: Final = re.compile(
 SECRET_NAMES: Final = frozenset({"store_url", "upstream_proxy"}) | {
     name for name, field in Settings.model_fields.items() if isinstance(field.default, SecretStr)
 }
-RENAMED: Final = {"recent_max_bytes": "local_max_bytes"}
+# What people write instead of a setting, the setting, and what its value looks like.
+MEANT: Final = {
+    "recent_max_bytes": ("local_max_bytes", ""),
+    **dict.fromkeys(("redis", "redis_url"), ("store_url", "redis://HOST:6379/0")),
+    **dict.fromkeys(("port", "host", "bind", "address"), ("listen", "127.0.0.1:8080")),
+    **dict.fromkeys(("upstream", "base_url", "target"), ("upstream_url", "https://HOST/v1")),
+    "workers": ("reuse_port", "true and start one process for each core (docs/deploy.md)"),
+}
+OTHER_PREFIX: Final = "REASONING_REPLAY_"  # as metrics and the command are called
 FILE_SUFFIX: Final = "_file"
 SECRET_MAX_BYTES: Final = 64 * 1024
 # Deeper nesting in the file is refused before anything reads it with a function that calls itself.
@@ -146,6 +154,9 @@ def load_with_sources(
 
 def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[SettingEntry]:
     for key, value in sorted(environ.items()):
+        name = key.removeprefix(OTHER_PREFIX).lower()
+        if key.startswith(OTHER_PREFIX) and name in Settings.model_fields:
+            faults.append(f"{key}: unknown setting; it is {env_of(name)}")
         ours = key.startswith(ENV_PREFIX) and not key.startswith("REPLAY_TEST_")
         if not ours or key == CONFIG_VARIABLE or SERVICE_LINK.fullmatch(f"{key}={value}"):
             continue
@@ -235,8 +246,9 @@ def _take(
         import difflib  # noqa: PLC0415 (only this hint needs it)
 
         near = difflib.get_close_matches(entry.name, Settings.model_fields, n=1)
-        if entry.name in RENAMED:
-            way_out = f"it is {entry.spell(RENAMED[entry.name])} now"
+        if entry.name in MEANT:
+            meant, example = MEANT[entry.name]
+            way_out = f"write {entry.spell(meant)} {example}".rstrip()
         elif near:
             way_out = f"did you mean {entry.spell(near[0])}?"
         else:

@@ -24,6 +24,7 @@ __all__ = ["TIMEOUT_S", "Options", "verify"]
 TIMEOUT_S: Final = 600.0
 REQUESTS_MAX: Final = 1_000  # more are a loop without end
 LOOK_S: Final = 0.2
+SILENT_S: Final = 30.0
 END_S: Final = 5.0
 INTERRUPTED: Final = 128 + signal.SIGINT
 LOOPBACK: Final = "127.0.0.1,localhost"
@@ -155,6 +156,7 @@ async def _ended(options: Options, api: StrictApi, base_url: str) -> int | None:
         *options.words, env=environment(os.environ, base_url), stdin=stdin, process_group=0
     )
     ended = asyncio.create_task(child.wait())
+    silent = asyncio.get_running_loop().call_later(SILENT_S, _tell_silence, api, options.timeout_s)
     try:
         async with asyncio.timeout(options.timeout_s):
             while not ended.done():
@@ -168,7 +170,17 @@ async def _ended(options: Options, api: StrictApi, base_url: str) -> int | None:
     else:
         return child.returncode
     finally:
+        silent.cancel()
         await _end(child, ended)
+
+
+def _tell_silence(api: StrictApi, timeout_s: float) -> None:
+    """Say that nothing was asked yet: most clients that hang wait for another address."""
+    if not api.exchanges and not api.unserved.total():
+        _tell(
+            f"no request yet after {SILENT_S:g} s: does the command read its base URL from "
+            f"OPENAI_BASE_URL or the like? It is ended after {timeout_s:g} s (--timeout)"
+        )
 
 
 async def _end(child: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:

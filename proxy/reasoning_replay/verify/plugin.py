@@ -45,7 +45,7 @@ class ServedApi:
         from reasoning_replay.verify.report import Run  # noqa: PLC0415 (see below)
 
         seen, unserved = tuple(self._api.exchanges), dict(self._api.unserved)
-        return Run(seen, 0, self._is_strict, unserved=unserved)
+        return Run(seen, 0, self._is_strict, unserved=unserved, is_command=False)
 
     def assert_whole(self) -> None:
         """

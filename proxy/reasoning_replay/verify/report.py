@@ -20,6 +20,7 @@ LOST: Final = 1
 UNVERIFIED: Final = 2
 _EXIT_CODES: Final[dict[Verdict, int]] = {"whole": 0, "lost": LOST}
 _LOSSES_SHOWN: Final = 20
+_ADVICE: Final = " Add --through-proxy to see the same run with the proxy in between."
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Run:
     Attributes:
         exchanges: Its requests, in the order in which they arrived.
         exit_code: That of its command; None if the command was ended.
+        is_command: Whether a command ran; otherwise a test called the API.
         is_strict: Whether a prefix that moved counts as lost.
         through_proxy: Whether the proxy stood in between.
         unserved: Requests that the API does not serve: how many of each.
@@ -40,6 +42,7 @@ class Run:
     is_strict: bool = False
     through_proxy: bool = False
     unserved: Mapping[str, int] = field(default_factory=dict)
+    is_command: bool = True
 
     @property
     def verdict(self) -> Verdict:
@@ -116,18 +119,20 @@ class Run:
             if one.judgement is not None and one.judgement.moved:
                 lines.append(f"  request {number}: the prefix moved at {one.judgement.moved}")
             if one.refused is not None:
-                source = f" ({one.refused.source})" if one.refused.source else ""
+                seen = "seen in " if "/" in one.refused.source else ""
+                source = f" ({seen}{one.refused.source})" if one.refused.source else ""
                 lines.append(f"  request {number}: {one.refused.status}: {one.refused}{source}")
         yield from lines[:_LOSSES_SHOWN]
         if len(lines) > _LOSSES_SHOWN:
             yield f"  and {len(lines) - _LOSSES_SHOWN} lines more; --json FILE has all"
         for words, count in self.unserved.items():
-            yield f"  not served: {words} ({count} times)"
+            yield f"  not served: {words} ({_times(count)})"
         if lines or self.unserved:
             yield ""
 
     def _sentence(self) -> str:
         how = "was ended" if self.exit_code is None else f"exited with {self.exit_code}"
+        client = f"the command {how} and" if self.is_command else "the test"
         refused = sum(one.refused is not None for one in self.exchanges)
         share = self._cached_share
         cached = "" if share is None else f"; {share:.0%} of the known prefixes was cached"
@@ -135,15 +140,22 @@ class Run:
             case "whole":
                 return f"Whole: reasoning came back each of {self._due} times{cached}."
             case "lost":
-                told = f"{self._due} times, and was not whole {self._lost} times"
+                told = f"{_times(self._due)}, and was not whole {_times(self._lost)}"
+                ended = f" The command {how}." if self.is_command else ""
+                advice = "" if self.through_proxy or not self.is_command else _ADVICE
                 return (
                     f"Lost: reasoning was due {told}; {refused} request(s) refused{cached}."
-                    f" The command {how}."
+                    f"{ended}{advice}"
+                )
+            case "silent" if self.unserved:
+                return (
+                    f"Not verified: {client} called only paths that this API does not serve, listed"
+                    " above. Does it use one of the four APIs, and a base URL without more?"
                 )
             case "silent":
                 return (
-                    f"Not verified: the command {how} and never called the API. Does it read the"
-                    " base URL from its environment?"
+                    f"Not verified: {client} never called the API. Does it read the base URL from"
+                    " its environment?"
                 )
             case "failed":
                 return f"Not verified: nothing was lost, but the command {how}."
@@ -167,6 +179,10 @@ class Run:
             "requests": [_request(one) for one in self.exchanges],
             "unserved": dict(self.unserved),
         }
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _request(one: Exchange) -> dict[str, Any]:

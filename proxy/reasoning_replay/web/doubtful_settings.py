@@ -82,6 +82,11 @@ def _keeping(settings: Settings) -> Iterator[str]:
             f"may need (conversation_max_bytes {_shown(settings, 'conversation_max_bytes')}): "
             "raise it"
         )
+    if kind == "sqlite" and "/" not in settings.store_url.removeprefix("sqlite:///"):
+        yield (
+            f"store_url {settings.store_url} is a file in the root folder: write the whole path, "
+            "as in sqlite:///var/lib/replay/replay.db"
+        )
     if kind == "memory" or is_own(settings.store_url):
         return  # its only reader has the clients' keys as well
     if not settings.scope_secret.get_secret_value():

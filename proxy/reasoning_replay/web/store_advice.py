@@ -11,7 +11,7 @@ from reasoning_replay.settings.store_url import read_store_url
 WAYS_OUT: Final = (
     (
         "refuses the user or the pass",
-        "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed",
+        "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed; @ is %40 in one",
     ),
     ("name resolution|not known|nodename", "is the host in store_url spelt right?"),
     (
@@ -27,7 +27,10 @@ WAYS_OUT: Final = (
     ("max number of clients", "raise its maxclients; docs/stores.md has the number of connections"),
     ("SSL", "does it use TLS? If not, write redis://, not rediss://"),
     ("names a master", "are these Sentinels, and is the master's name right?"),
-    ("Connect call failed", "is it running, and are host and port in store_url right?"),
+    (
+        "Connect call failed|Connection refused",
+        "is it running, and are host and port in store_url right?",
+    ),
     ("connecting to .* No such file", "is it running, and is the path in store_url right?"),
     (r"refused a command \(DB\)", "is there a database with that number? Usually 0 to 15"),
     ("it is a replica", "set store_url to its master, or to its Sentinels"),
