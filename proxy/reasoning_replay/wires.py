@@ -17,6 +17,7 @@ from reasoning_replay.core.dialects.chat.members import (
     CALL_MEMBERS,
     MESSAGE_MEMBERS,
     reasoning_of,
+    says_nothing,
 )
 from reasoning_replay.core.dialects.gemini.parts import SIGNATURES
 from reasoning_replay.core.dialects.registry import CHAT, GEMINI, MESSAGES, RESPONSES
@@ -163,8 +164,8 @@ def _only(given: Item, names: Iterable[str]) -> Item:
 def _sealed(given: Item, names: Iterable[str], *, is_of_call: bool) -> Iterator[bool]:
     """Yield for each member with reasoning whether it has a signature."""
     for name in names:
-        if given.get(name):
-            value = json.dumps(given[name]).encode()
+        value = json.dumps(given.get(name)).encode()
+        if not says_nothing(name, value):
             part = reasoning_of(name, value, is_of_call=is_of_call)
             yield part is not None and part.has_blob
 

@@ -27,7 +27,7 @@ STRICT: dict[FamilyName, str] = {
     "openrouter": "Gemini models require OpenRouter reasoning details to be preserved",
 }
 # Those that accept it, and think worse.
-TOLERANT: tuple[FamilyName, ...] = ("lenient", "groq", "cerebras")
+TOLERANT: tuple[FamilyName, ...] = ("lenient", "litellm", "groq", "cerebras")
 
 # (how the client reaches the upstream, what it keeps): each of them is served all its turns.
 SERVED = ("straight-everything", "proxied-everything", "proxied-declared")
@@ -115,7 +115,7 @@ async def test_a_client_may_replace_the_ids_of_calls(
 
 
 @each_value(
-    family=[*STRICT, "lenient"],
+    family=[*STRICT, "lenient", "litellm"],
     loop=["one_call", "parallel", "chain", "preamble"],
     way=WAYS,
     keeps=["renamed", "emptied", "torn"],

@@ -38,10 +38,23 @@ def message_of(family: Family, model: str, turn: Turn) -> dict[str, Any]:
             made["reasoning"] = turn.thought or None
             if entries := _details(model, turn):
                 made["reasoning_details"] = entries
+        case "blocks":
+            made |= _blocks(turn) if turn.thought else {}
         case "signatures":
             if turn.signature and not turn.calls:
                 made["extra_content"] = _signed(turn.signature)
     return made
+
+
+def _blocks(turn: Turn) -> dict[str, Any]:
+    """Return the members of a turn of Claude: LiteLLM sends its blocks twice."""
+    blocks = [{"type": "thinking", "thinking": turn.thought, "signature": turn.signature}]
+    fields = {"citations": None, "thinking_blocks": blocks}
+    return {
+        "reasoning_content": turn.thought,
+        "thinking_blocks": blocks,
+        "provider_specific_fields": fields,
+    }
 
 
 def _details(model: str, turn: Turn) -> list[dict[str, Any]]:

@@ -104,6 +104,24 @@ def _openrouter(family: Family, made: Mapping[str, Any], cutting: Cutting) -> It
         yield {"content": None, "role": "assistant", **delta}
 
 
+def _litellm(family: Family, made: Mapping[str, Any], cutting: Cutting) -> Iterator[Delta]:
+    """Fragments of a block have its index, and the last one its signature; each comes twice."""
+
+    def delta(text: str, **signed: str) -> Delta:
+        blocks = [{"type": "thinking", "thinking": text, **signed, "index": 0}]
+        fields = {"thinking_blocks": blocks}
+        named = {"thinking_blocks": blocks, "provider_specific_fields": fields}
+        return {"reasoning_content": text, **named, "content": ""}
+
+    for block in made.get("thinking_blocks") or ():
+        for piece in pieces(block["thinking"], cutting.halves):
+            yield delta(piece)
+        yield delta("", signature=block["signature"])
+    for piece in pieces(made["content"], cutting.halves):
+        yield {"content": piece}
+    yield from _calls(made, cutting)
+
+
 def _plain(family: Family, made: Mapping[str, Any], cutting: Cutting) -> Iterator[Delta]:
     """Kimi, Groq, Cerebras and local servers: a delta has only the member that it continues."""
     yield {"role": "assistant", "content": ""}
@@ -142,4 +160,9 @@ def _if_any(name: str, value: object, shown: object = None) -> Delta:
     return {} if value is None else {name: value if shown is None else shown}
 
 
-_DELTAS = {"deepseek": _deepseek, "gemini": _gemini, "openrouter": _openrouter}
+_DELTAS = {
+    "deepseek": _deepseek,
+    "gemini": _gemini,
+    "litellm": _litellm,
+    "openrouter": _openrouter,
+}

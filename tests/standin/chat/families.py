@@ -11,13 +11,15 @@ from msgspec import Struct
 
 __all__ = ["FAMILIES", "CallIndex", "Family", "FamilyName", "Form", "Spelling"]
 
-FamilyName = Literal["deepseek", "kimi", "gemini", "openrouter", "lenient", "groq", "cerebras"]
-Form = Literal["reasoning_content", "reasoning", "details", "signatures"]
+FamilyName = Literal[
+    "deepseek", "kimi", "gemini", "openrouter", "lenient", "litellm", "groq", "cerebras"
+]
+Form = Literal["reasoning_content", "reasoning", "details", "blocks", "signatures"]
 """
 Where an answer carries reasoning.
 
-A text of the message, `reasoning` with `reasoning_details`, or thought signatures on calls and
-messages.
+A text of the message, `reasoning` with `reasoning_details`, `reasoning_content` with
+`thinking_blocks`, or thought signatures on calls and messages.
 """
 CallIndex = Literal["own", "zero", "none"]
 """The `index` of a streamed call: its own, always 0 with a new id, or missing (recorded)."""
@@ -102,6 +104,8 @@ FAMILIES: Mapping[FamilyName, Family] = {
         ),
         # Any local server: it reads what its chat template keeps, and refuses nothing.
         Family(name="lenient", model="qwen3.6-27b", profile="generic", spelling="ascii"),
+        # (R) LiteLLM 1.110.2 in front of Claude: without its blocks, it switches thinking off.
+        Family(name="litellm", model="claude-sonnet-4-5", profile="generic", form="blocks"),
         Family(
             name="groq",
             model="openai/gpt-oss-120b",

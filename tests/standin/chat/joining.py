@@ -13,6 +13,7 @@ from tests.standin.chat.messages import joined
 __all__ = ["join"]
 
 _TEXTS = ("content", "reasoning_content", "reasoning")
+_LISTS = {"reasoning_details", "thinking_blocks"}
 
 
 def join(chunks: Iterable[Mapping[str, Any]], choice: int = 0) -> dict[str, Any]:
@@ -25,8 +26,8 @@ def join(chunks: Iterable[Mapping[str, Any]], choice: int = 0) -> dict[str, Any]
                 _add(message, calls, one.get("delta") or {})
     if calls:
         message["tool_calls"] = calls
-    if "reasoning_details" in message:
-        message["reasoning_details"] = joined(message["reasoning_details"])
+    for name in _LISTS & message.keys():
+        message[name] = joined(message[name])
     # Halves of a character, which two chunks brought, become one again.
     whole: dict[str, Any] = json.loads(json.dumps(message))
     return whole
@@ -39,7 +40,7 @@ def _add(message: dict[str, Any], calls: list[dict[str, Any]], delta: Mapping[st
         if name == "tool_calls":
             for fragment in value:
                 _add_call(calls, fragment)
-        elif name in _TEXTS or name == "reasoning_details":
+        elif name in _TEXTS or name in _LISTS:
             message[name] = value if message.get(name) is None else message[name] + value
         else:
             message[name] = value

@@ -32,15 +32,22 @@ MESSAGE_MEMBERS = (
     "reasoning_content",
     "reasoning",
     "reasoning_details",
+    "thinking_blocks",
+    "reasoning_items",
     "reasoning_text",
     "reasoning_opaque",
     "extra_content",
     "thought_signature",
+    "provider_specific_fields",
 )
-CALL_MEMBERS = ("extra_content", "thought_signature")
+CALL_MEMBERS = ("extra_content", "thought_signature", "provider_specific_fields")
 SENTINELS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 """Values that Google documents for calls without a signature."""
-OWN = {"details": "reasoning_details", "signatures": "extra_content"}
+OWN = {
+    "details": "reasoning_details",
+    "blocks": "thinking_blocks",
+    "signatures": "extra_content",
+}
 """The members that carry reasoning, for the forms that are not the name of one."""
 
 
@@ -104,6 +111,11 @@ def reasoning_of(message: Item) -> dict[str, Any]:
         found["content.thinking"] = thought
     if "reasoning_details" in found:
         found["reasoning_details"] = joined(found["reasoning_details"])
+    if "thinking_blocks" in found:  # LiteLLM leaves the index out of what it sends to Claude
+        found["thinking_blocks"] = [
+            {name: block[name] for name in block if name != "index"}
+            for block in joined(found["thinking_blocks"])
+        ]
     return found
 
 
@@ -118,7 +130,7 @@ def thoughts_of(value: object) -> Iterator[str]:
 
 def joined(details: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
-    Join the fragments of `reasoning_details` that belong together, as OpenRouter's own SDK does.
+    Join the fragments of a list that belong together, as OpenRouter's own SDK and LiteLLM do.
 
     Fragments of one index and one type are one entry: texts are appended, and any other member is
     the last one that is not null. Providers accept joined and separate fragments (recorded).
@@ -130,7 +142,7 @@ def joined(details: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for name, value in fragment.items():
             if value is None:
                 continue
-            appends = name in {"text", "summary", "data"} and name in entry
+            appends = name in {"text", "summary", "data", "thinking"} and name in entry
             entry[name] = entry[name] + value if appends else value
     return list(entries.values())
 

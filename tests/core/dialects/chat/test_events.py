@@ -93,6 +93,51 @@ def test_details_without_an_index_keep_their_order() -> None:
     assert message(*deltas)["reasoning_details"] == want
 
 
+def block(text: str = "", **more: Any) -> dict[str, Any]:
+    """Return the delta of a fragment of Claude's thinking through LiteLLM, which sends it twice."""
+    blocks = [{"type": "thinking", "thinking": text, **more}]
+    return {"thinking_blocks": blocks, "provider_specific_fields": {"thinking_blocks": blocks}}
+
+
+@pytest.mark.parametrize("unsigned", [{}, {"signature": ""}], ids=["1.110.2", "1.83.0"])
+def test_thinking_blocks_are_joined(unsigned: dict[str, str]) -> None:
+    """By their index, which older versions of LiteLLM lack: there, a signature ends a block."""
+    numbers: list[Any] = [{}] * 3 if unsigned else [{"index": n} for n in range(3)]
+    hidden = {"type": "redacted_thinking", "data": "Eh==", **numbers[1]}
+    made = message(
+        block("I ", **unsigned, **numbers[0]),
+        block("see.", **unsigned, **numbers[0]),
+        block(signature="Eg==", **numbers[0]),
+        {"thinking_blocks": [hidden]},
+        block("And ", **unsigned, **numbers[2]),
+        block("so.", signature="Ei==", **numbers[2]),
+        block("More.", **unsigned, **({"index": 3} if numbers[0] else {})),
+    )
+    assert made["thinking_blocks"] == [
+        {"type": "thinking", "thinking": "I see.", "signature": "Eg==", **numbers[0]},
+        hidden,
+        {"type": "thinking", "thinking": "And so.", "signature": "Ei==", **numbers[2]},
+        {
+            "type": "thinking",
+            "thinking": "More.",
+            **unsigned,
+            **({"index": 3} if numbers[0] else {}),
+        },
+    ]
+
+
+def test_the_newest_of_each_field_stays() -> None:
+    """A vendor's other fields come in several deltas."""
+    made = message(
+        {"provider_specific_fields": {"thought_signatures": ["Eg=="], "citations": None}},
+        {"provider_specific_fields": {"citations": [1]}},
+        {"provider_specific_fields": {"citations": [1, 2], "thought_signatures": []}},
+        {"provider_specific_fields": 7},
+    )
+    fields = {"thought_signatures": ["Eg=="], "citations": [1, 2]}
+    assert made == {"role": "assistant", "provider_specific_fields": fields}
+
+
 def test_many_entries_are_joined_in_linear_time() -> None:
     """In quadratic time, this test takes many minutes."""
     count = 60_000

@@ -6,6 +6,7 @@ from reasoning_replay.core.dialects.chat.members import (
     is_of_call,
     name_of,
     reasoning_of,
+    says_nothing,
     value_of,
 )
 from reasoning_replay.core.wire.digest import digest
@@ -65,3 +66,20 @@ def test_a_value_that_would_damage_a_request_is_refused(value: bytes) -> None:
 def test_an_empty_value_says_nothing(value: bytes, empty: bool) -> None:
     """Vendors send such values where there is no reasoning."""
     assert is_empty(value) is empty
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("provider_specific_fields", b'{"thought_signatures":["Eg=="]}', True),
+        ("provider_specific_fields", b'{"thought_signatures":[""],"refusal":null}', False),
+        ("provider_specific_fields", b'{"signature":"\\ud83d"}', False),
+        ("provider_specific_fields", b"null", False),
+        ("extra_content", b'{"google":{"thought":true}}', True),
+    ],
+)
+def test_fields_of_any_answer_say_something_if_they_are_signed(
+    name: str, value: bytes, says: bool
+) -> None:
+    """LiteLLM sends some without any reasoning; what cannot be read says nothing."""
+    assert says_nothing(name, value) is not says

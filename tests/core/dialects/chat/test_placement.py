@@ -40,6 +40,10 @@ def stripped(message: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
+BLOCKS = [
+    {"type": "thinking", "thinking": "Hm", "signature": "Eg=="},
+    {"type": "redacted_thinking", "data": "Eh=="},
+]
 MESSAGES = [
     pytest.param(assistant("It is sunny.", reasoning_content="Hm"), id="text"),
     pytest.param(assistant(tool_calls=calls(), reasoning_content="Hm"), id="calls"),
@@ -51,6 +55,22 @@ MESSAGES = [
     ),
     pytest.param(assistant("Sunny.", extra_content=SIGNED), id="signed-text"),
     pytest.param(assistant("Sunny.", reasoning_text="Hm", reasoning_opaque="o"), id="two-members"),
+    pytest.param(
+        assistant(tool_calls=calls(), reasoning_content="Hm", thinking_blocks=BLOCKS),
+        id="blocks-of-litellm",
+    ),
+    pytest.param(
+        assistant("Sunny.", reasoning_items=[{"id": "rs_1", "encrypted_content": "gAAAA"}]),
+        id="items-of-litellm",
+    ),
+    pytest.param(
+        assistant("Sunny.", provider_specific_fields={"thought_signatures": ["Eg=="]}),
+        id="fields-of-litellm",
+    ),
+    pytest.param(
+        assistant(tool_calls=calls(provider_specific_fields={"thought_signature": "Eg=="})),
+        id="fields-of-a-call",
+    ),
     pytest.param(assistant("Sunny."), id="no-reasoning"),
 ]
 
@@ -70,6 +90,41 @@ def test_a_message_gets_the_members_that_it_was_emitted_with(message: dict[str, 
     for each in want.get("tool_calls", ()):
         each["index"] = None
     assert got == want
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"citations": None, "thinking_blocks": BLOCKS},  # another member has all of its signatures
+        {"refusal": None},  # it says nothing
+        {"native": "Eg=="},  # nothing that is known as a signature
+    ],
+)
+def test_fields_that_add_no_signature_are_no_reasoning(fields: dict[str, Any]) -> None:
+    """LiteLLM sends some with any answer."""
+    chats = Chats()
+    sent = assistant("Sunny.")
+    message = assistant("Sunny.", thinking_blocks=BLOCKS, provider_specific_fields=fields)
+    chats.learn([ASK], message)
+    later = [ASK, sent, user("Thanks")]
+    assert chats.send(later)[1] == assistant("Sunny.", thinking_blocks=BLOCKS)
+    chats = Chats()
+    fields = {name: fields[name] for name in fields if name != "thinking_blocks"}
+    chats.learn([ASK], assistant("Sunny.", provider_specific_fields=fields))
+    assert chats.outcomes(later) == {}
+    unknown = sent | {"provider_specific_fields": fields}
+    assert Chats().outcomes([ASK, unknown, user("Thanks")]) == {"missed": 1}
+
+
+def test_fields_are_kept_for_the_signature_that_no_other_member_has() -> None:
+    """Gemini through LiteLLM: a call has its own, and a text has it in the message's fields."""
+    chats = Chats()
+    fields = {"provider_specific_fields": {"thought_signatures": ["Eg=="]}}
+    signed = calls(provider_specific_fields={"thought_signature": "Eg=="})
+    message = assistant(TEXT, tool_calls=signed, **fields)
+    chats.learn([ASK], message)
+    got = chats.send([ASK, stripped(message), *outputs()])[1]
+    assert got == assistant(TEXT, tool_calls=signed)
 
 
 def test_a_null_of_the_same_name_is_replaced() -> None:

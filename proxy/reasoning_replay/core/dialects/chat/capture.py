@@ -14,10 +14,11 @@ from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.chat.members import (
     CALL_MEMBERS,
     EMPTY_TEXT,
+    FIELDS,
     MESSAGE_MEMBERS,
     is_emitted_empty,
-    is_empty,
     reasoning_of,
+    says_nothing,
     value_of,
 )
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
@@ -136,15 +137,29 @@ def _emitted(message: bytes, *, is_cut_short: bool) -> list[Emitted]:
     items = read_message(readable)
     if not items or items[0].role is not Role.MODEL:
         return []
+    # A value that had to be made readable is not what upstream wrote.
+    written = message if readable is not message else b""
+    runs = [_run_of(item, written, is_first=not n) for n, item in enumerate(items)]
     emitted = []
-    for n, item in enumerate(items):
-        # A value that had to be made readable is not what upstream wrote.
-        written = message if readable is not message else b""
-        is_whole, run = _run_of(item, written, is_first=not n)
+    for item, (is_whole, run) in zip(items, _without_repeats(runs), strict=True):
         is_unfinished = is_cut_short and item is items[-1]
         withheld = bool(run or not is_whole) and (not is_whole or is_unfinished)
         emitted.append(item.emitted(run, withheld=withheld))
     return emitted
+
+
+def _without_repeats(
+    runs: list[tuple[bool, list[Reasoning]]],
+) -> list[tuple[bool, list[Reasoning]]]:
+    """Return the runs without the message's FIELDS, if other members have all its signatures."""
+    fields = next((part for part in runs[0][1] if part.id == FIELDS), None)
+    if fields is None:
+        return runs
+    others = {blob for _, run in runs for part in run if part is not fields for blob in part.blobs}
+    if not others.issuperset(fields.blobs):
+        return runs
+    (is_whole, first), *rest = runs
+    return [(is_whole, [part for part in first if part is not fields]), *rest]
 
 
 def _run_of(item: ChatItem, written: bytes, *, is_first: bool) -> tuple[bool, list[Reasoning]]:
@@ -167,7 +182,7 @@ def _run_of(item: ChatItem, written: bytes, *, is_first: bool) -> tuple[bool, li
     run: list[Reasoning] = []
     for name, member, is_of_call in found:
         value = holder.raw[member.start : member.end]
-        if is_empty(value) and not is_emitted_empty(name, value):
+        if says_nothing(name, value) and not is_emitted_empty(name, value):
             continue
         part = reasoning_of(name, value, is_of_call=is_of_call)
         if part is None or (written and value not in written):

@@ -10,6 +10,8 @@ import msgspec
 from msgspec import Raw
 
 from reasoning_replay.core.dialects.chat.members import (
+    FIELDS,
+    LISTS,
     MESSAGE_MEMBERS,
     is_emitted_empty,
     is_empty,
@@ -74,25 +76,29 @@ _OBJECTS = msgspec.json.Decoder(list[dict[str, Raw]])
 
 # Strings of a message that a stream sends piece by piece.
 _TEXTS = frozenset({"content", "refusal", "reasoning_content", "reasoning", "reasoning_text"})
-_DETAILS = "reasoning_details"
-# Types of reasoning details whose pieces are joined, and the strings in them; as the clients'
-# libraries do (OpenRouter's AI SDK provider, ruby_llm, fantasy).
-_JOINED_TYPES = frozenset({b'"reasoning.text"', b'"reasoning.summary"'})
-_JOINED_TEXTS = frozenset({"text", "summary"})
+# Types of the entries of a list whose pieces are joined, and the strings in them; as the clients'
+# libraries do (OpenRouter's AI SDK provider, ruby_llm, fantasy, LiteLLM).
+_JOINED_TYPES = frozenset({b'"reasoning.text"', b'"reasoning.summary"', b'"thinking"'})
+_JOINED_TEXTS = frozenset({"text", "summary", "thinking"})
 _SIGNED = b"signature"
-# Estimated memory of a call or a detail without its JSON, and of each of its members, in bytes.
+# Estimated memory of a call or an entry without its JSON, and of each of its members, in bytes.
 # Measured by tracemalloc: 300 to 800 with three members.
 _ENTRY_BYTES = 512
 _MEMBER_BYTES = 128
 
 
-class _Detail:
-    """One entry of `reasoning_details`, as its members; texts are pieces that will be joined."""
+class _Entry:
+    """One entry of a list, as its members; texts are pieces that will be joined."""
 
     def __init__(self, members: dict[str, Raw]) -> None:
         self.values: dict[str, bytes] = {}
         self.texts: dict[str, bytearray] = {}
         self.add(members)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether its signature has come."""
+        return not is_empty(self.values.get("signature", b"null"))
 
     def takes(self, named: bytes) -> bool:
         """Return whether a fragment with this id, or without one, continues this entry."""
@@ -114,6 +120,40 @@ class _Detail:
     def joined(self) -> bytes:
         """Return the JSON of the entry."""
         return object_of(self.values | {name: string_of(body) for name, body in self.texts.items()})
+
+
+class _List:
+    """A list of entries, whose fragments a stream brings one by one."""
+
+    def __init__(self) -> None:
+        self.entries: list[_Entry] = []
+        self._open: dict[tuple[bytes, bytes], _Entry] = {}  # by type and index, the newest
+
+    def add(self, fragment: dict[str, Raw]) -> int:
+        """
+        Add a fragment to the newest entry of its type and index, or begin an entry.
+
+        Without an index, only the last entry can go on, because the order of the entries must stay;
+        and only until it is signed.
+
+        Returns:
+            Estimated memory without the JSON, in bytes.
+        """
+        kind, index, named = (bytes(fragment.get(name, NONE)) for name in ("type", "index", "id"))
+        entry = self._open.get((kind, index))
+        if entry is not None and _is_missing(index):
+            entry = None if entry is not self.entries[-1] or entry.is_signed else entry
+        if entry is not None and entry.takes(named):
+            return _MEMBER_BYTES * entry.add(fragment)
+        entry = _Entry(fragment)
+        self.entries.append(entry)
+        if kind in _JOINED_TYPES:
+            self._open[kind, index] = entry
+        return _ENTRY_BYTES + _MEMBER_BYTES * len(fragment)
+
+    def joined(self) -> bytes:
+        """Return the JSON of the list."""
+        return array_of([each.joined() for each in self.entries])
 
 
 class _Call:
@@ -173,8 +213,8 @@ class MessageJoiner:
         self.size_bytes = 0
         self._texts: dict[str, bytearray] = {}
         self._values: dict[str, bytes] = {}
-        self._details: list[_Detail] = []
-        self._open: dict[tuple[bytes, bytes], _Detail] = {}  # by type and index, the newest
+        self._lists: dict[str, _List] = {}
+        self._fields: dict[str, bytes] = {}
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}  # the newest
         self._function: _Call | None = None  # the old form, one call of a message
@@ -187,9 +227,10 @@ class MessageJoiner:
                 continue
             if name in _TEXTS:
                 self._add_text(name, value)
-            elif name == _DETAILS:
-                for fragment in _all_members(raw):
-                    self._add_detail(fragment)
+            elif name in LISTS:
+                self._add_entries(name, raw)
+            elif name == FIELDS:
+                self._add_fields(members_of(raw))
             elif name == "tool_calls":
                 for fragment in _all_members(raw):
                     call = self._call_of(fragment)
@@ -211,21 +252,18 @@ class MessageJoiner:
             for part in _all_members(Raw(value)):
                 body += body_of(bytes(part.get("text", b"")))
 
-    def _add_detail(self, fragment: dict[str, Raw]) -> None:
-        """Add a fragment to the newest entry of its type and index, or begin an entry."""
-        kind, index, named = (bytes(fragment.get(name, NONE)) for name in ("type", "index", "id"))
-        entry = self._open.get((kind, index))
-        # Without an index, only the last entry can go on: the order of the entries must stay.
-        if _is_missing(index) and self._details and entry is not self._details[-1]:
-            entry = None
-        if entry is None or not entry.takes(named):
-            entry = _Detail(fragment)
-            self._details.append(entry)
-            self.size_bytes += _ENTRY_BYTES + _MEMBER_BYTES * len(fragment)
-            if kind in _JOINED_TYPES:
-                self._open[kind, index] = entry
-        else:
-            self.size_bytes += _MEMBER_BYTES * entry.add(fragment)
+    def _add_entries(self, name: str, raw: Raw) -> None:
+        entries = self._lists.setdefault(name, _List())
+        for fragment in _all_members(raw):
+            self.size_bytes += entries.add(fragment)
+
+    def _add_fields(self, fields: dict[str, Raw]) -> None:
+        """Keep the newest value of each field, as LiteLLM's own library does."""
+        known = len(self._fields)
+        self._fields |= {
+            name: bytes(raw) for name, raw in fields.items() if not is_empty(bytes(raw))
+        }
+        self.size_bytes += _MEMBER_BYTES * (len(self._fields) - known)
 
     def _call_of(self, fragment: dict[str, Raw]) -> _Call:
         """
@@ -253,9 +291,10 @@ class MessageJoiner:
         """Return the JSON of the message, as a JSON response would hold it."""
         members = {"role": b'"assistant"'}
         members |= {name: string_of(body) for name, body in self._texts.items()}
-        if self._details:
-            members[_DETAILS] = array_of([each.joined() for each in self._details])
+        members |= {name: entries.joined() for name, entries in self._lists.items()}
         members |= self._values
+        if self._fields:
+            members[FIELDS] = object_of(self._fields)
         if self._calls:
             members["tool_calls"] = array_of([each.joined() for each in self._calls])
         if self._function is not None:

@@ -20,9 +20,16 @@ from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest
 from reasoning_replay.core.wire.json_spans import Member, Unspliceable
 
-# Members that hold reasoning as plain text; details hold the same text in entries.
+# Members that hold reasoning as plain text; lists hold the same text in entries.
 TEXTS = ("reasoning_content", "reasoning", "reasoning_text")
-DETAILS = "reasoning_details"
+LISTS = (
+    "reasoning_details",  # OpenRouter, Vercel, MiniMax, Snowflake
+    "thinking_blocks",  # LiteLLM, from Claude
+    "reasoning_items",  # LiteLLM, from OpenAI's Responses API
+)
+# A vendor's other fields, of which LiteLLM sends some with any answer. Only a signature in them is
+# reasoning, and only if no other member has it.
+FIELDS = "provider_specific_fields"
 
 # Members of a message, in the order in which they are injected.
 MESSAGE_MEMBERS = (
@@ -30,16 +37,22 @@ MESSAGE_MEMBERS = (
     "reasoning",  # OpenRouter, Vercel, Groq, Cerebras, Ollama, vLLM
     "reasoning_text",  # Copilot
     "reasoning_opaque",  # Copilot
-    DETAILS,  # OpenRouter, Vercel, MiniMax, Snowflake
+    *LISTS,
     "extra_content",  # Gemini, for a message without calls
     "thought_signature",  # Gemini through Venice, as above
+    FIELDS,  # Gemini through LiteLLM, as above
 )
 # Members of an element of `tool_calls`.
-CALL_MEMBERS = ("extra_content", "thought_signature")
+CALL_MEMBERS = ("extra_content", "thought_signature", FIELDS)
 
 _OF_CALL = "tool_calls."  # begins the id of a member of a call
 # Strings under these keys are opaque to clients: they identify reasoning, and upstream checks them.
-_OPAQUE = frozenset({"signature", "thought_signature", "data", "reasoning_opaque"})
+_OPAQUE = frozenset(
+    {
+        *("signature", "thought_signature", "thought_signatures", "data", "reasoning_opaque"),
+        "encrypted_content",
+    }
+)
 _EMPTY = frozenset({b"null", b'""', b"[]", b"{}"})
 EMPTY_TEXT = b'""'
 _DEMANDED = "reasoning_content"
@@ -48,7 +61,7 @@ _NULL = b"null"
 _PIECES_MAX = 32
 _SPACE = b" \t\r\n"
 # A cheap search: only a message that holds one of these may have reasoning.
-_MAY_REASON = re.compile(rb"reasoning|extra_content|thought_signature|\\u00")
+_MAY_REASON = re.compile(rb"reasoning|thinking|extra_content|thought_signature|\\u00")
 
 
 class Sent(Enum):
@@ -74,6 +87,16 @@ def is_emitted_empty(name: str, value: bytes) -> bool:
     Source: MoonshotAI/kimi-cli#2498; DeepSeek's streams begin with it (recorded).
     """
     return name == _DEMANDED and value == EMPTY_TEXT
+
+
+def says_nothing(name: str, value: bytes) -> bool:
+    """Return whether a member is no reasoning: an empty one, or fields without a signature."""
+    if name != FIELDS or is_empty(value):
+        return is_empty(value)
+    try:
+        return next(_opaque(name, _decoded(value)), None) is None
+    except UNREADABLE:
+        return True
 
 
 def reasoning_of(name: str, value: bytes, *, is_of_call: bool) -> Reasoning | None:
@@ -278,7 +301,9 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
             if _MAY_REASON.search(self.raw):
                 # If it cannot be read, nothing is injected into it anyway.
                 with contextlib.suppress(Unspliceable):
-                    self._replayed += sum(not is_empty(part.value) for part in self.parts)
+                    self._replayed += sum(
+                        not says_nothing(part.name, part.value) for part in self.parts
+                    )
         return self._replayed
 
     @property

@@ -26,8 +26,8 @@ import msgspec
 
 from reasoning_replay.core.dialects.chat.items import CALL, ChatItem
 from reasoning_replay.core.dialects.chat.members import (
-    DETAILS,
     EMPTY_TEXT,
+    LISTS,
     TEXTS,
     ChatMessage,
     Sent,
@@ -245,8 +245,8 @@ class _Planner:
         self._note(first, outcome_of_withheld(withheld), 0 if replayed else len(withheld))
         if Sent.OWN in sent.values() and not self._policy.demands_all:
             return []
-        has_details = sent.get((first, DETAILS), Sent.NOTHING) is not Sent.NOTHING
-        said = () if is_damaged else self._said(group.message, has_details=has_details)
+        has_list = any(sent.get((first, one), Sent.NOTHING) is not Sent.NOTHING for one in LISTS)
+        said = () if is_damaged else self._said(group.message, has_list=has_list)
         due = []
         for index, run in runs:
             chosen = [part for part in self._chosen(run) if part.id not in said]
@@ -276,17 +276,17 @@ class _Planner:
             member = None
         return sent_of(message.raw[member.start : member.end] if member else b"", part)
 
-    def _said(self, message: ChatMessage, *, has_details: bool) -> Collection[str]:
+    def _said(self, message: ChatMessage, *, has_list: bool) -> Collection[str]:
         """
         Return the members whose text the client sends in another form.
 
-        `has_details` says whether it has details that upstream emitted: these hold the text, too.
+        `has_list` says whether it has a list that upstream emitted: its entries hold the text, too.
         """
         if self._policy.demands_all:
             return ()
         if message.thinks_aloud:
-            return (*TEXTS, DETAILS)
-        return TEXTS if has_details else ()
+            return (*TEXTS, *LISTS)
+        return TEXTS if has_list else ()
 
     def _chosen(self, parts: list[Reasoning]) -> list[Reasoning]:
         """Return the members of a message or a call that upstream takes."""

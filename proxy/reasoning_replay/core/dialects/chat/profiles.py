@@ -40,7 +40,7 @@ class Profile(UpstreamProfile):
 GENERIC = Profile(
     vendor=VENDORS["generic"],
     source="recorded traffic of Avian, Crusoe, doubleword, GPUStack, Hugging Face and Venice: a "
-    "member that was emitted is accepted",
+    "member that was emitted is accepted; LiteLLM 1.110.2, run as an upstream",
 )
 
 _ALL = (
