@@ -126,12 +126,14 @@ _AZURE_HOSTS = (
     "*.cognitiveservices.azure.com",
 )
 _MOONSHOT_HOSTS = ("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com")
+_ALIBABA_HOSTS = ("dashscope*.aliyuncs.com", "*.maas.aliyuncs.com")
 _AWS_HOSTS = ("bedrock-runtime*.amazonaws.com", "bedrock-mantle.*.api.aws")
 _GOOGLE_HOSTS = ("aiplatform.googleapis.com", "*-aiplatform.googleapis.com")
 
 # With an API in the style of OpenAI's: Responses, Chat Completions or both.
 # Columns: name, hosts, base path, names of keys.
-# Sources of `cache_keys`: OpenAI's SDK; opencode, which sends one to OpenAI, Azure and xAI; Codex.
+# Sources of `cache_keys`: OpenAI's SDK; opencode, which sends one to OpenAI, Azure and xAI; Codex;
+# docs.mistral.ai (Responses), strandsagents.com (Mistral's Chat Completions).
 VENDORS = by_name(
     (
         Upstream(
@@ -195,6 +197,8 @@ VENDORS = by_name(
         Upstream("llamacpp", (), "/v1", ("LLAMA_API_KEY",), wants_key=False),
         Upstream("moonshot", _MOONSHOT_HOSTS, "/v1", ("MOONSHOT_API_KEY",)),
         Upstream("zai", ("api.z.ai", "open.bigmodel.cn"), "", ("ZAI_API_KEY", "ZHIPU_API_KEY")),
+        Upstream("meta", ("api.meta.ai",), "/v1", ("MODEL_API_KEY",)),
+        Upstream("alibaba", _ALIBABA_HOSTS, "/compatible-mode/v1", ("DASHSCOPE_API_KEY",)),
         Upstream("minimax", ("api.minimax.io", "api.minimaxi.com"), "/v1", ("MINIMAX_API_KEY",)),
         Upstream("vercel", ("ai-gateway.vercel.sh",), "/v1", ("AI_GATEWAY_API_KEY",)),
         Upstream(
@@ -212,6 +216,7 @@ VENDORS = by_name(
             "mistral_ai",
             lacks=("gemini",),
             takes_only_own_keys=True,
+            cache_keys=("responses", "chat"),
         ),
         Upstream(
             "groq",

@@ -74,6 +74,10 @@ GOING_BACK = {
     "vllm": ((KEPT, BARE), (KEPT, BARE)),
     "ollama": ((BOTH, MIXED), (BOTH, MIXED)),
     "llamacpp": ((KEPT, BARE), (KEPT, BARE)),
+    "mistral": ((KEPT, BARE), (KEPT, BARE)),
+    "meta": ((BOTH, NEITHER), (BOTH, BOTH)),
+    "alibaba": ((BOTH, NEITHER), (BOTH, BOTH)),
+    "minimax": ((BOTH, MIXED), (BOTH, MIXED)),
     "generic": ((BOTH, NEITHER), (BOTH, BOTH)),
 }
 
@@ -135,6 +139,11 @@ HOSTS = [
     ("http://127.0.0.1:11434/v1", "ollama"),
     ("http://[::1]:11434/v1", "ollama"),
     ("https://ollama.com/v1", "ollama"),
+    ("https://api.mistral.ai/v1", "mistral"),
+    ("https://api.meta.ai/v1", "meta"),
+    ("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "alibaba"),
+    ("https://w1.ap-southeast-1.maas.aliyuncs.com/compatible-mode/v1", "alibaba"),
+    ("https://api.minimax.io/v1", "minimax"),
     ("https://opencode.ai/zen/v1", "generic"),
     ("http://127.0.0.1:8000/v1", "generic"),
     ("https://openai.com.example.org/v1", "generic"),
@@ -181,6 +190,10 @@ BLOBS = [FERNET, XAI, XAI_TOOL, BEDROCK, THINKING]
         pytest.param("vllm", [], id="vllm"),
         pytest.param("ollama", [XAI, XAI_TOOL, THINKING], id="ollama"),
         pytest.param("llamacpp", [], id="llamacpp"),
+        pytest.param("mistral", [], id="mistral"),
+        pytest.param("meta", BLOBS, id="meta"),
+        pytest.param("alibaba", BLOBS, id="alibaba"),
+        pytest.param("minimax", BLOBS, id="minimax"),
         pytest.param("generic", BLOBS, id="generic"),
     ],
 )

@@ -124,7 +124,8 @@ _ALL = (
         vendor=VENDORS["xai"],
         source="docs.x.ai best-practices (30 days of storage; blobs are sent every turn), "
         "CLIProxyAPI internal/signature/grok_validation.go (unpadded base64); ruby_llm's "
-        "recordings (with all ids, and with none)",
+        "recordings (with all ids, and with none); codex-router#888 (nothing is refused, but Grok "
+        "4.7 stops reasoning after two rounds without its items)",
         blob=_XAI,
     ),
     Profile(
@@ -173,6 +174,37 @@ _ALL = (
         takes_include=False,
         keeps_items=False,
         blob=_NONE,
+    ),
+    Profile(
+        vendor=VENDORS["mistral"],
+        source="docs.mistral.ai/api/endpoint/responses, 2026-11, a preview (stateless: `store` is "
+        "absent, null or false, `previous_response_id` absent or null; reasoning is plain text)",
+        ids=Ids.KEPT,
+        needs="content",
+        takes_include=False,
+        keeps_items=False,
+        blob=_NONE,
+    ),
+    Profile(
+        vendor=VENDORS["meta"],
+        source="deepnoodle-ai/dive#279 (`include` brings encrypted content, which goes back in a "
+        "tool loop, run with a key); agentscope#2420, oh-my-pi#10966 and #11791 (an id that it "
+        "does not know is refused as `Referenced reasoning item`, none is not)",
+    ),
+    Profile(
+        vendor=VENDORS["alibaba"],
+        source="alibabacloud.com/help/model-studio, 2026-11: openai-compatible-responses (path, "
+        "`previous_response_id`), cot-summary (qwen4-max emits `encrypted_content` if "
+        "`reasoning.summary` is `auto`, and takes it back unchanged)",
+        takes_include=False,
+    ),
+    Profile(
+        vendor=VENDORS["minimax"],
+        source="platform.minimax.io/docs/api-reference/responses-create, 2026-11 (`store: false` "
+        "in every response; MiniMax-M3 emits reasoning only if the request has `reasoning`)",
+        ids=Ids.KEPT,
+        takes_include=False,
+        keeps_items=False,
     ),
     GENERIC,
 )
