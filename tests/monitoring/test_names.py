@@ -24,9 +24,6 @@ CHOSEN = {"dialect"}  # by a variable of the dashboard: any value
 OF_PROMETHEUS = {"up", "ALERTS"}
 # Our metrics that neither uses, each with a reason.
 UNUSED = {
-    "reasoning_replay_local_bytes": "what is evicted costs CPU, which has a panel",
-    "reasoning_replay_local_max_bytes": "it is a setting",
-    "reasoning_replay_local_evicted": "as the bytes",
     "process_start_time_seconds": "the restarts of a replica show in its other panels",
     "process_virtual_memory_bytes": "it comes with the resident memory, which is what runs out",
 }

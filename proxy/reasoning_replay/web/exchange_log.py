@@ -131,6 +131,8 @@ class ExchangeLog:
         metrics = self.metrics
         for reason, count in capture.removed.items():
             metrics.inc(metrics.removed_items, reason, by=count)
+        if capture.has_unknown_carrier:
+            metrics.inc(metrics.unknown_carriers, exchange.dialect)
         if capture.reasoning_context:
             metrics.inc(metrics.reasoning_contexts, capture.reasoning_context)
         # A response can be retrieved many times, but it used its tokens once.

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.web.chat.completions import CHAT, SAID, said
 from tests.web.line import request
 from tests.web.wire import ASK, CALL, MESSAGE, RESULT, RS, as_json, response, whole
 from tests.web.world import MODEL, World, world
@@ -64,3 +65,18 @@ async def test_what_upstream_says_of_the_reasoning_it_got_is_counted() -> None:
         assert w.counted("removed_items_total", reason="prefix_mismatch") == 2
         assert w.counted("removed_items_total", reason="other") == 1
         assert w.counted("reasoning_contexts_total", context="all_turns") == 1
+
+
+async def test_encrypted_content_that_is_not_known_is_counted() -> None:
+    """Once for a response, by its API; the client gets it unchanged."""
+    memory = {"type": "memory", "id": "mem_1", "encrypted_content": "gAAAAc"}
+    async with world() as w:
+        for _ in range(2):
+            w.upstream.answers(whole(as_json(response(memory, memory | {"id": "mem_2"}, CALL))))
+            await w.turn(ASK)
+        w.upstream.answers(whole(as_json(said({**SAID, "encrypted_content": "gAAAAc"}))))
+        body = as_json({"model": MODEL, "messages": [ASK]})
+        got = await w.ask(request("POST", CHAT, KEY, body=body))
+        assert b'"encrypted_content":"gAAAAc"' in got.body
+        assert w.counted("unknown_carriers_total", dialect="responses") == 2
+        assert w.counted("unknown_carriers_total", dialect="chat") == 1

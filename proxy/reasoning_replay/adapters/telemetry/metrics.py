@@ -26,7 +26,12 @@ from prometheus_client.registry import Collector
 from reasoning_replay.adapters.stores.base import BreakerState, StoreUsage
 from reasoning_replay.build import build_version
 from reasoning_replay.core.dialects.captures import REMOVALS
-from reasoning_replay.core.dialects.registry import DIALECTS, HANDLED_ROUTES
+from reasoning_replay.core.dialects.registry import (
+    CHAT,
+    DIALECTS,
+    HANDLED_ROUTES,
+    RESPONSES,
+)
 from reasoning_replay.core.dialects.responses.events import CONTEXTS
 from reasoning_replay.core.dialects.states import (
     CaptureState,
@@ -267,6 +272,11 @@ class Metrics:
             "removed_items",
             "Reasoning items that the upstream reports as left out of its input, by reason.",
             reason=REMOVALS,
+        )
+        self.unknown_carriers = counter(
+            "unknown_carriers",
+            "Responses with encrypted or signed content in a place that is not known.",
+            dialect=(RESPONSES, CHAT),
         )
         self.reasoning_contexts = counter(
             "reasoning_contexts",

@@ -227,6 +227,8 @@ class Capture(ABC):
         reasoning_items, reasoning_bytes: Count and size of the reasoning in all snapshots.
         removed: Number of reasoning items that upstream reports it left out, by one of REMOVALS.
         reasoning_context: How much reasoning upstream used, as a fixed word; "" if not reported.
+        has_unknown_carrier: Whether it has encrypted or signed content in a place that no dialect
+            knows, so that nothing of it is captured.
         usage: Token counts that upstream reports at the end; None if it does not.
         error: Names of the error with which upstream reports that the response failed.
         model: Model that responds, as upstream names it; "" while unknown.
@@ -242,6 +244,7 @@ class Capture(ABC):
         self.reasoning_bytes = 0
         self.removed = _NOTHING
         self.reasoning_context = ""
+        self.has_unknown_carrier = False
         self.usage: Usage | None = None
         self.error = NO_NAMES
         self.response_id = ""

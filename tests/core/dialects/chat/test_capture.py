@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.captures import Usage
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.dialects.captures import Origin, Usage
+from reasoning_replay.core.dialects.chat.capture import ChatCapture
+from reasoning_replay.core.history.turns import Context, Turn
 
 from tests.core.dialects.chat.streams import (
     DONE,
@@ -251,6 +252,28 @@ def test_ids_that_repeat_do_not_join_turns() -> None:
 
     assert ids[0] == ids[2] != ids[1]
     assert later not in ids
+
+
+@pytest.mark.parametrize(
+    ("more", "is_unknown"),
+    [
+        ({"reasoning_details": [details("text", signature="Eg==")]}, False),
+        ({"annotations": [{"url": 'https://a/?signature="x"'}], "signature": ""}, False),
+        ({"encrypted_content": "gAAAA"}, True),
+        ({"thoughts": {"new_signatures": ["Eg=="]}}, True),
+    ],
+)
+def test_what_looks_signed_in_an_unknown_place_is_noted(
+    more: dict[str, Any], is_unknown: bool
+) -> None:
+    """In both forms of a response."""
+    for pieces in (
+        answer({"role": "assistant", "content": "Hi", "tool_calls": [call("a")], **more}),
+        stream({"content": "Hi"}, more, {"tool_calls": [call("a")]}),
+    ):
+        capture = ChatCapture(Origin(Context(), "glm-5"), 1 << 20)
+        heard(capture, pieces)
+        assert capture.has_unknown_carrier is is_unknown
 
 
 def test_usage_is_read_as_this_api_names_it() -> None:

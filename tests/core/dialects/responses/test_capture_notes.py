@@ -50,6 +50,30 @@ def test_removed_reasoning_is_noted(
     assert context in ("", *CONTEXTS)
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(
+    ("more", "is_unknown"),
+    [
+        ({"type": "compaction", "encrypted_content": "gAAAA"}, False),
+        ({"type": "agent_message", "encrypted_content": "gAAAA"}, False),
+        ({"type": "memory", "encrypted_content": None}, False),
+        ({"type": "memory", "content": '"encrypted_content":"gAAAA"'}, False),
+        ({"type": "memory", "encrypted_content": "gAAAA"}, True),
+    ],
+)
+def test_encrypted_content_of_an_unknown_item_is_noted(
+    more: Item, is_unknown: bool, is_streamed: bool
+) -> None:
+    """A vendor may carry reasoning there from now on."""
+    capture, items = captured(), [*ITEMS, {"id": "new_1", **more}, call("2")]
+    if is_streamed:
+        capture.feed(stream_of(items))
+    else:
+        capture.read(answer(items, "resp_1"))
+    capture.catch_up()
+    assert capture.has_unknown_carrier is is_unknown
+
+
 @pytest.mark.parametrize("more", [{"model": 5}, {"status": ["completed"]}, {"store": "no"}])
 def test_a_member_of_another_type_counts_as_absent(more: Item) -> None:
     """The rest of the response is captured."""

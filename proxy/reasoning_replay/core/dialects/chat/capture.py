@@ -17,10 +17,12 @@ from reasoning_replay.core.dialects.chat.members import (
     FIELDS,
     MESSAGE_MEMBERS,
     is_emitted_empty,
+    is_unknown_carrier,
     reasoning_of,
     says_nothing,
     value_of,
 )
+from reasoning_replay.core.dialects.lenient import members_of
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
@@ -67,6 +69,8 @@ class ChatCapture(TurnCapture[MessageJoiner]):
         message = bytes(choice.message)
         if message not in response:
             message = surrogates.unmarked(message)
+        members = members_of(choice.message).items()
+        self.has_unknown_carrier = any(is_unknown_carrier(one, bytes(raw)) for one, raw in members)
         # A whole response needs no reason to finish: some upstreams send none.
         self._finish(choice.finish_reason or "stop", message)
 
@@ -86,6 +90,7 @@ class ChatCapture(TurnCapture[MessageJoiner]):
             return
         if choice.delta:
             self._joiner.add(choice.delta)
+            self.has_unknown_carrier = self._joiner.has_unknown_carrier
         if self._joiner.size_bytes > self._max_bytes:
             self._give_up("too_large")
         elif choice.finish_reason:

@@ -15,6 +15,7 @@ from reasoning_replay.core.dialects.chat.members import (
     MESSAGE_MEMBERS,
     is_emitted_empty,
     is_empty,
+    is_unknown_carrier,
 )
 from reasoning_replay.core.dialects.lenient import (
     LenientDecoder,
@@ -206,11 +207,13 @@ class MessageJoiner:
 
     Attributes:
         size_bytes: Estimated memory, in bytes.
+        has_unknown_carrier: As `Capture.has_unknown_carrier`.
     """
 
     def __init__(self) -> None:
         """Start before the first delta."""
         self.size_bytes = 0
+        self.has_unknown_carrier = False
         self._texts: dict[str, bytearray] = {}
         self._values: dict[str, bytes] = {}
         self._lists: dict[str, _List] = {}
@@ -241,6 +244,9 @@ class MessageJoiner:
             elif name in MESSAGE_MEMBERS:
                 self._values[name] = _newest(self._values.get(name, b""), value)
             else:
+                self.has_unknown_carrier = self.has_unknown_carrier or is_unknown_carrier(
+                    name, value
+                )
                 continue
             self.size_bytes += len(value)
 

@@ -64,6 +64,11 @@ _SPACE = b" \t\r\n"
 _MAY_REASON = re.compile(rb"reasoning|thinking|extra_content|thought_signature|\\u00")
 
 
+# Encrypted or signed content, also under a name that no vendor has used so far. In a string, the
+# quotes are escaped, so that no text looks like it.
+_SEALED = re.compile(rb'"(?:encrypted\w*|\w*signatures?)"\s*:\s*\[?\s*"[^"]')
+
+
 class Sent(Enum):
     """What a client sends in place of a member that upstream emitted."""
 
@@ -78,6 +83,13 @@ def is_empty(value: bytes) -> bool:
     if value in _EMPTY:
         return True
     return value[:1] in (b"[", b"{") and value.translate(None, _SPACE) in _EMPTY
+
+
+def is_unknown_carrier(name: str, value: bytes) -> bool:
+    """Return whether a member of a message that is not known looks encrypted or signed."""
+    if name in MESSAGE_MEMBERS or name == "tool_calls":
+        return False
+    return _SEALED.search(b'"%b":%b' % (name.encode(), value)) is not None
 
 
 def is_emitted_empty(name: str, value: bytes) -> bool:

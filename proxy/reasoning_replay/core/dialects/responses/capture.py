@@ -255,6 +255,7 @@ class ResponsesCapture(Capture):
 
     def _keep(self, index: int, item: ResponsesItem) -> None:
         """Keep an output item, unless there is no room for it."""
+        self.has_unknown_carrier = self.has_unknown_carrier or item.is_unknown_carrier
         part = captured(item)
         if self._has_room(part.size_bytes):
             self._parts[index] = part

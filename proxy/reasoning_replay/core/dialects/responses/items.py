@@ -51,6 +51,14 @@ _HEAD = LenientDecoder(_ItemFields)
 # that ends in `_call`. What another agent sent (`agent_message`) is input, as an output is.
 _MODEL_TYPES = frozenset({"program", "mcp_list_tools", "mcp_approval_request"})
 _FRAMES = frozenset({"system", "developer"})
+# Types that are known to have `encrypted_content` (OpenAI Python SDK 3.52; those of several agents
+# are a beta, `beta_response_input_item.py`).
+_SEALED_TYPES = frozenset(
+    {
+        *("reasoning", "compaction"),
+        *("agent_message", "multi_agent_call", "multi_agent_call_output"),
+    }
+)
 # Types that the API accepts without `id` (OpenAI Python SDK 3.52, `*_param.py`; for messages the
 # easy form). It refuses the others without an id, so theirs is never removed.
 _ID_IS_OPTIONAL = frozenset(
@@ -113,6 +121,11 @@ class ResponsesItem(HistoryItem, gc=False, eq=False):
         if self._blob is None:
             self._blob = json_spans.text(self._head.encrypted_content) or ""
         return self._blob
+
+    @property
+    def is_unknown_carrier(self) -> bool:
+        """Whether it has encrypted content, and a type of which nothing is known."""
+        return self.blob != "" and self.type not in _SEALED_TYPES
 
     @property
     def is_hollow(self) -> bool:
