@@ -1,6 +1,10 @@
 """Room: one budget, shared fairly by tenants; what belongs together is evicted together."""
 
+import random
+import sys
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -146,6 +150,52 @@ def test_the_names_of_what_was_evicted_are_bounded(monkeypatch: pytest.MonkeyPat
         room.keep(Row(f"{n}"), b"a", named(b"a", n), 1)
     found = [room.maybe_gone(named(b"a", n)) for n in range(4)]
     assert found == [None, Gone.FORGOTTEN, Gone.FORGOTTEN, None]
+
+
+def test_several_threads_may_use_it() -> None:
+    """
+    The event loop looks conversations up while threads decide on requests: the sums stay exact.
+
+    The threads change every few bytecodes, so without the lock the sums drift, or a thread fails.
+    """
+    room, count = Room(2_000), 4
+    start = threading.Barrier(count)
+
+    def work(seed: int) -> dict[Row, int]:
+        chance = random.Random(seed)  # noqa: S311 (no secret)
+        rows = [(Row if n % 2 else Decided)(f"{seed}.{n}") for n in range(30)]
+        last: dict[Row, int] = {}
+        start.wait(timeout=30)
+        for _ in range(1_500):
+            n = chance.randrange(30)
+            owner, act = OWNERS[n % 3], chance.randrange(10)
+            if act < 6:
+                last[rows[n]] = chance.randrange(60)
+                room.keep(rows[n], owner, named(owner, n // 6), last[rows[n]])
+            elif act < 8:
+                room.use(rows[n])
+            elif act < 9:
+                room.leave(rows[n])
+            else:
+                room.clear(named(owner, n // 6))
+                room.maybe_gone(named(owner, n // 6))
+        return last
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(count) as pool:
+            sizes = {
+                row: size for last in pool.map(work, range(count)) for row, size in last.items()
+            }
+    finally:
+        sys.setswitchinterval(before)
+    kept = [size for row, size in sizes.items() if row in room._members]
+    assert (room.size_bytes, len(kept)) == (sum(kept), len(room._members))
+    assert room.size_bytes <= room.max_bytes
+    for row in sizes:
+        room.leave(row)
+    assert not any((room._shares, room._of_size, room._members, room.size_bytes))
 
 
 STEPS = st.lists(
