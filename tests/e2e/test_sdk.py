@@ -15,7 +15,7 @@ from tests.e2e.witness import assert_restored
 from tests.fast_lane import each_value, first
 from tests.redis_server import RedisServer
 from tests.standin import StandIn
-from tests.standin.quirks import Continuity
+from tests.standin.quirks import Continuity, Quirks
 from tests.standin.variants import Variant
 
 LOST = "was provided without its required 'reasoning' item"
@@ -89,6 +89,29 @@ async def test_the_stream_may_look_odd(odd: Item) -> None:
     """
     standin = StandIn("parallel", "strict", **odd)
     async with through_the_proxy(standin, "async-stream", "no-ids", {}) as agent:
+        await agent.converse()
+        assert_restored(standin, agent)
+
+
+@pytest.mark.parametrize("way", ["async", "async-stream"])
+@pytest.mark.parametrize(
+    ("profile", "quirks"),
+    [
+        ("mistral", Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False)),
+        ("minimax", Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False)),
+        ("meta", Quirks()),
+        ("xai", Quirks()),
+    ],
+)
+async def test_an_upstream_is_served_with_its_profile(
+    profile: str, quirks: Quirks, way: Way
+) -> None:
+    """A host that behaves as its vendor's documentation says: stateless with text, or as OpenAI."""
+    async with (
+        StandIn("one_call", "strict", quirks=quirks) as standin,
+        proxied(standin, upstream_profile=profile) as base_url,
+        Agent(base_url, way, "ids", {"store": False}) as agent,
+    ):
         await agent.converse()
         assert_restored(standin, agent)
 
