@@ -19,7 +19,7 @@ from reasoning_replay.strict_api.responses_rules import EMITTED_TYPES, OUTPUTS, 
 
 __all__ = ["Case", "read", "root"]
 
-BESIDE = Path(__file__).parents[2].parent / "shared" / "cases" / "responses"
+BESIDE = Path(__file__).parents[2].parent / "shared" / "cases"
 BLOB = "encrypted_content"
 _PLACEHOLDER = re.compile(r"<(id|call_id|blob) of response (\d+)>")
 _TYPE_OF = {prefix: kind for kind, prefix in PREFIXES.items()}
@@ -46,11 +46,11 @@ class Case(NamedTuple):
     names: list[str]
 
 
-def root() -> Path | None:
-    """Return the folder of the cases; None if it has none."""
+def root(folder: str = "responses") -> Path | None:
+    """Return a folder of cases; None if it has none."""
     named = os.environ.get("REPLAY_TEST_CASES", "")
-    found = Path(named) if named else BESIDE
-    return found if any(found.glob("f*.json")) else None
+    found = (Path(named) if named else BESIDE) / folder
+    return found if any(found.glob("*.json")) else None
 
 
 def read(name: str) -> Case:
