@@ -57,9 +57,11 @@ def test_turns_without_lessons_cost_nothing() -> None:
     assert with_lessons(refused, [made(1), made(2)], MODEL, 10) is refused
 
 
-def test_damage_concerns_the_conversation_of_the_turn() -> None:
-    """Another conversation that was found may come from another client."""
-    refused = known(made(1, Lesson(DAMAGED)))
+@pytest.mark.parametrize("now_ms", [10, 9 * HOUR_MS])
+def test_damage_concerns_the_conversation_of_the_turn(now_ms: int) -> None:
+    """As long as it is kept; another one that was found may come from another client."""
+    refused = known(made(1, Lesson("field", "status"), Lesson(DAMAGED)), now_ms=now_ms)
+    assert refused.has("field", "status") == (now_ms == 10)
     assert refused.completes(made(2))
     assert not refused.completes(made(2, of="other"))
 

@@ -1,4 +1,9 @@
-"""Lessons: what the turns of a conversation teach about what upstream refuses, for an hour."""
+"""
+Lessons: what the turns of a conversation teach about what upstream refuses, for an hour.
+
+That captured reasoning replaces what the client makes of it holds as long as its turn is kept:
+upstream has seen those messages so, and the prefix must not move.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -30,10 +35,12 @@ def with_lessons(
 
     Cost: a look at each turn, if none of them teaches anything.
     """
-    teachers = [turn for turn in turns if turn.lessons and turn.created_ms + _LIFE_MS > now_ms]
+    teachers = [turn for turn in turns if turn.lessons]
     if not teachers:
         return refused
-    return refused._replace(lessons=frozenset(_lessons_of(teachers, turns, family(model))))
+    young = [turn for turn in teachers if turn.created_ms + _LIFE_MS > now_ms]
+    lessons = frozenset(_lessons_of(young, turns, family(model)))
+    return refused._replace(lessons=lessons.union(_damaged(teachers)))
 
 
 def taught_by(cure: Cure, of_dialect: Iterable[tuple[str, str]]) -> tuple[Lesson, ...]:
@@ -84,15 +91,20 @@ def _lessons_of(
 ) -> Iterator[tuple[str, str | bytes]]:
     for teacher in teachers:
         for kind, what in ((lesson.kind, lesson.what) for lesson in teacher.lessons):
-            if kind == DAMAGED:
-                yield DAMAGED, teacher.conversation
-            elif kind == DOUBT:
+            if kind == DOUBT:
                 if what in ("", model):
                     yield from ((BLOB, blob) for blob in _older(teacher, turns, what))
-            else:
+            elif kind != DAMAGED:
                 yield kind, what
                 if (kind, what) == (FORM, OLDER):
                     yield from ((UNSENT, blob) for blob in _older(teacher, turns))
+
+
+def _damaged(teachers: Iterable[Turn]) -> Iterator[tuple[str, bytes]]:
+    """Yield the conversations in which the client damages its reasoning."""
+    for teacher in teachers:
+        if Lesson(DAMAGED) in teacher.lessons:
+            yield DAMAGED, teacher.conversation
 
 
 def _older(teacher: Turn, turns: Iterable[Turn], model: str = "") -> Iterator[bytes]:
