@@ -331,6 +331,22 @@ def test_the_place_tells_turns_that_look_alike() -> None:
     assert [one.state for one in late.findings] == ["misplaced"]
 
 
+def test_reasoning_at_the_end_of_an_answer() -> None:
+    """It led to nothing, so nothing is due; where it was emitted, it is whole."""
+    ledger, ask, result = Ledger(), Part("given", "", "Rain?"), Part("given", "", "7 degrees")
+    thought, call = Part("reasoning", "", "one"), Part("said", "", "look", ("call_0",))
+    end = [Part("reasoning", "", "two"), Part("reasoning", "", "three")]
+    ledger.record("", [ask], [thought, call, *end])
+    for said, states in (
+        ([thought, call, *end], ["whole"] * 3),
+        ([thought, call], ["whole"]),
+        ([thought, call, *end[::-1]], ["whole", "misplaced", "misplaced"]),
+        ([thought, *end, call], ["whole", "misplaced", "misplaced"]),
+    ):
+        found = [one.state for one in ledger.judge("", [ask, *said, result]).findings]
+        assert found == states
+
+
 def test_the_ledger_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest turn is dropped entirely: what it emitted is foreign then."""
     monkeypatch.setattr("reasoning_replay.strict_api.ledger.TURNS_MAX", 1)

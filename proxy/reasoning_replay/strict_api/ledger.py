@@ -242,8 +242,18 @@ class Ledger:
         for at, part in enumerate(parts):
             if part.kind == "reasoning" and at not in judged:
                 origin = origins.get(at)
-                state = "misplaced" if origin else "foreign"
+                said = next((n for n in range(at, -1, -1) if parts[n].kind != "reasoning"), at)
+                state = self._state_elsewhere(origin, origins.get(said), at - said)
                 yield Finding(state, part.path, origin.turn if origin else 0)
+
+    def _state_elsewhere(self, one: _Emitted | None, said: _Emitted | None, after: int) -> State:
+        """Return the state of reasoning some parts after what was said; whole if it ended that."""
+        if one is None:
+            return "foreign"
+        is_there = said is not None and (said.turn, said.at) == (one.turn, one.at - after)
+        rest = self.turns[one.turn].parts[one.at - after + 1 :]
+        is_end = all(each.part.kind == "reasoning" for each in rest)
+        return "whole" if is_there and is_end else "misplaced"
 
     def _processed(self, frame: str, parts: Sequence[Part]) -> int:
         """Process a history; return the size of its longest prefix that was processed before."""
