@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import secrets
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -11,10 +12,11 @@ from reasoning_replay.strict_api.messages import is_reasoning
 
 from tests.e2e.agent import Way
 from tests.e2e.messages_agent import MessagesAgent, MessagesKeeps
-from tests.e2e.proxies import Reach, reached, split
+from tests.e2e.proxies import Reach, proxied, reached, split
 from tests.e2e.sdk_loop import Message
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
+from tests.redis_server import RedisServer
 from tests.standin.judging import WRONG, index_of
 from tests.standin.messages import LOOPS, MODES, MessagesStandIn, ModeName
 
@@ -171,6 +173,10 @@ async def test_a_client_that_skips_empty_blocks_is_served(
 DAMAGES: tuple[MessagesKeeps, ...] = ("unsigned", "emptied", "rewrapped", "unredacted", "first")
 
 
+# Nothing tells that such a signature is no good, if the block has no text.
+UNCERTAIN: MessagesKeeps = "rewrapped"
+
+
 @each_value(
     mode=["manual", *TOLERANT],
     loop=["chain", "interleaved", "redacted", "search"],
@@ -180,15 +186,53 @@ DAMAGES: tuple[MessagesKeeps, ...] = ("unsigned", "emptied", "rewrapped", "unred
 async def test_damaged_reasoning_is_completed(
     mode: ModeName, loop: Any, keeps: MessagesKeeps, way: Way
 ) -> None:
-    """One refusal at most; the retry and all later requests have the blocks as they were."""
+    """All requests have the blocks as they were; without a refusal, if the damage is certain."""
     standin = MessagesStandIn(mode, loop=loop)
     agent = await converse(standin, "proxied", way, keeps)
     refused = [index for index, one in enumerate(standin.judged) if one.refusal]
-    assert len(refused) <= 1
-    first = refused[0] if refused else len(standin.judged)
-    states = {one.state for judged in standin.judged[first + 1 :] for one in judged.findings}
-    assert states <= {"whole"}
+    assert len(refused) <= (keeps == UNCERTAIN)
+    accepted = [one for one in standin.judged if not one.refusal]
+    assert {one.state for judged in accepted for one in judged.findings} <= {"whole"}
     assert sum("healed=" in step.mark for step in agent.steps) == len(refused)
+
+
+@each_value(
+    mode=["adaptive", "bound", "manual"],
+    loop=["interleaved", "redacted", "chain"],
+    keeps=["first", "unredacted", UNCERTAIN, "unsigned"],
+    way=WAYS,
+    order=["one first", "other first"],
+)
+async def test_replicas_complete_the_same(  # noqa: PLR0917 (a table of what may differ)
+    mode: ModeName,
+    loop: Any,
+    keeps: MessagesKeeps,
+    way: Way,
+    order: str,
+    shared_redis: RedisServer,
+) -> None:
+    """Whichever replica gets a request, a completed message stays as upstream has seen it."""
+    standin = MessagesStandIn(mode, loop=loop)
+    url = f"{shared_redis.url}?prefix=rr-{secrets.token_hex(8)}"
+    async with (
+        standin,
+        proxied(standin, url, upstream_profile=standin.profile) as one,
+        proxied(standin, url, upstream_profile=standin.profile) as other,
+    ):
+        urls = [one, other] if order == "one first" else [other, one]
+        first, second = (agent_of(standin, each, way, keeps) for each in urls)
+        second.api_key, second.history = first.api_key, first.history
+        async with first, second:
+            turn = itertools.cycle([first, second])
+            for question in [*QUESTIONS, *QUESTIONS]:
+                first.history.append({"role": "user", "content": question})
+                while await next(turn).step():
+                    pass
+    accepted = [one for one in standin.judged if not one.refusal]
+    assert len(standin.judged) - len(accepted) <= (keeps == UNCERTAIN)
+    assert {one.state for judged in accepted for one in judged.findings} == {"whole"}
+    for before, after in itertools.pairwise(accepted):
+        assert after.messages[: len(before.messages)] == before.messages
 
 
 @pytest.mark.parametrize("keeps", DAMAGES)
@@ -292,6 +336,25 @@ def assert_is_never_refused(standin: MessagesStandIn, agent: MessagesAgent) -> N
     """Assert that each request of an agent was accepted at the first attempt."""
     assert [one.refusal for one in standin.judged] == [None] * len(agent.steps)
     assert standin.found(*WRONG) == []
+
+
+@each_value(mode=[*MODES], loop=["chain"], way=WAYS)
+async def test_a_final_text_that_moves_ahead_of_older_calls(
+    mode: ModeName, loop: Any, way: Way
+) -> None:
+    """No block goes before the text of another turn, and nothing is refused."""
+    standin = MessagesStandIn(mode, loop=loop)
+    async with (
+        reached(standin, "proxied") as base_url,
+        agent_of(standin, base_url, way, "visible") as agent,
+    ):
+        await agent.converse(QUESTIONS[:1])
+        question, *rounds, final = agent.history
+        agent.history = [question, final, *rounds]
+        await agent.converse(QUESTIONS[1:])
+    assert_is_never_refused(standin, agent)
+    older = [one.state for one in standin.judged[-1].findings if index_of(one) == 1]
+    assert ("whole" in older) == (mode != "bound")  # which checks the history before a block
 
 
 @pytest.mark.parametrize("way", WAYS)

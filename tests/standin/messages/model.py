@@ -28,6 +28,7 @@ LOOPS: Mapping[str, tuple[str, ...]] = {
     "preamble": ("R A fc", "R A"),
     "redacted": ("X fc", "R X A"),
     "interleaved": ("R A R fc", "R R fc", "R A"),
+    "ending": ("R fc R", "R A"),
     "search": ("R S R A fc", "R A"),
     "text": ("R A",),
     "plain": ("fc", "A"),

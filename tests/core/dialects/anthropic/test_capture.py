@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasoning_replay.core.dialects.anthropic.capture import place_of
+from reasoning_replay.core.dialects.anthropic.capture import is_at_end, place_of
 from reasoning_replay.core.dialects.anthropic.items import read_block
 from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.core.history.seen import Seen
@@ -246,22 +246,29 @@ LATE = thought("late", "El==")
 
 
 @pytest.mark.parametrize("blocks", [[call("a")], [text("Hm")], [text("Hm"), call("a")]])
-def test_reasoning_at_the_end_led_to_nothing(blocks: list[Block]) -> None:
-    """What is before it led to the blocks in between, and is kept."""
+def test_reasoning_at_the_end_is_kept_with_the_last_item(blocks: list[Block]) -> None:
+    """It led to nothing, but the API wants all of a message or none; alone it cannot come back."""
     both, alone = (whole_turn_of(answer(THOUGHT, *blocks, *end)) for end in ([LATE], []))
-    assert shape(both) == shape(alone)
-    assert shape(whole_turn_of(answer(*blocks, LATE))) == shape(whole_turn_of(answer(*blocks)))
+    before, (kind, run, _) = shape(alone)[:-1], shape(alone)[-1]
+    assert shape(both) == [*before, (kind, [*run, LATE], False)]
+    assert [is_at_end(part) for part in both.items[-1].run] == [False] * len(run) + [True]
+    cut = whole_turn_of(answer(*blocks, LATE, reason="max_tokens"))
+    assert shape(cut) == shape(whole_turn_of(answer(*blocks)))
 
 
 def test_the_binding_names_the_blocks_before_the_last_run() -> None:
     """A run in the first place is bound to the prefix alone; without a prefix, nothing is bound."""
     prefix = b"p" * 16
-    first = whole_turn_of(answer(THOUGHT, text("Hm"), call("a"), LATE), binding=prefix)
+    first = whole_turn_of(answer(THOUGHT, text("Hm"), call("a")), binding=prefix)
+    ended = [
+        whole_turn_of(answer(THOUGHT, call(name), LATE), binding=prefix).binding for name in "ab"
+    ]
     inner = [
         whole_turn_of(answer(THOUGHT, text(words), REDACTED, call("a")), binding=prefix)
         for words in ("Hm", "Hm ")
     ]
     assert first.binding == prefix
+    assert ended[0] != ended[1]
     assert [turn.binding[:16] for turn in inner] == [prefix] * 2
     assert inner[0].binding != inner[1].binding
     assert whole_turn_of(answer(THOUGHT, text("Hm"), REDACTED, call("a"))).binding == b""

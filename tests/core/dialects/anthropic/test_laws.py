@@ -32,7 +32,23 @@ from tests.fast_lane import examples
 TEXTS = ["Done.", "It is sunny in Paris today.", "OK"]
 # How ids of calls are made: at random, or in the ways in which they recur.
 NAMINGS = ["toolu_{drawn}", "call_{k}", "functions.add:{k}", ""]
-SHAPES = ["RT", "RC", "RCC", "RTC", "T", "C", "RDT", "CRC", "RTRC", "RSRT", "TRT", "RBT", "RBDC"]
+SHAPES = [
+    "RT",
+    "RC",
+    "RCC",
+    "RTC",
+    "T",
+    "C",
+    "RDT",
+    "CRC",
+    "RTRC",
+    "RSRT",
+    "TRT",
+    "RBT",
+    "RBDC",
+    "RCR",
+    "TDR",
+]
 UPSTREAMS = st.sampled_from([*PROFILES.values()])
 MODELS = st.sampled_from([MODEL, BOUND])
 
@@ -119,6 +135,34 @@ def test_capture_strip_inject_is_the_whole_history(tape: list[Any], model: str) 
     for who, shape, words, saying in tape:
         person = clients[who]
         sent = dropped(person.history)
+        assert tenant.send(sent, model) == person.history
+        person.go_on(tenant.learn(sent, *person.emit(shape, words), model=model), saying)
+
+
+def partly(messages: list[Message], data: st.DataObject, damages: bool) -> list[Message]:
+    """Return a history with some of its reasoning, or with some of it damaged."""
+    made: list[Message] = []
+    for message in messages:
+        kept: list[Block] = []
+        for block in message["content"] if message["role"] == "assistant" else ():
+            what = data.draw(st.integers(0, 2)) if block["type"] in REASONING else 0
+            if what == 1 and damages:
+                kept.append({"type": "thinking", "thinking": "", "signature": ""})
+            elif what != 1:
+                kept.append(block)
+        made.append(assistant(*kept) if message["role"] == "assistant" else message)
+    return made
+
+
+@examples(120)
+@given(TAPES, MODELS, st.booleans(), st.data())
+def test_whatever_a_client_makes_of_its_reasoning_all_of_it_comes_back(
+    tape: list[Any], model: str, damages: bool, data: st.DataObject
+) -> None:
+    """A part, or with damaged blocks, other ones in each request: upstream always sees the same."""
+    tenant, person = Tenant(), Person(0, "toolu_{drawn}")
+    for _, shape, words, saying in tape:
+        sent = partly(person.history, data, damages)
         assert tenant.send(sent, model) == person.history
         person.go_on(tenant.learn(sent, *person.emit(shape, words), model=model), saying)
 

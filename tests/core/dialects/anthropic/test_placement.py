@@ -100,6 +100,9 @@ def test_a_cache_mark_is_kept() -> None:
         ([LONG, BLANK, LATE, CALL], [LONG, BLANK, CALL], [LONG, BLANK, LATE, CALL]),
         ([LONG, BLANK, LATE, CALL], [LONG, CALL], [LONG, LATE, CALL]),
         ([BLANK, LONG, LATE, CALL], [LONG, BLANK, CALL], [LONG, BLANK, LATE, CALL]),
+        ([CALL, LATE, BLANK], [CALL, BLANK], [CALL, LATE, BLANK]),
+        ([CALL, BLANK, LATE], [CALL], [CALL, LATE]),
+        ([CALL, BLANK, BLANK, LATE], [CALL, BLANK], None),
         ([LONG, LATE, CALL], [BLANK, LONG, CALL], None),
         ([BLANK, BLANK, LONG, LATE, CALL], [BLANK, LONG, CALL], None),
     ],
@@ -181,23 +184,22 @@ def test_several_blocks_before_a_text_in_a_later_message() -> None:
 
 
 @pytest.mark.parametrize(
-    "sent",
+    ("sent", "want"),
     [
-        [assistant(THOUGHT), assistant(LONG, CALL, SECOND)],
-        [assistant(THOUGHT), assistant(LONG), assistant(CALL, SECOND)],
-        [assistant(THOUGHT), said(""), assistant(LONG, CALL, SECOND)],
-        [assistant(THOUGHT, BLANK), assistant(LONG, CALL, SECOND)],
-        [assistant(THOUGHT, LONG), assistant(CALL, SECOND)],
-        [assistant(LONG, CALL), assistant(LATE, SECOND)],
-        [assistant(LONG, CALL, SECOND), assistant(THOUGHT)],
+        ([[THOUGHT], [LONG, CALL, SECOND]], [[THOUGHT], [LONG, CALL, LATE, SECOND]]),
+        ([[THOUGHT], [LONG], [CALL, SECOND]], [[THOUGHT], [LONG], [CALL, LATE, SECOND]]),
+        ([[THOUGHT, BLANK], [LONG, CALL, SECOND]], None),
+        ([[THOUGHT, LONG], [CALL, SECOND]], [[THOUGHT, LONG], [CALL, LATE, SECOND]]),
+        ([[LONG, CALL], [LATE, SECOND]], [[THOUGHT, LONG, CALL], [LATE, SECOND]]),
+        ([[LONG, CALL, SECOND], [THOUGHT]], None),
     ],
 )
-def test_reasoning_in_an_adjacent_message_is_the_clients_own(sent: list[Message]) -> None:
-    """What is replayed in one is replayed in all: none is sent twice."""
+def test_reasoning_in_an_adjacent_message_is_a_part_of_the_turn(sent: Any, want: Any) -> None:
+    """What is replayed in one is replayed in all: none is sent twice, and the rest is added."""
     tenant, history = after(THOUGHT, LONG, CALL, LATE, SECOND)
-    sent = [ASK, *sent, *history[2:]]
-    assert tenant.send(sent) == sent
-    assert tenant.outcomes(sent) == {"present": 1}
+    given = [ASK, *(assistant(*blocks) for blocks in sent), *history[2:]]
+    assert tenant.send(given) == [ASK, *(assistant(*each) for each in want or sent), *history[2:]]
+    assert tenant.outcomes(given) == {"present": 1} | ({"injected": 1} if want else {})
 
 
 def test_reasoning_alone_in_the_last_message() -> None:
@@ -296,13 +298,73 @@ def test_merged_messages_get_nothing() -> None:
     assert tenant.outcomes(merged) == {"guarded_form": 2}
 
 
-def test_a_paused_turn_and_its_continuation_are_two_messages() -> None:
-    """The first is sent back as the last message; each gets its own blocks, then and later."""
+@pytest.mark.parametrize("model", [MODEL, BOUND])
+def test_a_paused_turn_and_its_continuation(model: str) -> None:
+    """Each gets its own blocks, then and later, in two messages or in one."""
     tenant = Tenant()
-    first = tenant.learn([ASK], THOUGHT, SEARCH, reason="pause_turn")
-    assert tenant.send(dropped([ASK, first])) == [ASK, first]
-    second = tenant.learn(dropped([ASK, first]), FOUND, LATE, LONG)
-    assert tenant.send(dropped([ASK, first, second, GO])) == [ASK, first, second, GO]
+    first = tenant.learn([ASK], THOUGHT, SEARCH, FOUND, LONG, reason="pause_turn", model=model)
+    assert tenant.send(dropped([ASK, first]), model) == [ASK, first]
+    second = tenant.learn(dropped([ASK, first]), LATE, CALL, model=model)
+    both = [ASK, first, second, result(CALL_ID)]
+    assert tenant.send(dropped(both), model) == both
+    joined = [ASK, assistant(*first["content"], *second["content"]), result(CALL_ID)]
+    assert tenant.send(dropped(joined), model) == joined
+    partly = [ASK, assistant(*first["content"], CALL), result(CALL_ID)]
+    assert tenant.send(partly, model) == joined
+    third = tenant.learn(dropped(joined), thought("", "Et=="), LONG, model=model)
+    assert tenant.send(dropped([*joined, third, GO]), model) == [*joined, third, GO]
+    cut = [ASK, assistant(SEARCH, LONG, CALL), result(CALL_ID)]  # one block is gone
+    assert tenant.send(cut, model) == cut
+
+
+@pytest.mark.parametrize("model", [MODEL, BOUND])
+@pytest.mark.parametrize(
+    "blocks", [[THOUGHT, CALL, LATE], [CALL, LATE], [THOUGHT, LONG, LATE, REDACTED]]
+)
+def test_reasoning_at_the_end_of_a_message(blocks: list[Any], model: str) -> None:
+    """A message has all blocks or none, so those at the end come back as well."""
+    tenant = Tenant()
+    made = tenant.learn([ASK], *blocks, model=model)
+    last = result(CALL_ID) if CALL in blocks else GO
+    history = [ASK, made, last]
+    assert tenant.send(dropped(history), model) == history
+    assert tenant.send(history, model) == history
+    assert tenant.send([ASK, assistant(*blocks[:-1]), last], model) == history
+    second = tenant.learn(dropped(history), thought("", "Et=="), text("Fine."), model=model)
+    assert tenant.send(dropped([*history, second, GO]), model) == [*history, second, GO]
+    if CALL not in blocks:
+        as_text = [ASK, said(LONG["text"]), GO]
+        assert tenant.send(as_text, model) == history
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_no_block_goes_ahead_of_the_text_of_another_turn(apart: bool) -> None:
+    """A client that moves its final text in front of older calls; a new text is another matter."""
+    tenant = Tenant()
+    calls = tenant.learn([ASK], THOUGHT, CALL, SECOND)
+    results = user([result(CALL_ID)["content"][0], result(SECOND["id"])["content"][0]])
+    tenant.learn(dropped([ASK, calls, results]), LATE, LONG)
+    moved = [assistant(LONG), assistant(CALL, SECOND)] if apart else [assistant(LONG, CALL, SECOND)]
+    want = (
+        [assistant(LONG), assistant(THOUGHT, CALL, SECOND)]
+        if apart
+        else [assistant(LONG, THOUGHT, CALL, SECOND)]
+    )
+    assert tenant.send([ASK, *moved, results, GO]) == [ASK, *want, results, GO]
+    changed = [assistant(LONG), assistant(CALL | {"input": {}}, SECOND)]
+    assert tenant.send([ASK, *changed, results, GO]) == [ASK, *changed, results, GO]
+    first = tenant.learn([ASK], THOUGHT, text("Let me look."), call("add", "toolu_01QZ7pHBFbRVEo"))
+    replaced = [ASK, assistant(LONG, first["content"][-1]), result("toolu_01QZ7pHBFbRVEo")]
+    assert tenant.send(replaced) == replaced  # its own text is gone
+    refused = tenant.cure(
+        body_of([ASK, *moved, results, GO]),
+        body_of([ASK, *want, results, GO]),
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`.",
+    )
+    first, *others = moved
+    demanded = [ASK, assistant(THOUGHT, *first["content"]), *others, results, GO]
+    assert json.loads(refused.body)["messages"] == demanded
+    assert tenant.send([ASK, *moved, results, GO]) == demanded
 
 
 @pytest.mark.parametrize("model", [MODEL, BOUND])
@@ -322,13 +384,15 @@ def test_what_was_missed_stays_missed_although_ids_are_certain(model: str) -> No
     assert tenant.send(dropped([*history, third, GO]), model) == [*want, third, GO]
 
 
-@pytest.mark.parametrize("own", [THOUGHT, LATE, REDACTED, thought("other", "other")])
-def test_a_message_with_reasoning_of_the_client_is_left_alone(own: Any) -> None:
-    """Even if some of it is missing, moved or foreign."""
+@pytest.mark.parametrize(
+    "own", [[LATE, LONG], [REDACTED, LONG], [LONG, THOUGHT], [THOUGHT, THOUGHT, LONG]]
+)
+def test_a_message_with_other_reasoning_of_the_client_is_left_alone(own: list[Any]) -> None:
+    """Moved, foreign, or there twice."""
     tenant, history = after(THOUGHT, LONG, CALL, LATE, SECOND)
-    sent = [ASK, assistant(own, LONG, CALL, SECOND), *history[2:]]
+    sent = [ASK, assistant(*own, CALL, SECOND), *history[2:]]
     assert tenant.send(sent) == sent
-    assert tenant.outcomes(sent) == {"present": 1}
+    assert tenant.outcomes(sent) == {"present": len(own) - 1}
 
 
 def test_a_message_of_reasoning_alone() -> None:

@@ -257,15 +257,36 @@ def test_no_hole_is_made_after_a_block_of_the_client() -> None:
     assert mine.received([*dropped(sent[:2]), *sent[2:]]) == ["S5", "S7"]
 
 
-def test_a_part_of_a_turn_that_the_client_sends_tells_nothing() -> None:
-    """Its first block does not record the history before the turn."""
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_part_of_a_turn_that_the_client_sends(kept: int) -> None:
+    """It is completed after its own history, and what it was made after stays; else it is alone."""
     mine = client(1)
     mine.turn(inner=True)
+    mine.turn()
     sent = dropped(mine.history)
     thought_, said, inner, called = mine.history[3]["content"]
-    sent[3] = assistant(said, inner, called)
-    assert mine.received(sent) == ["I3"]
-    sent[3] = assistant(thought_, said, inner, called)
+    sent[3] = assistant(*[[said, inner], [thought_, said]][kept], called)
+    assert mine.received(sent) == ["S1", "S3", "I3", "S5"]
+    sent[0] = user("I said something else, and I want that to count.")
+    assert mine.received(sent) == ["I3" if not kept else "S3"]
+
+
+def test_a_part_that_a_later_turn_was_made_after_stays_a_part() -> None:
+    """Upstream saw it so: the later turn records the last block of the part."""
+    mine = client(1)
+    mine.turn(inner=True)
+    whole = mine.history[3]
+    thought_, said, _, called = whole["content"]
+    mine.history[3] = assistant(thought_, said, called)
+    body = body_of([*dropped(mine.history[:3]), *mine.history[3:]], **mine.top)
+    decided = mine.tenant.decide(body, fails=True)
+    later = [thought("", "L"), text("This is said after a part of it.")]
+    mine.tenant.keep(decided, answer(*later))
+    mine.history += [assistant(*later), user("Go on, please.")]
+    sent = dropped(mine.history)
+    sent[3] = mine.history[3]
+    assert mine.received(sent) == ["S3", "L"]
+    sent[3] = whole
     assert mine.received(sent) == ["S1", "S3", "I3"]
 
 

@@ -42,6 +42,7 @@ _ERROR = "error"
 _FALLBACK = "fallback"  # another model continues after this block
 _TEXTS = ("thinking", "signature", "data")
 _EMPTY = b'""'
+_AT_END = "end."  # begins the id of reasoning that no item follows
 
 
 class MessagesCapture(TurnCapture[BlockJoiner]):
@@ -133,8 +134,8 @@ def _emitted(
     """
     Return the items of a response, and the blocks before its last run, reasoning aside.
 
-    All runs can be injected later, or none. A run at the end led to nothing: it is not kept, and
-    not missed.
+    All runs can be injected later, or none. A run at the end goes with the item before it; in a
+    response that is cut short, or is nothing else, it is not kept, and not missed.
     """
     items: list[tuple[MessagesItem, list[Reasoning | None]]] = []
     run: list[Reasoning | None] = []
@@ -154,6 +155,10 @@ def _emitted(
             run = []
     # A message of two models has a rule of its own for its reasoning.
     is_broken = is_cut_short or any(item.type == _FALLBACK or None in run for item, run in items)
+    at_end = [structs.replace(part, id=_AT_END + part.id) for part in run if part is not None]
+    if at_end and items and len(at_end) == len(run) and not is_broken:
+        before_last_run = of_run
+        items[-1][1].extend(at_end)
     emitted = [
         item.emitted([part for part in run if part is not None], withheld=bool(run) and is_broken)
         for item, run in items
@@ -164,6 +169,11 @@ def _emitted(
 def place_of(part: Reasoning) -> int:
     """Return the number of blocks before a reasoning block in its message, reasoning aside."""
     return int(part.id.rpartition(".")[2])
+
+
+def is_at_end(part: Reasoning) -> bool:
+    """Return whether a reasoning block came after the last item of its message."""
+    return part.id.startswith(_AT_END)
 
 
 def _as_written(raw: bytes, response: bytes) -> bytes:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.anthropic.binding import prefix_of
+from reasoning_replay.core.dialects.anthropic.block_edits import is_inserted_ahead
 from reasoning_replay.core.dialects.anthropic.capture import MessagesCapture
 from reasoning_replay.core.dialects.anthropic.heal.cure import (
     BETA,
@@ -93,7 +94,7 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
 
     @override
     def sent(self, request: MessagesRequest, plan: Plan) -> SentItems:
-        if not plan.completed:  # no block is removed
+        if all(map(is_inserted_ahead, plan.edits)):
             return sent_items(request.head, request.places, plan.edits)
         theirs = {place.item.raw for place in request.places}
         now = read_request(plan.apply(request.body), {})

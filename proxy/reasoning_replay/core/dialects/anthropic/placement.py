@@ -6,25 +6,25 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 - A message gets the reasoning of a turn if its blocks are those of the turn, one by one, in order,
   with the same content; it gets all of it or none. Adjacent assistant messages count as one.
 - If all reasoning leads the turn, and the message has all calls of the turn, in order, with random
-  ids, it leads the message, whatever text the client has before the calls.
-- A message in which the client sends any reasoning itself is left alone, unless upstream refused
-  what the client makes of it: then the captured reasoning goes in its place (*completed*).
-- Each block goes to the place where it was emitted. A `content` that is a string becomes a list.
+  ids, it leads the message, whatever text the client has before the calls; except one that another
+  turn emitted, unless upstream demands it.
+- A message in which the client sends reasoning itself is completed, replaced or left alone
+  (`completion`).
+- Each block goes to the place where it was emitted (`block_edits`).
 - If the model binds reasoning to the history before it, that history decides (`prefix_walk`).
 """
 
-from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
-from reasoning_replay.core.dialects.anthropic.binding import normal, read_binding
-from reasoning_replay.core.dialects.anthropic.capture import place_of
+from reasoning_replay.core.dialects.anthropic.binding import read_binding
+from reasoning_replay.core.dialects.anthropic.block_edits import DueBlock, edits_of
+from reasoning_replay.core.dialects.anthropic.capture import is_at_end, place_of
+from reasoning_replay.core.dialects.anthropic.completion import kept_of
 from reasoning_replay.core.dialects.anthropic.items import MESSAGE, MessagesItem
-from reasoning_replay.core.dialects.anthropic.message_groups import (
-    Block,
-    MessageGroup,
-    groups_of,
-)
+from reasoning_replay.core.dialects.anthropic.message_groups import MessageGroup, groups_of
 from reasoning_replay.core.dialects.anthropic.prefix_walk import BoundEdits, walk
 from reasoning_replay.core.dialects.anthropic.profiles import Profile
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest
@@ -40,11 +40,7 @@ from reasoning_replay.core.history.plan import (
     outcomes_of,
 )
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
-from reasoning_replay.core.wire import json_spans
-from reasoning_replay.core.wire.json_spans import Edit, inserted
-
-_BEFORE_TEXT = b',{"type":"text","text":'
-_AFTER_TEXT = b"}]"
+from reasoning_replay.core.wire.json_spans import Edit
 
 
 def plan_injection(
@@ -69,10 +65,17 @@ def plan_injection(
 
 
 class _Planned(NamedTuple):
-    """The reasoning to inject into one group: each block with the place of its follower."""
+    """
+    The reasoning to inject into one group.
+
+    Attributes:
+        added: The blocks that are injected.
+        kept: Number of the client's blocks that stay with them.
+    """
 
     group: MessageGroup
-    parts: Sequence[tuple[int, Reasoning]]
+    added: Sequence[DueBlock]
+    kept: int
     bound: BoundEdits
 
 
@@ -96,26 +99,27 @@ class _Planner:
 
     def run(self) -> Plan:
         groups = groups_of(self._request, self._matched)
-        planned = {group.start: made for group in groups if (made := self._plan(group))}
+        planned = {group.first: made for group in groups if (made := self._plan(group))}
         self._note_unknown(groups)
         due, prefix = set(planned), b""
         if self._needs_prefix(groups):
-            bound = {start: made.bound for start, made in planned.items()}
+            bound = {first: made.bound for first, made in planned.items()}
             began = read_binding(self._request.bound_to)
             due, prefix = walk(self._request, groups, bound, began)
         edits: list[Edit] = []
         completed: dict[int, bytes] = {}
-        for start, (group, parts, bound_edits) in planned.items():
-            if start not in due:
-                self._guard(group, Outcome.GUARDED_PREFIX, len(parts))
+        for first, (group, added, kept, bound_edits) in planned.items():
+            if first not in due:
+                self._guard(group, Outcome.GUARDED_PREFIX, len(added))
                 continue
             edits += bound_edits.edits
             if group.theirs:
                 conversation = bound_edits.turn.conversation
                 completed |= {message.start: conversation for message in group.messages}
+            self._note(group, Outcome.PRESENT, kept)
             self._notes += [
                 PlanNote(index, Outcome.INJECTED, 1, len(part.raw), part.id)
-                for index, part in parts
+                for index, _, part in added
             ]
         notes = tuple(sorted(self._notes, key=lambda note: note.place))
         return Plan(tuple(edits), outcomes_of(notes), notes, completed, prefix)
@@ -134,49 +138,90 @@ class _Planner:
     def _plan(self, group: MessageGroup) -> _Planned | None:
         """Return the reasoning of a turn for its message; None, with a note, if it must not go."""
         turn = group.turn
-        if group.theirs and not (turn is not None and self._is_damaged(group, turn)):
-            self._guard(group, Outcome.PRESENT, 1)
-            return None
-        parts = self._parts(group, turn) if turn is not None else None
-        if turn is None or parts is None:
+        due = self._due(group, turn) if turn is not None else None
+        if turn is None or due is None:
             known = (item for turn in group.turns.values() for item in turn.items)
             self._guard(group, Outcome.GUARDED_FORM, sum(len(item.run) for item in known))
         elif withheld := [item for item in turn.items if item.withheld]:
             self._guard(group, outcome_of_withheld(withheld), len(withheld))
+        elif (outcome := self._reason_not_to(turn)) is not None:
+            self._guard(group, outcome, len(due))
         else:
-            return self._plan_of(group, turn, parts)
+            return self._plan_of(group, turn, due)
         return None
 
-    def _is_damaged(self, group: MessageGroup, turn: Turn) -> bool:
-        """Return whether the client sends other reasoning than the turn's, which upstream wants."""
-        if not self._completes(turn):
-            return False
-        run = [part for item in turn.items for part in item.run]
-        emitted = [(place_of(part), normal(part.raw)) for part in run]
-        others = [block.start for block in group.blocks]
-        sent = [(bisect(others, item.start), normal(item.raw)) for item in group.theirs]
-        return bool(emitted) and emitted != sent
-
-    def _plan_of(
-        self, group: MessageGroup, turn: Turn, parts: Sequence[tuple[int, Reasoning]]
-    ) -> _Planned | None:
-        outcome = self._reason_not_to(turn)
-        edits = self._edits(group, parts) if parts and outcome is None else None
-        if edits is None:
-            self._guard(group, outcome or Outcome.GUARDED_FORM, len(parts))
+    def _plan_of(self, group: MessageGroup, turn: Turn, due: Sequence[DueBlock]) -> _Planned | None:
+        kept = self._kept(group, turn, due) if group.theirs else {}
+        edits = edits_of(group, due, kept) if due and kept is not None else None
+        if kept is None or edits is None:
+            self._guard(group, Outcome.GUARDED_FORM, len(due))
             return None
-        last = parts[-1][1]
-        bound = BoundEdits(turn, edits, place_of(last), last.blobs[0], self._is_bound(turn))
-        return _Planned(group, parts, bound)
+        added = [block for n, block in enumerate(due) if n not in kept]
+        _, number, last = due[-1]
+        bound = BoundEdits(turn, edits, number, last.blobs[0], self._is_bound(turn))
+        return _Planned(group, added, len(kept), bound)
 
-    def _parts(self, group: MessageGroup, turn: Turn) -> list[tuple[int, Reasoning]] | None:
-        """Return the reasoning of a turn, with the index before which it goes; None if unclear."""
-        if self._is_verbatim(group, turn):
+    def _kept(
+        self, group: MessageGroup, turn: Turn, due: Sequence[DueBlock]
+    ) -> Mapping[int, MessagesItem] | None:
+        """Return what the client sends of a turn's reasoning, as `kept_of`."""
+        models = self._request.model, *turn.models
+        signs = any(map(self._profile.signs, models)) and all(one.part.has_blob for one in due)
+        is_proven = any(
+            self._is_certain(index, self._matched.matches[index].emitted)
+            for index in group.places
+            if index in self._matched.matches
+        )
+        is_refused = self._completes(turn)
+        return kept_of(group, due, signs=signs, is_proven=is_proven, is_refused=is_refused)
+
+    def _due(self, group: MessageGroup, turn: Turn) -> list[DueBlock] | None:
+        """Return the reasoning of a turn, with the places where it is due; None if unclear."""
+        if self._is_verbatim(group.places, turn):
             both = zip(group.places, turn.items, strict=True)
-            return [(index, part) for index, item in both for part in item.run]
-        if self._has_calls(group, turn) and self._begins_run(group):
-            return [(group.places[0], part) for part in turn.items[0].run]
-        return None
+            parts = [(index, part) for index, item in both for part in item.run]
+            return self._numbered(group, parts)
+        if not (self._has_calls(group, turn) and self._begins_run(group)):
+            return None
+        first = group.places[0]
+        if not self._demands and self._repeats_another(group, turn):
+            own = group.places[-len(turn.items) :]
+            if not self._is_verbatim(own, turn):
+                return None
+            first = own[0]
+        return self._numbered(group, [(first, part) for part in turn.items[0].run])
+
+    def _numbered(
+        self, group: MessageGroup, parts: Sequence[tuple[int, Reasoning]]
+    ) -> list[DueBlock] | None:
+        """Return blocks with the number of blocks before them; None if that is not certain."""
+        number_of = {block.start: number for number, block in enumerate(group.blocks)}
+        size, due = len(number_of), []
+        for index, part in parts:
+            number = size if is_at_end(part) else number_of[self._item(index).start]
+            if size > len(group.places):  # the client kept blank text
+                number = place_of(part)
+                ahead = sum(number_of[self._item(each).start] < number for each in group.places)
+                if ahead != group.places.index(index) + is_at_end(part) or number > size:
+                    return None
+            due.append(DueBlock(index, number, part))
+        return due
+
+    def _repeats_another(self, group: MessageGroup, turn: Turn) -> bool:
+        """Return whether a group has a text that another turn emitted, and this one did not."""
+        own = {item.content for item in turn.items}
+        texts = {self._item(index).content for index in group.places} - own
+        return any(self._turns_that_say[text] - {turn.id} for text in texts)
+
+    @cached_property
+    def _turns_that_say(self) -> Mapping[bytes, set[bytes]]:
+        """The turns that emitted a text, by its content."""
+        said: defaultdict[bytes, set[bytes]] = defaultdict(set)
+        for turn in self._matched.turns:
+            for item in turn.items:
+                if item.type == MESSAGE:
+                    said[item.content].add(turn.id)
+        return said
 
     def _begins_run(self, group: MessageGroup) -> bool:
         """Return whether no item of the model is before a group, with a system message between."""
@@ -206,12 +251,17 @@ class _Planner:
             and item.content == emitted.content
         )
 
-    def _is_verbatim(self, group: MessageGroup, turn: Turn) -> bool:
-        """Return whether the blocks of a group are those of a turn, with the same content."""
-        both = zip(group.places, turn.items, strict=False)
-        return group.has_whole_turn and all(
-            item.content == self._item(index).content for index, item in both
-        )
+    def _is_verbatim(self, places: Sequence[int], turn: Turn) -> bool:
+        """Return whether the items at these places are a turn, all of it, with the same content."""
+        if len(places) != len(turn.items):
+            return False
+        for k, (index, emitted) in enumerate(zip(places, turn.items, strict=True)):
+            match = self._matched.matches.get(index)
+            if match is None or (match.turn.id, match.k) != (turn.id, k):
+                return False
+            if emitted.content != self._item(index).content:
+                return False
+        return True
 
     def _reason_not_to(self, turn: Turn) -> Outcome | None:
         """Return why a turn's reasoning may not be injected in this request; None if it may."""
@@ -230,34 +280,6 @@ class _Planner:
         if model in turn.models:
             return True
         return self._demands and family(model) in map(family, turn.models)
-
-    def _edits(
-        self, group: MessageGroup, parts: Sequence[tuple[int, Reasoning]]
-    ) -> list[Edit] | None:
-        """Return the edits that inject blocks; None if their place is not certain."""
-        blocks = group.blocks
-        number_of = {block.start: number for number, block in enumerate(blocks)}
-        runs: dict[Block, list[bytes]] = {}
-        for index, part in parts:
-            number = number_of[self._item(index).start]
-            if len(blocks) > len(group.places):  # the client kept blank text
-                place = place_of(part)
-                ahead = [each for each in group.places if number_of[self._item(each).start] < place]
-                if len(ahead) != group.places.index(index):
-                    return None
-                number = place
-            runs.setdefault(blocks[number], []).append(part.raw)
-        edits, emptied = _without_theirs(group)
-        for block, run in runs.items():
-            if block.start in emptied:
-                start, end = emptied.pop(block.start)
-                edits.append(Edit(start, end, b",".join(run)))
-            elif block.is_content:
-                edits.append(Edit(block.start, block.start, b"[" + b",".join(run) + _BEFORE_TEXT))
-                edits.append(Edit(block.end, block.end, _AFTER_TEXT))
-            else:
-                edits += [edit for raw in run for edit in inserted(block.start, raw)]
-        return edits if not emptied else None
 
     def _note_unknown(self, groups: Sequence[MessageGroup]) -> None:
         """Note each ambiguous item, and each group of which nothing is known."""
@@ -283,23 +305,3 @@ class _Planner:
     def _note(self, group: MessageGroup, outcome: Outcome, count: int) -> None:
         if count:
             self._notes.append(PlanNote(group.first, outcome, count))
-
-
-def _without_theirs(group: MessageGroup) -> tuple[list[Edit], dict[int, tuple[int, int]]]:
-    """
-    Return the edits that take the client's reasoning out of a group.
-
-    A message that has nothing else is not emptied. The second result has the range of its blocks,
-    by the offset of the block after it.
-    """
-    edits: list[Edit] = []
-    emptied: dict[int, tuple[int, int]] = {}
-    others = group.blocks
-    for message in group.messages:
-        gone = {item.number for item in group.theirs if item.message is message}
-        if gone and len(gone) == len(message.blocks):
-            after = next((block.start for block in others if block.start > message.start), -1)
-            emptied[after] = message.blocks[0][0], message.blocks[-1][1]
-        elif gone:
-            edits += json_spans.removals(message.blocks, gone)
-    return edits, emptied

@@ -50,7 +50,7 @@ class PrefixWalk(NamedTuple):
     The result of a walk.
 
     Attributes:
-        due: Offsets of the groups in which the edits are due.
+        due: The groups in which the edits are due, by `MessageGroup.first`.
         prefix: Digests of the request with those edits, as `binding.prefix_of`.
     """
 
@@ -67,20 +67,25 @@ def walk(
     """
     Decide which of the planned edits are due.
 
-    They are by the offset of their group; `began` precedes the messages of a view.
+    They are by `MessageGroup.first`; `began` precedes the messages of a view.
 
-    Cost: each message is decoded, encoded and hashed once.
+    Cost: each message is decoded, encoded and hashed once; twice if it has several groups.
     """
     histories: dict[int, bytes] = {}
     history = began.history if began is not None else start_of(request)
     for start, end in request.messages:
         histories[start] = history
         history = after(history, blocks_of(request.body[start:end]))
-    links = [
-        _link(request, group, planned.get(group.start), histories[group.start]) for group in groups
-    ]
+    links = []
+    for group in groups:
+        message = group.messages[0]
+        before = histories[message.start]
+        if group.skipped:
+            blocks = blocks_of(request.body[message.start : message.end])
+            before = after(before, blocks[: group.skipped])
+        links.append(_link(request, group, planned.get(group.first), before))
     due = set(_due(links))
-    there = [link.last for link in reversed(links) if link.is_theirs or link.start in due]
+    there = [link.last if link.first in due else link.theirs for link in reversed(links)]
     older = [began.last] if began is not None else []
     return PrefixWalk(due, history + last_of([*there, *older]))
 
@@ -92,18 +97,18 @@ class _Link(NamedTuple):
     Attributes:
         before: Digest of the block that its first one, or its response, was made after; None: not
             known.
-        last: Digest of its last block; NO_BLOCK if it gets none, and the client sends none.
-        may_go: Whether it has edits that fit the visible history.
+        last: Digest of the last block of its turn, if that may go: if it fits the visible history.
         is_bound: Whether the reasoning that may go is bound.
-        is_theirs: Whether the client sends it, and it stays.
+        theirs: Digest of the last block that the client sends; b"" without one.
+        is_whole: Whether the client sends all of the turn's.
     """
 
-    start: int
+    first: int
     before: bytes | None
-    last: bytes = NO_BLOCK
-    may_go: bool = False
+    last: bytes = b""
     is_bound: bool = True
-    is_theirs: bool = False
+    theirs: bytes = b""
+    is_whole: bool = False
 
 
 def _link(
@@ -116,42 +121,47 @@ def _link(
     bound = read_binding(turn.binding) if turn is not None else None
     if bound is not None and bound.history != history:
         bound = None
-    link = _Link(group.start, bound.last if bound is not None else None)
+    link = _Link(group.first, bound.last if bound is not None else None)
+    if group.theirs:
+        theirs = [item.blob for item in group.theirs]
+        items = turn.items if turn is not None else ()
+        is_whole = theirs == [part.blobs[0] for item in items for part in item.run]
+        link = link._replace(theirs=theirs[-1], is_whole=is_whole)
     if made is not None:
         own = own_of(block.raw(request.body) for block in group.blocks[: made.blocks_before])
         if not made.is_bound or (bound is not None and bound.own == own):
-            return link._replace(last=made.last, may_go=True, is_bound=made.is_bound)
-    if not group.theirs:
-        return link
-    theirs = [item.blob for item in group.theirs]
-    items = turn.items if turn is not None else ()
-    is_whole = theirs == [part.blobs[0] for item in items for part in item.run]
-    before = link.before if is_whole else None
-    return link._replace(before=before, last=theirs[-1], is_theirs=True)
+            return link._replace(last=made.last, is_bound=made.is_bound)
+    return link
 
 
 def _due(links: Sequence[_Link]) -> Iterator[int]:
     """
-    Yield the offsets of the groups whose edits are due, newest first.
+    Yield the groups whose edits are due, newest first.
 
     A response that was made without any reasoning, after a failed lookup, begins a run of its own.
-    The longest of these runs is due; what was made after it keeps it the longest.
+    The longest of these runs is due; what was made after it keeps it the longest. Reasoning that
+    the client sends is there in any case, so only what fits it is due; so is what completes it.
     """
     wanted: bytes | None = None  # the block that must come next; None: there is no newer one
     runs: list[list[int]] = [[]]  # due, unless an older block of the client is not the one wanted
     is_free = True  # whether the client sends no newer block
     for link in reversed(links):
-        if link.may_go and not link.is_bound:
-            yield link.start
-        elif link.may_go and wanted in (None, link.last):
-            runs[-1].append(link.start)
-        elif link.may_go and wanted == NO_BLOCK and is_free:
-            runs.append([link.start])
-        elif link.is_theirs:
-            if wanted in (None, link.last):
+        before = link.before
+        if link.last and not link.is_bound:
+            yield link.first
+        elif link.theirs:
+            completes = link.last and wanted in (None, link.last)
+            if completes:
+                runs[-1].append(link.first)
+            if completes or wanted in (None, link.theirs):
                 yield from runs[-1]
             runs, is_free = [[]], False
+            before = before if completes or link.is_whole else None
+        elif link.last and wanted in (None, link.last):
+            runs[-1].append(link.first)
+        elif link.last and wanted == NO_BLOCK and is_free:
+            runs.append([link.first])
         else:
             continue
-        wanted = _UNKNOWN if link.before is None else link.before
+        wanted = _UNKNOWN if before is None else before
     yield from max(runs, key=len)

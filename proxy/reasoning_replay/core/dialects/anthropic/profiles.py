@@ -48,6 +48,10 @@ class Profile(UpstreamProfile):
             return _UNBOUND.search(name) is None
         return self.is_signed  # a name that only the account knows
 
+    def signs(self, model: str) -> bool:
+        """Return whether the API of a model refuses a block whose signature does not fit."""
+        return self.is_signed or _SERIES in model.lower()
+
     def may_bind(self, model: str) -> bool:
         """Return whether the response may show that the model binds: a gateway's own name."""
         return self.is_bound(model) or _SERIES not in model.lower()

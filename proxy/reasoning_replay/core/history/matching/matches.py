@@ -55,12 +55,14 @@ class Matches:
         seen: Decisions that the next turn records; None if ids alone decide, or if the client does
             not only append.
         is_certain: Whether ids alone decided, or there was nothing to match.
+        turns: The turns that were found, matched or not.
     """
 
     matches: dict[int, Match] = field(default_factory=dict)
     ambiguous: set[int] = field(default_factory=set)
     seen: Seen | None = None
     is_certain: bool = False
+    turns: Sequence[Turn] = ()
 
     def newest(self) -> Turn | None:
         """Return the turn of the last matched item; None without a match."""
@@ -102,7 +104,8 @@ def match_items(
     if request.is_stateful:
         return Matches(_after(request.continues, found.matches, looked_up))
     crowded = looked_up.crowded - found.matches.keys() - {RESPONSE}
-    return Matches(found.matches, found.ambiguous | crowded, seen, is_certain)
+    ambiguous = found.ambiguous | crowded
+    return Matches(found.matches, ambiguous, seen, is_certain, looked_up.turns)
 
 
 def parent_of(

@@ -1,9 +1,10 @@
-"""Completion: captured reasoning replaces what the client makes of it, if that is refused."""
+"""Completion: captured reasoning completes what the client sends of it, or replaces it."""
 
 import json
 from collections.abc import Callable
 
 import pytest
+from reasoning_replay.core.dialects.anthropic.profiles import PROFILES
 from reasoning_replay.core.dialects.anthropic.request import read_request
 from reasoning_replay.core.history.sent_items import sent_items
 
@@ -27,6 +28,7 @@ from tests.core.dialects.anthropic.tenant import (
     Tenant,
     assistant,
     body_of,
+    dialect_of,
     dropped,
     result,
     user,
@@ -46,9 +48,24 @@ def emptied(block: Block) -> Block | None:
     return block | {"signature": ""}
 
 
+def halved(block: Block) -> Block | None:
+    """Return a block with a piece of its signature."""
+    return block | {"signature": block["signature"][:1]}
+
+
+def redacted(block: Block) -> Block | None:
+    """Return a block of another type with the same signature."""
+    return {"type": "redacted_thinking", "data": block["signature"]}
+
+
 def partial(block: Block) -> Block | None:
     """Return a block, except one."""
     return None if block["signature"] == "S1" else block
+
+
+def foreign(block: Block) -> Block | None:
+    """Return a block with another signature: it may be a good one."""
+    return block | {"signature": "another"}
 
 
 def respelled(block: Block) -> Block | None:
@@ -64,28 +81,83 @@ def damaged(told: list[Message], damage: Damage, at: int = 3) -> list[Message]:
 
 
 NAMED = "messages.3.content.0: {}"
-FIELD = "messages.3.content.0.thinking.signature: Field required"
+
+
+@pytest.mark.parametrize("model", [MODEL, BOUND])
+@pytest.mark.parametrize("damage", [unsigned, emptied, halved, redacted, partial])
+def test_what_the_api_would_refuse_is_completed_before_it_can(damage: Damage, model: str) -> None:
+    """All of the message, where it was emitted, at each request; no memory is needed."""
+    tenant = Tenant()
+    told = history(tenant, model)
+    given = damaged(told, damage)
+    for length in (5, 7):
+        assert tenant.send(given[:length], model) == told[:length]
+    counted = tenant.outcomes(given, model=model)
+    replaced = {"injected": 1, "present": 3} if damage is partial else {"injected": 2, "present": 2}
+    assert counted == replaced
+
+
+def test_no_byte_of_a_part_changes() -> None:
+    """What is missing is inserted, and that is all."""
+    tenant = Tenant()
+    given = body_of(damaged(history(tenant), partial))
+    got = tenant.decide(given).body
+    added = json.dumps(thought("", "S1")).encode() + b","
+    assert (got.count(added), got.replace(added, b"")) == (1, given)
+
+
+ANOTHER_WORD = thought("Another word.", "Sw==")
 
 
 @pytest.mark.parametrize(
-    ("damage", "refusal"),
+    ("sent", "is_completed"),
     [
-        (unsigned, FIELD),
-        (emptied, NAMED.format(INVALID)),
-        (emptied, INVALID),  # no place
-        (partial, NAMED.format(MODIFIED)),
-        (partial, MISSING),
-        (emptied, NAMED.format(OTHER)),
+        ([thought("One and two", "Sb==")], True),  # both in one, with the last signature
+        ([thought("One", "Sa==Sb==")], True),
+        ([thought("On", "Sa=="), thought("and two", "Sb==")], True),
+        ([thought("", "Sa=="), thought("and two", "Sb==")], False),
+        ([thought("One", "Sw==")], True),
+        ([ANOTHER_WORD], False),
+        ([thought("and two", "Sb=="), thought("One", "Sa==")], False),  # moved
+        ([thought("and two", "Sb==")], True),
     ],
 )
-def test_the_captured_reasoning_is_sent_instead(damage: Damage, refusal: str) -> None:
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_damaged_copy(sent: list[Block], is_completed: bool, is_named: bool) -> None:
+    """The signature does not fit it; without a random id, only a signature proves the turn."""
+    tenant = Tenant()
+    ask = user("Start, please.")
+    last = call("add", f"toolu_{drawn('a')}") if is_named else text("A text of some length.")
+    tenant.learn([ask], thought("One", "Sa=="), thought("and two", "Sb=="), last)
+    next_ = result(last["id"]) if is_named else user("Go on.")
+    given = [ask, assistant(*sent, last), next_]
+    is_proven = is_named or any(block["signature"] in ("Sa==", "Sb==") for block in sent)
+    whole = [ask, assistant(thought("One", "Sa=="), thought("and two", "Sb=="), last), next_]
+    assert tenant.send(given) == (whole if is_completed and is_proven else given)
+
+
+def test_a_vendor_that_signs_nothing_takes_any_block() -> None:
+    """Only what is missing is added there."""
+    tenant, model = Tenant(dialect_of(PROFILES["deepseek"])), "deepseek-chat"
+    ask, said = user("Start, please."), call("add", f"toolu_{drawn('a')}")
+    made = [thought("One", None), thought("Two", None), said]
+    tenant.learn([ask], *made, model=model)
+    for sent, got in (([made[1], said], made), ([thought("On", None), said], None)):
+        given = [ask, assistant(*sent), result(said["id"])]
+        assert tenant.send(given, model) == [ask, assistant(*(got or sent)), given[2]]
+
+
+@pytest.mark.parametrize(
+    "refusal", [NAMED.format(INVALID), INVALID, NAMED.format(MODIFIED), NAMED.format(OTHER)]
+)
+def test_what_is_refused_is_replaced(refusal: str) -> None:
     """All of the message, where it was emitted; the next request has it at the first attempt."""
     tenant = Tenant()
     told = history(tenant)
-    given = body_of(damaged(told, damage))
+    given = body_of(damaged(told, foreign))
     assert tenant.decide(given).body is given  # not without a refusal
     if "blocks in the latest" in refusal:
-        given = body_of(damaged(told, damage)[:5])
+        given = body_of(damaged(told, foreign)[:5])
         told = told[:5]
     cured = tenant.cure(given, given, refusal)
     assert json.loads(cured.body)["messages"] == told
@@ -99,13 +171,13 @@ def test_it_is_remembered_for_the_conversation() -> None:
     """The client damages the next message as well; another conversation is left as it is."""
     tenant = Tenant()
     told = history(tenant)
-    given = body_of(damaged(told, emptied))
+    given = body_of(damaged(told, foreign))
     tenant.cure(given, given, NAMED.format(INVALID))
     later = [thought("", "L"), text("This is the last answer of them all.")]
-    told += [tenant.learn(damaged(told, emptied), *later), user("Go on.")]
-    sent = damaged(damaged(told, emptied), emptied, 7)
+    told += [tenant.learn(damaged(told, foreign), *later), user("Go on.")]
+    sent = damaged(damaged(told, foreign), foreign, 7)
     assert signatures(tenant.decide(body_of(sent)).body) == [*ALL, "L"]
-    other = body_of(damaged(history(tenant, name="two"), emptied))
+    other = body_of(damaged(history(tenant, name="two"), foreign))
     assert tenant.decide(other).body is other
     tenant.hours = 1.1
     assert tenant.decide(body_of(sent)).body == body_of(sent)
@@ -114,7 +186,7 @@ def test_it_is_remembered_for_the_conversation() -> None:
 def test_the_summary_is_that_of_the_completed_request() -> None:
     """Also with another number of items."""
     tenant = Tenant()
-    given = body_of(damaged(history(tenant), partial))
+    given = body_of(damaged(history(tenant), emptied))
     cured = tenant.cure(given, given, MISSING)
     summary = tenant.decide(given).summary
     assert summary is not None
@@ -158,10 +230,10 @@ def test_what_was_refused_before_is_not_sent_again() -> None:
     tenant = Tenant()
     told = history(tenant)
     odd = [assistant(thought("", "own"), text("I am of another proxy.")), user("Go on.")]
-    given = body_of([*damaged(told, partial), *odd])
+    given = body_of([*damaged(told, foreign), *odd])
     tenant.cure(given, given, f"messages.7.content.0: {INVALID}")
     sent = tenant.decide(given).body
-    assert signatures(sent) == ["S0", "I1", "S2"]
+    assert signatures(sent) == ["S0", "another", "another", "S2"]
     cured = tenant.cure(given, sent, NAMED.format(INVALID))
     assert signatures(cured.body) == ALL
 
@@ -175,6 +247,19 @@ def test_a_completion_that_is_refused() -> None:
     cured = tenant.cure(given, sent, NAMED.format(INVALID))
     assert (cured.body, cured.is_clients_own) == (given, True)
     assert tenant.decide(given).body == given
+
+
+def test_what_was_completed_before_is_not_what_a_refusal_of_another_message_is_about() -> None:
+    """The client's blocks after an edit go; the part before it stays completed."""
+    tenant = Tenant(dialect_of(PROFILES["generic"]))
+    told = history(tenant)
+    sent = [*damaged(told, partial)[:4], user("I said something else."), *told[5:]]
+    given = body_of(sent)
+    decided = tenant.decide(given).body
+    assert signatures(decided) == ALL
+    cured = tenant.cure(given, decided, ELSEWHERE.format(5, 0))
+    assert signatures(cured.body) == ["S0", "S1", "I1"]
+    assert cured.completed == frozenset()
 
 
 def test_reasoning_that_is_withheld_is_not_sent_instead() -> None:
@@ -229,14 +314,14 @@ def test_a_response_is_bound_to_the_completed_request() -> None:
     """Its own reasoning comes back, although the request was healed."""
     tenant = Tenant()
     told = history(tenant, BOUND, 2)
-    given = body_of(damaged(told, partial), BOUND)
+    given = body_of(damaged(told, foreign), BOUND)
     decided = tenant.decide(given)
     cured = tenant.cure(given, decided.body, NAMED.format(MODIFIED))
     made = [thought("", "N"), text("This is said after the cure.")]
     response = json.dumps({"content": made, "model": BOUND, "id": "msg_1"}).encode()
     tenant.keep(decided, response, cured=cured)
     told += [assistant(*made), user("And then?")]
-    assert tenant.send(damaged(dropped(told), partial), BOUND) == told
+    assert tenant.send(damaged(dropped(told), foreign), BOUND) == told
 
 
 def test_a_refusal_teaches_that_a_model_binds() -> None:

@@ -38,7 +38,7 @@ _IsGone = Callable[[int, MessagesItem], bool]
 
 @dataclass(eq=False)
 class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
-    """A refused request; `completed` is by the index of the message."""
+    """A refused request; `completed` is by the index of the message, and was not before."""
 
     read = read_request
     about_blobs = frozenset(
@@ -49,8 +49,6 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
     @override
     def __post_init__(self) -> None:
         super().__post_init__()
-        starts = _index_of(self.asked or self.given)
-        self.completed = {starts[start]: of for start, of in self.completed.items()}
         blocks = _blocks_in(self.given).items()
         theirs = {index: {item.raw for item in items} for index, items in blocks}
         self._held = _blocks_in(self.sent)
@@ -59,6 +57,9 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
             for index, items in self._held.items()
             if any(item.raw not in theirs.get(index, ()) for item in items)
         }
+        starts = _index_of(self.asked or self.given)
+        completed = {starts[start]: of for start, of in self.completed.items()}
+        self.completed = {n: of for n, of in completed.items() if n not in self._ours}
         message = self.diagnosis.message
         if self.diagnosis.kind is RefusalKind.MODIFIED:
             message = max(self._held, default=-1)
