@@ -1,9 +1,14 @@
 """Gemini through the proxy: captured, injected, healed, and kept apart."""
 
+from pathlib import Path
+from urllib.parse import urlsplit
+
 import aiohttp
 import pytest
 from google.genai import Client
 from google.genai.types import HttpOptions
+from openai import AsyncOpenAI
+from reasoning_replay.settings.loader import load
 
 from tests.web.gemini.exchanges import (
     ASK,
@@ -30,6 +35,7 @@ from tests.web.wire import as_json, whole
 from tests.web.world import world
 
 DONE = whole(b"{}")
+ROOT = Path(__file__).parents[2]
 SECRET = KEY.partition(" ")[2]
 MISSING = "Function call is missing a thought_signature in functionCall parts."
 STREAM = PATH.replace(":generate", ":streamGenerate")
@@ -70,10 +76,14 @@ V1 = PATH.replace("v1beta", "v1")
         ("/v1beta/openai", V1, KEY, V1),
         ("/v1beta/openai", V1, BEARER, V1),
         ("/v1beta/openai", CLOUD, BEARER, CLOUD),
+        ("/v1beta/openai", "/v1/interactions", BEARER, "/v1/interactions"),
         ("/v1beta/openai", "/v1/files", KEY, "/v1/files"),
         ("/v1beta/openai", "/v1/files", BEARER, "/v1beta/openai/files"),
         ("/v1beta/openai", "/v1/chat/completions", BEARER, "/v1beta/openai/chat/completions"),
         ("/v1beta/openai", "/v1/chat/completions", KEY, "/v1beta/openai/chat/completions"),
+        ("/v1beta/openai", "/v1/openai/models", BEARER, "/v1/openai/models"),
+        ("/v1beta/openai", "/v1beta/openai/models", BEARER, "/v1beta/openai/models"),
+        ("/v1beta", "/v1/openai/models", BEARER, "/v1beta/openai/models"),
         ("/v1beta", V1 + "?alt=json", KEY, V1 + "?alt=json"),
         ("/v1beta", "/v1/chat/completions", BEARER, "/v1beta/chat/completions"),
         ("/v1", V1, KEY, V1),
@@ -94,23 +104,52 @@ async def test_a_client_that_names_the_version_gets_that_one(
         assert w.upstream.received[-1].target == target
 
 
-@pytest.mark.parametrize("base", ["/v1beta", "/v1beta/openai"])
-@pytest.mark.parametrize("version", ["v1", "v1beta", "v1alpha"])
+CONFIGURED = urlsplit(load({}, {}, ROOT / "config/gemini.yaml").upstream_url).path
+
+
+@pytest.mark.parametrize("base", ["/v1beta", CONFIGURED])
+@pytest.mark.parametrize("version", ["", "v1", "v1beta", "v1alpha"])
 async def test_googles_sdk_reaches_the_version_that_it_names(base: str, version: str) -> None:
-    """By `http_options`, with the forms of upstream_url that the documentation names."""
+    """By default or by `http_options`, with the forms of upstream_url that have documentation."""
     async with world(base=base) as w:
-        w.upstream.answers(answer(TEXT), whole(b'{"models":[]}'))
+        w.upstream.answers(answer(TEXT), whole(b'{"models":[]}'), DONE)
         async with aiohttp.ClientSession() as session:
-            options = HttpOptions(base_url=w.app.url, api_version=version, aiohttp_client=session)
+            options = HttpOptions(base_url=w.app.url, aiohttp_client=session)
+            options.api_version = version or None
             client = Client(api_key=SECRET, http_options=options)
             await client.aio.models.generate_content(model=MODEL, contents="Hello")
             await client.aio.models.list()
+            await client.aio.interactions.create(model=MODEL, input="Hello")
             await client.aio.aclose()
             client.close()
+        named = version or "v1"
         assert [one.target.partition("?")[0] for one in w.upstream.received] == [
-            f"/{version}/models/{MODEL}:generateContent",
-            f"/{version}/models",
+            f"/{named}/models/{MODEL}:generateContent",
+            f"/{named}/models",
+            f"/{named}/interactions",
         ]
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+async def test_one_configuration_serves_both_apis_on_both_versions(version: str) -> None:
+    """OpenAI's SDK has `/v1`, or the path that Google documents, of either version."""
+    async with world(base=CONFIGURED) as w, aiohttp.ClientSession() as session:
+        w.upstream.answers(*[whole(b'{"choices":[]}')] * 2, answer(TEXT))
+        for path in ("/v1", f"/{version}/openai"):
+            client = AsyncOpenAI(api_key=SECRET, base_url=w.app.url + path, max_retries=0)
+            async with client:
+                await client.chat.completions.create(model=MODEL, messages=[])
+        options = HttpOptions(base_url=w.app.url, aiohttp_client=session, api_version=version)
+        google = Client(api_key=SECRET, http_options=options)
+        await google.aio.models.generate_content(model=MODEL, contents="Hello")
+        await google.aio.aclose()
+        google.close()
+        assert [one.target for one in w.upstream.received] == [
+            "/v1beta/openai/chat/completions",
+            f"/{version}/openai/chat/completions",
+            f"/{version}/models/{MODEL}:generateContent",
+        ]
+        assert w.counted("exchanges_total", route="chat", outcome="ok") == 2
 
 
 async def test_the_key_is_the_tenant_wherever_it_is(capsys: pytest.CaptureFixture[str]) -> None:

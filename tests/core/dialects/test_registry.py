@@ -42,6 +42,7 @@ def test_no_key_space_is_shared() -> None:
     [
         ("generate_content", set(), True),
         ("gemini_count_tokens", set(), True),
+        ("interactions", set(), True),
         (Route.MODELS, {"x-goog-api-key"}, True),
         (Route.MODELS, {"Authorization"}, False),
         (Route.OTHER, set(), False),

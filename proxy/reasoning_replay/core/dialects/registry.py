@@ -34,8 +34,12 @@ REPLAYED_PATHS = tuple(path for entry in DIALECTS for path in entry.replayed_pat
 _BY_NAME = {entry.name: entry for entry in DIALECTS}
 _OF_ROUTE = {route: entry for entry in DIALECTS for route in entry.routes}
 _DERIVED = tuple(entry.name for entry in DIALECTS if entry.has_own_scope)
+_OF_OWN_VERSION = tuple(entry for entry in DIALECTS if entry.has_own_version)
+_ROUTES_OF_OWN_VERSION = frozenset(
+    route for entry in _OF_OWN_VERSION for route in (*entry.routes, *entry.others.values())
+)
 _KEYS_OF_OWN_VERSION = frozenset(
-    name for entry in DIALECTS if entry.has_own_version for name in entry.key_parameters.values()
+    name for entry in _OF_OWN_VERSION for name in entry.key_parameters.values()
 )
 # The end of the base URL that the clients of a route need.
 BASE_PATHS = {route: entry.base_path for route, entry in _OF_ROUTE.items()}
@@ -60,9 +64,8 @@ def names_version(route: str, headers: Container[str]) -> bool:
         headers: Its headers, whatever their case: one that only such a client has tells it, too,
             on the paths that several APIs have.
     """
-    entry = _OF_ROUTE.get(route)
-    if entry is not None:
-        return entry.has_own_version
+    if route in _OF_ROUTE or route in _ROUTES_OF_OWN_VERSION:
+        return route in _ROUTES_OF_OWN_VERSION
     return any(name in headers for name in _KEYS_OF_OWN_VERSION)
 
 

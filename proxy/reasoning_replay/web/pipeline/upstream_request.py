@@ -57,11 +57,10 @@ class UpstreamAddress:
     """
 
     def __init__(self, upstream_url: str) -> None:
-        """Map `/v1` to `upstream_url`, which has no trailing slash."""
-        self._url = upstream_url
+        """Map paths to those of `upstream_url`, which has no trailing slash."""
         scheme, _, rest = upstream_url.partition("://")
         self.origin = f"{scheme}://{rest.partition('/')[0]}"
-        self._is_version = version_in(upstream_url) != ""
+        self._base_path = upstream_url.removeprefix(self.origin)
 
     def request(
         self, client: ClientRequest, body: Body, bodies: RefusedBodies | None, *, is_captured: bool
@@ -84,25 +83,33 @@ class UpstreamAddress:
             headers.append((b"Content-Length", http.headers[hdrs.CONTENT_LENGTH].encode()))
         if is_captured:
             headers = asking_for_identity(headers)
-        request = UpstreamRequest(http.method, self._map(client), headers, body, bodies)
+        is_own = names_version(client.route, http.headers)
+        # Appended to an authority, a path cannot change it: it starts with a slash.
+        url = self.origin + mapped(self._base_path, http.raw_path, names_version=is_own)
+        request = UpstreamRequest(http.method, url, headers, body, bodies)
         if bodies is not None and bodies.is_edited:
             return request.with_body(bodies.to_send)
         return request
 
-    def _map(self, client: ClientRequest) -> str:
-        """
-        Map a request path: `/v1` to the upstream's URL, any other path to the same origin.
 
-        If that URL is a version of an API, and the client names the version itself, `/v1` is the
-        version that it names.
+def mapped(base_path: str, target: str, *, names_version: bool) -> str:
+    """
+    Return the target at an upstream for a client's target: `/v1` is the upstream's path.
 
-        A path is always appended to an authority and starts with a slash, so it cannot change the
-        authority.
-        """
-        target = client.http.raw_path
-        is_mapped = target == "/v1" or target.startswith(("/v1/", "/v1?"))
-        if is_mapped and not (
-            self._is_version and names_version(client.route, client.http.headers)
-        ):
-            return self._url + target[3:]
-        return self.origin + target
+    Any other path is the same there. So is `/v1` if the upstream's path is only a version of an
+    API, and the client asks for a version itself: as clients of its API do, or with the place in
+    that version which the upstream's path has (`/openai`).
+
+    Args:
+        base_path: Path of the upstream's URL, without a slash at the end.
+        target: Path and query of the client's request.
+        names_version: Whether the clients of its API name the version.
+    """
+    rest = target.removeprefix("/v1")
+    if rest == target or (rest and rest[0] not in "/?"):
+        return target
+    if version := version_in(base_path):
+        place = base_path.removeprefix(version)
+        if names_version or (place and rest.startswith(f"{place}/")):
+            return target
+    return base_path + rest
