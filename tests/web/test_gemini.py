@@ -239,10 +239,14 @@ async def test_a_signature_that_is_demanded_is_injected_although_two_may_be_mean
         assert contents(w) == [ASK, {"role": "model", "parts": [newer]}, RESULT]
 
 
-async def test_a_refused_signature_is_taken_back() -> None:
+REFUSED = pytest.mark.parametrize("words", ["Corrupted", "Invalid"])  # AI Studio, Google Cloud
+
+
+@REFUSED
+async def test_a_refused_signature_is_taken_back(words: str) -> None:
     """The client's own bytes are accepted, and the next request is right at the first attempt."""
     async with world() as w:
-        w.upstream.answers(answer(SIGNED), refusal("Corrupted thought signature."), DONE, DONE)
+        w.upstream.answers(answer(SIGNED), refusal(f"{words} thought signature."), DONE, DONE)
         await send(w, ASK)
         got = await send(w, *LOST)
         assert (got.status, got.mark) == (200, "injected=0, refused=1, healed=blob")
@@ -252,11 +256,12 @@ async def test_a_refused_signature_is_taken_back() -> None:
         assert (contents(w), len(w.upstream.received)) == (LOST, 4)
 
 
-async def test_a_damaged_signature_is_completed() -> None:
+@REFUSED
+async def test_a_damaged_signature_is_completed(words: str) -> None:
     """The emitted one takes its place."""
     damaged = [ASK, {"role": "model", "parts": [CALL | {"thoughtSignature": "EpwC"}]}, RESULT]
     async with world() as w:
-        w.upstream.answers(answer(SIGNED), refusal("Corrupted thought signature."), DONE, DONE)
+        w.upstream.answers(answer(SIGNED), refusal(f"{words} thought signature."), DONE, DONE)
         await send(w, ASK)
         assert ((await send(w, *damaged)).mark or "").endswith("healed=blob")
         assert (contents(w, 1), contents(w)) == (damaged, WHOLE)

@@ -151,6 +151,7 @@ SAID = [
     (400, [google(VERTEX)], LACKS_SIGNATURE),
     (400, error(json.dumps(google(STUDIO)), code=400), LACKS_SIGNATURE),
     (400, [google("Corrupted thought signature.")], BLOB),
+    (400, [google("Invalid thought signature.")], BLOB),
     (400, [google(NOT_VALID)], BLOB),
     (
         400,
@@ -175,6 +176,7 @@ SAID = [
     (400, openrouter({"message": ANTHROPIC.replace("`", "")}), BLOB),
     (400, openrouter(error(ANTHROPIC)), BLOB),
     (400, openrouter(google("Corrupted thought signature.")), BLOB),
+    (400, openrouter(google("Invalid thought signature.")), BLOB),
     (
         400,
         openrouter(google(BASE64)),

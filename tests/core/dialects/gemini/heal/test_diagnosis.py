@@ -25,6 +25,7 @@ CASES = [
     (LACKS, RefusalKind.LACKS_REASONING),
     (LACKS_CLOUD, RefusalKind.LACKS_REASONING),
     ("Corrupted thought signature.", RefusalKind.BLOB),
+    ("Invalid thought signature.", RefusalKind.BLOB),
     ("Thought signature is not valid", RefusalKind.BLOB),
     ("Unknown name \"thoughtSignature\" at 'contents[1].parts[0]'", RefusalKind.FIELD),
     ("Thought signatures are not accepted here.", RefusalKind.INPUT),

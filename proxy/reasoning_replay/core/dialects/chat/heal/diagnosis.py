@@ -73,7 +73,7 @@ _TABLE = table_of(
         # Anthropic, through a gateway.
         (r"Expected `?thinking`? or `?redacted_thinking`?, but found", _LACKS_DETAILS),
         # Google AI Studio and Vertex AI.
-        (r"Corrupted thought signature|Thought signature is not valid", _BLOB),
+        (r"(?:Corrupted|Invalid) thought signature|Thought signature is not valid", _BLOB),
         (r"thought_signature'? \(TYPE_BYTES\)", _BLOB),
         # Anthropic and Amazon Bedrock, through a gateway.
         (r"Invalid `?signature`? in `?thinking`? block", _BLOB),

@@ -54,7 +54,8 @@ _TABLE = table_of(
     (
         # The texts of AI Studio, and of Vertex AI.
         (rf"is missing a `?{_NAME}`?", RefusalKind.LACKS_REASONING),
-        (r"Corrupted thought signature|Thought signature is not valid", RefusalKind.BLOB),
+        (r"(?:Corrupted|Invalid) thought signature", RefusalKind.BLOB),
+        (r"Thought signature is not valid", RefusalKind.BLOB),
         (rf"{_NAME}'? \(TYPE_BYTES\)", RefusalKind.BLOB),
         (rf"Unknown name \\*\"{_NAME}", RefusalKind.FIELD),
         (r"thought[ _]?signature", RefusalKind.INPUT),
