@@ -5,7 +5,8 @@ from typing import Final
 import pytest
 from reasoning_replay.strict_api import Item
 
-from tests.cases.others import Case, Played, Session, read, read_all, session
+from tests.cases.others import Case, Played, Session, Way, read, read_all, session
+from tests.redis_server import RedisServer
 
 ASK: Final[Item] = {"role": "user", "parts": [{"text": "weather?"}]}
 # Name -> the status without the proxy.
@@ -64,3 +65,29 @@ async def test_straight_it_fails_as_reported(name: str) -> None:
     assert played.status == STRAIGHT[name]
     assert judgement is not None
     assert played.status == 400 or judgement.lost
+
+
+ROME: Final[Item] = {"functionCall": SIGNED["functionCall"]}
+OSLO: Final[Item] = {"functionCall": {"id": "b2", "name": "get_weather", "args": {"city": "Oslo"}}}
+RIGHT: Final = [ASK, {"role": "model", "parts": [SIGNED, OSLO]}, results_of([ROME, OSLO])]
+
+
+@pytest.mark.parametrize("way", ["proxied", "replicas"])
+@pytest.mark.parametrize("name", ["gemini_moved_signature", "gemini_split_parallel"])
+async def test_calls_of_one_response_are_as_emitted(
+    name: str, way: Way, shared_redis: RedisServer
+) -> None:
+    """After one refusal of the conversation; the next request is right at the first attempt."""
+    case = read(name)
+    async with session(case, [emitted(case)], way, shared_redis.url) as client:
+        played = await play(case, client)
+        said = {"role": "model", "parts": [{"text": "It rains in both."}]}
+        later = [said, {"role": "user", "parts": [{"text": "Thank you."}]}]
+        again = await client.ask(*played.received[0], *later)
+        judgement = client.upstream.exchanges[-1].judgement
+
+    assert (played.status, played.received[1:]) == (200, [RIGHT])
+    assert played.mark.endswith("healed=lacks_reasoning")
+    assert (again.status, again.received) == (200, [[*RIGHT, *later]])
+    assert judgement is not None
+    assert [one.state for one in judgement.findings][:1] == ["whole"]

@@ -127,5 +127,5 @@ class Client(AnyTenant):
         bodies = RefusedBodies(given, self.decide(given).body if sent is None else sent)
         bodies.path = path_of()
         error = {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
-        refusal = self.engine.readers.diagnose(400, json.dumps(error).encode())
+        refusal = self.engine.diagnose(400, json.dumps(error).encode())
         return self.cure_of(bodies, refusal, MODEL)

@@ -8,7 +8,13 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
 from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
-from reasoning_replay.core.dialects.gemini.heal.cure import RefusedGemini, signatures_in, without
+from reasoning_replay.core.dialects.gemini.heal.arrangement import arranged
+from reasoning_replay.core.dialects.gemini.heal.cure import (
+    ARRANGED,
+    RefusedGemini,
+    signatures_in,
+    without,
+)
 from reasoning_replay.core.dialects.gemini.heal.diagnosis import (
     Diagnosis,
     RefusalKind,
@@ -54,15 +60,18 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
     def repaired(
         self, request: GeminiRequest, held: LookupResult, refused: KnownRefusals
     ) -> tuple[GeminiRequest, Mapping[str, int]]:
-        # Takes out the client's signatures that upstream has refused.
-        if FOREIGN not in self.repairs or refused.is_empty:
+        # Takes out the client's signatures that upstream has refused. Parts that were arranged once
+        # are arranged again.
+        if refused.is_empty:
             return request, {}
+        if refused.has(ARRANGED, ""):
+            request = _read_again(
+                request, arranged(request, match_items(request, held), held.turns)
+            )
         gone = [one for one in signatures_in(request) if refused.has(BLOB, one.blob)]
-        if not gone:
+        if FOREIGN not in self.repairs or not gone:
             return request, {}
-        again = read_request(without(request, gone), {})
-        again.model, again.hint = request.model, request.hint
-        return again, {FOREIGN: len(gone)}
+        return _read_again(request, without(request, gone)), {FOREIGN: len(gone)}
 
     @override
     def plan(self, request: GeminiRequest, matched: Matches, refused: KnownRefusals) -> Plan:
@@ -82,13 +91,29 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
         is_last: bool = False,
     ) -> Cure | None:
         is_damage = refusal.kind in RefusedGemini.completable
-        plan = plan_injection(given, match_items(given, held, anew=True), lambda _: is_damage)
-        turns = held.turns
-        return RefusedGemini(sent, given, refusal, plan=plan, turns=turns, is_last=is_last).cure()
+        asked, matched = given, match_items(given, held, anew=True)
+        if refusal.kind in RefusedGemini.about_order:
+            asked = _read_again(given, arranged(given, matched, held.turns))
+        if asked is not given:
+            matched = match_items(asked, held, anew=True)
+        plan = plan_injection(asked, matched, lambda _: is_damage)
+        case = RefusedGemini(
+            sent, given, refusal, plan=plan, turns=held.turns, asked=asked, is_last=is_last
+        )
+        return case.cure()
 
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
         return [(refusal.kind, family(model))] if refusal.kind is RefusalKind.FIELD else []
+
+
+def _read_again(request: GeminiRequest, body: bytes) -> GeminiRequest:
+    """Return a request with another body; the same object if that is its own."""
+    if body is request.body:
+        return request
+    again: GeminiRequest = read_request(body, {})
+    again.model, again.hint = request.model, request.hint
+    return again
 
 
 ENTRY = DialectEntry(

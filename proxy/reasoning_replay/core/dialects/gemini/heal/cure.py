@@ -1,25 +1,33 @@
 """
 Cure of a refused request to the Gemini API; see `cures`.
 
+What a client makes of the parts of a response is undone (`arrangement`) if a signature is missing
+although it is known, or if the words of the refusal are not known.
+
 A signature that is not accepted is taken out if the refusal names it. If it names none: all that
 the proxy injected, or if that is none, those of the client that are not known to be of this model.
 A value of the client that asks the API not to check is never taken out.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from typing_extensions import override
 
+from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning, blobs_of_turns
 from reasoning_replay.core.dialects.gemini.heal.diagnosis import Diagnosis
 from reasoning_replay.core.dialects.gemini.items import ModelContent
 from reasoning_replay.core.dialects.gemini.parts import Part, blob_of, is_sentinel
 from reasoning_replay.core.dialects.gemini.request import GeminiRequest, read_request
 from reasoning_replay.core.history.model_names import family
+from reasoning_replay.core.history.turns import Lesson
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
+
+ARRANGED: Final = "arranged"  # the lesson that upstream needs the parts of a response as emitted
 
 
 class Signature(NamedTuple):
@@ -36,6 +44,7 @@ class RefusedGemini(RefusedRequest[GeminiRequest, Diagnosis]):
     """A refused request."""
 
     read = read_request
+    about_order: ClassVar[frozenset[str]] = frozenset({"lacks_reasoning", "form"})
 
     @override
     def reasoning_in(self, request: GeminiRequest) -> Mapping[Hashable, SentReasoning]:
@@ -53,6 +62,8 @@ class RefusedGemini(RefusedRequest[GeminiRequest, Diagnosis]):
 
     @override
     def edited(self) -> bytes:
+        if self._is_arranged and self.diagnosis.kind in self.about_order:
+            return self.planned
         is_about_blobs = self.diagnosis.kind in self.about_blobs
         if is_about_blobs and self._named:
             return without(self.sent, self._named)
@@ -66,6 +77,16 @@ class RefusedGemini(RefusedRequest[GeminiRequest, Diagnosis]):
     @override
     def bare(self) -> bytes:
         return without(self.given, list(signatures_in(self.given)))
+
+    @override
+    def finished(self, cure: Cure, cured: GeminiRequest) -> Cure:
+        if self.is_last or not self._is_arranged or cure.body != self.planned:
+            return cure
+        return replace(cure, lessons=(*cure.lessons, Lesson(ARRANGED)))
+
+    @property
+    def _is_arranged(self) -> bool:
+        return self.asked is not None and self.asked is not self.given
 
     @override
     def proven(self, lost: frozenset[bytes]) -> Collection[bytes]:
