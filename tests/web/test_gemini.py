@@ -31,6 +31,7 @@ from tests.web.gemini.exchanges import (
     send,
     streamed,
 )
+from tests.web.line import request
 from tests.web.wire import as_json, whole
 from tests.web.world import world
 
@@ -150,6 +151,18 @@ async def test_one_configuration_serves_both_apis_on_both_versions(version: str)
             f"/{version}/models/{MODEL}:generateContent",
         ]
         assert w.counted("exchanges_total", route="chat", outcome="ok") == 2
+
+
+async def test_interactions_pass_through() -> None:
+    """Bytes and all, without a header: their history has another form."""
+    body = b'{"model" : "gemini-3-pro-preview", "store" : false, "input" : []}'
+    async with world(base="/v1beta") as w:
+        w.upstream.answers(whole(b'{"steps":[]}'))
+        got = await w.ask(request("POST", "/v1beta/interactions", KEY, body=body))
+        assert (got.status, got.body, got.mark) == (200, b'{"steps":[]}', None)
+        assert w.upstream.received[-1].body == body
+        assert w.counted("exchanges_total", route="interactions", outcome="ok") == 1
+        assert w.counted("items_total") == w.counted("captures_total") == 0
 
 
 async def test_the_key_is_the_tenant_wherever_it_is(capsys: pytest.CaptureFixture[str]) -> None:
