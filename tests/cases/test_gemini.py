@@ -91,3 +91,21 @@ async def test_calls_of_one_response_are_as_emitted(
     assert (again.status, again.received) == (200, [[*RIGHT, *later]])
     assert judgement is not None
     assert [one.state for one in judgement.findings][:1] == ["whole"]
+
+
+@pytest.mark.parametrize("way", ["proxied", "replicas"])
+@pytest.mark.parametrize(
+    ("sentinel", "mark"), [("keep", "injected=0, unchecked=1"), ("replace", "injected=1")]
+)
+async def test_a_sentinel_is_no_signature(
+    sentinel: str, mark: str, way: Way, shared_redis: RedisServer
+) -> None:
+    """It has a word of its own; by setting, the stored signature takes its place."""
+    case = read("gemini_sentinel")
+    more = {"gemini_sentinel": sentinel}
+    async with session(case, [emitted(case)], way, shared_redis.url, **more) as client:
+        played = await play(case, client)
+
+    right = SIGNED if sentinel == "replace" else case.file["request_2_model_parts"][0]
+    assert (played.status, played.mark) == (200, mark)
+    assert [one[1]["parts"] for one in played.received] == [[right]]

@@ -166,6 +166,12 @@ class Replay(Group):
         description="Messages: whether the retry after a refusal of reasoning of another history "
         "leaves it out (`off`) or asks the API to (`on`, by `drop_block`).",
     )
+    gemini_sentinel: Literal["keep", "replace"] = Field(
+        default="keep",
+        description="Gemini: what becomes of a client's value that asks the API not to check a "
+        "signature (`skip_thought_signature_validator`). It stays (`keep`), or the stored "
+        "signature of the part takes its place (`replace`).",
+    )
 
 
 class StorePlace(Group):

@@ -173,7 +173,9 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
             fills=settings.chat_fill == "on",
         ),
         MessagesDialect(known.messages, repairs, drops=settings.messages_drop_block == "on"),
-        GeminiDialect(known.gemini, repairs),
+        GeminiDialect(
+            known.gemini, repairs, replaces_sentinels=settings.gemini_sentinel == "replace"
+        ),
     )
 
     prefixes: Prefixes = PrefixCache(store.room if settings.local_max_bytes else Room(0))

@@ -15,6 +15,7 @@ class Outcome(StrEnum):
 
     INJECTED = "injected"
     PRESENT = "present"  # the client replayed it
+    UNCHECKED = "unchecked"  # in its place, the client asks the API not to check (Gemini)
     MISSED = "missed"  # no turn is known for an emitted item; counted once for a run of items
     AMBIGUOUS = "ambiguous"  # more than one turn could have emitted the item
     GUARDED_MODEL = "guarded_model"  # made by another model family

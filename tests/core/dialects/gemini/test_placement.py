@@ -3,7 +3,9 @@
 import json
 
 import pytest
+from reasoning_replay.core.dialects.gemini.dialect import GeminiDialect
 from reasoning_replay.core.dialects.gemini.placement import plan_injection
+from reasoning_replay.core.dialects.gemini.profiles import GENERIC
 from reasoning_replay.core.dialects.gemini.request import read_request
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.matching.matches import Matches
@@ -176,14 +178,13 @@ PRESENT: list[list[Part]] = [
     [call(thoughtSignature=SIG)],
     [call(thoughtSignature=SIG.replace("+", "-").replace("/", "_").rstrip("="))],
     [call(thoughtSignature=OTHER)],
-    [call(thoughtSignature="skip_thought_signature_validator")],
     [said("Hm", thought=True, thoughtSignature=SIG), call()],
 ]
 
 
 @pytest.mark.parametrize("sent", PRESENT)
 def test_what_the_client_sends_itself_is_left_alone(sent: list[Part]) -> None:
-    """Its signature, in any spelling and on any part, another one, and a documented value."""
+    """Its signature, in any spelling and on any part, and another one."""
     client = learned(call(thoughtSignature=SIG))
     body = body_of([ASK, model(*sent), output()])
     assert client.decide(body).body is body
@@ -276,3 +277,24 @@ def test_the_same_is_injected_in_every_later_request() -> None:
     client.learn(contents, answer(said(SUNNY), BARE))
     later = client.send(*contents, model(said(SUNNY)), GO)
     assert later == [*first, model(said(SUNNY), BARE), GO]
+
+
+@pytest.mark.parametrize(
+    "sentinel",
+    ["skip_thought_signature_validator", "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv"],
+)
+def test_a_value_that_asks_not_to_check_counts_apart(sentinel: str) -> None:
+    """It hides a loss; by setting, the signature that is stored for its part takes its place."""
+    signed, other = call("Rome", thoughtSignature=SIG), call("Oslo")
+    sent = [
+        ASK,
+        model(call("Rome", thoughtSignature=sentinel), call("Oslo", thoughtSignature=sentinel)),
+        GO,
+    ]
+    client = learned(signed, other)
+    assert client.send(*sent) == sent
+    assert client.outcomes(*sent) == {"unchecked": 2}
+
+    client = Client(GeminiDialect(GENERIC, replaces_sentinels=True), client.store)
+    assert client.send(*sent)[1] == model(signed, call("Oslo", thoughtSignature=sentinel))
+    assert client.outcomes(*sent) == {"injected": 1, "unchecked": 1}

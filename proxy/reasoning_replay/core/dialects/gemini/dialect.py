@@ -46,6 +46,8 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
     Attributes:
         profile: Profile of the upstream.
         repairs: Repairs that are allowed before the first attempt.
+        replaces_sentinels: Whether a stored signature takes the place of a client's value that asks
+            the API not to check.
     """
 
     name: ClassVar[str] = "gemini"
@@ -55,6 +57,7 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
 
     profile: UpstreamProfile
     repairs: Collection[str] = ()
+    replaces_sentinels: bool = False
 
     @override
     def repaired(
@@ -77,7 +80,9 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
     def plan(self, request: GeminiRequest, matched: Matches, refused: KnownRefusals) -> Plan:
         if refused.has(RefusalKind.FIELD, family(request.model)):
             return Plan()
-        return plan_injection(request, matched, refused.completes)
+        return plan_injection(
+            request, matched, refused.completes, replaces_sentinels=self.replaces_sentinels
+        )
 
     @override
     def cure(
@@ -96,7 +101,9 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
             asked = _read_again(given, arranged(given, matched, held.turns))
         if asked is not given:
             matched = match_items(asked, held, anew=True)
-        plan = plan_injection(asked, matched, lambda _: is_damage)
+        plan = plan_injection(
+            asked, matched, lambda _: is_damage, replaces_sentinels=self.replaces_sentinels
+        )
         case = RefusedGemini(
             sent, given, refusal, plan=plan, turns=held.turns, asked=asked, is_last=is_last
         )

@@ -8,8 +8,9 @@ Placement: decides which signatures the parts of a request lack, and injects the
 - A part with nothing but a signature, or a signed thought, goes after the part that it followed. If
   the client has it without its signature, only that is added.
 - What the client sends itself is left alone, wherever it sends it: the emitted signature, another
-  one, or a value that asks the API not to check. Only if upstream refused what the client makes of
-  a signature, the emitted one takes its place (*completed*).
+  one, or a value that asks the API not to check, which counts apart (`unchecked`). The emitted one
+  takes the place of such a value by setting alone; of another one only if upstream refused what
+  the client makes of a signature (*completed*).
 - A text that is not the emitted one gets nothing. A call that its random id identifies gets its
   signature whatever its arguments are.
 """
@@ -52,15 +53,22 @@ _NO_PLAN = Plan()
 
 
 def plan_injection(
-    request: GeminiRequest, matched: Matches, completes: Callable[[Turn], bool] = lambda _: False
+    request: GeminiRequest,
+    matched: Matches,
+    completes: Callable[[Turn], bool] = lambda _: False,
+    *,
+    replaces_sentinels: bool = False,
 ) -> Plan:
     """
     Return a plan with edits that do not overlap.
 
     They insert members and parts, or replace signatures that are empty, or that are completed:
-    those of a turn for which `completes` says so.
+    those of a turn for which `completes` says so. Values that ask the API not to check are replaced
+    only with `replaces_sentinels`.
     """
-    return _Planner(request, matched, completes).run() if request.run else _NO_PLAN
+    if not request.run:
+        return _NO_PLAN
+    return _Planner(request, matched, completes, replaces_sentinels).run()
 
 
 class _Row(NamedTuple):
@@ -78,11 +86,17 @@ class _Row(NamedTuple):
 
 class _Planner:
     def __init__(
-        self, request: GeminiRequest, matched: Matches, completes: Callable[[Turn], bool]
+        self,
+        request: GeminiRequest,
+        matched: Matches,
+        completes: Callable[[Turn], bool],
+        replaces_sentinels: bool,  # noqa: FBT001 (only `plan_injection` calls this)
     ) -> None:
         self._request = request
         self._matched = matched
         self._completes = completes
+        self._replaces_sentinels = replaces_sentinels
+        self._replaced = 0  # sentinels
         self._completed: dict[int, bytes] = {}
         self._family = family(request.model)
         self._edits: list[Edit] = []
@@ -95,11 +109,14 @@ class _Planner:
         for row in rows:
             self._sent |= {blob_of(part.signature) for part in row.signed}
         for row in rows:
-            self._note(row.places[0], Outcome.PRESENT, len(row.signed))
+            sentinels = sum(is_sentinel(part.signature) for part in row.signed)
+            self._note(row.places[0], Outcome.PRESENT, len(row.signed) - sentinels)
+            sentinels += self._replaced
             matches = self._matched.matches
             found = [(index, matches[index]) for index in row.places if index in matches]
             for index, match in found:
                 self._decide(index, match, is_replayed=bool(row.signed))
+            self._note(row.places[0], Outcome.UNCHECKED, sentinels - self._replaced)
             if not (found or row.signed):
                 self._note_unknown(row.places)
         notes = tuple(self._notes)
@@ -153,10 +170,12 @@ class _Planner:
             raw = emitted.member
         if target is None:
             edit = _insertion(holder.spans[number], part.raw, is_before=not place.number)
-        elif (theirs := holder.parts[target]).signed and not self._is_damaged(theirs, turn):
+        elif (theirs := holder.parts[target]).signed and not self._is_replaced(theirs, turn):
             return  # present
         else:
-            if theirs.signed:
+            if theirs.signed and is_sentinel(theirs.signature):
+                self._replaced += 1
+            elif theirs.signed:
                 self._completed[holder.start] = turn.conversation
             start, end = holder.spans[target]
             made = None if start in self._signed else _member(self._request.body, start, end, raw)
@@ -169,9 +188,11 @@ class _Planner:
         name = part.id.partition(" ")[0]
         self._notes.append(PlanNote(index, Outcome.INJECTED, 1, len(part.raw), name))
 
-    def _is_damaged(self, theirs: Part, turn: Turn) -> bool:
-        """Return whether the client's signature is one that the emitted one must replace."""
-        return self._completes(turn) and not is_sentinel(theirs.signature)
+    def _is_replaced(self, theirs: Part, turn: Turn) -> bool:
+        """Return whether the emitted signature takes the place of the client's."""
+        if is_sentinel(theirs.signature):
+            return self._replaces_sentinels
+        return self._completes(turn)
 
     def _note(self, index: int, outcome: Outcome, count: int) -> None:
         if count:

@@ -8,6 +8,7 @@ const KINDS = {
   o: ["O", "output"], r: ["R", "reasoning", "reasoning of the client"], i: ["@", "reference"],
 };
 const WHY = {
+  unchecked: "the client sends a value that asks the API not to check, so the model reads no signature there",
   missed: "not found in the store; it was never captured here, or it has expired",
   ambiguous: "more than one turn could have emitted it, so nothing was injected",
   guarded_model: "another model produced it",
