@@ -1,5 +1,7 @@
 """Gemini through the proxy: captured, injected, healed, and kept apart."""
 
+import base64
+import json
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -194,6 +196,29 @@ async def test_another_api_does_not_read_the_query() -> None:
         w.upstream.answers(DONE)
         got = await send(w, ASK, path="/v1/chat/completions?key=k", key="", messages=[])
         assert got.mark == "injected=0, asked=no_scope"
+
+
+async def test_responses_that_the_sdk_joins_get_their_signatures() -> None:
+    """The API ended the first one (CONTINUATION), and the SDK asked for the rest by itself."""
+    token = base64.b64encode(b"the rest").decode()
+    other = {"functionCall": {"name": "get_weather", "args": {"city": "Rome"}}}
+    signed = other | {"thoughtSignature": "EnUKcwgBEm8BDDnW"}
+    cut = json.loads(answer(SIGNED).partition(b"\r\n\r\n")[2])
+    cut["candidates"][0] |= {"finishReason": "CONTINUATION", "continuationToken": token}
+    async with world(base="/v1beta") as w, aiohttp.ClientSession() as session:
+        w.upstream.answers(whole(as_json(cut)), answer(signed), DONE)
+        options = HttpOptions(base_url=w.app.url, aiohttp_client=session)
+        client = Client(api_key=SECRET, http_options=options)
+        got = await client.aio.models.generate_content(
+            model=MODEL, contents=ASK["parts"][0]["text"], config={"automatic_continuation": True}
+        )
+        await client.aio.aclose()
+        client.close()
+        assert w.sent()["continuationToken"] == token
+        assert len((got.candidates or [])[0].content.parts) == 2  # type: ignore[union-attr, arg-type]
+        lost = [ASK, {"role": "model", "parts": [CALL, other]}, RESULT]
+        assert (await send(w, *lost)).mark == "injected=2"
+        assert contents(w)[1]["parts"] == [SIGNED, signed]
 
 
 async def test_a_count_of_tokens_has_the_same_input() -> None:

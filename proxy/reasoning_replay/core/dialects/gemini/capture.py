@@ -27,8 +27,10 @@ from reasoning_replay.core.wire import surrogates
 from reasoning_replay.core.wire.json_spans import NONE
 
 _END = re.compile(rb'"finishReason"\s*:\s*"|"error"\s*:')
-# Any other reason to finish may leave the last item incomplete.
 _WHOLE = "STOP"
+# After CONTINUATION, the next response goes on behind it. Any other reason to finish may leave the
+# last item incomplete.
+_WHOLE_REASONS = frozenset({_WHOLE, "CONTINUATION"})
 
 
 class GeminiCapture(TurnCapture[PartJoiner]):
@@ -76,7 +78,7 @@ class GeminiCapture(TurnCapture[PartJoiner]):
         joiner = self._joiner
         if self._fits(joiner.size_bytes + ITEM_BYTES * joiner.count):
             content = joiner.joined()
-            items = _emitted(content, is_whole=reason == _WHOLE)
+            items = _emitted(content, is_whole=reason in _WHOLE_REASONS)
             self._complete(reason, content, items, families(self._origin.model, self.model))
 
 

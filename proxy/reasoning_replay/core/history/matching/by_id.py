@@ -62,7 +62,7 @@ def assign_by_id(found: Alignment) -> None:
     blocks: list[Block] = []
     named: list[tuple[Block, Turn, Pairs]] = []
     for block in found.blocks:
-        for places, turn in _by_turn(found, block.places):
+        for places, turn in _hops(found, block) or _by_turn(found, block.places):
             pairs = _pairs_of_own(found, places, turn) if turn is not None else {}
             owned = [at for at, n in enumerate(places) if n in pairs]
             first, last = (owned[0], owned[-1] + 1) if owned else (0, len(places))
@@ -87,6 +87,37 @@ def _is_replaced(found: Alignment, n: int, match: Match) -> bool:
     """
     item, emitted = found.places[n].item, match.emitted
     return n not in found.matches and item.type == "message" and item.content != emitted.content
+
+
+def _hops(found: Alignment, block: Block) -> list[tuple[list[int], Turn]]:
+    """
+    Return the turns of a block that answer one request, each with its items; [] if it is not so.
+
+    An upstream may end a response, and go on in the next one after the same history, as Gemini does
+    (`CONTINUATION`); libraries join them. They must say all of the block, in their order, and
+    nothing else may say it.
+    """
+    if not found.request.may_merge or any(n in found.matches for n in block.places):
+        return []
+    whole = found.evidence.whole(block)
+    turns = [turn for turn in found.by_whole.get(whole, ()) if turn.items] if whole else []
+    hops: list[tuple[list[int], Turn]] = []
+    left, since_ms = block.places, 0
+    while left and len(turns) > 1:
+        fits = [turn for turn in turns if _says(found, left, turn)]
+        if len(fits) != 1 or fits[0].created_ms < since_ms:
+            return []
+        since_ms = fits[0].created_ms
+        hops.append((left[: len(fits[0].items)], fits[0]))
+        left = left[len(fits[0].items) :]
+    return hops if len(hops) > 1 else []
+
+
+def _says(found: Alignment, places: Sequence[int], turn: Turn) -> bool:
+    """Return whether places begin with all items of a turn."""
+    items = [found.places[n].item for n in places[: len(turn.items)]]
+    said = [(item.type, item.content) for item in items]
+    return said == [(item.type, item.content) for item in turn.items]
 
 
 def _by_turn(found: Alignment, places: Sequence[int]) -> Iterator[tuple[list[int], Turn | None]]:
