@@ -13,6 +13,8 @@ from tests.bench.shapes.dialect import Dialect
 from tests.bench.table import Figure, against_bare, bounded
 
 AT_ONCE = 16
+# Connections of each contender, by its name.
+Lines = dict[str, list[Line]]
 STARTS = 3
 FEW, MANY = 20_000, 200_000
 QUICK_FEW, QUICK_MANY = 2_000, 8_000
@@ -41,6 +43,33 @@ async def small(bench: Bench, row: str, dialect: Dialect) -> list[Figure]:
         against_bare(row, "CPU us per exchange", rounds, "cpu", CPU),
         against_bare(row, "wall us per exchange", rounds, "wall"),
     ]
+
+
+async def latency(bench: Bench, row: str, dialect: Dialect) -> list[Figure]:
+    """Measure how long small exchanges take, one after the other on each connection."""
+    figures: list[Figure] = []
+    async with AsyncExitStack() as stack:
+        those = await everybody(bench, stack)
+        for at_once in (1, AT_ONCE):
+            opened = {one.name: await connected(stack, one, at_once) for one in those}
+            exchanges = bench.either(400, 1_500) * (1 if at_once == 1 else 4)
+
+            async def once(
+                one: Contender, opened: Lines = opened, exchanges: int = exchanges
+            ) -> Measured:
+                requests = small_requests(bench, dialect, exchanges)
+                took_s = await back_to_back(opened[one.name], requests)
+                hundredths = statistics.quantiles(took_s, n=100)
+                return {"median": hundredths[49] * 1e6, "99th percentile": hundredths[98] * 1e6}
+
+            rounds = await alternated(those, bench.either(5, 9), once)
+            for part in ("median", "99th percentile"):
+                took_us = rounds.medians(part)
+                added_us = {name: us - took_us["direct"] for name, us in took_us.items()}
+                told = f"us added, {part}, {at_once} connection" + "s" * (at_once > 1)
+                times_bare = added_us["proxy"] / added_us["bare"]
+                figures.append(Figure(row, told, added_us, got=times_bare))
+    return figures
 
 
 async def footprint(bench: Bench, row: str, dialect: Dialect) -> list[Figure]:

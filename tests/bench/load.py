@@ -129,16 +129,25 @@ class Line(asyncio.Protocol):
         del got[:at]
 
 
-async def back_to_back(opened: list[Line], requests: Iterator[bytes]) -> None:
-    """Send requests, on each connection the next one as soon as the last one has its response."""
+async def back_to_back(opened: list[Line], requests: Iterator[bytes]) -> list[float]:
+    """
+    Send requests, on each connection the next one as soon as the last one has its response.
+
+    Returns:
+        How long each exchange took, in seconds.
+    """
+    took_s: list[float] = []
 
     async def work(line: Line) -> None:
         for request in requests:
+            began_s = time.perf_counter()
             await line.exchange(request)
+            took_s.append(time.perf_counter() - began_s)
 
     async with asyncio.TaskGroup() as group:
         for line in opened:
             group.create_task(work(line))
+    return took_s
 
 
 @dataclass(slots=True)

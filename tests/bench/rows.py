@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from tests.bench.contenders import Bench
-from tests.bench.exchanges import footprint, small
+from tests.bench.exchanges import footprint, latency, small
 from tests.bench.growing import growing, growth, steep
 from tests.bench.histories import PATIENT, history, long
 from tests.bench.repeats import huge, repeats
@@ -18,6 +18,7 @@ from tests.bench.shapes.dialects import DIALECTS
 from tests.bench.shapes.responses import RESPONSES
 from tests.bench.streams import scale, stream
 from tests.bench.table import Figure
+from tests.bench.work import work
 
 
 class _Measure(Protocol):
@@ -29,6 +30,8 @@ WIDE = {**PATIENT, "local_max_bytes": "192MiB"}
 # Rows of each dialect, by the name that they have for Responses.
 _OF_EACH: tuple[tuple[str, _Measure], ...] = (
     ("small", small),
+    ("work", work),
+    ("latency", latency),
     ("stream", stream),
     ("big", partial(repeats, limit=2.2, is_known=False)),
     ("inject", partial(repeats, limit=3.5)),

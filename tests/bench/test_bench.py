@@ -14,6 +14,7 @@ from tests.bench.shapes.dialect import Dialect, History
 from tests.bench.shapes.dialects import DIALECTS
 from tests.bench.streams import streamed
 from tests.bench.table import against_bare, table
+from tests.bench.work import SORTS, counted
 
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
 
@@ -75,6 +76,20 @@ async def test_a_history_counts_only_if_upstream_receives_all_of_it(
 
     with pytest.raises(LoadError, match="saw 0 of 4"):
         await verify(stack, plain, told)
+
+
+@pytest.mark.parametrize("sort", SORTS)
+@EACH_DIALECT
+def test_work_is_counted_and_not_timed(dialect: Dialect, sort: str) -> None:
+    """The counts are of the product's code, and the exchange is one that the row describes."""
+    work = counted(sort, dialect)
+
+    totals = work.summed()
+    assert 300 < totals["calls"] < totals["opcodes"]
+    assert work.hops["tasks"] == 1
+    functions = {function for _, function in work.calls}
+    assert {"ProxyHandler.handle", "ExchangeLog.settle"} < functions
+    assert ("Events.feed" in functions) == (sort == "stream")
 
 
 @EACH_DIALECT
