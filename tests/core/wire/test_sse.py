@@ -198,13 +198,14 @@ def test_the_fast_path_keeps_earlier_bytes() -> None:
     assert events.feed(b'leted"}\n\ndata: ' + DELTA + b"\n\n") == [COMPLETED]
 
 
-def test_a_final_cr_is_buffered() -> None:
-    """It may be the first half of CRLF; the end of the stream decides."""
+@pytest.mark.parametrize("rest", [b"", b"\n", b"\n\n"])
+def test_a_final_cr_ends_a_blank_line(rest: bytes) -> None:
+    """It may be the first half of CRLF; the LF is then a part of the same blank line."""
     events = Events(BOUND, is_worth_reading)
 
-    assert events.feed(b"data: " + DONE + b"\r\r") == []
-    assert events.feed(b"data: " + COMPLETED + b"\r\r") == [DONE]
-    assert events.close() == [COMPLETED]
+    assert events.feed(b"data: " + DONE + b"\r\r") == [DONE]
+    assert events.feed(rest + b"data: " + COMPLETED + b"\r\r") == [COMPLETED]
+    assert events.close() == []
 
 
 def test_a_closed_stream_is_empty() -> None:

@@ -64,7 +64,7 @@ class TurnCapture(Capture, Generic[JoinerT]):
         super().__init__(origin, max_bytes)
         self._join = join
         self._joiner = join()
-        self._events = Events(max_bytes, _is_any)
+        self._events = Events(max_bytes)
         self._batch: list[bytes] = []  # pieces that are not parsed yet
         self._batch_bytes = 0
         self._tail = b""  # end of the last piece, if it ended inside an event
@@ -215,7 +215,3 @@ class TurnCapture(Capture, Generic[JoinerT]):
         if self._turn is not None:
             self._turn = structs.replace(self._turn, seen=None, binding=b"", lessons=lessons)
             self._has_new_head = True
-
-
-def _is_any(_: bytes) -> bool:
-    return True

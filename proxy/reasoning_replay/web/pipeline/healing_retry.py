@@ -26,7 +26,7 @@ from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.turns import Lesson
 from reasoning_replay.core.wire.content_coding import Undecodable, decoder_for, is_encoded
 from reasoning_replay.core.wire.json_spans import Unspliceable
-from reasoning_replay.core.wire.sse import Events
+from reasoning_replay.core.wire.sse import Events, data_of
 from reasoning_replay.web.errors import ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
@@ -272,16 +272,20 @@ async def _first_event(
     Returns:
         The part read, and the data of that event; b"" without one.
     """
-    events = Events(LOOK_MAX_BYTES, lambda _: True)
-    found: list[bytes] = []
+    events = Events(LOOK_MAX_BYTES)
+    found = b""
 
     def is_enough(got: bytearray, chunk: bytes) -> bool:
-        said = events.feed(chunk)
-        found.extend(one for one in said if is_opening is None or not is_opening(one))
-        return bool(found) or len(got) >= LOOK_MAX_BYTES
+        nonlocal found
+        for frame in events.frames(chunk):
+            said = data_of(frame)
+            if said and not (is_opening is not None and is_opening(said)):
+                found = said
+                return True
+        return len(got) >= LOOK_MAX_BYTES
 
     read = await _read(response, is_enough, LOOK_MAX_S)
-    return read, found[0] if found else b""
+    return read, found
 
 
 async def _read_error(response: UpstreamResponse, read: bytes = b"") -> bytes:
@@ -305,6 +309,10 @@ async def _read(
     """
     got = bytearray()
     with contextlib.suppress(UpstreamError):
+        while response.is_ready and (chunk := await response.read()):  # without a timer
+            got += chunk
+            if is_enough(got, chunk):
+                return bytes(got)
         try:
             async with asyncio.timeout(most_s):
                 while chunk := await response.read():
