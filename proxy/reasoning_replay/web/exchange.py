@@ -9,8 +9,8 @@ from reasoning_replay.adapters.telemetry.log import NAME_MAX
 from reasoning_replay.core.dialects.base import Cure, Decision
 from reasoning_replay.core.dialects.captures import Capture, Usage
 from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames, Refusal
-from reasoning_replay.core.dialects.registry import dialect_of
-from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestKind, RequestState
+from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, dialect_of
+from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestKind, RequestState, Route
 from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.matching.matches import NOT_JOINED, Joined
@@ -230,6 +230,11 @@ class ResponseReport:
         self.unsaved, self.joined = UnsavedRecords(), NOT_JOINED
 
     @property
+    def tokens(self) -> Usage | None:
+        """Tokens that the upstream counted so far; None if unknown."""
+        return self.usage if self.capture is None else self.capture.usage
+
+    @property
     def error(self) -> ErrorNames:
         """Names of the upstream's error, also of one that ends a stream."""
         if self.capture is None or any(self.refusal):
@@ -302,6 +307,21 @@ class Exchange:
     def is_open(self) -> bool:
         """Whether it still runs."""
         return self.times.total_ms is None
+
+    @property
+    def final_outcome(self) -> str:
+        """Its outcome; "" while it runs."""
+        return "" if self.times.total_ms is None else self.outcome
+
+    @property
+    def unusual_method(self) -> str:
+        """Its method; "" on routes that imply it."""
+        return "" if self.route in HANDLED_ROUTES else self.method
+
+    @property
+    def counted_sent_bytes(self) -> int | None:
+        """Size of the body to the client; None for a `response.create`, where it is not counted."""
+        return None if self.route == Route.CREATE else self.sent_bytes
 
     @property
     def dialect(self) -> str:

@@ -6,14 +6,15 @@ A fact has one name and one value for all readers. docs/observability.md describ
 
 from collections.abc import Callable
 from enum import Flag, auto
-from operator import attrgetter
+from functools import partial
+from itertools import compress
+from operator import attrgetter, or_
 from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
 from reasoning_replay.adapters.telemetry.log import Value, called
-from reasoning_replay.core.dialects.registry import HANDLED_ROUTES
-from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.web.exchange import DETAIL_MAX, Exchange
 
 # Shown characters of the hash of a turn, enough to tell two apart.
@@ -34,112 +35,143 @@ class Fact(NamedTuple):
 
     Attributes:
         name: Its name for all readers.
-        value: Returns its value.
+        path: Path of the attribute of an exchange that has its value.
         readers: Who gets it.
+        shown: Returns a value as it is shown; None: it is shown as it is.
         has_zero: Whether the log and the span have it also if it is 0.
         is_mapping: Whether its value is a mapping, whose members are facts themselves.
     """
 
     name: str
-    value: Callable[[Exchange], Any]
+    path: str
     readers: Reader
+    shown: Callable[[Any], Any] | None = None
     has_zero: bool = False
     is_mapping: bool = False
 
 
-def _method(exchange: Exchange) -> str | None:
-    """Return the method; None on routes that imply it."""
-    return None if exchange.route in HANDLED_ROUTES else called(exchange.method)
+def _hex(name: bytes | None) -> str:
+    return "" if name is None else name.hex()
 
 
-def _tokens(exchange: Exchange) -> dict[str, int | None]:
-    capture, usage = exchange.response.capture, exchange.response.usage
-    if capture is not None:
-        usage = capture.usage
+def _hash(turn: bytes) -> str:
+    return turn.hex()[:HASH_CHARS]
+
+
+def _counts(usage: Usage | None) -> dict[str, int | None]:
     return {} if usage is None else asdict(usage)
 
 
-def _total_ms(exchange: Exchange) -> float | None:
-    total_ms = exchange.times.total_ms
-    return None if total_ms is None else round(total_ms, 1)
-
-
-def _sent_bytes(exchange: Exchange) -> int | None:
-    """Return the bytes sent to the client; those of a `response.create` are not counted."""
-    return None if exchange.route == Route.CREATE else exchange.sent_bytes
+def _total(time_ms: float | None) -> float | None:
+    return None if time_ms is None else round(time_ms, 1)
 
 
 _LOG, _PAGE, _SPAN = Reader
 _ALL = _LOG | _PAGE | _SPAN
+_MS_1, _MS_2 = partial(round, ndigits=1), partial(round, ndigits=2)
 
 # In the order of the log's fields.
 FACTS = (
-    Fact("route", attrgetter("route"), _LOG | _PAGE),
-    Fact("dialect", attrgetter("dialect"), _ALL),
-    Fact("status", attrgetter("status"), _LOG | _PAGE),
-    Fact("outcome", lambda e: "" if e.is_open else e.outcome, _ALL),
-    Fact("error", attrgetter("error"), _ALL),
-    Fact("error_detail", lambda e: called(e.error_detail, DETAIL_MAX), _LOG | _PAGE),
-    Fact("client", attrgetter("client"), _LOG),
-    Fact("wrong_path", attrgetter("wrong_path"), _LOG | _PAGE),
-    Fact("method", _method, _LOG),
-    Fact("method", lambda e: called(e.method), _PAGE),
-    Fact("model", lambda e: called(e.request.model), _LOG | _PAGE),
-    Fact("asked", attrgetter("request.state"), _ALL),
-    Fact("hint", attrgetter("request.hint"), _LOG),
-    Fact("request", attrgetter("request.kind"), _PAGE),
-    Fact("way", attrgetter("request.way"), _LOG | _SPAN),
-    Fact("captured", attrgetter("response.state"), _ALL),
-    Fact("healed", attrgetter("request.healed"), _ALL),
-    Fact("unhealed", attrgetter("request.unhealed"), _ALL),
-    Fact("repaired", attrgetter("request.repaired"), _LOG | _SPAN),
-    Fact("repairs", attrgetter("request.repairs"), _PAGE),
-    Fact("changes", attrgetter("request.changes"), _PAGE),
-    Fact("outcomes", attrgetter("request.counts"), _ALL, is_mapping=True),
-    Fact("injected_bytes", attrgetter("request.injected_bytes"), _ALL),
-    Fact("captured_items", attrgetter("response.reasoning_items"), _ALL, has_zero=True),
-    Fact("captured_bytes", attrgetter("response.reasoning_bytes"), _LOG | _SPAN),
-    Fact("tokens", _tokens, _LOG | _PAGE, is_mapping=True),
-    Fact("before_ms", lambda e: round(e.times.before_ms, 2), _ALL, has_zero=True),
-    Fact("between_ms", lambda e: round(e.times.between_ms, 2), _ALL, has_zero=True),
-    Fact("after_ms", lambda e: round(e.times.after_ms, 2), _ALL, has_zero=True),
-    Fact("first_byte_ms", lambda e: round(e.times.first_byte_ms, 1), _ALL, has_zero=True),
-    Fact("total_ms", _total_ms, _LOG | _PAGE, has_zero=True),
-    Fact("received_bytes", attrgetter("received_bytes"), _ALL, has_zero=True),
-    Fact("sent_bytes", _sent_bytes, _ALL, has_zero=True),
-    Fact("upstream_bytes", attrgetter("upstream_bytes"), _PAGE),
-    Fact("scope", lambda e: (e.tenant or b"").hex(), _ALL),
-    Fact("conversation", lambda e: e.conversation.hex(), _ALL),
-    Fact("turn", lambda e: e.response.turn.hex()[:HASH_CHARS], _PAGE),
-    Fact("parent", lambda e: e.request.parent.hex()[:HASH_CHARS], _PAGE),
-    Fact("request_id", attrgetter("id"), _ALL),
-    Fact("upstream_request_id", lambda e: called(e.upstream_request_id), _LOG | _PAGE),
-    Fact("trace_id", attrgetter("trace_id"), _LOG | _PAGE),
-    Fact("error_code", attrgetter("response.error.code"), _PAGE),
-    Fact("error_type", attrgetter("response.error.type"), _PAGE),
+    Fact("route", "route", _LOG | _PAGE),
+    Fact("dialect", "dialect", _ALL),
+    Fact("status", "status", _LOG | _PAGE),
+    Fact("outcome", "final_outcome", _ALL),
+    Fact("error", "error", _ALL),
+    Fact("error_detail", "error_detail", _LOG | _PAGE, partial(called, most=DETAIL_MAX)),
+    Fact("client", "client", _LOG),
+    Fact("wrong_path", "wrong_path", _LOG | _PAGE),
+    Fact("method", "unusual_method", _LOG, called),
+    Fact("method", "method", _PAGE, called),
+    Fact("model", "request.model", _LOG | _PAGE, called),
+    Fact("asked", "request.state", _ALL),
+    Fact("hint", "request.hint", _LOG),
+    Fact("request", "request.kind", _PAGE),
+    Fact("way", "request.way", _LOG | _SPAN),
+    Fact("captured", "response.state", _ALL),
+    Fact("healed", "request.healed", _ALL),
+    Fact("unhealed", "request.unhealed", _ALL),
+    Fact("repaired", "request.repaired", _LOG | _SPAN),
+    Fact("repairs", "request.repairs", _PAGE),
+    Fact("changes", "request.changes", _PAGE),
+    Fact("outcomes", "request.counts", _ALL, is_mapping=True),
+    Fact("injected_bytes", "request.injected_bytes", _ALL),
+    Fact("captured_items", "response.reasoning_items", _ALL, has_zero=True),
+    Fact("captured_bytes", "response.reasoning_bytes", _LOG | _SPAN),
+    Fact("tokens", "response.tokens", _LOG | _PAGE, _counts, is_mapping=True),
+    Fact("before_ms", "times.before_ms", _ALL, _MS_2, has_zero=True),
+    Fact("between_ms", "times.between_ms", _ALL, _MS_2, has_zero=True),
+    Fact("after_ms", "times.after_ms", _ALL, _MS_2, has_zero=True),
+    Fact("first_byte_ms", "times.first_byte_ms", _ALL, _MS_1, has_zero=True),
+    Fact("total_ms", "times.total_ms", _LOG | _PAGE, _total, has_zero=True),
+    Fact("received_bytes", "received_bytes", _ALL, has_zero=True),
+    Fact("sent_bytes", "counted_sent_bytes", _ALL, has_zero=True),
+    Fact("upstream_bytes", "upstream_bytes", _PAGE),
+    Fact("scope", "tenant", _ALL, _hex),
+    Fact("conversation", "conversation", _ALL, bytes.hex),
+    Fact("turn", "response.turn", _PAGE, _hash),
+    Fact("parent", "request.parent", _PAGE, _hash),
+    Fact("request_id", "id", _ALL),
+    Fact("upstream_request_id", "upstream_request_id", _LOG | _PAGE, called),
+    Fact("trace_id", "trace_id", _LOG | _PAGE),
+    Fact("error_code", "response.error.code", _PAGE),
+    Fact("error_type", "response.error.type", _PAGE),
 )
-_READ_BY = {reader: [fact for fact in FACTS if reader in fact.readers] for reader in Reader}
-_READ_FLAT = {
-    reader: [("" if one.is_mapping else one.name, one.value, one.has_zero) for one in facts]
-    for reader, facts in _READ_BY.items()
-}
+
+
+class _Reading:
+    """
+    The facts of one reader.
+
+    Attributes:
+        facts: Themselves, in their order.
+        values_of: Returns the values of all of them, in one call.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self.facts = facts = [fact for fact in FACTS if reader in fact.readers]
+        self.values_of = attrgetter(*(fact.path for fact in facts))
+        self._names = [fact.name for fact in facts]
+        self._shown = [(at, fact.shown) for at, fact in enumerate(facts) if fact.shown is not None]
+        self._have_zero = [fact.has_zero for fact in facts]
+        # The facts before each mapping with its place, and those after the last one.
+        self._parts: list[tuple[slice[int, int], int | None]] = []
+        start = 0
+        for at, fact in enumerate(facts):
+            if fact.is_mapping:
+                self._parts.append((slice(start, at), at))
+                start = at + 1
+        self._parts.append((slice(start, len(facts)), None))
+
+    def flat(self, exchange: Exchange) -> dict[str, Value]:
+        """Return the facts with the members of mappings; of the empty ones, only 0 and None."""
+        values = list(self.values_of(exchange))
+        for at, shown in self._shown:
+            if value := values[at]:
+                values[at] = shown(value)
+        has_value = list(map(or_, map(bool, values), self._have_zero))
+        told: dict[str, Value] = {}
+        for part, mapping_at in self._parts:
+            named = zip(self._names[part], values[part], strict=True)
+            told.update(compress(named, has_value[part]))
+            if mapping_at is not None and values[mapping_at]:
+                told.update(values[mapping_at])
+        return told
+
+
+_READINGS = {reader: _Reading(reader) for reader in Reader}
 
 
 def facts_of(exchange: Exchange, reader: Reader) -> dict[str, Any]:
     """Return all facts for a reader, by name."""
-    return {fact.name: fact.value(exchange) for fact in _READ_BY[reader]}
+    reading = _READINGS[reader]
+    values = zip(reading.facts, reading.values_of(exchange), strict=True)
+    return {fact.name: value if fact.shown is None else fact.shown(value) for fact, value in values}
 
 
 def flat_facts_of(exchange: Exchange, reader: Reader) -> dict[str, Value]:
-    """Return the facts for a reader, with the members of mappings and without empty ones."""
-    facts: dict[str, Value] = {}
-    for name, value_of, has_zero in _READ_FLAT[reader]:
-        value = value_of(exchange)
-        if value:
-            if name:
-                facts[name] = value
-            else:
-                facts |= value
-        elif has_zero and value is not None:
-            facts[name] = value
-    return facts
+    """
+    Return the facts for a reader, with the members of mappings and without empty ones.
+
+    One that may be 0 is None if it is not known.
+    """
+    return _READINGS[reader].flat(exchange)

@@ -15,7 +15,7 @@ from reasoning_replay.core.dialects.states import RequestState, Route
 from reasoning_replay.core.wire.forwarded import FORWARDED_FOR, Networks, client_address
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
-from reasoning_replay.web.exchange import Exchange, Times
+from reasoning_replay.web.exchange import Exchange, RequestReport, Times
 from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 from reasoning_replay.web.tracing.tracer import Tracer
 
@@ -92,56 +92,57 @@ class ExchangeLog:
 
     def count(self, exchange: Exchange) -> None:
         """Count a finished exchange."""
-        metrics, times, answer = self.metrics, exchange.times, exchange.response
-        status = status_label(exchange.status)
-        metrics.inc(metrics.exchanges, exchange.route, status, exchange.outcome)
-        metrics.observe(metrics.exchange_seconds, (times.total_ms or 0.0) / 1000, exchange.route)
+        metrics, route, times = self.metrics, exchange.route, exchange.times
+        metrics.exchanges[route, status_label(exchange.status), exchange.outcome].inc()
+        metrics.exchange_seconds[route].observe((times.total_ms or 0.0) / 1000)
         if times.first_byte_ms:
-            metrics.observe(metrics.first_byte_seconds, times.first_byte_ms / 1000)
-        if exchange.route in REPLAYED_ROUTES:
-            self._count_request(exchange)
+            metrics.first_byte_seconds[()].observe(times.first_byte_ms / 1000)
+        dialect, answer = exchange.dialect, exchange.response
+        model = metrics.model_label(exchange.request.model)
+        if route in REPLAYED_ROUTES:
+            self._count_request(exchange.request, dialect, model)
             added = times.before_ms, times.between_ms, times.after_ms
             for phase, added_ms in zip(PHASES, added, strict=True):
                 if added_ms:  # the exchange has reached this phase
-                    metrics.observe(metrics.overhead_seconds, added_ms / 1000, phase)
+                    metrics.overhead_seconds[phase].observe(added_ms / 1000)
         if answer.state:
-            metrics.inc(metrics.captures, exchange.dialect, answer.state)
+            metrics.captures[dialect, answer.state].inc()
             if answer.reasoning_items:
-                metrics.inc(metrics.captured_items, exchange.dialect, by=answer.reasoning_items)
-                metrics.inc(metrics.captured_bytes, exchange.dialect, by=answer.reasoning_bytes)
+                metrics.captured_items[dialect].inc(answer.reasoning_items)
+                metrics.captured_bytes[dialect].inc(answer.reasoning_bytes)
         if answer.capture is not None:
-            self._count_response(exchange, answer.capture)
+            self._count_response(exchange, answer.capture, dialect, model)
 
-    def _count_request(self, exchange: Exchange) -> None:
-        metrics, dialect, request = self.metrics, exchange.dialect, exchange.request
-        model = metrics.model_label(request.model)
+    def _count_request(self, request: RequestReport, dialect: str, model: tuple[str, ...]) -> None:
+        metrics = self.metrics
         if request.state:
-            metrics.inc(metrics.requests, dialect, request.state, *model)
+            metrics.requests[dialect, request.state, *model].inc()
         if request.way:
-            metrics.inc(metrics.decisions, dialect, request.way)
+            metrics.decisions[dialect, request.way].inc()
         for outcome, count in request.outcomes.items():
-            metrics.inc(metrics.items, dialect, outcome.value, *model, by=count)
+            metrics.items[dialect, outcome.value, *model].inc(count)
         for repair, count in request.repairs.items():
-            metrics.inc(metrics.repairs, dialect, repair, by=count)
+            metrics.repairs[dialect, repair].inc(count)
         if request.injected_bytes:
-            metrics.inc(metrics.injected_bytes, dialect, by=request.injected_bytes)
+            metrics.injected_bytes[dialect].inc(request.injected_bytes)
 
-    def _count_response(self, exchange: Exchange, capture: Capture) -> None:
+    def _count_response(
+        self, exchange: Exchange, capture: Capture, dialect: str, model: tuple[str, ...]
+    ) -> None:
         """Count the facts that the upstream reports about its response."""
         metrics = self.metrics
         for reason, count in capture.removed.items():
-            metrics.inc(metrics.removed_items, reason, by=count)
+            metrics.removed_items[reason].inc(count)
         if capture.has_unknown_carrier:
-            metrics.inc(metrics.unknown_carriers, exchange.dialect)
+            metrics.unknown_carriers[dialect].inc()
         if capture.reasoning_context:
-            metrics.inc(metrics.reasoning_contexts, capture.reasoning_context)
+            metrics.reasoning_contexts[capture.reasoning_context].inc()
         # A response can be retrieved many times, but it used its tokens once.
         if capture.usage is not None and exchange.route in CAPTURED_ROUTES:
-            request = exchange.request
-            labels = request.kind, *metrics.model_label(request.model)
+            kind_of_request = exchange.request.kind
             for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
                 if tokens:
-                    metrics.inc(metrics.tokens, exchange.dialect, kind, *labels, by=tokens)
+                    metrics.tokens[dialect, kind, kind_of_request, *model].inc(tokens)
 
 
 def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:

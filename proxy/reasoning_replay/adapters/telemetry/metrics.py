@@ -7,7 +7,7 @@ one only if the settings list it.
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -159,6 +159,24 @@ class _RoomUsage(Collector):
         )
 
 
+class Series(dict[str | tuple[str, ...], _Metric]):
+    """
+    The series of one metric, by their labels; one is created when it is first used.
+
+    `labels` of prometheus_client takes as long as `inc`.
+    """
+
+    def __init__(self, metric: _Metric) -> None:
+        super().__init__()
+        self._metric: _Metric = metric
+
+    def __missing__(self, labels: str | tuple[str, ...]) -> _Metric:
+        values = (labels,) if isinstance(labels, str) else labels
+        series: _Metric = self._metric.labels(*values) if values else self._metric
+        self[labels] = series
+        return series
+
+
 class Metrics:
     """
     Metrics of one proxy, in a registry of their own; known series exist from the start.
@@ -174,22 +192,22 @@ class Metrics:
         # They are a third of all series, and tell only when this process started.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        self._children: dict[tuple[object, tuple[str, ...]], Any] = {}
 
         # Each label has its known values; (): unknown, or not in any combination.
-        def counter(name: str, text: str, **labels: Iterable[str]) -> Counter:
-            return _begun(Counter(_PREFIX + name, text, [*labels], registry=self.registry), labels)
+        def counter(name: str, text: str, **labels: Iterable[str]) -> Series[Counter]:
+            made = Counter(_PREFIX + name, text, [*labels], registry=self.registry)
+            return Series(_begun(made, labels))
 
         def gauge(name: str, text: str, **labels: Iterable[str]) -> Gauge:
             return _begun(Gauge(_PREFIX + name, text, [*labels], registry=self.registry), labels)
 
         def histogram(
             name: str, text: str, buckets: tuple[float, ...], **labels: Iterable[str]
-        ) -> Histogram:
+        ) -> Series[Histogram]:
             made = Histogram(
                 _PREFIX + name, text, [*labels], buckets=buckets, registry=self.registry
             )
-            return _begun(made, labels)
+            return Series(_begun(made, labels))
 
         # Exchanges.
         self.exchanges = counter(
@@ -328,12 +346,12 @@ class Metrics:
         # Of the routes that are passed through, only OTHER: else a hundred empty series.
         routes = (one for one in Route if one in HANDLED_ROUTES or one is Route.OTHER)
         for route, outcome in product(routes, ExchangeOutcome):
-            self.exchanges.labels(route, usual_status(route, outcome), outcome)
+            _ = self.exchanges[route, usual_status(route, outcome), outcome]
         for entry in DIALECTS:
             for refusal, result in product(entry.refusals, ("cured", "refused")):
-                self.heals.labels(entry.name, refusal, result)
+                _ = self.heals[entry.name, refusal, result]
             for repair in entry.repairs:
-                self.repairs.labels(entry.name, repair)
+                _ = self.repairs[entry.name, repair]
         self.store_up.set(1)
         for operation in BREAKERS:
             self.store_breakers.labels(operation, BreakerState.CLOSED).set(1)
@@ -350,21 +368,13 @@ class Metrics:
         """Show the use of the memory for conversations from now on."""
         self._room_usage.room = room
 
-    def inc(self, counter: Counter, *labels: str, by: float = 1) -> None:
+    def inc(self, counter: "Series[Counter]", *labels: str, by: float = 1) -> None:
         """Add to one series of a counter."""
-        series = self._children.get((counter, labels)) or self._series(counter, labels)
-        series.inc(by)
+        counter[labels].inc(by)
 
-    def observe(self, histogram: Histogram, seconds: float, *labels: str) -> None:
+    def observe(self, histogram: "Series[Histogram]", seconds: float, *labels: str) -> None:
         """Record a duration in one series of a histogram."""
-        series = self._children.get((histogram, labels)) or self._series(histogram, labels)
-        series.observe(seconds)
-
-    def _series(self, metric: _Metric, labels: tuple[str, ...]) -> _Metric:
-        """Return one series, and cache it: `labels` of prometheus_client takes as long as `inc`."""
-        series: _Metric = metric.labels(*labels) if labels else metric
-        self._children[metric, labels] = series
-        return series
+        histogram[labels].observe(seconds)
 
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

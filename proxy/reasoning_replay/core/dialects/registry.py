@@ -33,6 +33,7 @@ REPLAYED_PATHS = tuple(path for entry in DIALECTS for path in entry.replayed_pat
 
 _BY_NAME = {entry.name: entry for entry in DIALECTS}
 _OF_ROUTE = {route: entry for entry in DIALECTS for route in entry.routes}
+_NAMES = {str(route): entry.name for route, entry in _OF_ROUTE.items()}
 _DERIVED = tuple(entry.name for entry in DIALECTS if entry.has_own_scope)
 _OF_OWN_VERSION = tuple(entry for entry in DIALECTS if entry.has_own_version)
 _ROUTES_OF_OWN_VERSION = frozenset(
@@ -52,7 +53,7 @@ def base_url_at(url: str, dialect: str) -> str:
 
 def dialect_of(route: str) -> str:
     """Return the name of a route's dialect; "" if the route has none."""
-    return _OF_ROUTE[route].name if route in _OF_ROUTE else ""
+    return _NAMES.get(route, "")
 
 
 def names_version(route: str, headers: Container[str]) -> bool:

@@ -92,10 +92,14 @@ class Recorder:
     def begin(self, exchange: Exchange) -> None:
         """Record an exchange that is decided, before its request is sent."""
         self._last += 1
-        prefix, strip = self._prefixes.compare(exchange), exchange.request.summary
-        if strip is not None and self._open_bytes + strip.size_bytes > OPEN_BYTES:
-            exchange.request.summary = strip = strip.counted()
-        items, size = (0, 0) if strip is None else (strip.sent.total, strip.size_bytes)
+        # Only a watched request has the digests of its items.
+        prefix = self._prefixes.compare(exchange) if exchange.is_watched else None
+        items = size = 0
+        if (strip := exchange.request.summary) is not None:
+            items, size = strip.sent.total, strip.size_bytes
+            if self._open_bytes + size > OPEN_BYTES:
+                exchange.request.summary = strip = strip.counted()
+                items, size = strip.sent.total, strip.size_bytes
         self._open[id(exchange)] = seen = _Seen(self._last, exchange, prefix, items, size)
         self._open_bytes += size
         if len(self._open) > OPEN_MAX:
@@ -111,9 +115,10 @@ class Recorder:
         else:
             number, prefix = begun.number, begun.prefix
             self._open_bytes -= begun.size_bytes
-        if exchange.request.healed:  # upstream accepted another request than the first one
-            prefix = self._prefixes.compare(exchange)
-        self._prefixes.keep(exchange)
+        if exchange.is_watched:
+            if exchange.request.healed:  # upstream accepted another request than the first one
+                prefix = self._prefixes.compare(exchange)
+            self._prefixes.keep(exchange)
         self._minutes.add(exchange, self._epoch_ms())
         items = size = 0
         if (strip := exchange.request.summary) is not None:
