@@ -146,7 +146,6 @@ def _counting(counts: Counts) -> Callable[[], asyncio.AbstractEventLoop]:
 
     counted("call_soon", "callbacks")
     counted("call_later", "timers")
-    counted("call_at", "timers")
     counted("call_soon_threadsafe", "thread hops")
     counted("create_task", "tasks")
     return Loop

@@ -129,7 +129,10 @@ class ProxyHandler:
             exchange_log.tracer.begin(request, exchange.route)
             tenant = self.admission.acquire(request)
             try:
-                return await self._in_time(exchange, client)
+                most_s = self._limits.total_timeout_s
+                if not most_s or exchange.route is Route.WEBSOCKET:
+                    return await self._run(exchange, client)
+                return await self._in_time(most_s, exchange, client)
             finally:
                 self.admission.release(tenant)
         except ProxyError as error:
@@ -151,7 +154,8 @@ class ProxyHandler:
             connection = request.protocol
             if isinstance(connection, ClientConnection) and connection.has_stalled:
                 exchange.outcome = ExchangeOutcome.CLIENT_STALLED
-            exchange_log.settle(exchange)
+            # The event loop writes the response first: the client does not wait for the log.
+            asyncio.get_running_loop().call_soon(exchange_log.settle, exchange)
 
     def refuse(self, fault: ErrorResponse, client: str) -> str:
         """Record a request that was refused before it became an exchange; return its id."""
@@ -174,11 +178,10 @@ class ProxyHandler:
         fault = fault._replace(ends=ends, request_id=exchange.id)
         return as_response(shaped(fault, exchange.dialect))
 
-    async def _in_time(self, exchange: Exchange, client: ClientRequest) -> web.StreamResponse:
+    async def _in_time(
+        self, most_s: float, exchange: Exchange, client: ClientRequest
+    ) -> web.StreamResponse:
         """Run the phases within `total_timeout_s`."""
-        most_s = self._limits.total_timeout_s
-        if not most_s or exchange.route is Route.WEBSOCKET:
-            return await self._run(exchange, client)
         limit = asyncio.timeout(most_s)
         try:
             async with limit:
