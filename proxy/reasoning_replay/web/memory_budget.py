@@ -39,7 +39,8 @@ class MemoryBudget(FairSemaphore):
     @override
     def _take(self, tenant: bytes, units: int) -> None:
         super()._take(tenant, units)
-        self._highest = max(self._highest, self.used)
+        if (used := self.units - self._free) > self._highest:
+            self._highest = used
 
     @property
     @override
@@ -83,7 +84,7 @@ class MemoryLease:
 
     def reserve(self, size: int) -> bool:
         """Reserve `size` more bytes at once; if fewer are free, change nothing, return False."""
-        if not self.budget.try_acquire(self.tenant, size):
+        if size and not self.budget.try_acquire(self.tenant, size):
             return False
         self.held += size
         return True

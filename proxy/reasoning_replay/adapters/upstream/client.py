@@ -28,7 +28,7 @@ from reasoning_replay.adapters.upstream.websocket import (
     UpstreamWebSocket,
     WebSocketConnector,
 )
-from reasoning_replay.core.wire.headers import Headers
+from reasoning_replay.core.wire.headers import Headers, as_line
 
 # What the pipeline knows of the upstream side.
 __all__ = [
@@ -222,7 +222,7 @@ def _framed(
         UpstreamError: A part of the head contains a line break or a NUL.
     """
     line = f"{method} ".encode() + origin.before_target
-    fields = [b"%b: %b\r\n" % field for field in headers]
+    fields = [*map(as_line, headers)]
     if isinstance(body, bytes):
         fields.append(b"Content-Length: %d\r\n" % len(body))
     elif isinstance(body, list):

@@ -142,7 +142,8 @@ class UpstreamConnection(asyncio.Protocol):
             else:
                 self._transport.write(head)
                 self._writer.begin(body)
-            await response.wait_for_head()
+            await response.head
+            response.check_head()
         except BaseException:  # also a cancellation, when the client has disconnected
             response.close()
             raise

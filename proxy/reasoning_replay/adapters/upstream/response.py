@@ -75,6 +75,7 @@ class UpstreamResponse:
 
     __slots__ = (
         "_by_name",
+        "_content_type",
         "_error",
         "_is_whole",
         "_on_chunk",
@@ -108,16 +109,15 @@ class UpstreamResponse:
         self.status = 0
         self.reason = b""
         self.headers: Headers = []
-        self._by_name: dict[bytes, list[bytes]] = {}
+        self._by_name: dict[bytes, bytes] = {}
+        self._content_type: str | None = None
         self.length: int | None = None
 
     def value(self, name: bytes) -> str:
         """Return the values of a header, joined by commas, or ""; `name` is in lower case."""
         if not self._by_name:
-            for given, value in self.headers:
-                self._by_name.setdefault(given.lower(), []).append(value)
-        values = self._by_name.get(name)
-        return b", ".join(values).decode("latin-1") if values is not None else ""
+            self._by_name = _by_name(self.headers)
+        return self._by_name.get(name, b"").decode("latin-1")
 
     def drop(self, name: bytes) -> None:
         """Remove a header, and with `content-length` the length; `name` is in lower case."""
@@ -143,7 +143,9 @@ class UpstreamResponse:
     @property
     def content_type(self) -> str:
         """Media type in lower case, without parameters, or ""."""
-        return self.value(b"content-type").partition(";")[0].strip().lower()
+        if self._content_type is None:
+            self._content_type = self.value(b"content-type").partition(";")[0].strip().lower()
+        return self._content_type
 
     async def read(self, on_chunk: OnChunk | None = None) -> bytes:
         """
@@ -182,14 +184,13 @@ class UpstreamResponse:
         """Whether `read` would return at once."""
         return bool(self._pieces) or self.is_over
 
-    async def wait_for_head(self) -> None:
+    def check_head(self) -> None:
         """
-        Wait until the head is complete.
+        Check the head once `head` is done.
 
         Raises:
-            UpstreamError: The response failed before.
+            UpstreamError: The response failed before its end.
         """
-        await self.head
         if not self.status and self._error is not None:
             raise self._error.anew()
 
@@ -247,3 +248,12 @@ class UpstreamResponse:
         self._pieces.clear()
         self._size = 0
         return data
+
+
+def _by_name(headers: Headers) -> dict[bytes, bytes]:
+    """Return the values of each header, joined by commas, by its name in lower case."""
+    values: dict[bytes, bytes] = {}
+    for given, value in headers:
+        name = given.lower()
+        values[name] = b"%b, %b" % (values[name], value) if name in values else value
+    return values

@@ -5,6 +5,7 @@ from http import HTTPStatus
 import httptools
 
 from reasoning_replay.adapters.upstream.response import UpstreamResponse
+from reasoning_replay.core.wire.headers import Headers
 
 # Large enough for real responses; a larger head is an upstream error.
 HEAD_MAX_BYTES = 64 * 1024
@@ -38,7 +39,7 @@ class ResponseParser:
         self._response: UpstreamResponse | None = None
         self._has_no_body = False
         self._is_interim = False
-        self._is_in_head = True
+        self._fields: Headers | None = None  # of the response, while its head is read
         self._head_bytes = 0
         self._left_bytes: int | None = None
         self.is_done = self.until_eof = False
@@ -52,7 +53,7 @@ class ResponseParser:
             self._parser = self._new_parser()  # the old one still waits for a body
         self._response, self._has_no_body = response, has_no_body
         self.is_done = self.until_eof = False
-        self._is_in_head, self._head_bytes, self.overhead_bytes = True, 0, 0
+        self._head_bytes = self.overhead_bytes = 0
         self._left_bytes = None
 
     def feed(self, data: bytes) -> bool:
@@ -71,12 +72,12 @@ class ResponseParser:
 
     def on_message_begin(self) -> None:
         """Begin a response, if one is expected."""
-        self._is_in_head, self._is_interim = True, False
+        self._is_interim = False
         if self._response is None or self.is_done:
             self.may_stay = False
         else:
             self._response.reason = b""
-            self._response.headers = []
+            self._response.headers = self._fields = []
 
     def on_status(self, reason: bytes) -> None:
         """Add a part of the reason phrase."""
@@ -88,13 +89,13 @@ class ResponseParser:
         self._head_bytes += len(name) + len(value) + HEADER_BYTES
         if self._head_bytes > HEAD_MAX_BYTES:
             raise ValueError  # stops llhttp
-        if self._response is not None and self._is_in_head and not self.is_done:
-            self._response.headers.append((name, value))
+        if self._fields is not None:
+            self._fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Complete the head, unless it is that of an interim response."""
         response, status = self._response, self._parser.get_status_code()
-        self._is_in_head = False
+        self._fields = None
         if response is None or self.is_done:
             return
         if status == _SWITCHED:

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
-from msgspec import Raw, structs
+from msgspec import Raw, defstruct, structs
+from msgspec.structs import astuple
 
 from reasoning_replay.core.dialects.error_texts import NO_NAMES
-from reasoning_replay.core.dialects.lenient import members_of, value_of
+from reasoning_replay.core.dialects.lenient import decoded, members_of, value_of
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Context, Emitted, Lesson, Turn, TurnPart
 from reasoning_replay.core.wire.json_spans import NONE
@@ -163,26 +164,54 @@ TOKENS_MAX = 1_000_000_000
 _NO_USAGE = Usage()
 
 
-def read_usage(
-    raw: bytes | Raw, taken: str = "input_tokens", given: str = "output_tokens"
-) -> Usage | None:
+class UsageReader:
     """
-    Decode a response's `usage`; None if it has no counts, as in a response in progress.
+    Reader of a response's `usage`, given the names of the counts of tokens.
 
-    Args:
-        raw: The JSON value.
-        taken: Name of the count of input tokens; that of its details is the name and `_details`.
-        given: Name of the count of output tokens; as above.
+    The details of a count are a member with its name and `_details`. Usual counts are read in one
+    pass; in others, each value that is no count is left out.
     """
-    said = members_of(raw)
-    whole_input, whole_output = count_in(said, taken), count_in(said, given)
-    usage = Usage(
-        input_tokens=whole_input,
-        cached_tokens=part_in(said, f"{taken}_details", "cached_tokens", whole_input),
-        output_tokens=whole_output,
-        reasoning_tokens=part_in(said, f"{given}_details", "reasoning_tokens", whole_output),
-    )
-    return None if usage == _NO_USAGE else usage
+
+    def __init__(self, taken: str, given: str) -> None:
+        """Take the names of the counts of input tokens and of output tokens."""
+        self._names = taken, given
+        cached = defstruct("_Cached", [("cached_tokens", int | None, None)], frozen=True)
+        reasoning = defstruct("_Reasoning", [("reasoning_tokens", int | None, None)], frozen=True)
+        usual = defstruct(
+            "_Usual",
+            [
+                (taken, int),
+                (given, int),
+                (f"{taken}_details", cached, cached()),
+                (f"{given}_details", reasoning, reasoning()),
+            ],
+            gc=False,
+        )
+        self._usual = msgspec.json.Decoder(usual)
+
+    def read(self, raw: bytes | Raw) -> Usage | None:
+        """Return the counts; None if it has none, as in a response in progress."""
+        usual = decoded(self._usual, raw)
+        if usual is not None:
+            whole_input, whole_output, cached, reasoning = astuple(usual)
+            usage = Usage(
+                whole_input, cached.cached_tokens, whole_output, reasoning.reasoning_tokens
+            )
+            if (
+                0 <= (usage.cached_tokens or 0) <= whole_input <= TOKENS_MAX
+                and 0 <= (usage.reasoning_tokens or 0) <= whole_output <= TOKENS_MAX
+            ):
+                return usage
+        said = members_of(raw)
+        taken, given = self._names
+        whole_input, whole_output = count_in(said, taken), count_in(said, given)
+        usage = Usage(
+            input_tokens=whole_input,
+            cached_tokens=part_in(said, f"{taken}_details", "cached_tokens", whole_input),
+            output_tokens=whole_output,
+            reasoning_tokens=part_in(said, f"{given}_details", "reasoning_tokens", whole_output),
+        )
+        return None if usage == _NO_USAGE else usage
 
 
 def count_in(said: Mapping[str, Raw], name: str) -> int | None:

@@ -9,6 +9,8 @@ scope; nothing is captured or injected for it.
 import re
 from collections.abc import Callable, Mapping
 from hashlib import blake2b, sha256
+from itertools import compress
+from operator import itemgetter
 from typing import NamedTuple
 
 from reasoning_replay.core.tenancy.jwt_claims import claims_of
@@ -172,9 +174,9 @@ class Scoping:
                 return None
         said: list[bytes] = []
         is_known = not self.credentials
-        for name in self.counting:
-            values = found.get(name)
-            if not values or not any(values):
+        for name in filter(found.__contains__, self.counting):
+            values = found[name]
+            if not any(values):
                 continue
             is_known = is_known or name in self.credentials
             claims = None
@@ -194,10 +196,11 @@ class Scoping:
     def _found(self, headers: Mapping[str, str]) -> dict[str, list[str]]:
         """Return the headers that count, by name in lower case, without those that end here."""
         found: dict[str, list[str]] = {}
-        looked_at = self._looked_at
-        for given, value in headers.items():
-            if (name := given.lower()) in looked_at:
-                found.setdefault(name, []).append(value)
+        fields = list(headers.items())
+        names = [*map(str.lower, map(itemgetter(0), fields))]
+        counts = map(self._looked_at.__contains__, names)
+        for name, (_, value) in compress(zip(names, fields, strict=True), counts):
+            found.setdefault(name, []).append(value)
         if "connection" in found:
             for name in ending_here(found.pop("connection")):
                 found.pop(name, None)
@@ -230,8 +233,8 @@ def account_of(headers: Mapping[str, str]) -> Account:
 
 def hint_of(headers: Mapping[str, str], body_field: Callable[[str], str]) -> bytes:
     """Return a digest of the conversation's name that the client sent; b"" without one."""
-    for name in _HINTS:
-        if value := headers.get(name, ""):
+    for name in filter(headers.__contains__, _HINTS):
+        if value := headers[name]:
             return digest(b"hint", value.encode("utf-8", "surrogateescape"))
     if value := body_field("prompt_cache_key"):
         return digest(b"hint", value.encode("utf-8", "surrogatepass"))

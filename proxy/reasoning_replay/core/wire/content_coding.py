@@ -208,6 +208,8 @@ _DECODERS: dict[str, type[_Identity | _Bounded]] = {
 
 def is_encoded(content_encoding: str) -> bool:
     """Return whether a `Content-Encoding` names a coding other than `identity`, known or not."""
+    if not content_encoding:
+        return False
     return _DECODERS.get(content_encoding.strip().lower()) is not _Identity
 
 
@@ -222,6 +224,8 @@ def decoder_for(content_encoding: str, max_bytes: int) -> Decoder:
     Raises:
         Undecodable: The coding is unknown, or there is more than one.
     """
+    if not content_encoding:
+        return NO_CODING
     coding = content_encoding.strip().lower()
     if coding not in _DECODERS:
         raise Undecodable(coding)

@@ -10,8 +10,10 @@ Headers are raw bytes, so a value in an unknown character set is forwarded as we
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import compress
+from operator import itemgetter, not_
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -36,6 +38,7 @@ _HOP_BY_HOP = frozenset(
 _REWRITTEN = frozenset({"host", "content-length", "expect", CONVERSATION_HEADER})
 _NOT_PASSED = frozenset(name.encode() for name in _HOP_BY_HOP)
 _NOT_SENT = frozenset(name.encode() for name in _HOP_BY_HOP | _REWRITTEN)
+_NAME = itemgetter(0)
 _CONNECTION = b"connection"
 _LENGTH = b"content-length"
 _ACCEPT_ENCODING = b"accept-encoding"
@@ -43,12 +46,16 @@ TRACEPARENT, _TRACE_STATE = b"traceparent", b"tracestate"
 _WEIGHT_OF_ZERO = re.compile(rb"\s*q\s*=\s*0(\.0*)?\s*", re.IGNORECASE)
 
 
-def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+# Returns a header as a line of a head.
+as_line = b"%b: %b\r\n".__mod__
+
+
+def for_upstream(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
     """Return a request's headers without those that end here or are rewritten for the next hop."""
     return _less(headers, _NOT_SENT)
 
 
-def for_downstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+def for_downstream(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
     """Return a response's headers without those that end here; Content-Length is kept."""
     return _less(headers, _NOT_PASSED)
 
@@ -71,12 +78,18 @@ def asking_for_identity(headers: Headers) -> Headers:
     Headers stay unchanged in two cases: without Accept-Encoding, because upstreams do not encode
     then; and if the client refuses `identity` (RFC 9110, 12.5.3).
     """
-    at = [at for at, (name, _) in enumerate(headers) if name.lower() == _ACCEPT_ENCODING]
-    if not at or _refuses_identity(b",".join([headers[index][1] for index in at])):
+    names = _names(headers)
+    if _ACCEPT_ENCODING not in names:
         return headers
-    first = at[0]
-    rest = headers[first + 1 :] if len(at) == 1 else without(headers[first:], _ACCEPT_ENCODING)
-    return [*headers[:first], (headers[first][0], b"identity"), *rest]
+    first = names.index(_ACCEPT_ENCODING)
+    name, accepted = headers[first]
+    rest = headers[first + 1 :]
+    if names.count(_ACCEPT_ENCODING) > 1:
+        accepted = b",".join([value for given, value in headers if given.lower() == names[first]])
+        rest = without(rest, _ACCEPT_ENCODING)
+    if _refuses_identity(accepted):
+        return headers
+    return [*headers[:first], (name, b"identity"), *rest]
 
 
 def with_parent(headers: Headers, parent: bytes, *, goes_on: bool) -> Headers:
@@ -113,18 +126,17 @@ def _refuses_identity(accepted: bytes) -> bool:
     return refused.get(b"identity", refused.get(b"*", False))
 
 
-def _less(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
-    kept: Headers = []
-    named: list[str] = []
-    for field in headers:
-        name = field[0].lower()
-        if name not in dropped:
-            kept.append(field)
-        elif name == _CONNECTION:
-            named.append(field[1].decode("latin-1"))
-    if named:
+def _less(headers: Sequence[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
+    names = _names(headers)
+    if _CONNECTION in names:
+        named = compress(headers, map(_CONNECTION.__eq__, names))
+        options = ending_here(value.decode("latin-1") for _, value in named)
         # Content-Length is kept even if Connection lists it: the receiver needs it to find the end
         # of the response.
-        ends = {option.encode("latin-1") for option in ending_here(named)} - {_LENGTH}
-        kept = [field for field in kept if field[0].lower() not in ends]
-    return kept
+        dropped |= {option.encode("latin-1") for option in options} - {_LENGTH}
+    return list(compress(headers, map(not_, map(dropped.__contains__, names))))
+
+
+def _names(headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+    """Return the names of headers in lower case."""
+    return list(map(bytes.lower, map(_NAME, headers)))

@@ -133,7 +133,8 @@ class CaptureTee(Tee):
     def release(self) -> None:
         self._kept.clear()
         self._undecoded = b""
-        self.lease.resize(0)
+        if self.lease.held:
+            self.lease.resize(0)
 
     def _take(self, chunk: bytes) -> bool:
         if self.left is not None:

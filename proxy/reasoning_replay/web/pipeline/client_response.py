@@ -11,7 +11,7 @@ from reasoning_replay.adapters.upstream.client import (
     cause_of,
     reason_of,
 )
-from reasoning_replay.core.wire.headers import Headers, for_downstream, without
+from reasoning_replay.core.wire.headers import Headers, as_line, for_downstream, without
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.pipeline.capture_tee import Tee
 
@@ -43,7 +43,7 @@ class InterimResponses:
         self._left -= 1
         # It has no body, so a length would be wrong (RFC 9110, 8.6).
         fields = without(for_downstream(headers), _LENGTH)
-        lines = [b"%b: %b\r\n" % field for field in fields]
+        lines = map(as_line, fields)
         transport.write(b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, reason, b"".join(lines)))
 
 
@@ -86,7 +86,7 @@ class ClientResponse(web.StreamResponse):
         elif has_body and response.length is None:
             self._in_chunks = version >= HttpVersion11
             self._may_stay = self._may_stay and self._in_chunks
-        lines = [b"%b: %b\r\n" % field for field in headers]
+        lines = [*map(as_line, headers)]
         if self._in_chunks:
             lines.append(b"Transfer-Encoding: chunked\r\n")
         if not self._may_stay:

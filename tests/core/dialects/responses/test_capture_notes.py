@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import given
-from reasoning_replay.core.dialects.captures import REMOVALS, TOKENS_MAX, Origin, Usage, read_usage
+from reasoning_replay.core.dialects.captures import REMOVALS, TOKENS_MAX, Origin, Usage, UsageReader
 from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.events import CONTEXTS
@@ -13,6 +13,8 @@ from tests.core.streams import began, event, stream_of
 from tests.core.world import Item, answer, call, reasoning
 
 ITEMS = [reasoning("1"), call("1")]
+
+READER = UsageReader("input_tokens", "output_tokens")
 
 
 def captured() -> ResponsesCapture:
@@ -176,8 +178,8 @@ def test_usage_is_read_from_the_last_event() -> None:
 @given(said=values)
 def test_reading_usage_never_raises(said: Written) -> None:
     """The result is None or has only possible counts."""
-    usage = read_usage(said.text)
-    odd = read_usage(b'{"input_tokens":' + said.text + b',"output_tokens":3}')
+    usage = READER.read(said.text)
+    odd = READER.read(b'{"input_tokens":' + said.text + b',"output_tokens":3}')
     assert usage is None or isinstance(usage, Usage)
     assert odd is not None
     assert odd.input_tokens is None or 0 <= odd.input_tokens <= TOKENS_MAX
@@ -185,4 +187,4 @@ def test_reading_usage_never_raises(said: Written) -> None:
 
 def test_a_count_out_of_range_is_ignored() -> None:
     """No reader holds such a number; the other counts are still read."""
-    assert read_usage(b'{"input_tokens":1e999,"output_tokens":5}') == Usage(output_tokens=5)
+    assert READER.read(b'{"input_tokens":1e999,"output_tokens":5}') == Usage(output_tokens=5)

@@ -8,7 +8,7 @@ import re
 
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin, read_usage
+from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin, UsageReader
 from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, calls_in, read_chunk
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.chat.members import (
@@ -45,6 +45,7 @@ _CUT_SHORT = frozenset(
     }
 )
 _FAILED = "error"
+_USAGE = UsageReader("prompt_tokens", "completion_tokens")
 
 
 class ChatCapture(TurnCapture[MessageJoiner]):
@@ -103,7 +104,7 @@ class ChatCapture(TurnCapture[MessageJoiner]):
         if chunk.created is not NONE:
             self._created = self._created or bytes(chunk.created)
         if chunk.usage is not NONE:
-            usage = read_usage(chunk.usage, "prompt_tokens", "completion_tokens")
+            usage = _USAGE.read(chunk.usage)
             self.usage = usage or self.usage
         if chunk.has_failed:
             self._fail(data)

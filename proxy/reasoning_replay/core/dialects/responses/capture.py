@@ -18,7 +18,7 @@ from reasoning_replay.core.dialects.captures import (
     Capture,
     CaptureSnapshot,
     Origin,
-    read_usage,
+    UsageReader,
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
@@ -51,6 +51,9 @@ BLOB_BYTES = 400
 BLOBS_MAX = 16
 # The end of a response repeats all items. Each is an object, or several.
 _REPEATS = re.compile(rb"response\.(?:completed|incomplete|failed)")
+
+
+_USAGE = UsageReader("input_tokens", "output_tokens")
 
 
 class ResponsesCapture(Capture):
@@ -234,7 +237,7 @@ class ResponsesCapture(Capture):
         self.dirty = self.dirty or self._status == "queued"
         self._note(found)
         if found.usage is not NONE and kind in _ENDS:
-            self.usage = read_usage(found.usage)
+            self.usage = _USAGE.read(found.usage)
         output = found.output
         if kind not in _ENDS or output is UNSET:
             return

@@ -223,7 +223,7 @@ def read_item(raw: bytes, start: int = 0, end: int = 0) -> ResponsesItem:
     item_id, kind, said_by = head.id or "", head.type, head.role or ""
     if not kind:
         kind = "message" if said_by else "item_reference" if item_id else ""
-    role = _role(kind, said_by)
+    role = _ROLES.get((kind, said_by)) or _role(kind, said_by)
     call_id, name = head.call_id or "", head.name or ""
     return ResponsesItem(kind, role, start, end, call_id, name, raw, item_id, head)
 
@@ -238,3 +238,20 @@ def _role(kind: str, said_by: str) -> Role:
     if kind.endswith("_call") or kind in _MODEL_TYPES:
         return Role.MODEL
     return Role.FRAME if said_by in _FRAMES else Role.CLIENT
+
+
+# Of most items.
+_ROLES = {
+    one: _role(*one)
+    for one in (
+        ("message", "user"),
+        ("message", "assistant"),
+        ("message", "system"),
+        ("message", "developer"),
+        ("reasoning", ""),
+        ("function_call", ""),
+        ("function_call_output", ""),
+        ("custom_tool_call", ""),
+        ("custom_tool_call_output", ""),
+    )
+}
