@@ -40,7 +40,7 @@ class ResponseParser:
         self._has_no_body = False
         self._is_interim = False
         self._fields: Headers | None = None  # of the response, while its head is read
-        self._head_bytes = 0
+        self._head_left_bytes = HEAD_MAX_BYTES
         self._left_bytes: int | None = None
         self.is_done = self.until_eof = False
         self.may_stay = True
@@ -53,7 +53,7 @@ class ResponseParser:
             self._parser = self._new_parser()  # the old one still waits for a body
         self._response, self._has_no_body = response, has_no_body
         self.is_done = self.until_eof = False
-        self._head_bytes = self.overhead_bytes = 0
+        self._head_left_bytes, self.overhead_bytes = HEAD_MAX_BYTES, 0
         self._left_bytes = None
 
     def feed(self, data: bytes) -> bool:
@@ -86,8 +86,8 @@ class ResponseParser:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header; trailers are dropped, like hop-by-hop headers."""
-        self._head_bytes += len(name) + len(value) + HEADER_BYTES
-        if self._head_bytes > HEAD_MAX_BYTES:
+        self._head_left_bytes -= len(name) + len(value) + HEADER_BYTES
+        if self._head_left_bytes < 0:
             raise ValueError  # stops llhttp
         if self._fields is not None:
             self._fields.append((name, value))

@@ -62,7 +62,7 @@ def for_downstream(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
 
 def without(headers: Headers, name: bytes) -> Headers:
     """Return headers without any of this name; `name` in lower case."""
-    return [field for field in headers if field[0].lower() != name]
+    return list(compress(headers, map(name.__ne__, _names(headers))))
 
 
 def with_value(headers: Headers, name: bytes, value: bytes) -> Headers:
