@@ -27,6 +27,7 @@ from reasoning_replay.adapters.stores.memory import (
 )
 from reasoning_replay.adapters.stores.sqlite import NOTED_AT_ONCE
 from reasoning_replay.adapters.telemetry.log_output import QUEUED_LINES
+from reasoning_replay.adapters.telemetry.metrics import Metrics, Series
 from reasoning_replay.core.dialects.refusal_memory import REMEMBERED, REMEMBERED_EACH
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
 from reasoning_replay.core.history.item_summary import NOTED_SHOWN
@@ -144,7 +145,11 @@ ROWS: dict[str, dict[str, Bound]] = {
     },
     "adapters.telemetry": {
         "log_output.LineWriter._lines": Bound(QUEUED_LINES, "further lines are dropped"),
-        "metrics.Metrics._children": Bound(10_000, "labels have fixed values, models a setting's"),
+        **{
+            f"metrics.Metrics.{name}": Bound(10_000, "labels have fixed values, models a setting's")
+            for name, one in vars(Metrics()).items()
+            if isinstance(one, Series)
+        },
         "metrics.Metrics._models": FIXED,
     },
     "adapters.upstream": {
@@ -153,7 +158,6 @@ ROWS: dict[str, dict[str, Bound]] = {
         "client._Origin.idle": Bound(CONNECTIONS, "as the connections"),
         "dialer.Dialer.proxy_headers": FIXED,
         "response.UpstreamResponse._by_name": Bound(1000, "the last head; the parser has a limit"),
-        "response.UpstreamResponse._by_name[]": Bound(1000, "as above"),
         "response.UpstreamResponse._pieces": IN_FLIGHT,
         "response.UpstreamResponse.headers": Bound(1000, "as above"),
     },

@@ -166,6 +166,8 @@ class Series(dict[str | tuple[str, ...], _Metric]):
     `labels` of prometheus_client takes as long as `inc`.
     """
 
+    __slots__ = ("_metric",)
+
     def __init__(self, metric: _Metric) -> None:
         super().__init__()
         self._metric: _Metric = metric
