@@ -154,8 +154,7 @@ class ProxyHandler:
             connection = request.protocol
             if isinstance(connection, ClientConnection) and connection.has_stalled:
                 exchange.outcome = ExchangeOutcome.CLIENT_STALLED
-            # The event loop writes the response first: the client does not wait for the log.
-            asyncio.get_running_loop().call_soon(exchange_log.settle, exchange)
+            exchange_log.settle(exchange)
 
     def refuse(self, fault: ErrorResponse, client: str) -> str:
         """Record a request that was refused before it became an exchange; return its id."""
