@@ -1,5 +1,6 @@
 """Wiring: the composition root, which creates each part from the settings."""
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -178,7 +179,9 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
         ),
     )
 
-    prefixes: Prefixes = PrefixCache(store.room if settings.local_max_bytes else Room(0))
+    prefixes: Prefixes = PrefixCache(
+        store.room if settings.local_max_bytes else Room(0, threading.RLock())
+    )
 
     def replay_of(dialect: Dialect[Any, Any]) -> Replay:
         limit = settings.inspect_max_bytes
@@ -232,7 +235,7 @@ def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloa
     """Return the configured store with its guard and cache; it connects on first use."""
     advice = partial(store_advice, settings.store_url)
     guard = StoreGuard(_store_timeout_s(settings), metrics, log, time.monotonic, advice)
-    room = Room(settings.local_max_bytes or UNSAVED_MAX_BYTES)
+    room = Room(settings.local_max_bytes or UNSAVED_MAX_BYTES, threading.RLock())
     cache = ConversationCache(room, metrics, keeps_copies=settings.local_max_bytes > 0)
     metrics.watch(room)
 

@@ -158,7 +158,7 @@ def test_several_threads_may_use_it() -> None:
 
     The threads change every few bytecodes, so without the lock the sums drift, or a thread fails.
     """
-    room, count = Room(2_000), 4
+    room, count = Room(2_000, threading.RLock()), 4
     start = threading.Barrier(count)
 
     def work(seed: int) -> dict[Row, int]:

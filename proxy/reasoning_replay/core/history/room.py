@@ -7,9 +7,9 @@ more than what exceeds an equal share, and a single tenant may have all of the r
 one conversation is used and evicted together.
 """
 
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Protocol
@@ -19,6 +19,8 @@ EVICTED_REMEMBERED = 4096
 # Most groups that are evicted in one call, which takes a few milliseconds. If that is not enough,
 # what grew is evicted, too.
 EVICTED_AT_ONCE = 500
+
+_ONE_THREAD: AbstractContextManager[object] = nullcontext()
 
 Group = tuple[bytes, bytes]  # scope and id of a conversation
 
@@ -65,18 +67,18 @@ class _Share:
 
 class Room:
     """
-    Memory that tenants share, bounded in bytes; several threads may use it.
+    Memory that tenants share, bounded in bytes.
 
     Attributes:
-        lock: Held by every method, and can be re-entered; a part of several steps holds it, too.
+        lock: Held by every method; a part that several threads use holds it, too.
         max_bytes: The limit.
         size_bytes: What is used of it.
         evictions: Number of conversations that were evicted for lack of room.
     """
 
-    def __init__(self, max_bytes: int) -> None:
-        """Create an empty room."""
-        self.lock = threading.RLock()
+    def __init__(self, max_bytes: int, lock: AbstractContextManager[object] = _ONE_THREAD) -> None:
+        """Create an empty room. Several threads may use it with a lock that can be re-entered."""
+        self.lock = lock
         self.max_bytes = max_bytes
         self.size_bytes = 0
         self.evictions = 0
