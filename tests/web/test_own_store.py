@@ -17,7 +17,7 @@ async def test_a_restart_loses_no_conversation(
     """The reasoning is in a file that only its owner can read; the log names it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     turns = [(ASK,), (ASK, CALL, RESULT)]
-    marks: list[str] = []
+    marks: list[str | None] = []
     async with scripted() as upstream:
         upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
         for items in turns:
