@@ -238,6 +238,15 @@ def test_an_event_longer_than_the_bound_stops_the_reader(long: bytes) -> None:
     assert events.close() == []
 
 
+def test_a_comment_before_an_event_does_not_count() -> None:
+    """The limit applies to the event alone, also within a chunk."""
+    events = Events(len(DONE) + 6, is_worth_reading)
+    short = b"data: " + DONE + b"\n\n"
+
+    assert events.feed(short + b": " + b"x" * 99 + b"\n" + short) == [DONE, DONE]
+    assert not events.is_overrun
+
+
 def bounded(stream: bytes, cuts: list[int], bound: int) -> tuple[list[bytes], bool]:
     """Return the events of a stream, and whether one was too long."""
     events = Events(bound, is_worth_reading)
