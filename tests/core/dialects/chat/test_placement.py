@@ -146,8 +146,7 @@ def test_a_null_of_the_same_name_is_replaced() -> None:
     [
         {"reasoning_content": ""},
         {"reasoning_content": []},
-        {"reasoning": "Hm"},
-        {"reasoning": "other"},
+        {"reasoning": None},
         {"reasoning_details": []},
         {"tool_calls": calls(thought_signature="")},
     ],
@@ -160,6 +159,29 @@ def test_a_member_that_was_emitted_is_added_to_those_of_the_client(change: dict[
 
     assert chats.send([ASK, sent, *outputs()])[1] == sent | {"reasoning_content": "Hm"}
     assert chats.outcomes([ASK, sent, *outputs()]) == {"injected": 1}
+
+
+@pytest.mark.parametrize("text", ["Hm", "other", ""])
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_text"])
+def test_a_text_takes_the_place_of_one_under_another_name(name: str, text: str) -> None:
+    """Upstream gets the one that it emitted: a server may read either name, or refuse one."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), reasoning_content="Hm"))
+    sent = {"role": "assistant", name: text, **stripped(message)}
+
+    received = chats.send([ASK, sent, *outputs()])[1]
+
+    assert received == stripped(message) | {"reasoning_content": "Hm"}
+    assert [*received][1] == "reasoning_content"
+
+
+def test_a_text_that_upstream_emitted_under_two_names_stays() -> None:
+    """It reads both, or either; and what the client sends of it is not taken away."""
+    chats = Chats()
+    message = chats.learn([ASK], assistant(TEXT, reasoning_content="Hm", reasoning="Hm"))
+    sent = stripped(message) | {"reasoning": "Hm"}
+
+    assert chats.send([ASK, sent, user("Go on")])[1] == message
 
 
 def test_each_member_is_compared_alone() -> None:

@@ -56,7 +56,7 @@ _OPAQUE = frozenset(
 _EMPTY = frozenset({b"null", b'""', b"[]", b"{}"})
 EMPTY_TEXT = b'""'
 _DEMANDED = "reasoning_content"
-_NULL = b"null"
+NULL = b"null"
 # Most different strings in a piece: each is searched for in all that was emitted.
 _PIECES_MAX = 32
 _SPACE = b" \t\r\n"
@@ -290,7 +290,7 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
         """Places of the elements of `tool_calls`."""
         if self._calls is None:
             place = self.members.get("tool_calls")
-            if place is None or self.raw[place.start : place.end] == _NULL:
+            if place is None or self.raw[place.start : place.end] == NULL:
                 self._calls = []
             else:
                 self._calls = json_spans.elements(self.raw, place.start, place.end)
@@ -331,4 +331,4 @@ class ChatMessage(msgspec.Struct, gc=False, eq=False):
     ) -> list[Part]:
         sent = ((name, members[name]) for name in names if name in members)
         parts = (Part(call, name, self.raw[at.start : at.end]) for name, at in sent)
-        return [part for part in parts if part.value != _NULL]
+        return [part for part in parts if part.value != NULL]

@@ -15,7 +15,8 @@ Placement: decides which reasoning the messages of a request lack, and injects i
   client makes of a signature, the message gets all that was emitted (*completed*).
 - A text that the message has in another form is not added, unless upstream demands all.
 - A member is added at the end of its object. An empty value of the same name is replaced, and so is
-  one that is only a piece of what was emitted, or repeats it.
+  one that is only a piece of what was emitted, or repeats it. A text takes the place of one that
+  upstream did not emit, under a name of another upstream.
 """
 
 import re
@@ -28,6 +29,7 @@ from reasoning_replay.core.dialects.chat.items import CALL, ChatItem
 from reasoning_replay.core.dialects.chat.members import (
     EMPTY_TEXT,
     LISTS,
+    NULL,
     TEXTS,
     ChatMessage,
     Sent,
@@ -166,7 +168,7 @@ class _Planner:
             self._note(first, Outcome.GUARDED_FORM, count)
             return
         try:
-            edits = [edit for index, run in due for edit in self._edits_of(index, run)]
+            edits = [edit for index, run in due for edit in self._edits_of(index, run, turn)]
         except Unspliceable:
             self._note(first, Outcome.GUARDED_FORM, count)
             return
@@ -322,9 +324,11 @@ class _Planner:
         names = {msgspec.json.encode(call_id) for call_id in others}
         return all(names.isdisjoint(_STRINGS.findall(raw)) for raw in encrypted)
 
-    def _edits_of(self, index: int, run: Sequence[Reasoning]) -> list[Edit]:
+    def _edits_of(self, index: int, run: Sequence[Reasoning], turn: Turn) -> list[Edit]:
         """Return the edits that inject members into the message or the call at a place."""
-        return _edits(self._item(index).message.start, self._members(index, run[0]), run)
+        message = self._item(index).message
+        emitted = {name_of(part) for part in turn.items[0].run}
+        return _edits(message, self._members(index, run[0]), run, emitted)
 
     def _members(self, index: int, part: Reasoning) -> dict[str, Member]:
         """Return the members of the message or the call at a place: those of its holder."""
@@ -348,15 +352,30 @@ def _has_all_calls(group: MessageGroup, spread: TurnSpread) -> bool:
     return matched == spread.calls > 0
 
 
-def _edits(start: int, members: dict[str, Member], run: Iterable[Reasoning]) -> list[Edit]:
+def _edits(
+    message: ChatMessage,
+    members: dict[str, Member],
+    run: Iterable[Reasoning],
+    emitted: Collection[str],
+) -> list[Edit]:
+    """Return the edits that inject members into an object that has others of these names."""
     edits: list[Edit] = []
-    added = b""
+    start, added = message.start, b""
+    others = [
+        member
+        for name in TEXTS
+        if name not in emitted and (member := members.get(name)) is not None
+        if message.raw[member.start : member.end] != NULL
+    ]
     for part in run:
         less = members.get(name_of(part))
-        if less is None:
-            added += b"," + part.raw
-        else:
+        if less is not None:
             edits.append(Edit(start + less.start, start + less.end, value_of(part)))
+        elif others and name_of(part) in TEXTS:
+            other = others.pop()
+            edits.append(Edit(start + other.key_start, start + other.end, part.raw))
+        else:
+            added += b"," + part.raw
     if added:
         end = start + next(reversed(members.values())).end
         edits.append(Edit(end, end, added))
