@@ -203,8 +203,15 @@ def _added(sent: str, got: str, place: str) -> list[Addition]:
         for one in theirs
         if one.key in mine and _says_less(one.key, mine[one.key], got[one.start : one.end])
     ]
-    given_back = rawjson.apply(got, [Edit(one.start, one.end, mine[one.key]) for one in filled])
-    if not _is_removal(given_back, sent, [one.key for one in new]):
+    edits = [Edit(one.start, one.end, mine[one.key]) for one in filled]
+    # A text of the client under a name that upstream did not emit makes room for the emitted one.
+    keys = {one.key for one in theirs}
+    gone = [one for one in rawjson.members(sent) if one.key in _TEXTS and one.key not in keys]
+    placed = [one for one in new if one.key in _TEXTS][: len(gone)]
+    for one, other in zip(placed, gone, strict=False):
+        edits.append(Edit(one.key_start, one.end, sent[other.key_start : other.end]))
+    kept = rawjson.apply(got, edits)
+    if not _is_removal(kept, sent, [one.key for one in new if one not in placed]):
         raise Altered(f"not the client's bytes: {got[:80]}")
     return [_addition(got, one, place) for one in (*new, *filled)]
 
