@@ -14,6 +14,7 @@ from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import (
+    Lookup,
     LookupResult,
     choose,
     keys_of_request,
@@ -182,7 +183,11 @@ class World:
 
     def recall(self, request: RequestHistory[HistoryItem]) -> LookupResult:
         """Return the lookup result of a request."""
-        choice = choose(keys_of_request(request), lambda key: self.index.get(key, ()))
+        return self.found_by(keys_of_request(request))
+
+    def found_by(self, lookups: Sequence[Lookup]) -> LookupResult:
+        """Return the result of lookups."""
+        choice = choose(lookups, lambda key: self.index.get(key, ()))
         chosen = set(choice.conversations)
         return LookupResult(
             [turn for turn in self.turns.values() if turn.conversation in chosen], choice.crowded

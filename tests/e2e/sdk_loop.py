@@ -77,7 +77,7 @@ class SdkLoop(ABC):
 
     async def step(self) -> bool:
         """Send the history, add the answer and the results of its calls; return if it had calls."""
-        request = {"model": self.model, "messages": list(self.history), **self.more}
+        request = {"model": self.model, "messages": self.told(), **self.more}
         if self.way.startswith("async"):
             answer = await self.ask_async(request, streams=self.way.endswith("stream"))
         else:
@@ -90,6 +90,10 @@ class SdkLoop(ABC):
         results = self.results(kept)
         self.history += results
         return bool(results)
+
+    def told(self) -> list[Message]:
+        """Return the messages that it sends: the history, as it is told by this client."""
+        return list(self.history)
 
     @abstractmethod
     def ask(self, request: Message, *, streams: bool) -> Message:

@@ -70,7 +70,9 @@ class AnyTenant:
         self.clock += 1
         captured = self.engine.capture(decided.origin)
         if is_cured or cured is not None:
-            captured.note_cure(cured.binding if cured is not None else b"", self.lessons)
+            binding, continues = (cured.binding, cured.origin) if cured is not None else (b"", None)
+            is_decided = cured is not None and cured.matched is not None
+            captured.note_cure(binding, self.lessons, continues, is_decided=is_decided)
         named = response.replace(self.RESPONSE_ID, self.RESPONSE_ID[:-1] + b"%d" % self.clock)
         heard(captured, named)
         self.store.join(decided.joined)
@@ -82,7 +84,7 @@ class AnyTenant:
     def cure_of(self, bodies: RefusedBodies, refusal: Refusal, model: str = "") -> Cure | None:
         """Return the cure of a request that was refused for this reason, after it was accepted."""
         question = self.engine.ask_for_cure(bodies, refusal)
-        found = self.store.recall(question.request)
+        found = self.store.found_by(question.lookups)
         cured = self.engine.cure(CALLER.scope, bodies, question, refusal, found)
         if cured is not None:
             of = model or question.request.model

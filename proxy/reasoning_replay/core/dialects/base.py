@@ -20,7 +20,12 @@ from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
-from reasoning_replay.core.history.matching.matches import NOT_JOINED, Joined, Matches
+from reasoning_replay.core.history.matching.matches import (
+    NOT_JOINED,
+    Joined,
+    Matches,
+    match_items,
+)
 from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.prefix_cache import Owner, ParsedPrefix
 from reasoning_replay.core.history.request_history import HistoryPrefix
@@ -172,6 +177,7 @@ class Cure:
         is_same_history: Whether they do not: what was decided about them holds.
         lessons: What it teaches about its conversation, if it is accepted.
         origin: The conversation that its request continues.
+        matched: What the dialect matched for it, if not as for any request.
     """
 
     body: bytes
@@ -190,6 +196,7 @@ class Cure:
     is_same_history: bool = False
     lessons: tuple[Lesson, ...] = ()
     origin: Origin | None = None
+    matched: Matches | None = None
 
 
 class Retrieval(NamedTuple):
@@ -259,6 +266,10 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
     ) -> tuple[RequestT, Mapping[Any, int]]:
         """Return a request without errors that are certain, and the items that each repair took."""
         return request, {}
+
+    def match(self, request: RequestT, held: LookupResult, refused: KnownRefusals) -> Matches:
+        """Return the captured items that those of a request came from."""
+        return match_items(request, held)
 
     @abstractmethod
     def plan(self, request: RequestT, matched: Matches, refused: KnownRefusals) -> Plan:

@@ -353,19 +353,23 @@ class Capture(ABC):
         binding: bytes = b"",
         lessons: tuple[Lesson, ...] = (),
         continues: Origin | None = None,
+        *,
+        is_decided: bool = False,
     ) -> None:
         """
         Record that upstream saw the healed request, and not as it was first sent.
 
         What was recorded of that is dropped; what the cure taught is kept with the turn. If only
-        the healed request shows which conversation it continues, the turn is stored in that one.
+        the healed request shows which conversation it continues, or if it is decided that it
+        continues that one, the turn is stored there.
         """
         origin = structs.replace(self._origin, seen=None, binding=binding, lessons=lessons)
-        if continues is not None and not origin.conversation:
+        is_decided = is_decided and continues is not None and bool(continues.conversation)
+        if continues is not None and (is_decided or not origin.conversation):
             origin = structs.replace(
                 origin,
                 conversation=continues.conversation,
-                parent=origin.parent or continues.parent,
+                parent=continues.parent if is_decided else origin.parent or continues.parent,
                 after_ms=continues.after_ms,
             )
         self._origin = origin

@@ -15,7 +15,6 @@ from reasoning_replay.core.history.matching.matches import (
     context_of,
     is_whole,
     join,
-    match_items,
     parent_of,
 )
 from reasoning_replay.core.history.turns import Turn, turn_id
@@ -49,15 +48,17 @@ class Continuation:
 
 
 def continuation_of(
-    request: ParsedRequest[HistoryItem], found: LookupResult | None, held: LookupResult
+    request: ParsedRequest[HistoryItem],
+    found: LookupResult | None,
+    held: LookupResult,
+    matched: Matches,
 ) -> Continuation:
     """
-    Match a request and find the conversation that it continues.
+    Return the conversation that a request continues, by its matches.
 
     `found` is None if the store did not respond; `held` is the same without the reasoning that
     upstream refused, and empty if there is none.
     """
-    matched = match_items(request, held)
     parent = parent_of(request, matched, held)
     joined = NOT_JOINED if held.is_stale else join(matched, held.turns)
     has_failed = found is None or (held.is_stale and not is_whole(request, matched, held))

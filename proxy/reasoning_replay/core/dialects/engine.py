@@ -23,6 +23,7 @@ from reasoning_replay.core.dialects.refusal_memory import BLOB, DAMAGED
 from reasoning_replay.core.dialects.request_engine import EVERYONE, RequestEngine
 from reasoning_replay.core.dialects.unknown_words import is_about_request, or_form
 from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.turns import Lesson, Reasoning
 from reasoning_replay.core.tenancy.scope import Account
 
@@ -101,7 +102,8 @@ class Engine(RequestEngine):
         if self._dialect.has_accounts:
             cured = with_doubt(cured, refusal.kind, found.turns, given.model)
         again = self._read(cured.body, {}, path=bodies.path)
-        cured = replace(cured, origin=continuation_of(again, found, held).origin)
+        matched = cured.matched or match_items(again, held)
+        cured = replace(cured, origin=continuation_of(again, found, held, matched).origin)
         if not cured.withheld:
             return cured
         # Turns as stored: runs withheld for an hour only must not be withheld for good.

@@ -216,7 +216,8 @@ class RequestEngine:
         refused = self._with_lessons(refused, given, found or NOTHING_FOUND)
         held = refused.without_refused(found or NOTHING_FOUND)
         request, repairs = self._repaired(given, held, refused)
-        known = continuation_of(request, found, held)
+        matched = dialect.match(request, held, refused)
+        known = continuation_of(request, found, held, matched)
         plan = sent = self._planned(request, known, refused)
         planned = plan
         edited = request

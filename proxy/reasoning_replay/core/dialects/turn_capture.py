@@ -210,8 +210,10 @@ class TurnCapture(Capture, Generic[JoinerT]):
         binding: bytes = b"",
         lessons: tuple[Lesson, ...] = (),
         continues: Origin | None = None,
+        *,
+        is_decided: bool = False,
     ) -> None:
-        super().note_cure(binding, lessons, continues)
+        super().note_cure(binding, lessons, continues, is_decided=is_decided)
         if self._turn is not None:
             self._turn = structs.replace(self._turn, seen=None, binding=b"", lessons=lessons)
             self._has_new_head = True

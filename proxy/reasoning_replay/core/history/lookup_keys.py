@@ -208,6 +208,11 @@ def _names(item: HistoryItem) -> list[Key]:
     return certain
 
 
+def lookup_of_content(request: RequestHistory[HistoryItem], n: int, content: bytes) -> Lookup:
+    """Return the lookup of an item of a request by a content that it may have had."""
+    return Lookup(n, (), _doubtful(content, request.context(request.places[n])))
+
+
 class _ContentKeys(Sequence[Key]):
     """Doubtful keys of an item, computed on first use: not needed if a certain key leads."""
 

@@ -127,8 +127,9 @@ class Healer:
             if again.is_success:
                 answer.response.close()
                 self.note_cured(exchange, refusal, cure)
-                # Without its body, which is not counted any more: the response may take long.
-                again.learns = partial(self.learn_from, exchange, refusal, replace(cure, body=b""))
+                # Without what is not counted any more: the response may take long.
+                kept = replace(cure, body=b"", matched=None)
+                again.learns = partial(self.learn_from, exchange, refusal, kept)
                 return again
             self.note_refused(exchange, refusal)
             newest = again
@@ -192,7 +193,9 @@ class Healer:
             if is_known and not self.replay.store.has_failed_lately:
                 lessons = self.replay.engine.lessons(refusal, cure, exchange.request.model)
                 continues = cure.origin
-            exchange.response.capture.note_cure(cure.binding, lessons, continues)
+            exchange.response.capture.note_cure(
+                cure.binding, lessons, continues, is_decided=cure.matched is not None
+            )
 
     def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:
         """Count a refused cure."""

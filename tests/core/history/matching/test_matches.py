@@ -581,14 +581,14 @@ def test_reordered_items_of_a_turn_are_matched_only_by_their_ids() -> None:
     ("heads", "is_refused", "want"),
     [
         pytest.param(([], []), False, [], id="not-refused"),
-        pytest.param(([], []), True, [2], id="newest"),
+        pytest.param(([], []), True, [1], id="oldest"),
         pytest.param(([MORE], [user("Hello?")]), True, [], id="other-histories"),
     ],
 )
-def test_of_equal_turns_the_newest_is_taken_after_a_refusal_only(
+def test_of_equal_turns_the_oldest_is_taken_after_a_refusal_only(
     heads: tuple[list[Item], list[Item]], want: list[int], *, is_refused: bool
 ) -> None:
-    """Nothing visible tells them apart, so the newest may be used if upstream demands one."""
+    """Nothing visible tells them apart, so the oldest may be used if upstream demands one."""
     world, said = World(), nameless(A2)
     for n, head in enumerate(heads, 1):
         world.learn(body([*head, ASK]), [reasoning(f"{n}"), said])

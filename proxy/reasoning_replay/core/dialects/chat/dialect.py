@@ -1,6 +1,6 @@
 """Chat dialect: the Chat Completions API as data and readers for the engine."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -8,8 +8,14 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
+from reasoning_replay.core.dialects.chat.demanded import (
+    DemandedMatches,
+    lookups_of_calls,
+    match_demanded,
+)
 from reasoning_replay.core.dialects.chat.heal.cure import RefusedChat, learnt_of, lessons
 from reasoning_replay.core.dialects.chat.heal.diagnosis import (
+    Demand,
     Diagnosis,
     RefusalKind,
     diagnose,
@@ -25,11 +31,16 @@ from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.items import Role
-from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.sent_items import SentItems
-from reasoning_replay.core.history.turns import Turn
+from reasoning_replay.core.history.turns import Lesson, Turn
+
+# The kind of what a conversation taught about reasoning that upstream demands: of which messages,
+# if only then these are known (`match_demanded`); and that calls get back the ids that it names.
+DEMANDED = "demanded"
+IDS = "ids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,13 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
     profile: Profile
     rounds: Rounds | None = None
     fills: bool = False
+
+    @override
+    def match(self, request: ChatRequest, held: LookupResult, refused: KnownRefusals) -> Matches:
+        demand = _demand_known(refused)
+        if demand is None:
+            return match_items(request, held)
+        return match_demanded(request, held, demand)
 
     @override
     def plan(self, request: ChatRequest, matched: Matches, refused: KnownRefusals) -> Plan:
@@ -78,6 +96,12 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         return sent_messages(request, plan)
 
     @override
+    def lookups_for_cure(self, sent: ChatRequest, refusal: Diagnosis) -> Sequence[Lookup]:
+        asked = keys_of_request(sent)
+        is_lacking = refusal.kind is RefusalKind.LACKS_REASONING
+        return [*asked, *lookups_of_calls(sent)] if is_lacking else asked
+
+    @override
     def cure(
         self,
         sent: ChatRequest,
@@ -89,15 +113,33 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         is_last: bool = False,
     ) -> Cure | None:
         policy = self._policy_for(given, refused)
-        if refusal.kind is RefusalKind.LACKS_REASONING:
-            policy = replace(policy, demands=True)
-        matched = match_items(given, held, anew=True)
+        is_lacking = refusal.kind is RefusalKind.LACKS_REASONING
+        if is_lacking:
+            policy = replace(policy, demands=True, restores_ids=True)
+        demand = _demand_known(refused)
+        if is_lacking:
+            is_tried = demand is None and not self.fills
+            matched: Matches = match_demanded(given, held, refusal.demand, is_tried=is_tried)
+        elif demand is not None:
+            matched = match_demanded(given, held, demand)
+        else:
+            matched = match_items(given, held, anew=True)
         plan = plan_injection(given, matched, policy, lambda _: True)
         turns = held.turns
         case = RefusedChat(
             sent, given, refusal, plan=plan, turns=turns, fills=self.fills, is_last=is_last
         )
-        return case.cure()
+        cured = case.cure()
+        if cured is None or not is_lacking:
+            return cured
+        learnt = []
+        if isinstance(matched, DemandedMatches) and matched.is_taught:
+            learnt.append(str(refusal.demand))
+        if plan_injection(given, matched, replace(policy, restores_ids=False)).edits != plan.edits:
+            learnt.append(IDS)
+        return replace(
+            cured, matched=matched, lessons=tuple(Lesson(DEMANDED, what) for what in learnt)
+        )
 
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
@@ -106,7 +148,19 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
     def _policy_for(self, request: ChatRequest, refused: KnownRefusals) -> Policy:
         """Return the limits for a request, with what its model taught within the last hour."""
         learnt = learnt_of(refused, request.model)
-        return Policy(self.profile, self.rounds, learnt.refused, demands=learnt.demands)
+        return Policy(
+            self.profile,
+            self.rounds,
+            learnt.refused,
+            demands=learnt.demands,
+            restores_ids=refused.has(DEMANDED, IDS),
+        )
+
+
+def _demand_known(refused: KnownRefusals) -> Demand | None:
+    """Return what upstream demands in a conversation whose calls decide; None: they need not."""
+    known = [demand for demand in Demand if refused.has(DEMANDED, demand)]
+    return known[-1] if known else None
 
 
 ENTRY = DialectEntry(

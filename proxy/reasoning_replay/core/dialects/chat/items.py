@@ -9,6 +9,8 @@ unexpected type counts as absent.
 """
 
 import re
+from collections.abc import Iterator
+from itertools import combinations
 
 import msgspec
 from msgspec import Raw
@@ -22,7 +24,7 @@ from reasoning_replay.core.dialects.item_content import (
     refusal_in,
     text_and_rest,
 )
-from reasoning_replay.core.dialects.lenient import LenientDecoder
+from reasoning_replay.core.dialects.lenient import LenientDecoder, value_of
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import NONE
@@ -58,6 +60,10 @@ class _FunctionFields(msgspec.Struct, gc=False):
     arguments: Raw = NONE
     input: Raw = NONE
 
+
+# Most arguments that a client adds to those of a call, and has in all.
+ADDED_MAX = 2
+ARGUMENTS_MAX = 8
 
 _MESSAGE = LenientDecoder(_MessageFields)
 _CALL = LenientDecoder(_CallFields)
@@ -98,12 +104,25 @@ class ChatItem(HistoryItem, gc=False, eq=False):
         message = self.message
         return message.raw[self.start - message.start : self.end - message.start]
 
+    def lesser_contents(self) -> Iterator[bytes]:
+        """Yield the contents that a call may have had before a client added arguments to it."""
+        given = value_of(canonical(bytes(self.value)))
+        if not isinstance(given, dict) or len(given) > ARGUMENTS_MAX:
+            return
+        for added in range(1, ADDED_MAX + 1):
+            for kept in combinations(given, max(0, len(given) - added)):
+                said = msgspec.json.encode({name: given[name] for name in kept}, order="sorted")
+                yield self._content_of_call(said)
+
     @override
     def _read_content(self) -> bytes:
         """Return a digest that is equal for text in parts, and for any spelling of arguments."""
         if self.type == CALL:
-            return digest(b"c", utf8(self.name), arguments(canonical(bytes(self.value))))
+            return self._content_of_call(canonical(bytes(self.value)))
         return digest(b"m", utf8(self.words))
+
+    def _content_of_call(self, said: bytes) -> bytes:
+        return digest(b"c", utf8(self.name), arguments(said))
 
     @override
     def _read_text(self) -> str:

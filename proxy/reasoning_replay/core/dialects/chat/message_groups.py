@@ -10,7 +10,9 @@ import msgspec
 
 from reasoning_replay.core.dialects.chat.items import CALL
 from reasoning_replay.core.dialects.chat.members import ChatMessage
+from reasoning_replay.core.dialects.chat.request import ChatRequest
 from reasoning_replay.core.history.item_index import Match
+from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.turns import Turn
 
 
@@ -34,6 +36,23 @@ class MessageGroup(msgspec.Struct, gc=False):
         """Whether its matched items are in the order of their turn."""
         order = [match.k for match in self.matches.values()]
         return order == sorted(order)
+
+
+def groups_of(request: ChatRequest, matched: Matches) -> list[MessageGroup]:
+    """Return the assistant messages of a request that hold items, in order."""
+    groups: list[MessageGroup] = []
+    last: ChatMessage | None = None
+    for index in request.anchors:
+        message = request.places[index].item.message
+        if message is not last:
+            last = message
+            groups.append(MessageGroup(message, [], {}, {}))
+        group = groups[-1]
+        group.places.append(index)
+        if (match := matched.matches.get(index)) is not None:
+            group.matches[index] = match
+            group.turns[match.turn.id] = match.turn
+    return groups
 
 
 class TurnSpread:

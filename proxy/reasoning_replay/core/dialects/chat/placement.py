@@ -17,6 +17,8 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 - A member is added at the end of its object. An empty value of the same name is replaced, and so is
   one that is only a piece of what was emitted, or repeats it. A text takes the place of one that
   upstream did not emit, under a name of another upstream.
+- Where upstream demands it, a message that is known by its calls alone gets what they need; and
+  reasoning that names its call by upstream's id goes with that id, in the call and in its result.
 """
 
 import re
@@ -25,6 +27,8 @@ from functools import cached_property
 
 import msgspec
 
+from reasoning_replay.core.dialects.chat.call_ids import upstreams_ids
+from reasoning_replay.core.dialects.chat.demanded import DemandedMatches
 from reasoning_replay.core.dialects.chat.items import CALL, ChatItem
 from reasoning_replay.core.dialects.chat.members import (
     EMPTY_TEXT,
@@ -38,11 +42,14 @@ from reasoning_replay.core.dialects.chat.members import (
     sent_of,
     value_of,
 )
-from reasoning_replay.core.dialects.chat.message_groups import MessageGroup, TurnSpread
+from reasoning_replay.core.dialects.chat.message_groups import (
+    MessageGroup,
+    TurnSpread,
+    groups_of,
+)
 from reasoning_replay.core.dialects.chat.profiles import Policy
-from reasoning_replay.core.dialects.chat.request import ChatRequest
+from reasoning_replay.core.dialects.chat.request import ChatRequest, start_of_round
 from reasoning_replay.core.history.fingerprints import is_distinctive
-from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
 from reasoning_replay.core.history.plan import (
@@ -95,10 +102,13 @@ class _Planner:
         self._edits: list[Edit] = []
         self._notes: list[PlanNote] = []
         self._spreads: dict[bytes, TurnSpread] = {}  # by the turn's id
-        self._round_start = _start_of_round(request) if policy.is_current_only else 0
+        self._round_start = start_of_round(request) if policy.is_current_only else 0
+        self._by_calls = (
+            matched.by_calls if isinstance(matched, DemandedMatches) else frozenset[int]()
+        )
 
     def run(self) -> Plan:
-        groups = self._groups()
+        groups = groups_of(self._request, self._matched)
         for group in groups:
             for name, turn in group.turns.items():
                 self._spreads.setdefault(name, TurnSpread(turn)).groups.append(group)
@@ -113,23 +123,6 @@ class _Planner:
                 is_run = self._note_unknown(group, is_run=is_run)
         notes = tuple(self._notes)
         return Plan(tuple(self._edits), outcomes_of(notes), notes, self._completed)
-
-    def _groups(self) -> list[MessageGroup]:
-        """Return the assistant messages that hold items, in order."""
-        matches = self._matched.matches
-        groups: list[MessageGroup] = []
-        last: ChatMessage | None = None
-        for index in self._request.anchors:
-            message = self._item(index).message
-            if message is not last:
-                last = message
-                groups.append(MessageGroup(message, [], {}, {}))
-            group = groups[-1]
-            group.places.append(index)
-            if (match := matches.get(index)) is not None:
-                group.matches[index] = match
-                group.turns[match.turn.id] = match.turn
-        return groups
 
     def _note_replayed(self, group: MessageGroup) -> bool:
         """Note reasoning of the client that cannot be compared; return whether there is any."""
@@ -164,11 +157,9 @@ class _Planner:
         if (outcome := self._reason_not_to(group, turn)) is not None:
             self._note(first, outcome, count)
             return
-        if not self._has_named_calls(group, turn, parts):
-            self._note(first, Outcome.GUARDED_FORM, count)
-            return
         try:
-            edits = [edit for index, run in due for edit in self._edits_of(index, run, turn)]
+            edits = [] if self._has_named_calls(group, turn, parts) else self._ids_back(group)
+            edits += [edit for index, run in due for edit in self._edits_of(index, run, turn)]
         except Unspliceable:
             self._note(first, Outcome.GUARDED_FORM, count)
             return
@@ -184,6 +175,8 @@ class _Planner:
     def _is_of_turn(self, group: MessageGroup, turn: Turn) -> bool:
         """Return whether a message is one of a turn, as far as the place of its members goes."""
         spread = self._spreads[turn.id]
+        if group.message.start in self._by_calls:
+            return True
         if spread.is_mixed:
             return False
         is_alone = len(spread.groups) == 1 and group.is_in_order
@@ -324,6 +317,11 @@ class _Planner:
         names = {msgspec.json.encode(call_id) for call_id in others}
         return all(names.isdisjoint(_STRINGS.findall(raw)) for raw in encrypted)
 
+    def _ids_back(self, group: MessageGroup) -> list[Edit]:
+        if not self._policy.restores_ids:
+            raise Unspliceable("the calls must keep the ids of the client")
+        return upstreams_ids(self._request, group)
+
     def _edits_of(self, index: int, run: Sequence[Reasoning], turn: Turn) -> list[Edit]:
         """Return the edits that inject members into the message or the call at a place."""
         message = self._item(index).message
@@ -380,12 +378,3 @@ def _edits(
         end = start + next(reversed(members.values())).end
         edits.append(Edit(end, end, added))
     return edits
-
-
-def _start_of_round(request: ChatRequest) -> int:
-    """Return the index after the last message of the user; 0 if there is none."""
-    for index in range(len(request.places) - 1, -1, -1):
-        item = request.places[index].item
-        if item.role is Role.CLIENT and item.type == "message":
-            return index + 1
-    return 0

@@ -160,12 +160,14 @@ class Policy:
         refused: Members that the model has refused.
         demands: Whether the model has refused messages without their reasoning, so that every
             message must have it.
+        restores_ids: Whether a call, and its result, may get the id back that reasoning names.
     """
 
     profile: Profile = GENERIC
     rounds: Rounds | None = None
     refused: frozenset[str] = frozenset()
     demands: bool = False
+    restores_ids: bool = False
 
     @property
     def demands_all(self) -> bool:

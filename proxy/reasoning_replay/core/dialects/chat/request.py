@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.sent_items import SentItems, packed
 from reasoning_replay.core.wire import json_spans
@@ -36,6 +37,15 @@ class ChatRequest(ParsedRequest[ChatItem]):
 
 
 read_request = RequestReader(ChatRequest, "messages", read_message)
+
+
+def start_of_round(request: ChatRequest) -> int:
+    """Return the index after the last message of the user; 0 if there is none."""
+    for index in range(len(request.places) - 1, -1, -1):
+        item = request.places[index].item
+        if item.role is Role.CLIENT and item.type == "message":
+            return index + 1
+    return 0
 
 
 def sent_messages(request: ChatRequest, plan: Plan = _NO_PLAN) -> SentItems:

@@ -33,6 +33,7 @@ class Alignment:
             by the id of their parent.
         parentless: Turns without a known parent (`Turn.lacks_parent`).
         is_refused: Whether upstream refused the request.
+        chosen: Indices of items for which one of equal turns was taken because of that.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Alignment:
         self.crowded = looked_up.crowded
         self.is_refused = is_refused
         self.ambiguous: set[int] = set()
+        self.chosen: set[int] = set()
         self.known = Candidates(looked_up.turns)
         self.turns, self.by_whole = self.known.turns, self.known.by_whole
         self.evidence = Evidence(request, self.known)

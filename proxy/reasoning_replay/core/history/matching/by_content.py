@@ -128,8 +128,9 @@ def _explain(found: Alignment, block: Block) -> None:
         left = [one._replace(is_exact=False, has_frame=False) for one in left]
     preferred = max(one.preference for one in left)
     left = [one for one in left if one.preference == preferred]
-    if found.is_refused and _are_equal(left):
-        left = [max(left, key=lambda one: one.turn.created_ms)]
+    if found.is_refused and len(left) > 1 and _are_equal(left):
+        found.chosen.update(block.places)
+        left = [min(left, key=lambda one: (one.turn.created_ms, one.turn.id))]
     if not any(one.may_continue for one in left) or not any(
         (one.has_ancestor and one.is_in_step) or is_enough(found, block, *one.path[block.number])
         for one in left
@@ -152,7 +153,8 @@ def _are_equal(left: list[_Explanation]) -> bool:
     Return whether turns said the same after the same history.
 
     Nothing visible tells them apart, for example if a request was answered twice. Upstream demands
-    some reasoning there, and the newest of them fits as well as any other.
+    some reasoning there, and any of them fits. The oldest stays the same one at every replica, and
+    later: all that is said after it continues that one.
     """
     said = {tuple((item.type, item.name, item.content) for item in one.turn.items) for one in left}
     return len(said) == 1 and all(one.is_exact for one in left)

@@ -56,6 +56,7 @@ class Matches:
             not only append.
         is_certain: Whether ids alone decided, or there was nothing to match.
         turns: The turns that were found, matched or not.
+        chosen: Indices of items for which one of equal turns was taken after a refusal.
     """
 
     matches: dict[int, Match] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class Matches:
     seen: Seen | None = None
     is_certain: bool = False
     turns: Sequence[Turn] = ()
+    chosen: set[int] = field(default_factory=set)
 
     def newest(self) -> Turn | None:
         """Return the turn of the last matched item; None without a match."""
@@ -80,7 +82,7 @@ def match_items(
             to that response, and only later turns are matched.
         looked_up: Result of the lookup; turns in any order.
         anew: Whether upstream refused the request. Then earlier decisions about older items are
-            ignored; and of turns with the same items after the same history, the newest is taken.
+            ignored; and of turns with the same items after the same history, the oldest is taken.
 
     Returns:
         The matches. Each captured item occurs at most once; contradictory evidence is no match.
@@ -105,7 +107,7 @@ def match_items(
         return Matches(_after(request.continues, found.matches, looked_up))
     crowded = looked_up.crowded - found.matches.keys() - {RESPONSE}
     ambiguous = found.ambiguous | crowded
-    return Matches(found.matches, ambiguous, seen, is_certain, looked_up.turns)
+    return Matches(found.matches, ambiguous, seen, is_certain, looked_up.turns, found.chosen)
 
 
 def parent_of(

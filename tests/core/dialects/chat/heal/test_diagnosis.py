@@ -1,11 +1,13 @@
 """Diagnosis of refusals: read from the words of the error, never from its status alone."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.chat.heal.diagnosis import (
+    Demand,
     Diagnosis,
     RefusalKind,
     diagnose,
@@ -21,6 +23,7 @@ INPUT = Diagnosis(RefusalKind.INPUT)
 BLOB = Diagnosis(RefusalKind.BLOB)
 CACHE_KEY = Diagnosis(RefusalKind.CACHE_KEY)
 LACKS_TEXT = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_content")
+LACKS_CALLS = replace(LACKS_TEXT, demand=Demand.CALLS)
 LACKS_SIGNATURE = Diagnosis(RefusalKind.LACKS_REASONING, "extra_content")
 LACKS_DETAILS = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_details")
 REFUSES_TEXT = Diagnosis(RefusalKind.FIELD, refused=frozenset({"reasoning_content"}))
@@ -135,13 +138,13 @@ SAID = [
         LACKS_TEXT,
     ),
     (400, error("The `content[].thinking` in the thinking mode must be passed back."), LACKS_TEXT),
-    (400, error(NOT_KEPT), LACKS_TEXT),
-    (400, {**error(f"{KIMI} 12"), "type": "error"}, LACKS_TEXT),
-    (400, {"code": 20015, "message": f"{KIMI} 32", "data": None}, LACKS_TEXT),
+    (400, error(NOT_KEPT), replace(LACKS_TEXT, demand=Demand.MESSAGES)),
+    (400, {**error(f"{KIMI} 12"), "type": "error"}, LACKS_CALLS),
+    (400, {"code": 20015, "message": f"{KIMI} 32", "data": None}, LACKS_CALLS),
     (
         400,
         {"error": {"type": "<nil>", "message": f"{KIMI} 13 (request id: 2026)"}, "type": "error"},
-        LACKS_TEXT,
+        LACKS_CALLS,
     ),
     (400, openrouter(error(PASSED_BACK)), LACKS_TEXT),
     # G1-G4: Google, a list on its compatible endpoint

@@ -31,6 +31,14 @@ class RefusalKind(StrEnum):
     OTHER = "other"
 
 
+class Demand(StrEnum):
+    """The messages whose reasoning upstream demands, if it demands any."""
+
+    ROUND = "round"  # those after the last one of the user
+    CALLS = "calls"  # these, and all with calls
+    MESSAGES = "messages"  # all
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis(Refusal):
     """
@@ -40,12 +48,14 @@ class Diagnosis(Refusal):
         wanted: Member that it misses; "" if it names none.
         refused: Members that it does not accept.
         quoted: The first characters of each signature that it quotes.
+        demand: If it misses reasoning: of which messages.
     """
 
     kind: RefusalKind
     wanted: str = ""
     refused: frozenset[str] = frozenset()
     quoted: frozenset[str] = frozenset()
+    demand: Demand = Demand.ROUND
 
 
 NAMES = frozenset({*MESSAGE_MEMBERS, *CALL_MEMBERS})
@@ -66,8 +76,14 @@ _TABLE = table_of(
         (r"content\[\]\.thinking`? in the thinking mode must be passed back", _LACKS_TEXT),
         (r"Missing `reasoning_content` field in the assistant message", _LACKS_TEXT),
         # Moonshot, and those who serve its models.
-        (r"reasoning_content is missing in assistant", _LACKS_TEXT),
-        (r"requires reasoning_content on every assistant message", _LACKS_TEXT),
+        (
+            r"reasoning_content is missing in assistant",
+            replace(_LACKS_TEXT, demand=Demand.CALLS),
+        ),
+        (
+            r"requires reasoning_content on every assistant message",
+            replace(_LACKS_TEXT, demand=Demand.MESSAGES),
+        ),
         # Google AI Studio and Vertex AI.
         (r"is missing a `?thought_signature`?", _LACKS_SIGNATURE),
         # Anthropic, through a gateway.
