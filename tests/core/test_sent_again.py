@@ -155,7 +155,7 @@ def test_a_call_id_that_recurs_with_other_arguments_proves_nothing() -> None:
 
 
 def test_a_failed_lookup_does_not_move_the_input_of_later_requests() -> None:
-    """Its turn is joined, and each request after it begins like the one before."""
+    """Its turn is found from then on, and each request after it begins like the one before."""
     world, client = World(), Client("a", LONG)
     client.go_on(world, {})
     lost = message("lost", LONG[1])

@@ -21,10 +21,8 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_turn,
 )
 from reasoning_replay.core.history.matching.matches import (
-    Joined,
     Matches,
     context_of,
-    join,
     match_items,
     parent_of,
 )
@@ -218,11 +216,9 @@ class World:
         request = read_request(sent, {})
         found = LookupResult() if has_failed else self.recall(request)
         recognised = match_items(request, found)
-        joined = join(recognised, found.turns)
-        self.join(joined)
         made = answer(items, response_id, **more)
         parent = parent_of(request, recognised, found)
-        seen = None if has_failed or joined.left else recognised.seen
+        seen = None if has_failed else recognised.seen
         self.capture(request, parent, made, self.responses, seen)
         return list(items)
 
@@ -239,8 +235,6 @@ class World:
         seen: Seen | None = None,
     ) -> Turn | None:
         """Store the turn of a response as the child of `parent`, and return it if there is one."""
-        if parent is not None:
-            parent = self.turns.get(parent.id, parent)  # it may have been joined to another
         named = turn_id(request.continues) if request.continues else b""
         origin = Origin(
             context=context_of(request, self.recall(request)),
@@ -256,13 +250,6 @@ class World:
         if turn is not None:
             self.keep(turn)
         return turn
-
-    def join(self, joined: Joined) -> None:
-        """Store joined turns in the conversation that stays, and delete those that they left."""
-        for turn in joined.turns:
-            self.keep(turn)
-        for leads in self.index.values():
-            leads[:] = [conversation for conversation in leads if conversation not in joined.left]
 
     def keep(self, turn: Turn) -> None:
         """Store a turn and its keys."""

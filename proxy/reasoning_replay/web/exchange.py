@@ -13,7 +13,6 @@ from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, dialect_of
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestKind, RequestState, Route
 from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
-from reasoning_replay.core.history.matching.matches import NOT_JOINED, Joined
 from reasoning_replay.core.history.plan import LACKING, Outcome
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.web.errors import amount
@@ -205,7 +204,6 @@ class ResponseReport:
         state: A CaptureState; "" while nothing is captured.
         capture: Capture of the response; None if it is not captured.
         unsaved: Records and keys of the turn that the store may lack.
-        joined: Conversations to join with this one in the store; NOT_JOINED once that is done.
         reasoning_items, reasoning_bytes: Number and size of the reasoning items that were stored.
         turn: Id of the turn that was passed to the store; b"" if none was.
         refusal: Names of the error with which the upstream refused the request, or the first
@@ -216,7 +214,6 @@ class ResponseReport:
     state: str = ""
     capture: Capture | None = None
     unsaved: UnsavedRecords = field(default_factory=UnsavedRecords)
-    joined: Joined = NOT_JOINED
     reasoning_items: int = 0
     reasoning_bytes: int = 0
     turn: bytes = b""
@@ -227,7 +224,7 @@ class ResponseReport:
         """Drop all that is not told of a finished exchange."""
         if self.capture is not None:
             self.refusal, self.usage, self.capture = self.error, self.capture.usage, None
-        self.unsaved, self.joined = UnsavedRecords(), NOT_JOINED
+        self.unsaved = UnsavedRecords()
 
     @property
     def tokens(self) -> Usage | None:
@@ -331,7 +328,6 @@ class Exchange:
     def note_decision(self, decision: Decision) -> None:
         """Record the decision about the request."""
         self.request.note_decision(decision)
-        self.response.joined = decision.joined
         if decision.origin is not None:
             self.conversation = decision.origin.conversation
 

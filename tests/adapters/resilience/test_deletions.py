@@ -202,22 +202,6 @@ async def test_other_scopes_are_not_touched() -> None:
     assert await here.ids(ONE, TWO, scope=other) == {ONE.id, TWO.id}
 
 
-def test_a_copy_of_a_conversation_that_was_joined_may_come_again() -> None:
-    """Only an operator's deletion is final."""
-
-    async def run() -> None:
-        shared = Shared()
-        here = Replica(shared)
-        await here.save(ONE)
-        here.store.forget_soon(SCOPE, ONE.conversation)
-        await asyncio.gather(*here.store._tasks)
-        assert not shared.kept
-        assert await save(here, TWO, here.store.budget(LONG_S)) is Saved.DONE
-        assert shared.kept
-
-    asyncio.run(run())
-
-
 def test_deletions_are_known_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond it, an exchange that began before the oldest ones saves nothing."""
     monkeypatch.setattr(deletions, "KNOWN_MAX", 3)

@@ -75,7 +75,6 @@ class AnyTenant:
             captured.note_cure(binding, self.lessons, continues, is_decided=is_decided)
         named = response.replace(self.RESPONSE_ID, self.RESPONSE_ID[:-1] + b"%d" % self.clock)
         heard(captured, named)
-        self.store.join(decided.joined)
         turn = captured.snapshot(self.clock).turn
         if turn is not None:
             self.store.keep(turn)

@@ -66,8 +66,8 @@ def test_a_fault_in_the_summary_does_not_affect_the_request(
     assert made.summary is None
 
 
-def test_conversations_that_a_failed_lookup_split_are_joined() -> None:
-    """The next response is saved in the older conversation, and the lookup continues from there."""
+def test_turns_of_conversations_that_a_failed_lookup_split_are_both_injected() -> None:
+    """The next response is saved in the newer conversation: that of its parent."""
     one = engine()
     held = found(one)
     failed = decided(one, body([ASK, C1, output(C1)]), None)
@@ -79,9 +79,8 @@ def test_conversations_that_a_failed_lookup_split_are_joined() -> None:
     made = decided(one, sent, LookupResult([*held.turns, turn]))
 
     assert input_of(made.body) == [ASK, R1, C1, output(C1), R2, C2, output(C2)]
-    assert made.joined.left == (turn.conversation,)
     assert made.origin is not None
-    assert made.origin.conversation == held.turns[0].conversation
+    assert made.origin.conversation == turn.conversation != held.turns[0].conversation
 
 
 @pytest.mark.parametrize("turns", [list, IndexedTurns])

@@ -274,8 +274,7 @@ def merged(talk: Talk) -> bytes:
     """
     Let a client take in turns of another one, and go on.
 
-    Not the first one: the conversations would be joined. Its next turns are in the conversation of
-    the newest turn.
+    Its next turns are in the conversation of the newest turn.
 
     Returns:
         The conversation in which it began.

@@ -25,7 +25,7 @@ from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC as RESPONSES
 from reasoning_replay.core.dialects.states import Way
-from reasoning_replay.core.history.item_index import IndexedTurns, JoinedTurns
+from reasoning_replay.core.history.item_index import FoundTurns, IndexedTurns
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import (
     Lookup,
@@ -33,7 +33,6 @@ from reasoning_replay.core.history.lookup_keys import (
     choose,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching.matches import Joined
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.seen import Seen
@@ -129,7 +128,7 @@ class Proxy:
         choice = choose(lookups, lambda key: self.index.get(key, ()))
         known = self.conversations
         found = {one: known[one] for one in choice.conversations if known.get(one)}
-        alone = next(iter(found.values())) if len(found) == 1 else JoinedTurns(found)
+        alone = next(iter(found.values())) if len(found) == 1 else FoundTurns(found)
         return LookupResult(alone, choice.crowded)
 
     def decide(self, told: Told) -> Decision:
@@ -153,7 +152,6 @@ class Proxy:
 
     def capture(self, decision: Decision, response: bytes, now_ms: int) -> Turn | None:
         """Store the turn of a response."""
-        self._join(decision.joined)
         capture = self.engine.capture(decision.origin)
         capture.read(response)
         if capture.is_behind:
@@ -181,12 +179,6 @@ class Proxy:
             led = self.index.setdefault(key, [])
             if turn.conversation not in led:
                 led.append(turn.conversation)
-
-    def _join(self, joined: Joined) -> None:
-        for conversation in joined.left:
-            self.conversations.pop(conversation, None)
-        for turn in joined.turns:
-            self._save(turn)
 
 
 def _parent_of(decision: Decision) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_request
-from reasoning_replay.core.history.matching.matches import join, match_items, parent_of
+from reasoning_replay.core.history.matching.matches import match_items, parent_of
 from reasoning_replay.core.history.request_history import RequestHistory
 from typing_extensions import override
 
@@ -262,13 +262,11 @@ class RandomWorld(World):
             one.seen = None
         else:
             self.judge.judge(one, sent, more, self._dialect.injected(request, matched))
-        joined = join(matched, found.turns)
-        self.join(joined)
         said = self._emit(one)
         answer = self.judge.answers[self.responses]
         answer.asked, answer.seen = asked, one.seen
         made = self._dialect.response_of(said)
-        seen = None if has_failed or joined.left else matched.seen
+        seen = None if has_failed else matched.seen
         turn = self.capture(request, parent, made, self._clock, seen)
         if turn is not None and one.habits.cached:
             self._copies = [*self._copies, turn.conversation][-COPIES:]

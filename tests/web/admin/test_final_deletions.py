@@ -5,16 +5,11 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from reasoning_replay.core.history.matching.matches import Joined
 from reasoning_replay.web.app import App
-from reasoning_replay.web.pipeline.replay import Replay
 
-from tests.adapters.resilience.replicas import Replica, Shared, said
-from tests.adapters.stores.turns import SCOPE
 from tests.patience import LONG_S, SOON_S
 from tests.redis_server import RedisServer
 from tests.web.line import line_to
@@ -216,15 +211,3 @@ async def test_a_full_redis_takes_a_deletion(own_redis: RedisServer) -> None:
         assert (status, told["complete"]) == (200, True)
         await late_saves(s)
         assert await s.conversations() == []
-
-
-async def test_turns_are_not_joined_once_their_conversation_is_deleted() -> None:
-    """They were found for a request, and would be copied with its response."""
-    here, there = (Replica(shared) for shared in [Shared()] * 2)
-    first = said("first")
-    await here.save(first)
-    replay = cast("Replay", SimpleNamespace(store=there.store, store_budget_s=LONG_S))
-    joined = Joined((first,), (first.conversation,))
-    assert await Replay._are_stored(replay, SCOPE, joined)
-    await here.store.forget(SCOPE, first.conversation)
-    assert not await Replay._are_stored(replay, SCOPE, joined)

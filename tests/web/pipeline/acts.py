@@ -137,12 +137,8 @@ def steal(s: Stage, who: int, whose: int) -> None:
 
 
 def take(s: Stage, who: int, whose: int) -> None:
-    """
-    Take in turns of another client, as an orchestrator takes in those of an agent.
-
-    Not its first one: the conversations would be joined.
-    """
-    s.client(who).history += s.client(whose).turns[1:]
+    """Take in turns of another client, as an orchestrator takes in those of an agent."""
+    s.client(who).history += s.client(whose).turns
 
 
 def fail(s: Stage, how: str) -> None:

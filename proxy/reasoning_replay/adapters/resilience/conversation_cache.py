@@ -30,7 +30,7 @@ from reasoning_replay.adapters.stores.base import (
     VersionChange,
 )
 from reasoning_replay.adapters.telemetry.metrics import Metrics
-from reasoning_replay.core.history.item_index import IndexedTurns, JoinedTurns
+from reasoning_replay.core.history.item_index import FoundTurns, IndexedTurns
 from reasoning_replay.core.history.lookup_keys import (
     Lookup,
     LookupResult,
@@ -209,7 +209,7 @@ class ConversationCache:
                 self.discard((view.scope, conversation))
         if found:
             self._count("loaded" if loaded else "valid")
-        return LookupResult(_joined(found), result.crowded)
+        return LookupResult(_all_of(found), result.crowded)
 
     def stale(self, view: View) -> LookupResult | None:
         """Return the local copies for a lookup that failed in the store; None if it has none."""
@@ -225,7 +225,7 @@ class ConversationCache:
         index = self._index.get(view.scope, _NO_INDEX)
         known = {item.place for item in view.lookups if any(key in index for key in item.certain)}
         doubtful = {item.place for item in view.lookups if item.doubtful}
-        return LookupResult(_joined(found), view.crowded | (doubtful - known), is_stale=True)
+        return LookupResult(_all_of(found), view.crowded | (doubtful - known), is_stale=True)
 
     def line(self, name: Name) -> object:
         """Return `IndexedTurns.line` of the copy of a conversation; None without a copy."""
@@ -384,8 +384,8 @@ def _leads_to(index: Index, known: Container[bytes], item: Lookup) -> bool:
     return any(one in known for key in item.certain for one in index.get(key, ()))
 
 
-def _joined(found: Mapping[bytes, IndexedTurns]) -> Sequence[Turn]:
+def _all_of(found: Mapping[bytes, IndexedTurns]) -> Sequence[Turn]:
     """Return all turns; for a single conversation, its own list, which has an index of items."""
     if len(found) == 1:
         return next(iter(found.values()))
-    return JoinedTurns(found)
+    return FoundTurns(found)

@@ -162,19 +162,6 @@ class SafeStore:
         """Return whether a conversation is known to be deleted since an exchange began."""
         return self._cache.deletions.are_after(budget.since, (scope, conversation))
 
-    def forget_soon(self, scope: bytes, conversation: bytes) -> None:
-        """
-        Delete a conversation in the background, after its turns were copied to another one.
-
-        If the deletion fails, the conversation expires.
-        """
-
-        async def forget() -> None:
-            with contextlib.suppress(StoreError):
-                await self._forget((scope, conversation), is_final=False)
-
-        self._begin(forget())
-
     # For operators...
 
     async def survey(self, scope: bytes | None, cursor: str, limit: int) -> Page:
@@ -191,8 +178,18 @@ class SafeStore:
         Raises:
             StoreError: The store failed, or took over 10 s.
         """
-        self._cache.deletions.note((scope, conversation))
-        return await self._forget((scope, conversation), is_final=True)
+        name = (scope, conversation)
+        self._cache.deletions.note(name)
+        saves = [task for task, saved in self._saves.tasks.items() if saved == name]
+        if saves:  # a later save would create the conversation again
+            # Each ends within two timeouts: an exchange waits for it, and then it has its own.
+            await asyncio.wait(saves, timeout=2 * self._guard.timeout_s)
+        was_unsaved = self._cache.discard(name)
+        try:
+            forget = partial(self.inner.forget, *name, is_final=True)
+            return await _for_operator(forget) or was_unsaved
+        finally:
+            self._cache.discard(name)  # a lookup may have loaded it meanwhile
 
     async def forget_scope(self, scope: bytes) -> int:
         """
@@ -208,18 +205,6 @@ class SafeStore:
         mark = await _for_operator(lambda: self.inner.mark(scope))
         self._cache.note_scope(scope, mark)
         return unsaved
-
-    async def _forget(self, name: Name, *, is_final: bool) -> bool:
-        saves = [task for task, saved in self._saves.tasks.items() if saved == name]
-        if saves:  # a later save would create the conversation again
-            # Each ends within two timeouts: an exchange waits for it, and then it has its own.
-            await asyncio.wait(saves, timeout=2 * self._guard.timeout_s)
-        was_unsaved = self._cache.discard(name)
-        try:
-            forget = partial(self.inner.forget, *name, is_final=is_final)
-            return await _for_operator(forget) or was_unsaved
-        finally:
-            self._cache.discard(name)  # a lookup may have loaded it meanwhile
 
     async def measure(self) -> None:
         """Update the metrics of the store's use; if it cannot be read, they are absent."""

@@ -20,12 +20,7 @@ from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
-from reasoning_replay.core.history.matching.matches import (
-    NOT_JOINED,
-    Joined,
-    Matches,
-    match_items,
-)
+from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.prefix_cache import Owner, ParsedPrefix
 from reasoning_replay.core.history.request_history import HistoryPrefix
@@ -83,7 +78,6 @@ class Decision:
         outcomes: Count of each reasoning outcome.
         injected_bytes: Size of all injected reasoning.
         summary: Items by type, id and size, for people; None if it could not be made.
-        joined: Conversations found to be part of the one in which the response is stored.
         cache_key: The member with a cache key that an edit adds; b"" if none does.
         is_doubted: As in RefusedBodies.
     """
@@ -96,7 +90,6 @@ class Decision:
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
     injected_bytes: int = 0
     summary: ItemSummary | None = None
-    joined: Joined = NOT_JOINED
     way: Way = Way.NEW
     cache_key: bytes = b""
     is_doubted: bool = False

@@ -9,12 +9,9 @@ from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import (
-    NOT_JOINED,
-    Joined,
     Matches,
     context_of,
     is_whole,
-    join,
     parent_of,
 )
 from reasoning_replay.core.history.turns import Turn, turn_id
@@ -30,14 +27,12 @@ class Continuation:
     Attributes:
         matched: Origin of each matched item.
         parent: The turn that it continues; None if unknown.
-        joined: Conversations found to be part of the one in which the response is stored.
         has_failed: Whether the lookup failed, so that nothing may be injected.
         origin: Facts about the request that are stored with the turn of its response.
     """
 
     matched: Matches
     parent: Turn | None
-    joined: Joined
     has_failed: bool
     origin: Origin
 
@@ -60,21 +55,16 @@ def continuation_of(
     upstream refused, and empty if there is none.
     """
     parent = parent_of(request, matched, held)
-    joined = NOT_JOINED if held.is_stale else join(matched, held.turns)
     has_failed = found is None or (held.is_stale and not is_whole(request, matched, held))
-    # Not remembered after a failed lookup or a join: a miss must not become permanent.
-    seen = None if has_failed or joined.left else matched.seen
+    # Not remembered after a failed lookup: a miss must not become permanent.
+    seen = None if has_failed else matched.seen
     conversation = parent.conversation if parent is not None else b""
-    if conversation in joined.left:
-        conversation = joined.turns[0].conversation
     named = turn_id(request.continues) if request.continues else b""
     after_ms = 0
     if conversation and isinstance(held.turns, IndexedTurns):  # all of it, oldest first
         after_ms = held.turns[-1].created_ms
     elif conversation:
-        known = {conversation, *joined.left}
-        of_turns = (turn.created_ms for turn in held.turns if turn.conversation in known)
-        after_ms = max(of_turns)
+        after_ms = max(one.created_ms for one in held.turns if one.conversation == conversation)
     origin = Origin(
         context=context_of(request, held),
         model=request.model,
@@ -85,4 +75,4 @@ def continuation_of(
         seen=seen,
         switched_off=request.is_switched_off,
     )
-    return Continuation(matched, parent, joined, has_failed, origin)
+    return Continuation(matched, parent, has_failed, origin)

@@ -236,7 +236,7 @@ class RequestEngine:
             key = cache_key_of(caller.scope, request, known.parent)
             origin = structs.replace(origin, cache_key=key)
         named = self._cache_key_edit(edited, origin, is_created=is_created)
-        lasts = edited is given and refused.is_empty and not (self._is_shadow or known.joined.left)
+        lasts = edited is given and refused.is_empty and not self._is_shadow
         prefix = None
         if lasts and not known.has_failed:
             continued = known.matched, origin
@@ -256,7 +256,6 @@ class RequestEngine:
             outcomes=plan.outcomes,
             injected_bytes=sent.injected_bytes,
             summary=_maybe_summary(request, plan, self._digests(caller, edited, sent)),
-            joined=known.joined,
             is_doubted=refused.has(FORM, OLDER),
         )
 

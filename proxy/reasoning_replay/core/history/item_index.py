@@ -96,7 +96,7 @@ class IndexedTurns(list[Turn]):
         self.names: ItemIndex = ItemIndex(self) if before is None else before.names.after(self[-1])
 
 
-class JoinedTurns(list[Turn]):
+class FoundTurns(list[Turn]):
     """
     Turns of several conversations.
 
@@ -115,4 +115,4 @@ def by_conversation(turns: Sequence[Turn]) -> Mapping[bytes, IndexedTurns]:
     """Return the turns of each conversation that was found; {} if they are not indexed."""
     if isinstance(turns, IndexedTurns):
         return {turns[0].conversation: turns} if turns else {}
-    return turns.parts if isinstance(turns, JoinedTurns) else {}
+    return turns.parts if isinstance(turns, FoundTurns) else {}

@@ -32,11 +32,9 @@ from reasoning_replay.core.history.lookup_keys import (
     Lookup,
     LookupResult,
     key_of_response,
-    key_of_turn,
     keys_of_turn,
 )
-from reasoning_replay.core.history.matching.matches import NOT_JOINED, Joined
-from reasoning_replay.core.history.records import records_of, records_of_part, withheld_records
+from reasoning_replay.core.history.records import records_of_part, withheld_records
 from reasoning_replay.core.tenancy.scope import Scoping, account_of
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 from reasoning_replay.web.exchange import Exchange
@@ -302,44 +300,28 @@ class Replay:
 
     async def _save(self, exchange: Exchange, scope: bytes, *, is_last: bool) -> None:
         report = exchange.response
-        unsaved, joined = report.unsaved, report.joined
+        unsaved = report.unsaved
         if not unsaved:
             return
-        if joined.turns and not await self._are_stored(scope, joined):
-            report.joined = joined = NOT_JOINED
-        for one in joined.turns:
-            unsaved.add(records_of(one), keys_of_turn(one))
-        report.joined = joined._replace(turns=())
         lot = records, keys = unsaved.take(is_last=is_last)
         saved = await self.store.save(
             scope, exchange.conversation, records, keys, exchange.store_budget
         )
         if saved is Saved.DELETED:
             unsaved.clear()
-            report.joined, report.state = NOT_JOINED, CaptureState.DELETED
+            report.state = CaptureState.DELETED
             return
-        # Conversations are left only once their turns are certainly saved here.
-        if saved is Saved.FAILED or (saved is Saved.LATE and joined.left):
+        if saved is Saved.FAILED:
             unsaved.give_back(lot)
         if saved is Saved.FAILED or (saved is Saved.DONE and unsaved):
             report.state = CaptureState.STORE_FAILED
             return
         report.state = CaptureState.LATE
         if saved is Saved.DONE:
-            for conversation in joined.left:
-                self.store.forget_soon(scope, conversation)
-            report.joined = NOT_JOINED
             report.state = CaptureState.SAVED
             if report.capture is not None:
                 report.reasoning_items = report.capture.reasoning_items
                 report.reasoning_bytes = report.capture.reasoning_bytes
-
-    async def _are_stored(self, scope: bytes, joined: Joined) -> bool:
-        """Return whether turns that were found for a request are still stored, all of them."""
-        ids = {turn.id for turn in joined.turns}
-        lookups = [Lookup(RESPONSE, [key_of_turn(one)]) for one in ids]
-        found = await self.store.look_up(scope, lookups, self.store.budget(self.store_budget_s))
-        return found is not None and ids <= {turn.id for turn in found.turns}
 
 
 # The replay of each route that belongs to a dialect; empty if the mode is off.

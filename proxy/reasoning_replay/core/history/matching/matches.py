@@ -21,11 +21,8 @@ the history and with the number of turns that have the same content; the latter 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from msgspec import structs
-
-from reasoning_replay.core.history.item_index import IndexedTurns, Match
+from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import RESPONSE, LookupResult
 from reasoning_replay.core.history.matching.alignment import Alignment
@@ -180,53 +177,3 @@ def _after(
         is_after |= dict.fromkeys(line, is_after.get(at, False))
     is_after[turn_id(response_id)] = False  # upstream already has the response itself
     return {n: match for n, match in matches.items() if is_after[match.turn.id]}
-
-
-class Joined(NamedTuple):
-    """
-    Changes of a store that join conversations.
-
-    Attributes:
-        turns: The moved turns, with their new conversation and their parents.
-        left: Conversations that have no turns any more.
-    """
-
-    turns: tuple[Turn, ...] = ()
-    left: tuple[bytes, ...] = ()
-
-
-NOT_JOINED = Joined()
-
-
-def join(matched: Matches, turns: Sequence[Turn]) -> Joined:
-    """
-    Join each conversation that begins, without a parent, after a turn of another one.
-
-    A request starts a new conversation if its lookup failed. A later lookup may find the turns of
-    this conversation after those of another; they are then moved there. This matters for two
-    reasons: only a few conversations are loaded for a request, and related turns must be kept and
-    deleted together.
-
-    Args:
-        matched: Matches of a request.
-        turns: All turns that were found for it: complete conversations.
-    """
-    if isinstance(turns, IndexedTurns):  # always one conversation
-        return NOT_JOINED
-    stays, before = b"", b""
-    parents: dict[bytes, bytes] = {}
-    left: dict[bytes, None] = {}
-    for _, match in sorted(matched.matches.items()):
-        turn = match.turn
-        stays = stays or turn.conversation
-        is_begun = not turn.parent and turn.context.is_known and turn.conversation != stays
-        if before and is_begun and turn.id not in parents:
-            parents[turn.id] = before
-            left[turn.conversation] = None
-        before = turn.id
-    moved = [
-        structs.replace(turn, conversation=stays, parent=parents.get(turn.id, turn.parent))
-        for turn in turns
-        if turn.conversation in left
-    ]
-    return Joined(tuple(moved), tuple(left)) if left else NOT_JOINED
