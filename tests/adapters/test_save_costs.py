@@ -1,5 +1,5 @@
 """
-Costs of saving: linear in the items of a turn, in an embedded store and in a local copy.
+Costs of saving in the local table: linear in the items of a turn, alone and before a store.
 
 They do not depend on how many conversations there are, share a text, or have expired.
 """
@@ -11,16 +11,15 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
+from reasoning_replay.adapters.resilience.local_table import Alone, LocalTable
 from reasoning_replay.adapters.stores.base import Bounds, Name, VersionChange
-from reasoning_replay.adapters.stores.memory import MemoryStore
-from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
 from reasoning_replay.core.history.records import records_of_part
 from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import TurnPart
 
 from tests.adapters.resilience.replicas import MIB, said
+from tests.adapters.stores.table_store import TableStore
 from tests.adapters.stores.turns import SCOPE, Clock, asked, bytes_of, key
 from tests.core.costs import assert_constant, assert_linear
 
@@ -37,12 +36,17 @@ def item_by_item(count: int) -> Saves:
     return [(records_of_part(part), keys_of_turn(part.turn)) for part in parts]
 
 
+def alone(bounds: Bounds, clock: Callable[[], float], max_bytes: int = 1 << 40) -> TableStore:
+    """Return an empty table with no store."""
+    return TableStore(LocalTable(Room(max_bytes), alone=Alone(bounds, clock)))
+
+
 @pytest.mark.parametrize("max_bytes", [100 * MIB, 1_000], ids=["room", "a turn over its bound"])
-def test_an_embedded_store_saves_in_linear_time(max_bytes: int) -> None:
+def test_a_table_alone_saves_in_linear_time(max_bytes: int) -> None:
     """A single turn is never trimmed, so it is not looked through either."""
 
     async def save(saves: Saves) -> None:
-        store = MemoryStore(Bounds(60, 100, max_bytes), 1 << 40, lambda: 0.0)
+        store = alone(Bounds(60, 100, max_bytes), lambda: 0.0)
         for records, keys in saves:
             await store.save((SCOPE, b"c" * 16), records, keys)
 
@@ -53,12 +57,14 @@ def test_a_local_copy_takes_items_in_linear_time() -> None:
     """Each save is a batch of its own; the copy is decoded once, by the next lookup."""
 
     def save(saves: Saves) -> None:
-        cache, name = ConversationCache(Room(100 * MIB), Metrics()), (SCOPE, b"c" * 16)
+        table, name = LocalTable(Room(100 * MIB)), (SCOPE, b"c" * 16)
         for version, (records, keys) in enumerate(saves, 1):
-            entry = cache.add(name, records, keys)
-            entry.begin_save()
-            cache.end_save(name, entry, VersionChange(version - 1, version))
-        entry.decoded(name[1])
+            row = table.write(name, records, keys)
+            assert row is not None
+            row.begin_save()
+            table.end_save(row, VersionChange(version - 1, version))
+        assert row is not None
+        row.decoded()
 
     assert_linear(item_by_item, save, 1_000)
 
@@ -85,17 +91,17 @@ def test_a_local_copy_costs_the_same_however_many_share_a_text() -> None:
     """One prompt, and one answer: each key leads to a bounded number of them, as in a store."""
 
     def filled(count: int) -> Callable[[], None]:
-        cache, made = ConversationCache(Room(100 * MIB), Metrics()), iter(range(1 << 60))
+        table, made = LocalTable(Room(100 * MIB)), iter(range(1 << 60))
 
         def save_and_drop() -> None:
             names = [conversation(next(made)) for _ in range(10)]
             for name in names:
-                cache.add(name, RECORDS, KEYS)
+                table.write(name, RECORDS, KEYS)
             for name in names:
-                cache.discard(name)
+                table.discard(name)
 
         for _ in range(count):
-            cache.add(conversation(next(made)), RECORDS, KEYS)
+            table.write(conversation(next(made)), RECORDS, KEYS)
         return save_and_drop
 
     assert_constant(filled, 1_000)
@@ -105,11 +111,11 @@ def test_a_local_copy_evicts_at_the_same_cost_however_many_share_a_text() -> Non
     """A full cache drops the oldest with each save."""
 
     def filled(count: int) -> Callable[[], None]:
-        cache, made = ConversationCache(Room(count * 5_000), Metrics()), iter(range(1 << 60))
+        table, made = LocalTable(Room(count * 5_000)), iter(range(1 << 60))
 
         def save() -> None:
             for _ in range(10):
-                cache.add(conversation(next(made)), RECORDS, KEYS)
+                table.write(conversation(next(made)), RECORDS, KEYS)
 
         for _ in range(count * 2):
             save()
@@ -119,12 +125,12 @@ def test_a_local_copy_evicts_at_the_same_cost_however_many_share_a_text() -> Non
 
 
 @pytest.mark.parametrize("act", ["look_up", "save", "usage", "survey", "forget"])
-def test_an_embedded_store_costs_the_same_however_many_have_expired(act: str) -> None:
+def test_a_table_alone_costs_the_same_however_many_have_expired(act: str) -> None:
     """Until the event loop has its turn again; after an idle night all of them have expired."""
 
     def filled(count: int) -> Callable[[], None]:
         clock = Clock()
-        store = MemoryStore(BOUNDS, 1 << 40, clock)
+        store = alone(BOUNDS, clock)
 
         async def fill() -> None:
             for number in range(count):
@@ -145,11 +151,11 @@ def test_an_embedded_store_costs_the_same_however_many_have_expired(act: str) ->
 
 
 @pytest.mark.parametrize("act", ["look_up", "save", "usage", "survey"])
-def test_an_embedded_store_costs_the_same_however_many_are_stored(act: str) -> None:
+def test_a_table_alone_costs_the_same_however_many_are_stored(act: str) -> None:
     """A page of a survey, too: a walk over all pages costs in proportion to what is there."""
 
     def filled(count: int) -> Callable[[], None]:
-        store = MemoryStore(BOUNDS, 1 << 40, Clock())
+        store = alone(BOUNDS, Clock())
 
         async def fill() -> None:
             for number in range(count):
@@ -165,20 +171,3 @@ def test_an_embedded_store_costs_the_same_however_many_are_stored(act: str) -> N
         return lambda: run_one_turn(acts[act]())
 
     assert_constant(filled, 1_000)
-
-
-def test_an_embedded_store_makes_room_in_turns() -> None:
-    """A large turn evicts thousands of small conversations, and the event loop runs in between."""
-
-    def filled(count: int) -> Callable[[], None]:
-        store = MemoryStore(Bounds(TTL_S, 100, 1 << 40), 1000 * count, Clock())
-
-        async def fill() -> None:
-            for number in range(count):
-                await store.save(conversation(number), {b"r" * 20: b""}, [])
-
-        asyncio.run(fill())
-        large = {b"r" * 20: bytes(900 * count)}
-        return lambda: run_one_turn(store.save((SCOPE, b"c" * 16), large, []))
-
-    assert_constant(filled, 2_000, once=True)

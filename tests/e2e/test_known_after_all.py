@@ -14,7 +14,6 @@ from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.core.history.records import turn_of_record
 
 from tests.core.world import Item, call, drawn, message, nameless, output, reasoning, user
-from tests.patience import SOON_S
 from tests.redis_server import RedisServer
 from tests.web.wire import CALL, LOST, PAIRING, RS, as_json, error, response, whole
 from tests.web.world import Hooked, World, world
@@ -28,7 +27,7 @@ BLOB = RS["encrypted_content"]
 @pytest.fixture
 def start(store: dict[str, Any]) -> Start:
     """A function that starts a proxy and its upstream."""
-    return partial(world, **store)
+    return partial(world, has_store=True, **store)
 
 
 def response_id(*emitted: Item) -> str:
@@ -53,12 +52,12 @@ def reasons(items: Sequence[Item]) -> list[str]:
 
 
 async def test_turns_after_a_failed_lookup_are_found_again(start: Start) -> None:
-    """Although the lookups of every second request fail, a long chat ends as one conversation."""
+    """Each failed lookup begins a conversation, and requests find the turns of six of them."""
     turns, sent = 24, 0
     history: list[Item] = [user("Hi, what can you do?")]
 
     async def before(operation: str) -> None:
-        if operation == "recall" and sent % 2 == 0:
+        if operation == "recall" and sent % 4 == 2 and sent < 20:
             raise StoreError("away")
 
     async with start() as w:
@@ -68,9 +67,7 @@ async def test_turns_after_a_failed_lookup_are_found_again(start: Start) -> None
             answer = message(f"{n}", f"This is answer {n}, and it is not like the other answers.")
             seen = await exchange(w, history, reasoning(f"{n}"), answer, store=False)
             history += [nameless(answer), user(f"And then, {n}?")]
-        async with asyncio.timeout(SOON_S):
-            while len((await w.app.store.survey(None, "", 100)).conversations) > 1:  # noqa: ASYNC110 (no event signals it)
-                await asyncio.sleep(0.01)
+        assert len((await w.app.store.survey(None, "", 100)).conversations) == 6
 
     assert reasons(seen) == [f"gAAAA{n}" for n in range(turns - 1)]
 

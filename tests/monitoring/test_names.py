@@ -24,6 +24,7 @@ CHOSEN = {"dialect"}  # by a variable of the dashboard: any value
 OF_PROMETHEUS = {"up", "ALERTS"}
 # Our metrics that neither uses, each with a reason.
 UNUSED = {
+    "reasoning_replay_local_evicted_unsaved": "it follows a store that fails, which has an alert",
     "process_start_time_seconds": "the restarts of a replica show in its other panels",
     "process_virtual_memory_bytes": "it comes with the resident memory, which is what runs out",
 }

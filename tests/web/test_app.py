@@ -146,13 +146,13 @@ async def test_the_log_names_what_an_operator_may_delete(
     capsys: Logged,
 ) -> None:
     """The log has scope and conversation of each exchange, as the admin port takes them."""
-    async with world(store_budget_ms=5000) as w:
+    async with world(has_store=True, store_budget_ms=5000) as w:
         w.upstream.answers(whole(as_json(response(RS, CALL))), whole(b"{}"))
         await w.turn(ASK)
         first = by_event(capsys)["exchange"]
         await w.turn(ASK, CALL, RESULT)
         second = by_event(capsys)["exchange"]
-        page = await w.app.store.inner.survey(None, "", 10)
+        page = await w.store.survey(None, "", 10)
         (kept,) = page.conversations
     assert (first["scope"], first["conversation"]) == (kept.scope.hex(), kept.conversation.hex())
     assert (second["scope"], second["conversation"]) == (first["scope"], first["conversation"])

@@ -15,16 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import reasoning_replay
-from reasoning_replay.adapters.resilience.cache_entry import ENTRY_BYTES
-from reasoning_replay.adapters.resilience.conversation_cache import KEY_BYTES
+from reasoning_replay.adapters.resilience.conversation import KEY_BYTES, ROW_BYTES
 from reasoning_replay.adapters.resilience.deletions import KNOWN_MAX
 from reasoning_replay.adapters.runtime.resolver import NAMES_MAX
-from reasoning_replay.adapters.stores.memory import (
-    CONVERSATION_OVERHEAD_BYTES,
-    KEY_OVERHEAD_BYTES,
-    MARKS_MAX,
-    RECORD_OVERHEAD_BYTES,
-)
 from reasoning_replay.adapters.stores.sqlite import NOTED_AT_ONCE
 from reasoning_replay.adapters.telemetry.log_output import QUEUED_LINES
 from reasoning_replay.adapters.telemetry.metrics import Metrics, Series
@@ -50,11 +43,11 @@ from tests.web.world import World, eventually, world
 PACKAGE = Path(reasoning_replay.__file__).parent
 # Commands, and an API for tests: they end with their work, and serve no one else.
 COMMANDS = {"check", "cli", "demo", "strict_api", "verify", "wires"}
-STORE_BYTES = RECENT_BYTES = 64 << 10
+ROOM_BYTES = 64 << 10
 CONNECTIONS = 50
 TURNS = 1024  # default of conversation_max_turns
-PREFIXES = RECENT_BYTES // LEAST_BYTES
-KEPT = PREFIXES + RECENT_BYTES // ENTRY_BYTES
+PREFIXES = ROOM_BYTES // LEAST_BYTES
+KEPT = PREFIXES + ROOM_BYTES // ROW_BYTES
 
 
 class Bound(NamedTuple):
@@ -77,33 +70,32 @@ EACH = Bound(99, "one exchange that the recorder has: a fixed set of names")
 ITEMS = Bound(ITEMS_MAX, "a parsed prefix; longer requests are not parsed, and PrefixCache evicts")
 ROWS: dict[str, dict[str, Bound]] = {
     "adapters.resilience": {
-        "cache_entry.Batch.keys": RECORDS,
-        "cache_entry.Batch.records": RECORDS,
-        "cache_entry.CacheEntry.added": RECORDS,
-        "cache_entry.CacheEntry.added[]": RECORDS,
-        "cache_entry.CacheEntry.keys": Bound(RECENT_BYTES // KEY_BYTES, "ConversationCache"),
-        "cache_entry.CacheEntry.older": RECORDS,
-        "cache_entry.CacheEntry.turns": RECORDS,
-        "conversation_cache.ConversationCache._entries": Bound(
-            RECENT_BYTES // ENTRY_BYTES, "evicted beyond local_max_bytes"
-        ),
-        "conversation_cache.ConversationCache._leaving": Bound(
-            RECENT_BYTES // ENTRY_BYTES, "_let_go drops all, at the next use"
-        ),
-        "conversation_cache.ConversationCache._index": Bound(
-            RECENT_BYTES // ENTRY_BYTES, "a scope leaves with its last key"
-        ),
-        "conversation_cache.ConversationCache._index[]": Bound(
-            RECENT_BYTES // KEY_BYTES, "keys leave with their entries"
-        ),
+        "conversation.Batch.keys": RECORDS,
+        "conversation.Batch.records": RECORDS,
+        "conversation.Conversation.added": RECORDS,
+        "conversation.Conversation.added[]": RECORDS,
+        "conversation.Conversation.keys": Bound(ROOM_BYTES // KEY_BYTES, "LocalTable"),
+        "conversation.Conversation.older": RECORDS,
+        "conversation.Conversation.sizes": Bound(TURNS, "trimmed"),
+        "conversation.Conversation.turns": RECORDS,
         "deletions.Deletions._marks": Bound(KNOWN_MAX, "note_scope drops the oldest"),
         "deletions.Deletions._noted": Bound(KNOWN_MAX, "note drops the oldest"),
-        "safe_store.SafeStore._tasks": IN_FLIGHT,
-        "save_queue.SaveQueue._overdue": Bound(
-            0, "weak: entries of the cache, until they are saved"
+        "local_table.LocalTable._rows": Bound(ROOM_BYTES // ROW_BYTES, "evicted beyond its room"),
+        "local_table.LocalTable._leaving": Bound(
+            ROOM_BYTES // ROW_BYTES, "_let_go drops all, at the next use"
         ),
-        "save_queue.SaveQueue._overdue[]": Bound(0, "what Python keeps of a weak dictionary"),
-        "save_queue.SaveQueue.tasks": IN_FLIGHT,
+        "local_table.LocalTable._index": Bound(
+            ROOM_BYTES // ROW_BYTES, "a scope leaves with its last key"
+        ),
+        "local_table.LocalTable._index[]": Bound(
+            ROOM_BYTES // KEY_BYTES, "keys leave with their rows"
+        ),
+        "reader.Reader.tasks": IN_FLIGHT,
+        "slots.Slots._free": Bound(ROOM_BYTES // ROW_BYTES + 1, "the most rows at any time"),
+        "slots.Slots._names": Bound(ROOM_BYTES // ROW_BYTES + 1, "the most rows at any time"),
+        "writer.Writer._overdue": Bound(0, "weak: rows of the table, until they are saved"),
+        "writer.Writer._overdue[]": Bound(0, "what Python keeps of a weak dictionary"),
+        "writer.Writer.tasks": IN_FLIGHT,
         "store_guard.StoreGuard.breakers": FIXED,
         "store_guard.StoreGuard.failing": Bound(3, "the operations of a store"),
     },
@@ -114,27 +106,6 @@ ROWS: dict[str, dict[str, Bound]] = {
         "resolver.Resolver._last": Bound(NAMES_MAX, "_note drops the oldest"),
     },
     "adapters.stores": {
-        "memory.MemoryStore._conversations": Bound(
-            STORE_BYTES // CONVERSATION_OVERHEAD_BYTES, "evicted beyond store_max_bytes"
-        ),
-        "memory.MemoryStore._free_slots": Bound(
-            STORE_BYTES // CONVERSATION_OVERHEAD_BYTES + 1, "the most conversations at any time"
-        ),
-        "memory.MemoryStore._slots": Bound(
-            STORE_BYTES // CONVERSATION_OVERHEAD_BYTES + 1, "the most conversations at any time"
-        ),
-        "memory.MemoryStore._marks": Bound(MARKS_MAX, "_add_mark drops the oldest"),
-        "memory.MemoryStore._index": Bound(
-            STORE_BYTES // CONVERSATION_OVERHEAD_BYTES, "scopes leave with their conversations"
-        ),
-        "memory.MemoryStore._index[]": Bound(
-            STORE_BYTES // KEY_OVERHEAD_BYTES, "keys leave with their conversations"
-        ),
-        "memory._Conversation.keys": Bound(STORE_BYTES // KEY_OVERHEAD_BYTES, "store_max_bytes"),
-        "memory._Conversation.records": Bound(
-            STORE_BYTES // RECORD_OVERHEAD_BYTES, "store_max_bytes, and trimmed"
-        ),
-        "memory._Conversation.turns": Bound(TURNS, "trimmed"),
         "redis.connect.connect.<locals>.server.<locals>.make(options)": FIXED,
         "redis.connect.connect.<locals>.server.<locals>.make(options)[]": FIXED,
         "redis.connect.connect.<locals>.server.<locals>.make(settings)": FIXED,
@@ -207,6 +178,7 @@ ROWS: dict[str, dict[str, Bound]] = {
         "history.room.Room._shares": Bound(KEPT, "leave with what they hold"),
         "history.room._Members.sizes": Bound(KEPT, "as Room._members"),
         "history.room._Share.recent": Bound(KEPT, "as Room._members"),
+        "history.room._Share.unsaved": Bound(KEPT, "as Room._members"),
     },
     "web.admin": {
         "app.admin_app.<locals>.index(paths)": FIXED,
@@ -235,9 +207,6 @@ ROWS: dict[str, dict[str, Bound]] = {
         "pipeline.path_advice.PathAdvice._untold": Bound(2, "only removed from"),
         "pipeline.path_advice.PathAdvice._warned_s": Bound(20, "the kinds of mistakes"),
         "pipeline.request_phase.RequestPhase.replays": FIXED,
-        "unsaved_records.UnsavedRecords._failed": Bound(0, "ResponseReport.end replaces it"),
-        "unsaved_records.UnsavedRecords._known": Bound(0, "ResponseReport.end replaces it"),
-        "unsaved_records.UnsavedRecords._new": Bound(0, "ResponseReport.end replaces it"),
     },
 }
 TABLE = {f"{place}.{name}": bound for place, rows in ROWS.items() for name, bound in rows.items()}
@@ -253,7 +222,7 @@ async def converse(w: World) -> None:
             RS | {"id": f"rs_{n}" * 4},
             CALL | {"id": f"fc_{n}" * 4, "call_id": f"call_{n}" * 4},
         ]
-        w.upstream.answers(whole(as_json(response(*found))), whole(b"{}"))
+        w.upstream.answers(whole(as_json(response(*found, rid=f"resp_{n}"))), whole(b"{}"))
         await w.turn(ask)
         await w.turn(
             ask,
@@ -295,9 +264,9 @@ async def test_every_container_of_a_proxy_has_a_bound(
 ) -> None:
     """They are found by a walk, after exchanges of each dialect, and are within their bounds."""
     url = url_of(store, request)
-    sizes: dict[str, Any] = {"local_max_bytes": RECENT_BYTES}
+    sizes: dict[str, Any] = {"local_max_bytes": ROOM_BYTES}
     if store == "memory":
-        sizes["store_max_bytes"] = STORE_BYTES
+        sizes["store_max_bytes"] = ROOM_BYTES
     async with world(store_url=url, max_connections=CONNECTIONS, **sizes) as w:
         at_start = containers_of(w.app)
         sizes_at_start = {
@@ -310,7 +279,7 @@ async def test_every_container_of_a_proxy_has_a_bound(
             await eventually(lambda: not too_long(w, sizes_at_start))
         assert too_long(w, sizes_at_start) == []
         if store == "memory":  # so that the bounds were reached
-            usage = await w.app.store.inner.usage()
+            usage = await w.app.store._table.usage()
             assert usage is not None
             assert usage.evicted > 0
         w.app.store.new_one = {}  # type: ignore[attr-defined]

@@ -72,7 +72,7 @@ async def test_what_failed_and_went_on_is_a_warning(operation: str, capsys: Logg
         if this == operation:
             raise ConnectionError
 
-    async with world(log_level="warning") as w:
+    async with world(has_store=True, log_level="warning") as w:
         w.upstream.answers(DONE, PLAIN, DONE)
         await w.turn(ASK)
         w.app.store.inner = Hooked(w.app.store.inner, fails)

@@ -116,7 +116,7 @@ async def test_tokens_count_by_what_the_request_got(
 
 async def test_tokens_of_a_request_without_the_store_are_of_one_that_lacks_reasoning() -> None:
     """What the proxy could not look up was not injected."""
-    async with world() as w:
+    async with world(has_store=True) as w:
 
         async def fails(_: str) -> None:
             raise StoreError("gone")
@@ -188,7 +188,7 @@ async def test_a_cure_counts_with_what_it_adds() -> None:
         if recalls == 1:
             raise ConnectionError
 
-    async with world(local_max_bytes=0) as w:
+    async with world(has_store=True, local_max_bytes=0) as w:
         w.upstream.answers(PLAIN, error(PAIRING), DONE)
         await w.turn(ASK)
         w.app.store.inner = Hooked(w.app.store.inner, fails_once)
@@ -239,7 +239,7 @@ async def test_a_save_that_holds_a_chunk_up_is_overhead() -> None:
         if operation == "save":
             await asyncio.sleep(seconds)
 
-    async with world() as w:
+    async with world(has_store=True) as w:
         w.app.store.inner = Hooked(w.app.store.inner, slowly)
         w.upstream.answers(STREAMED)
         await w.turn(ASK)
@@ -258,7 +258,7 @@ async def test_time_that_a_client_does_not_wait_for_is_overhead(operation: str, 
             held.set()
             await over.wait()
 
-    async with world() as w:
+    async with world(has_store=True) as w:
         w.app.store.inner = Hooked(w.app.store.inner, holds)
         w.upstream.answers(STREAMED)
         async with line_to(w.app.url) as line:
@@ -297,7 +297,7 @@ async def test_a_budget_that_is_used_up_is_no_failure_of_the_store(
     async def hangs(_: str) -> None:
         await never.wait()
 
-    async with world(store_budget_ms=20) as w:
+    async with world(has_store=True, store_budget_ms=20) as w:
         w.app.store.inner = Hooked(w.app.store.inner, hangs)
         w.upstream.otherwise = DONE
         marks = [(await w.turn(*LOST)).mark for _ in range(5)]

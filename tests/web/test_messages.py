@@ -77,7 +77,7 @@ async def test_missing_reasoning_that_is_known_is_injected(path: str, model: str
             failing.pop()
             raise OSError("down")
 
-    async with world(base="" if path == VERTEX else "/v1") as w:
+    async with world(has_store=True, local_max_bytes=0, base="" if path == VERTEX else "/v1") as w:
         w.upstream.answers(answer(*BLOCKS), refusal(EXPECTED), DONE)
         await send(w, ASK, path=path, model=model)
         w.app.store.inner = Hooked(w.app.store.inner, before)

@@ -195,7 +195,7 @@ async def test_a_new_certificate_is_in_use_before_anyone_connects(tmp_path: Path
 async def test_new_encryption_keys_are_in_use() -> None:
     """The first key encrypts; a turn of the old key is still read, as long as that is listed."""
     old = f"a:{KEYS['a']}"
-    async with world(encryption_keys=old, local_max_bytes=0) as w:
+    async with world(has_store=True, encryption_keys=old, local_max_bytes=0) as w:
         w.upstream.answers(stream(events(RS, CALL)), whole(b"{}"), whole(b"{}"))
         await w.ask(post({"model": "gpt-5.4", "input": [ASK], "stream": True}))
         update = {"encryption_keys": SecretStr(f"b:{KEYS['b']},{old}")}
@@ -204,7 +204,7 @@ async def test_new_encryption_keys_are_in_use() -> None:
 
         again = post({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]})
         assert (await w.ask(again)).mark == "injected=1"
-        codec = w.app.store.inner.codec
+        codec = w.store.codec
         assert codec is not None
         assert b"\x01b" in codec.encode((b"s", b"c"), b"f", b"x")[:4]
 

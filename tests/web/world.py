@@ -4,10 +4,20 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
+from unittest import mock
 
 import pytest
+from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.stores.base import (
     Codec,
     Name,
@@ -19,8 +29,10 @@ from reasoning_replay.adapters.stores.base import (
 )
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.web import wiring
 from reasoning_replay.web.app import App, running
 
+from tests.adapters.stores.dictionary import DictStore
 from tests.patience import SOON_S
 from tests.web.line import Answer, line_to, request
 from tests.web.scripted import Upstream, scripted
@@ -41,6 +53,12 @@ class World:
     def __init__(self, app: App, upstream: Upstream) -> None:
         self.app = app
         self.upstream = upstream
+
+    @property
+    def store(self) -> Store:
+        """The store of its local table."""
+        assert self.app.store.inner is not None
+        return self.app.store.inner
 
     async def ask(self, data: bytes) -> Answer:
         """Send bytes on a new connection, and read the complete response."""
@@ -87,10 +105,38 @@ def post(body: bytes | Mapping[str, object], *headers: str) -> bytes:
     return request("POST", "/v1/responses", *given, body=data)
 
 
+@contextlib.contextmanager
+def a_dictionary() -> Iterator[None]:
+    """Give the local table a store also with `memory://`, which a test may hook."""
+    real = wiring.safe_store
+
+    def safe_store(settings: Settings, metrics: Any, log: Any, offloader: Any) -> SafeStore:
+        if settings.store_url != "memory://":
+            return real(settings, metrics, log, offloader)
+        store = DictStore(wiring._bounds(settings), time.monotonic, wiring.codec(settings))
+        with mock.patch.object(wiring, "bare_store", return_value=store):
+            other = settings.model_copy(update={"store_url": "sqlite:///not-opened"})
+            return real(other, metrics, log, offloader)
+
+    with mock.patch("reasoning_replay.web.app.safe_store", safe_store):
+        yield
+
+
 @contextlib.asynccontextmanager
 async def world(base: str = "/v1", **settings: Any) -> AsyncIterator[World]:
-    """Run both; `base` is the path of the upstream's URL, and `settings` are the proxy's."""
-    async with scripted() as upstream:
+    """
+    Run both.
+
+    Args:
+        base: The path of the upstream's URL.
+        settings: The settings of the proxy, and `has_store`: whether its local table has a store
+            also with `memory://`.
+    """
+    has_store = settings.pop("has_store", False)
+    async with contextlib.AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(scripted())
+        if has_store:
+            stack.enter_context(a_dictionary())
         given: dict[str, Any] = {
             "upstream_url": upstream.url + base,
             "listen": "127.0.0.1:0",
@@ -98,17 +144,17 @@ async def world(base: str = "/v1", **settings: Any) -> AsyncIterator[World]:
             "log_format": "json",
             "store_budget_ms": int(1000 * SOON_S),
         }
-        async with running(Settings(**(given | settings))) as app:
-            yield World(app, upstream)
+        app = await stack.enter_async_context(running(Settings(**(given | settings))))
+        yield World(app, upstream)
 
 
 class Hooked:
     """Store that lets a test wait, count or raise before each operation."""
 
-    is_embedded = False
     codec: Codec | None = None
 
-    def __init__(self, inner: Store, before: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, inner: Store | None, before: Callable[[str], Awaitable[None]]) -> None:
+        assert inner is not None
         self._inner = inner
         self._before = before
 

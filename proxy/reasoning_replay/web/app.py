@@ -210,7 +210,7 @@ class App:
             changed.append("upstream_ca_file")
         if "admin_token" in changed:
             self._access.use(settings.admin_token.get_secret_value())
-        if "encryption_keys" in changed:
+        if "encryption_keys" in changed and self.store.inner is not None:
             self.store.inner.codec = new_codec
         self.settings = now
         if "mode" in changed:

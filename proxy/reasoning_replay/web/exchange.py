@@ -17,7 +17,6 @@ from reasoning_replay.core.history.plan import LACKING, Outcome
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.web.errors import amount
 from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease
-from reasoning_replay.web.unsaved_records import UnsavedRecords
 
 # Returns the tenant of a request by its headers; None if they do not identify one.
 TenantOf = Callable[[Mapping[str, str]], bytes | None]
@@ -203,7 +202,6 @@ class ResponseReport:
     Attributes:
         state: A CaptureState; "" while nothing is captured.
         capture: Capture of the response; None if it is not captured.
-        unsaved: Records and keys of the turn that the store may lack.
         reasoning_items, reasoning_bytes: Number and size of the reasoning items that were stored.
         turn: Id of the turn that was passed to the store; b"" if none was.
         refusal: Names of the error with which the upstream refused the request, or the first
@@ -213,7 +211,6 @@ class ResponseReport:
 
     state: str = ""
     capture: Capture | None = None
-    unsaved: UnsavedRecords = field(default_factory=UnsavedRecords)
     reasoning_items: int = 0
     reasoning_bytes: int = 0
     turn: bytes = b""
@@ -224,7 +221,6 @@ class ResponseReport:
         """Drop all that is not told of a finished exchange."""
         if self.capture is not None:
             self.refusal, self.usage, self.capture = self.error, self.capture.usage, None
-        self.unsaved = UnsavedRecords()
 
     @property
     def tokens(self) -> Usage | None:

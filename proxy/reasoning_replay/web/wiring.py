@@ -8,13 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
+from reasoning_replay.adapters.resilience.local_table import Alone, LocalTable
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.runtime.tcp import raise_file_limit
 from reasoning_replay.adapters.stores.base import Bounds, Codec, Store
-from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.client import UpstreamClient
@@ -232,35 +231,37 @@ def tracer(settings: Settings, log: Log) -> Tracer:
 
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloader) -> SafeStore:
-    """Return the configured store with its guard and cache; it connects on first use."""
+    """Return the local table with the configured store, which connects on first use."""
     advice = partial(store_advice, settings.store_url)
     guard = StoreGuard(_store_timeout_s(settings), metrics, log, time.monotonic, advice)
     room = Room(settings.local_max_bytes or UNSAVED_MAX_BYTES, threading.RLock())
-    cache = ConversationCache(room, metrics, keeps_copies=settings.local_max_bytes > 0)
     metrics.watch(room)
+    if read_store_url(settings.store_url).kind == "memory":
+        # Turns have a room of their own: a decision can be made again, they cannot.
+        kept, alone = Room(settings.store_max_bytes), Alone(_bounds(settings), time.monotonic)
+        table = LocalTable(kept, alone=alone, decisions=room)
+        return SafeStore(None, guard, table, room, offloader)
+    table = LocalTable(room, keeps_copies=settings.local_max_bytes > 0)
 
     def on_aside(aside: Path, reason: str) -> None:
         log.warning("store_set_aside", renamed_to=aside.name, reason=reason)
 
-    return SafeStore(bare_store(settings, on_aside), guard, cache, offloader)
+    return SafeStore(bare_store(settings, on_aside), guard, table, room, offloader)
 
 
 def bare_store(settings: Settings, on_aside: Callable[[Path, str], None] | None = None) -> Store:
     """
-    Return the configured store without a guard; it may raise, and connects on first use.
+    Return the store of SQLite or Redis without a guard; it may raise, and connects on first use.
 
     Without `on_aside`, a malformed file of SQLite stays where it is, and is an error.
 
     The packages of a store are imported only for that store: the Redis client, SQLite and the
     encryption would take a fifth of a process's idle memory, and of its start time.
     """
-    most = settings.conversation_max_turns, settings.conversation_max_bytes
-    bounds = Bounds(settings.ttl_s, *most)
+    bounds = _bounds(settings)
     timeout_s = _store_timeout_s(settings)
     url = read_store_url(settings.store_url)
     match url.kind:
-        case "memory":
-            return MemoryStore(bounds, settings.store_max_bytes, time.monotonic, codec(settings))
         case "sqlite":
             from reasoning_replay.adapters.stores.sqlite import SqliteStore  # noqa: PLC0415 (as above)
 
@@ -281,6 +282,11 @@ def bare_store(settings: Settings, on_aside: Callable[[Path, str], None] | None 
             credentials = Credentials("", password, settings.store_password_file)
             link = connect(url, credentials, timeout_s, REDIS_MAX_CONNECTIONS)
             return RedisStore(link, bounds, url.prefix, codec(settings))
+
+
+def _bounds(settings: Settings) -> Bounds:
+    most = settings.conversation_max_turns, settings.conversation_max_bytes
+    return Bounds(settings.ttl_s, *most)
 
 
 def _store_timeout_s(settings: Settings) -> float:

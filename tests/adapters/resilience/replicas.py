@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
-from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
+from reasoning_replay.adapters.resilience.local_table import LocalTable
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
@@ -17,7 +17,6 @@ from reasoning_replay.adapters.stores.base import (
     StoreResult,
     VersionChange,
 )
-from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import (
@@ -31,13 +30,14 @@ from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Turn
 from typing_extensions import override
 
+from tests.adapters.stores.dictionary import DictStore
 from tests.adapters.stores.turns import SCOPE, bytes_of, turn
 from tests.patience import LONG_S
 
 MIB = 1 << 20
 
 
-class Shared(MemoryStore):
+class Shared(DictStore):
     """
     The store of all replicas, which waits and fails as a test says.
 
@@ -49,10 +49,8 @@ class Shared(MemoryStore):
         answers: While it is cleared, lookups and saves wait before they end.
     """
 
-    is_embedded = False
-
     def __init__(self) -> None:
-        super().__init__(Bounds(1 << 30, 1 << 20, 1 << 30), 1 << 40, lambda: self.now_s)
+        super().__init__(Bounds(1 << 30, 1 << 20, 1 << 30), lambda: self.now_s)
         self.now_s = 1000.0
         self.lookups = self.saves = 0
         self.is_away = self.is_full = False
@@ -125,8 +123,9 @@ class Replica:
         self.metrics = Metrics()
         log = Log("info", "json", io.StringIO())
         guard = StoreGuard(LONG_S, self.metrics, log, lambda: shared.now_s)
-        cache = ConversationCache(Room(max_bytes or MIB), self.metrics, keeps_copies=max_bytes > 0)
-        self.store = SafeStore(shared, guard, cache, Offloader())
+        room = Room(max_bytes or MIB)
+        table = LocalTable(room, keeps_copies=max_bytes > 0)
+        self.store = SafeStore(shared, guard, table, room, Offloader())
 
     async def look_up(
         self, *turns: Turn, scope: bytes = SCOPE, also: Sequence[Lookup] = ()

@@ -51,7 +51,7 @@ async def settle(shared: Shared, *replicas: Replica) -> None:
         for _ in range(3):
             shared.now_s += PAUSE_MAX_S
             await replica.store.check()
-            while tasks := [*replica.store._tasks, *replica.store._saves.tasks]:
+            while tasks := replica.store.tasks:
                 await asyncio.gather(*tasks)
         assert not replica.store.needs_check
 

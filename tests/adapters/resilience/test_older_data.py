@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
+from reasoning_replay.adapters.resilience.local_table import LocalTable
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
@@ -63,7 +63,8 @@ def replica(store: Store) -> SafeStore:
     """Return the safe store of one process, with local copies."""
     metrics = Metrics()
     guard = StoreGuard(LONG_S, metrics, Log("info", "json", io.StringIO()), time.monotonic)
-    return SafeStore(store, guard, ConversationCache(Room(MIB), metrics), Offloader())
+    room = Room(MIB)
+    return SafeStore(store, guard, LocalTable(room), room, Offloader())
 
 
 Stored = tuple[Callable[[], Store], Act, Act]  # opens a store, notes its data, returns it to them

@@ -206,14 +206,14 @@ class Replicas(RuleBasedStateMachine):
         for _ in range(2):
             await replica.look_up(probe)
             await replica.save(probe)
-            await asyncio.gather(*replica.store._tasks, *replica.store._saves.tasks)
+            await asyncio.gather(*replica.store.tasks)
         assert await replica.save(probe) is Saved.DONE
 
     async def _check(self, at: int) -> None:
         """Check the store, and that all of its saves that failed have been repeated."""
         store = self.replicas[at].store
         await store.check()
-        while tasks := [*store._tasks, *store._saves.tasks]:
+        while tasks := store.tasks:
             await asyncio.gather(*tasks)
         for whose, name in [one for one in self.unsaved if one[0] == at]:
             if not self.unsaved[whose, name]:
@@ -376,7 +376,7 @@ class FinalDeletions(RuleBasedStateMachine):
     async def _settle(self, replica: Replica) -> None:
         for _ in range(4):
             await replica.store.check()
-            while tasks := [*replica.store._tasks, *replica.store._saves.tasks]:
+            while tasks := replica.store.tasks:
                 await asyncio.gather(*tasks)
 
     def _find(

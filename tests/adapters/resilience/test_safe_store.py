@@ -9,16 +9,16 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-from reasoning_replay.adapters.resilience import safe_store, save_queue
+from reasoning_replay.adapters.resilience import safe_store, writer
 from reasoning_replay.adapters.resilience.circuit_breaker import (
     FAILURES_TOLERATED,
     PAUSE_MAX_S,
     PAUSE_S,
 )
-from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
+from reasoning_replay.adapters.resilience.local_table import LocalTable
 from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, Saved
-from reasoning_replay.adapters.resilience.save_queue import OVERDUE_AT_ONCE
 from reasoning_replay.adapters.resilience.store_guard import AT_ONCE, LATE_S, StoreGuard
+from reasoning_replay.adapters.resilience.writer import OVERDUE_AT_ONCE
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import (
     Bounds,
@@ -61,7 +61,6 @@ class Inner:
         saved: Records and keys of each save, in order.
     """
 
-    is_embedded = False
     codec: Codec | None = None
 
     def __init__(self) -> None:
@@ -128,8 +127,9 @@ class Guarded:
         self.now_s = 0.0
         log = Log("info", "json", self.written)
         guard = StoreGuard(timeout_s, self.metrics, log, lambda: self.now_s)
-        cache = ConversationCache(Room(max_bytes), self.metrics, keeps_copies=False)
-        self.store = SafeStore(self.inner, guard, cache, Offloader())
+        room = Room(max_bytes)
+        table = LocalTable(room, keeps_copies=False)
+        self.store = SafeStore(self.inner, guard, table, room, Offloader())
 
     async def looks_up(self, budget_s: float = LONG_S) -> bool:
         """Return whether a lookup works."""
@@ -157,7 +157,7 @@ class Guarded:
 
     async def settles(self) -> None:
         """Wait until no operation is in flight."""
-        await eventually(lambda: not (self.store._tasks or self.store._saves.tasks))
+        await eventually(lambda: not self.store.tasks)
 
     def sample(self, name: str, **labels: str) -> float | None:
         """Return a sample of a metric, None if it does not exist."""
@@ -217,13 +217,9 @@ async def test_a_result_is_passed_on(operation: str) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-@pytest.mark.parametrize("is_embedded", [False, True])
-async def test_no_exception_reaches_an_exchange(
-    operation: str, error: BaseException, *, is_embedded: bool
-) -> None:
+async def test_no_exception_reaches_an_exchange(operation: str, error: BaseException) -> None:
     """A failure of the store or a bug in it is counted, and the exchange continues."""
     g = Guarded()
-    g.inner.is_embedded = is_embedded
     g.inner.error = error
     assert await OPERATIONS[operation](g.store) is FAILED[operation]
     assert (g.counted(operation, "error"), g.up, g.events) == (1, 0, ["store_failed"])
@@ -418,19 +414,6 @@ async def test_a_lookup_that_would_be_late_does_not_begin() -> None:
     assert g.inner.calls == AT_ONCE + 1
 
 
-async def test_an_embedded_store_is_called_directly() -> None:
-    """It never waits, so it needs no budget, and no other task runs in the meantime."""
-    g = Guarded()
-    g.inner.is_embedded = True
-    ran: list[str] = []
-    asyncio.get_running_loop().call_soon(ran.append, "another")
-    none = Budget(0.0)
-    assert await g.store.save(SCOPE, bytes_of("c"), RECORDS, KEYS, none) is Saved.DONE
-    assert await g.store.look_up(SCOPE, ASKED, none) == FOUND
-    assert ran == []
-    assert g.inner.saved == [(RECORDS, [*KEYS])]
-
-
 # --- saves in the background ---
 
 
@@ -505,7 +488,7 @@ async def test_a_probe_that_works_begins_the_failed_saves() -> None:
 @pytest.mark.parametrize("bound", ["SAVES_MAX", "SAVES_MAX_BYTES"])
 async def test_saves_in_flight_are_bounded(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit in number or bytes, a save fails at once and counts as skipped."""
-    monkeypatch.setattr(save_queue, bound, 3 if bound == "SAVES_MAX" else 3000)
+    monkeypatch.setattr(writer, bound, 3 if bound == "SAVES_MAX" else 3000)
     g = Guarded()
     g.inner.gate.clear()
     outcomes = [
@@ -555,7 +538,7 @@ async def test_no_record_is_lost_while_a_store_fails_and_recovers(seed: int) -> 
     keys = {name for _, keys in g.inner.saved for name in keys}
     assert records.issuperset(added)
     assert keys.issuperset(added)
-    assert (g.store._saves._unsaved_bytes, g.store.room.size_bytes) == (0, 0)
+    assert (g.store._writer._unsaved_bytes, g.store.room.size_bytes) == (0, 0)
 
 
 # --- a store that keeps failing ---
@@ -891,8 +874,8 @@ async def test_a_long_outage_leaves_nothing_of_evicted_conversations() -> None:
     await g.fails_until_open()
     for n in range(1000):
         await g.saves(conversation=f"{n}")
-    assert len(g.store._cache._entries) < 100
-    assert len(g.store._saves._overdue) < 100
+    assert len(g.store._table._rows) < 100
+    assert len(g.store._writer._overdue) < 100
 
 
 async def test_closing_a_store_that_fails_is_short() -> None:
@@ -916,7 +899,7 @@ async def test_closing_is_bounded_by_the_timeout() -> None:
     started = time.monotonic()
     await g.store.close()
     assert time.monotonic() - started < LONG_S / 10
-    assert (g.inner.under_way, g.inner.closed, g.store._tasks) == (0, True, set())
+    assert (g.inner.under_way, g.inner.closed, g.store.tasks) == (0, True, [])
 
 
 USAGE_METRICS = ("store_bytes", "store_max_bytes", "store_conversations", "store_evicted_total")

@@ -19,8 +19,8 @@ PACKAGE = Path(reasoning_replay.__file__).parent
 STARTED = {
     "adapters/runtime/background.py:keep_doing": "each step is repeated, and its failure logged",
     "adapters/runtime/blocking.py:begin": "one call; all that wait for it get its failure",
-    "adapters/resilience/safe_store.py:_begin": "one operation; the guard catches all it raises",
-    "adapters/resilience/save_queue.py:_begin": "one save; the guard catches all it raises",
+    "adapters/resilience/reader.py:_begin": "one look-up; the guard catches all it raises",
+    "adapters/resilience/writer.py:_begin": "one save; the guard catches all it raises",
     "adapters/stores/redis/cluster.py:_known": "refreshes; what waits gets each failure",
     "adapters/stores/redis/cluster.py:_look": "awaited there",
     "adapters/stores/redis/sentinels.py:master_of": "awaited there",

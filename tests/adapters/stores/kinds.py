@@ -5,28 +5,32 @@ import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fakeredis import FakeServer
 from fakeredis.aioredis import FakeBaseAsyncConnection
+from reasoning_replay.adapters.resilience.local_table import Alone, LocalTable
 from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.base import Bounds, Codec, Store
 from reasoning_replay.adapters.stores.encryption import EncryptedCodec
-from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.adapters.stores.redis.connect import Credentials, connect
 from reasoning_replay.adapters.stores.redis.connections import Tcp
 from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
 from reasoning_replay.adapters.stores.redis.pool import Pool
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.adapters.stores.sqlite import SqliteStore
+from reasoning_replay.core.history.room import Room
 from reasoning_replay.settings.encryption_keys import EncryptionKey
 from reasoning_replay.settings.store_url import read_store_url
 
+from tests.adapters.stores.dictionary import DictStore
+from tests.adapters.stores.table_store import TableStore
 from tests.adapters.stores.turns import SCOPE, bytes_of
 from tests.redis_server import RedisServer
 
-__all__ = ["ALLOWED", "KINDS", "Kept", "link_to", "on_kind"]
+__all__ = ["ALLOWED", "BEHIND", "KINDS", "Kept", "link_to", "on_kind"]
 
 MIB = 1 << 20
 TIMEOUT_S = 20.0  # a store must not fail because the machine is busy
@@ -37,9 +41,10 @@ ALLOWED = (
     "~rr:2:* -@all +get +mget +set +append +del +hgetall +hget +hmget +hset +hsetnx +hdel "
     "+hincrby +expire +ttl +eval +scan +ping"
 )
-KINDS = (
-    "memory",
-    "memory, sealed",
+# All stores that the local table may have.
+BEHIND = (
+    "dictionary",
+    "dictionary, sealed",
     "sqlite",
     "sqlite, sealed",
     "fakeredis",
@@ -54,6 +59,7 @@ KINDS = (
     "cluster",
     "cluster, RESP3",
 )
+KINDS = ("table", *BEHIND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +106,14 @@ def on_kind(
     """Return an empty store of one kind; `fixture` returns a server by its fixture's name."""
     kind, _, more = kind.partition(", ")
     codec = SEALED if more == "sealed" else None
-    if kind == "memory":
-        return _on_memory(codec)
-    if kind == "sqlite":
-        return _on_sqlite(codec)
-    if kind == "fakeredis":
-        return _on_redis(_fake_link(FakeServer()), codec)
+    here: dict[str, Callable[[], contextlib.AbstractAsyncContextManager[Kept]]] = {
+        "table": _on_table,
+        "dictionary": partial(_on_dictionary, codec),
+        "sqlite": partial(_on_sqlite, codec),
+        "fakeredis": lambda: _on_redis(_fake_link(FakeServer()), codec),
+    }
+    if kind in here:
+        return here[kind]()
     if kind == "cluster":
         cluster = fixture("shared_cluster")
         _empty(cluster.masters)
@@ -153,17 +161,45 @@ def _empty(servers: Sequence[RedisServer]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _on_memory(codec: Codec | None) -> AsyncIterator[Kept]:
-    """Store in this process; its clock stands still until a test moves it."""
+async def _on_table() -> AsyncIterator[Kept]:
+    """The local table alone, as with `memory://`; its clock stands still until a test moves it."""
     now = 1000.0
-    stores: dict[Bounds, MemoryStore] = {}
+    stores: dict[Bounds, TableStore] = {}
 
     async def passes(seconds: float) -> None:
         nonlocal now
         now += seconds
 
     def opens(bounds: Bounds) -> Store:
-        return stores.setdefault(bounds, MemoryStore(bounds, 64 * MIB, lambda: now, codec))
+        table = LocalTable(Room(64 * MIB), alone=Alone(bounds, lambda: now))
+        return stores.setdefault(bounds, TableStore(table))
+
+    async def names() -> Sequence[object]:
+        tables = [one.table for one in stores.values()]
+        keys = (key for one in tables for keys in one._index.values() for key in keys)
+        return [*(name for one in tables for name in one._rows), *keys]
+
+    async def damages(name: bytes, value: bytes) -> None:
+        raise NotImplementedError
+
+    async def counts(key: bytes) -> int:
+        return sum(len(one.table.index(SCOPE)[key]) for one in stores.values())
+
+    yield Kept(opens, passes, names, damages, counts)
+
+
+@contextlib.asynccontextmanager
+async def _on_dictionary(codec: Codec | None) -> AsyncIterator[Kept]:
+    """Store in this process; its clock stands still until a test moves it."""
+    now = 1000.0
+    stores: dict[Bounds, DictStore] = {}
+
+    async def passes(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def opens(bounds: Bounds) -> Store:
+        return stores.setdefault(bounds, DictStore(bounds, lambda: now, codec))
 
     async def names() -> Sequence[object]:
         keys = (name for one in stores.values() for keys in one._index.values() for name in keys)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from reasoning_replay.adapters.resilience.local_table import EXPIRED_AT_ONCE
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     MARKED_S,
@@ -16,7 +17,6 @@ from reasoning_replay.adapters.stores.base import (
     StoredConversation,
     StoreResult,
 )
-from reasoning_replay.adapters.stores.memory import DROPPED_AT_ONCE, MemoryStore
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.core.history.lookup_keys import (
     CONVERSATIONS_LOADED,
@@ -29,7 +29,8 @@ from reasoning_replay.core.history.records import FORMAT, is_head, records_of, t
 from reasoning_replay.core.history.turns import Turn
 from typing_extensions import override
 
-from tests.adapters.stores.kinds import KINDS, Kept, on_kind
+from tests.adapters.stores.dictionary import DictStore
+from tests.adapters.stores.kinds import BEHIND, KINDS, Kept, on_kind
 from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, looked_up, save, turn
 
 DAY = 86_400
@@ -41,6 +42,13 @@ OTHER = bytes_of("another scope")
 @pytest.fixture(params=KINDS)
 async def kept(request: pytest.FixtureRequest) -> AsyncIterator[Kept]:
     """Yield an empty store of each kind."""
+    async with on_kind(request.param, request.getfixturevalue) as store:
+        yield store
+
+
+@pytest.fixture(params=BEHIND)
+async def behind(request: pytest.FixtureRequest) -> AsyncIterator[Kept]:
+    """Yield an empty store of each kind that several processes may share."""
     async with on_kind(request.param, request.getfixturevalue) as store:
         yield store
 
@@ -120,9 +128,9 @@ async def test_a_turn_grows_record_by_record(kept: Kept) -> None:
         assert list((await looked_up(store, asked(key(f"{n}")))).turns) == [whole]
 
 
-async def test_saving_again_changes_nothing_but_the_version(kept: Kept) -> None:
+async def test_saving_again_changes_nothing_but_the_version(behind: Kept) -> None:
     """A repeated or empty save changes the version; results and size stay the same."""
-    store = kept.opens(Bounds(ttl_s=DAY, max_turns=1, max_bytes=700))
+    store = behind.opens(Bounds(ttl_s=DAY, max_turns=1, max_bytes=700))
     name, records = (SCOPE, bytes_of("c")), records_of(turn("a", size=200))
     changes = [await store.save(name, records, [key("1")]) for _ in range(5)]
     changes.append(await store.save(name, {}, [key("2")]))
@@ -181,7 +189,7 @@ async def test_an_unused_conversation_expires(kept: Kept) -> None:
 async def test_however_many_have_expired_they_count_as_absent(kept: Kept) -> None:
     """A call drops a few of them; the others are not found, listed, deleted or led to."""
     store = kept.opens(BRIEF)
-    many = 3 * DROPPED_AT_ONCE
+    many = 3 * EXPIRED_AT_ONCE
     for n in range(many):
         await save(store, turn(f"{n}", f"{n}"), [key(f"{n}"), key(f"text {n % 2}")])
     await kept.passes(BRIEF.ttl_s)
@@ -246,20 +254,20 @@ async def test_old_turns_of_a_living_conversation_keep_their_keys(
 
 
 @pytest.mark.parametrize("damaged", [b"", FORMAT, FORMAT + b"\xc1", b"\x01\x90", b"junk"])
-async def test_an_unreadable_record_is_skipped(kept: Kept, damaged: bytes) -> None:
+async def test_an_unreadable_record_is_skipped(behind: Kept, damaged: bytes) -> None:
     """A record of a newer format, or a damaged one, does not hide the other turns."""
-    store = kept.opens(WIDE)
+    store = behind.opens(WIDE)
     await save(store, turn("a"), [key("1")])
     await save(store, turn("b"), [key("1")])
-    await kept.damages(next(filter(is_head, records_of(turn("b")))), damaged)
+    await behind.damages(next(filter(is_head, records_of(turn("b")))), damaged)
     assert await found(store, "1") == ["a"]
     await save(store, turn("b"), [])
     assert await found(store, "1") == ["a", "b"]
 
 
-async def test_a_local_copy_is_valid_until_the_next_write(kept: Kept) -> None:
+async def test_a_local_copy_is_valid_until_the_next_write(behind: Kept) -> None:
     """Records are sent after a save by another replica, and none for a valid copy or a deletion."""
-    store, other = kept.opens(WIDE), kept.opens(WIDE)
+    store, other = behind.opens(WIDE), behind.opens(WIDE)
     version = await save(store, turn("a"), [key("1")])
     held = {bytes_of("c"): version}
     valid = [StoredConversation(bytes_of("c"), version, None)]
@@ -294,22 +302,22 @@ class Changing(dict[bytes, int]):
 
 @pytest.mark.parametrize("saves", [0, 1, 2])
 async def test_a_save_of_the_caller_during_a_lookup_keeps_its_copy_valid(
-    kept: Kept, saves: int
+    behind: Kept, saves: int
 ) -> None:
     """The store may read before or after that save; a further one is of another replica."""
-    store = kept.opens(WIDE)
+    store = behind.opens(WIDE)
     version = await save(store, turn("a"), [key("1")])
     held = Changing({bytes_of("c"): version})
     after = [await save(store, turn(f"{n}"), []) for n in range(saves)]
     held.after = after[0] if after else version + 1
     ((_, _, records),) = (await store.look_up(SCOPE, asked(key("1")), held)).conversations
-    is_at_once = isinstance(store, MemoryStore) and saves == 0  # nothing can happen meanwhile
+    is_at_once = isinstance(store, DictStore) and saves == 0  # nothing can happen meanwhile
     assert (records is None) == (saves < 2 and not is_at_once)
 
 
-async def test_held_conversations_are_returned_with_the_found_ones(kept: Kept) -> None:
+async def test_held_conversations_are_returned_with_the_found_ones(behind: Kept) -> None:
     """Each conversation is returned once, and none of another scope or that was never stored."""
-    store = kept.opens(WIDE)
+    store = behind.opens(WIDE)
     one = await save(store, turn("a", "one"), [key("1")])
     two = await save(store, turn("b", "two"), [key("2")])
     held = {bytes_of("two"): two - 1, bytes_of("one"): one, bytes_of("none"): 5}
@@ -322,9 +330,9 @@ async def test_held_conversations_are_returned_with_the_found_ones(kept: Kept) -
     assert not (await store.look_up(OTHER, asked(key("1")), held)).conversations
 
 
-async def test_a_trim_changes_the_version(kept: Kept) -> None:
+async def test_a_trim_changes_the_version(behind: Kept) -> None:
     """A local copy that still has the dropped turns is not valid."""
-    store = kept.opens(Bounds(ttl_s=DAY, max_turns=4, max_bytes=1 << 20))
+    store = behind.opens(Bounds(ttl_s=DAY, max_turns=4, max_bytes=1 << 20))
     name = (SCOPE, bytes_of("c"))
     changes = [
         await store.save(name, records_of(turn(f"{n}", created_ms=n)), [key("1")]) for n in range(6)
@@ -391,7 +399,7 @@ async def test_the_use_of_an_embedded_store_is_known(kept: Kept) -> None:
     """It rises with each conversation and falls with its end; Redis limits its own size."""
     store = kept.opens(WIDE)
     empty = await store.usage()
-    if isinstance(store, RedisStore):
+    if isinstance(store, RedisStore | DictStore):
         assert empty is None
         return
     assert empty is not None
@@ -508,9 +516,9 @@ async def find(store: Store, one: Turn, held: int | None = None) -> StoreResult:
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
-async def test_a_final_deletion_refuses_every_later_save(kept: Kept, is_stored: bool) -> None:
+async def test_a_final_deletion_refuses_every_later_save(behind: Kept, is_stored: bool) -> None:
     """Of replicas that know the conversation and of others, also if it was not stored; for good."""
-    store, other = kept.opens(WIDE), kept.opens(WIDE)
+    store, other = behind.opens(WIDE), behind.opens(WIDE)
     one, later = turn("a", "c"), turn("b", "c", created_ms=2)
     if is_stored:
         await save_late(store, one)
@@ -533,9 +541,9 @@ async def test_a_final_deletion_refuses_every_later_save(kept: Kept, is_stored: 
     assert len(await surveyed(store)) == 1
 
 
-async def test_a_mark_of_a_scope_refuses_conversations_that_are_new(kept: Kept) -> None:
+async def test_a_mark_of_a_scope_refuses_conversations_that_are_new(behind: Kept) -> None:
     """Unless the caller knows the mark. Conversations that are there, and other scopes, go on."""
-    store, other = kept.opens(WIDE), kept.opens(WIDE)
+    store, other = behind.opens(WIDE), behind.opens(WIDE)
     old, new = turn("a", "old"), turn("b", "new")
     await save_late(store, old, b"", is_stored=False)
     assert (await find(store, old)).mark == b""
@@ -565,26 +573,26 @@ async def test_a_mark_of_a_scope_refuses_conversations_that_are_new(kept: Kept) 
         await save_late(other, turn("d", "newer"), mark, is_stored=False)
 
 
-async def test_a_mark_ends(kept: Kept) -> None:
+async def test_a_mark_ends(behind: Kept) -> None:
     """After a day, or the time to live if that is longer."""
-    store = kept.opens(BRIEF)
+    store = behind.opens(BRIEF)
     one = turn("a", "c")
     await store.forget(SCOPE, one.conversation, is_final=True)
     await store.mark(SCOPE)
-    await kept.passes(MARKED_S - 10)
+    await behind.passes(MARKED_S - 10)
     with pytest.raises(Deleted):
         await save_late(store, one, b"")
     with pytest.raises(Deleted):
         await save_late(store, turn("a", "d"), b"", is_stored=False)
-    await kept.passes(MARKED_S)
+    await behind.passes(MARKED_S)
     assert (await find(store, one, -1))[2:] == (frozenset(), b"")
     await save_late(store, one, b"", is_stored=False)
     assert len((await find(store, one)).conversations) == 1
 
 
-async def test_a_deletion_of_a_scope_races_with_its_first_saves(kept: Kept) -> None:
+async def test_a_deletion_of_a_scope_races_with_its_first_saves(behind: Kept) -> None:
     """Whatever a walk after the mark does not find is refused, and never found meanwhile."""
-    one, other = kept.opens(WIDE), kept.opens(WIDE)
+    one, other = behind.opens(WIDE), behind.opens(WIDE)
     for n in range(5):
         begun = [turn(f"{n} {m}", f"{n} {m}") for m in range(8)]
 

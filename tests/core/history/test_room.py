@@ -118,7 +118,7 @@ def test_what_is_too_large_loses_its_decisions_first() -> None:
     assert room.keep(row, b"a", name, 85)
     assert gone == ["decision", "decision"]
     assert not room.keep(row, b"a", name, 101)
-    assert (gone[2:], room.size_bytes, room.evictions) == (["row"], 10, 0)
+    assert (gone[2:], room.size_bytes, room.evictions) == (["row"], 10, 1)
     assert not room.keep(Decided("nameless", gone), b"a", None, 101)
 
 
@@ -236,3 +236,32 @@ def test_the_room_counts_what_is_kept(steps: Sequence[tuple[str, int, int]]) -> 
     for one in things:
         room.leave(one)
     assert not any((room._shares, room._of_size, room._members, room.size_bytes))
+
+
+def test_what_is_unsaved_is_evicted_after_all_that_can_be_loaded_again() -> None:
+    """Of its tenant: another one, which holds less, loses nothing for it; each loss is counted."""
+    gone: list[str] = []
+    room = Room(100)
+    other = Row("other", gone)
+    room.keep(other, b"two", named(b"two", 0), 10)
+    rows = [Row(f"{n}", gone) for n in range(6)]
+    for n, row in enumerate(rows[:3]):
+        room.keep(row, b"one", named(b"one", n), 30, is_unsaved=n < 2)
+    assert gone == []
+    room.keep(Decided("decided", gone), b"one", named(b"one", 0), 0)  # that changes nothing
+    room.keep(rows[3], b"one", named(b"one", 3), 30)
+    assert gone == ["2"]
+    room.keep(rows[0], b"one", named(b"one", 0), 30)  # it was saved
+    room.keep(rows[4], b"one", named(b"one", 4), 30)
+    assert gone == ["2", "3"]
+    room.keep(rows[5], b"one", named(b"one", 5), 30)
+    assert gone == ["2", "3", "decided", "0"]
+    assert (room.evictions, room.unsaved_evictions) == (3, 0)
+    room.keep(rows[4], b"one", named(b"one", 4), 30, is_unsaved=True)
+    room.keep(rows[5], b"one", named(b"one", 5), 30, is_unsaved=True)
+    room.keep(rows[2], b"one", named(b"one", 2), 30, is_unsaved=True)
+    assert gone[4:] == ["1"]
+    assert (room.evictions, room.unsaved_evictions) == (4, 1)
+    room.keep(rows[2], b"one", named(b"one", 2), 200, is_unsaved=True)
+    assert gone[5:] == ["2"]
+    assert room.unsaved_evictions == 2

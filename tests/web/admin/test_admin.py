@@ -25,7 +25,7 @@ async def test_livez_is_ok_while_the_event_loop_responds() -> None:
     async def fails(_: str) -> None:
         raise RuntimeError
 
-    async with world() as w:
+    async with world(has_store=True) as w:
         w.app.store.inner = Hooked(w.app.store.inner, fails)
         w.app.handler.drain()
         got = await w.ask_admin("/livez")
@@ -153,7 +153,7 @@ async def test_a_store_that_hangs_delays_no_probe(path: str, operation: str) -> 
         asked.append(operation)
         await never.wait()
 
-    async with world(store_budget_ms=60_000) as w:
+    async with world(has_store=True, store_budget_ms=60_000) as w:
         w.app.store.inner = Hooked(w.app.store.inner, hangs)
         for _ in range(3):
             got = await asyncio.wait_for(w.ask_admin(path), SOON_S)
@@ -199,7 +199,7 @@ async def test_a_recovery_is_detected_without_a_request(monkeypatch: pytest.Monk
         if is_away:
             raise ConnectionError
 
-    async with world() as w:
+    async with world(has_store=True) as w:
         w.app.store.inner = Hooked(w.app.store.inner, fails)
         w.upstream.otherwise = whole(b"{}")
         await w.turn(ASK, CALL, RESULT)
@@ -218,7 +218,7 @@ async def test_a_healthy_store_is_not_probed(monkeypatch: pytest.MonkeyPatch) ->
     async def note(operation: str) -> None:
         asked.append(operation)
 
-    async with world() as w:
+    async with world(has_store=True) as w:
         w.app.store.inner = Hooked(w.app.store.inner, note)
         w.upstream.otherwise = whole(b"{}")
         await w.get("/v1/models")

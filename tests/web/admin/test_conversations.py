@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.stores.base import Bounds, ConversationInfo, Page, StoreError
-from reasoning_replay.adapters.stores.memory import MemoryStore
 from reasoning_replay.core.dialects.registry import CHAT, scope_in
 from reasoning_replay.web.admin import conversations
 
+from tests.adapters.stores.dictionary import DictStore
 from tests.adapters.stores.turns import bytes_of, save, turn
 from tests.web.line import Answer, line_to
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
@@ -49,12 +49,12 @@ class Desk:
         return body
 
 
-class Noting(MemoryStore):
+class Noting(DictStore):
     """An empty store that records its deletions."""
 
     def __init__(self) -> None:
         bounds = Bounds(ttl_s=600, max_turns=10, max_bytes=10_000)
-        super().__init__(bounds, 10_000_000, time.monotonic)
+        super().__init__(bounds, time.monotonic)
         self.forgotten: list[tuple[bytes, bytes]] = []
 
     async def forget(self, scope: bytes, conversation: bytes, *, is_final: bool = False) -> bool:
@@ -65,9 +65,9 @@ class Noting(MemoryStore):
 
 
 @contextlib.asynccontextmanager
-async def desk(store: MemoryStore, token: str = "", host: str = "127.0.0.1") -> AsyncIterator[Desk]:
+async def desk(store: DictStore, token: str = "", host: str = "127.0.0.1") -> AsyncIterator[Desk]:
     """Serve the conversations of a store on loopback, with `host` as the setting."""
-    async with world(admin_token=token) as w:
+    async with world(has_store=True, admin_token=token) as w:
         w.app.store.inner, w.app._access._host = store, host
         yield Desk(w.app.admin_url)
 

@@ -42,7 +42,7 @@ async def asked(app: App, method: str, target: str) -> tuple[int, Any]:
 
 def scope_of(s: Stage) -> str:
     """Return the scope of the only tenant."""
-    found = {name[0].hex() for app in s.apps for name in app.store._cache._entries}
+    found = {name[0].hex() for app in s.apps for name in app.store._table._rows}
     [scope] = found
     return scope
 
@@ -52,7 +52,7 @@ async def late_saves(s: Stage) -> None:
     for app in s.apps:
         async with asyncio.timeout(SOON_S):
             await app.store.check()
-            while app.store.needs_check or app.store._saves.tasks:
+            while app.store.needs_check or app.store.tasks:
                 await asyncio.sleep(0.05)
                 await app.store.check()
 
@@ -122,8 +122,9 @@ async def expire_soon(s: Stage, kind: str) -> None:
     """Let every stored conversation be near its end."""
     inner: Any = s.apps[0].store.inner
     if kind == "memory":
-        for kept in inner._conversations.values():
-            kept.expires_at = inner._clock() + LONG_S
+        table = s.apps[0].store._table
+        for row in table._rows.values():
+            row.expires_at = table._now() + LONG_S
     elif kind == "sqlite":
         await inner._writes(
             lambda db: db.execute(

@@ -143,9 +143,9 @@ async def test_long_work_is_not_done_on_the_event_loop(
         return await inner.save(name, records, *more, **given)
 
     monkeypatch.setattr(kind, "catch_up", watched)
-    async with world() as w:
-        inner = copy.copy(w.app.store.inner)
-        monkeypatch.setattr(w.app.store.inner, "save", save)
+    async with world(has_store=True) as w:
+        inner = copy.copy(w.store)
+        monkeypatch.setattr(w.store, "save", save)
         w.upstream.answers(answer)
         await ask(w)
         assert w.counted("captures_total", result="saved") == 1

@@ -78,7 +78,7 @@ async def test_while_the_store_is_waited_for(
         waiting.set()
         await never.wait()
 
-    async with world() as w, line_to(w.app.url) as line:
+    async with world(has_store=True) as w, line_to(w.app.url) as line:
         w.app.store.inner = Hooked(w.app.store.inner, hangs)
         await asks(w, line)
         await asyncio.wait_for(waiting.wait(), SOON_S)

@@ -178,7 +178,7 @@ async def test_what_was_not_kept_is_not_taken_from_another_that_says_the_same() 
     ids = "68c96c54970481958484dea31f07926"
     said = [{**MESSAGE, "id": f"msg_{ids}{n}"} for n in "ab"]
     thoughts = [{**RS, "id": f"rs_{ids}{n}"} for n in "ab"]
-    async with world(local_max_bytes=0) as w:
+    async with world(has_store=True, local_max_bytes=0) as w:
         kept, lost = (
             whole(as_json(response(*pair, rid=f"resp_{ids}{n}")))
             for n, pair in zip("ab", zip(thoughts, said, strict=True), strict=True)

@@ -38,7 +38,7 @@ class Gate:
     def __init__(self, w: World) -> None:
         self.saving = 0
         self._open = asyncio.Event()
-        self.inner: Store = w.app.store.inner
+        self.inner: Store = w.store
         w.app.store.inner = Hooked(self.inner, self._before)
 
     async def _before(self, operation: str) -> None:
@@ -82,7 +82,7 @@ async def asked_whole(w: World, line: Line, script: Script) -> bytes:
 async def test_the_chunk_that_completes_an_item_waits_for_its_save() -> None:
     """The chunk that completes an item is held until its save is done; earlier ones are not."""
     script = Script([send(stream_head() + chunk(UNTIL_THE_CALL)), wait(), send(chunk(CALL_DONE))])
-    async with world() as w, line_to(w.app.url) as line:
+    async with world(has_store=True) as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, script)
         assert await line.exactly(len(UNTIL_THE_CALL)) == UNTIL_THE_CALL
@@ -124,7 +124,7 @@ async def test_the_next_request_is_served_while_the_answer_still_streams() -> No
 )
 async def test_a_plain_answer_is_not_whole_before_it_is_saved(answer: bytes) -> None:
     """The end of a JSON response is held until its save is done."""
-    async with world() as w, line_to(w.app.url) as line:
+    async with world(has_store=True) as w, line_to(w.app.url) as line:
         gate = Gate(w)
         reading = asyncio.ensure_future(asked_whole(w, line, Script([send(answer)])))
         await eventually(lambda: gate.saving == 1)
@@ -137,7 +137,7 @@ async def test_a_plain_answer_is_not_whole_before_it_is_saved(answer: bytes) -> 
 
 async def test_a_head_that_arrives_with_its_body_waits_for_the_budget_at_most() -> None:
     """A store that hangs delays a whole JSON response, head included, by the budget."""
-    async with world(store_budget_ms=20) as w, line_to(w.app.url) as line:
+    async with world(has_store=True, store_budget_ms=20) as w, line_to(w.app.url) as line:
         gate = Gate(w)
         assert await asked_whole(w, line, Script([send(whole(BODY))])) == BODY
         assert gate.saving == 1
@@ -148,7 +148,7 @@ async def test_bytes_received_while_a_chunk_is_held_are_not_lost_in_a_break() ->
     """If upstream breaks off while a chunk is held, the client still gets all bytes before it."""
     steps = [send(stream_head() + chunk(CREATED)), wait(), send(chunk(CALL_DONE))]
     script = Script([*steps, wait(), send(chunk(DELTA)), close()])
-    async with world() as w, line_to(w.app.url) as line:
+    async with world(has_store=True) as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, script)
         assert await line.exactly(len(CREATED)) == CREATED
@@ -166,7 +166,7 @@ async def test_what_completes_nothing_is_never_held() -> None:
     script = Script(
         [send(stream_head() + chunk(CREATED)), wait(), send(chunk(DELTA)), wait(), send(END)]
     )
-    async with world() as w, line_to(w.app.url) as line:
+    async with world(has_store=True) as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, script)
         assert await line.exactly(len(CREATED)) == CREATED
@@ -185,7 +185,7 @@ async def test_a_store_that_hangs_holds_a_chunk_for_the_budget_alone(
     script = Script(
         [send(stream_head() + chunk(UNTIL_THE_CALL)), wait(), send(chunk(CALL_DONE) + END)]
     )
-    async with world(store_budget_ms=80) as w, line_to(w.app.url) as line:
+    async with world(has_store=True, store_budget_ms=80) as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, script)
         await line.exactly(len(UNTIL_THE_CALL))
@@ -211,7 +211,7 @@ async def test_a_store_that_hangs_costs_one_budget_and_no_more(
     calls = [CALL | {"id": f"fc_{n:016x}", "call_id": f"call_{n:016x}"} for n in range(20)]
     told = events(RS, *calls)
     script = Script([send(stream_head()), *[s for e in told for s in (wait(), send(chunk(e)))]])
-    async with world(store_budget_ms=30) as w, line_to(w.app.url) as line:
+    async with world(has_store=True, store_budget_ms=30) as w, line_to(w.app.url) as line:
         gate = Gate(w)
         await asked(w, line, script)
         started = time.monotonic()

@@ -189,7 +189,7 @@ async def test_a_store_that_fails_is_an_event(spans: Collector) -> None:
     async def fails(_: str) -> None:
         raise OSError
 
-    async with traced() as w:
+    async with traced(has_store=True) as w:
         w.app.store.inner = Hooked(w.app.store.inner, fails)
         w.upstream.answers(ANSWER)
         await w.turn(*LOST)

@@ -45,7 +45,7 @@ class Saves:
 
     def __init__(self, w: World) -> None:
         self.turns: list[Turn] = []
-        self._inner: Store = w.app.store.inner
+        self._inner: Store = w.store
         self._save, self._inner.save = self._inner.save, self._noted  # type: ignore[method-assign]
 
     async def _noted(self, name: Name, records: Any, *more: Any, **given: Any) -> VersionChange:
@@ -73,7 +73,7 @@ def has_reasoning(seen: dict[str, list[Item]]) -> bool:
 async def test_a_refused_request_is_not_retried_after_a_later_request() -> None:
     """A refused request is not retried if the client sends another request in the meantime."""
     refusal, answer = failed(PAIRING), told(RS_2, SAID, rid="resp_2")
-    async with world() as w, tunnelled(w) as (client, upstream):
+    async with world(has_store=True) as w, tunnelled(w) as (client, upstream):
         await client.send(create(*LOST))
         await upstream.event()
         store = SlowOnce(w)
@@ -198,7 +198,7 @@ async def test_a_response_without_a_request_gets_no_uncertain_parent(
 ) -> None:
     """The parent is evidence for later lookups, so the last response is no default for it."""
     first = [*told(RS, CALL)[:-1], said({"type": ends, "response": response()})]
-    async with world() as w, tunnelled(w) as (client, upstream):
+    async with world(has_store=True) as w, tunnelled(w) as (client, upstream):
         store = Saves(w)
         await turn(client, upstream, create(ASK), first)
         await turn(client, upstream, create(ASK, generate=False), [failed("no", 500)])

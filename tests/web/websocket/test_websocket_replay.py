@@ -164,9 +164,9 @@ async def test_events_flow_while_a_request_is_prepared() -> None:
         if operation == "recall":
             await recalls.wait()
 
-    async with world() as w, tunnelled(w) as (client, upstream):
+    async with world(has_store=True) as w, tunnelled(w) as (client, upstream):
         await turn(client, upstream, create(ASK), told(RS, CALL))
-        inner: Store = w.app.store.inner
+        inner: Store = w.store
         w.app.store.inner = Hooked(inner, before)
         await client.send(create(*LOST) + frame(PING, key=KEY))
         delta = said({"type": "response.output_text.delta", "delta": "7"})
@@ -358,7 +358,7 @@ async def test_messages_over_the_memory_budget_pass_unread_and_are_counted() -> 
             await recalls.wait()
 
     async with (
-        world(inspect_total_max_bytes=100_000) as w,
+        world(has_store=True, inspect_total_max_bytes=100_000) as w,
         tunnelled(w) as (client, upstream),
         tunnelled(w) as (other, other_upstream),
     ):
@@ -438,7 +438,7 @@ async def test_messages_pass_while_the_store_fails(operation: str) -> None:
         if given == operation:
             raise OSError
 
-    async with world() as w, tunnelled(w) as (client, upstream):
+    async with world(has_store=True) as w, tunnelled(w) as (client, upstream):
         w.app.store.inner = Hooked(w.app.store.inner, before)
         for _ in range(2):
             await turn(client, upstream, create(ASK, CALL, RESULT), told(RS, MESSAGE))

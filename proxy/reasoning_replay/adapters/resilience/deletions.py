@@ -50,6 +50,10 @@ class Deletions:
         self.note((scope, SCOPE_ITSELF))
         return True
 
+    def is_known(self, name: Name) -> bool:
+        """Return whether the deletion of a conversation is known."""
+        return name in self._noted
+
     def are_after(self, since: int | None, name: Name) -> bool:
         """Return whether a conversation was deleted since a count; None: since now."""
         if since is None or since == self.count:

@@ -213,11 +213,6 @@ class Store(Protocol):
 
     codec: Codec | None
 
-    @property
-    def is_embedded(self) -> bool:
-        """Whether the store is in the memory of this process and never waits."""
-        ...
-
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:

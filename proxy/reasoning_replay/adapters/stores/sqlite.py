@@ -69,8 +69,6 @@ NOTED_AT_ONCE = 1000
 class SqliteStore(Store):
     """Store in a SQLite file; every failure is a StoreError."""
 
-    is_embedded = False
-
     def __init__(  # noqa: PLR0913 - each is one fact of the file
         self,
         path: str,

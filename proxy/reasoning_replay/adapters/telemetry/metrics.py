@@ -157,6 +157,11 @@ class _RoomUsage(Collector):
             "Conversations of which this process dropped what it kept, for lack of room.",
             value=self.room.evictions,
         )
+        yield CounterMetricFamily(
+            _PREFIX + "local_evicted_unsaved",
+            "Conversations among those of which the store lacks something: that is lost.",
+            value=self.room.unsaved_evictions,
+        )
 
 
 class Series(dict[str | tuple[str, ...], _Metric]):

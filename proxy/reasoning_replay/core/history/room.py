@@ -4,7 +4,8 @@ Room: the memory for all that a process keeps of conversations, shared fairly by
 There is one budget. Beyond it, a tenant that holds as much as any other one (to a power of two),
 and of these the one that was used least recently, loses what it used least recently. So none loses
 more than what exceeds an equal share, and a single tenant may have all of the room. What belongs to
-one conversation is used and evicted together.
+one conversation is used and evicted together. Of one tenant, what a store lacks something of is
+evicted after all that can be loaded again.
 """
 
 from collections import OrderedDict
@@ -55,14 +56,31 @@ class _Members:
     place: "Group | Kept"
     sizes: dict[Kept, int] = field(default_factory=dict)
     size_bytes: int = 0
+    unsaved: Kept | None = None
+
+
+_Recent = OrderedDict["Group | Kept", _Members]
 
 
 @dataclass(slots=True, eq=False)
 class _Share:
-    """What one tenant holds, the least recently used first."""
+    """What one tenant holds, the least recently used first; `unsaved`: the store lacks a part."""
 
-    recent: OrderedDict["Group | Kept", _Members] = field(default_factory=OrderedDict)
+    recent: _Recent = field(default_factory=OrderedDict)
+    unsaved: _Recent = field(default_factory=OrderedDict)
     size_bytes: int = 0
+
+    def find(self, place: "Group | Kept") -> _Members | None:
+        return self.recent.get(place) or self.unsaved.get(place)
+
+    def use(self, members: _Members) -> None:
+        """Note that something was used, and whether it is unsaved."""
+        self.remove(members)
+        (self.recent if members.unsaved is None else self.unsaved)[members.place] = members
+
+    def remove(self, members: _Members) -> None:
+        self.recent.pop(members.place, None)
+        self.unsaved.pop(members.place, None)
 
 
 class Room:
@@ -74,6 +92,7 @@ class Room:
         max_bytes: The limit.
         size_bytes: What is used of it.
         evictions: Number of conversations that were evicted for lack of room.
+        unsaved_evictions: Number of those that a store lacks something of.
     """
 
     def __init__(self, max_bytes: int, lock: AbstractContextManager[object] = _ONE_THREAD) -> None:
@@ -81,18 +100,27 @@ class Room:
         self.lock = lock
         self.max_bytes = max_bytes
         self.size_bytes = 0
-        self.evictions = 0
+        self.evictions = self.unsaved_evictions = 0
         self._shares: dict[bytes, _Share] = {}
         # Tenants by the power of two of their size; in each, the least recently used first.
         self._of_size: dict[int, dict[bytes, None]] = {}
         self._members: dict[Kept, _Members] = {}
         self._evicted: OrderedDict[Group, Gone] = OrderedDict()
 
-    def keep(self, kept: Kept, owner: bytes, group: Group | None, size_bytes: int) -> bool:
+    def keep(
+        self,
+        kept: Kept,
+        owner: bytes,
+        group: Group | None,
+        size_bytes: int,
+        *,
+        is_unsaved: bool = False,
+    ) -> bool:
         """
         Keep something of a tenant as a part of a group, or note its new size; it counts as used.
 
         Without a group, it is one of its own. A group that does not fit alone loses its decisions.
+        While something is unsaved, its group is evicted after the others of its tenant.
 
         Returns:
             Whether it is kept; otherwise it was evicted.
@@ -103,9 +131,11 @@ class Room:
             self.leave(kept)
             share = self._shares.setdefault(owner, _Share())
             place = group if group is not None else kept
-            members = share.recent.setdefault(place, _Members(owner, place))
+            members = share.find(place) or _Members(owner, place)
             self._members[kept] = members
             members.sizes[kept] = 0
+            if is_unsaved:
+                members.unsaved = kept
             self._resize(members, kept, size_bytes)
             if members.size_bytes > self.max_bytes:
                 self._shrink(members, kept)
@@ -113,8 +143,10 @@ class Room:
                 if self.size_bytes <= self.max_bytes:
                     break
                 largest = next(iter(self._of_size[max(self._of_size)]))
-                self._evict(next(iter(self._shares[largest].recent.values())))
+                share = self._shares[largest]
+                self._evict(next(iter((share.recent or share.unsaved).values())))
             if self.size_bytes > self.max_bytes:
+                self._count(members)
                 self._drop([kept])
             return kept in self._members
 
@@ -133,10 +165,14 @@ class Room:
                 return
             self._resize(members, kept, 0)
             del self._members[kept], members.sizes[kept]
+            if members.unsaved is kept:
+                members.unsaved = None
             share = self._shares[members.owner]
-            if not members.sizes:
-                del share.recent[members.place]
-            if not share.recent:
+            if members.sizes:
+                share.use(members)
+            else:
+                share.remove(members)
+            if not (share.recent or share.unsaved):
                 del self._shares[members.owner]
                 self._leave_size(members.owner, share.size_bytes)
 
@@ -144,7 +180,7 @@ class Room:
         """Drop all of a group: its conversation was deleted."""
         with self.lock:
             share = self._shares.get(group[0])
-            members = share.recent.get(group) if share is not None else None
+            members = share.find(group) if share is not None else None
             if members is not None:
                 self._drop([*members.sizes])
 
@@ -162,7 +198,7 @@ class Room:
         """Set the size of something, which is now the most recently used of its tenant."""
         owner = members.owner
         share = self._shares[owner]
-        share.recent.move_to_end(members.place)
+        share.use(members)
         added = size_bytes - members.sizes[kept]
         members.sizes[kept] = size_bytes
         members.size_bytes += added
@@ -183,12 +219,17 @@ class Room:
         self._note_gone(members, Gone.TOO_LARGE)
         self._drop([one for one in members.sizes if one.is_decision])
         if members.size_bytes > self.max_bytes:
+            self._count(members)
             self._drop([kept])
 
     def _evict(self, members: _Members) -> None:
-        self.evictions += 1
+        self._count(members)
         self._note_gone(members, Gone.FORGOTTEN)
         self._drop([*members.sizes])
+
+    def _count(self, members: _Members) -> None:
+        self.evictions += 1
+        self.unsaved_evictions += members.unsaved is not None
 
     def _drop(self, gone: Sequence[Kept]) -> None:
         for one in gone:

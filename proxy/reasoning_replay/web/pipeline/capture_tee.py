@@ -31,7 +31,6 @@ from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.healing_retry import CheckedResponse
 from reasoning_replay.web.pipeline.replay import Replay
-from reasoning_replay.web.unsaved_records import UnsavedRecords
 
 # A larger encoded chunk is decoded in a thread: its decoded size may be a thousand times as large.
 ON_LOOP_ENCODED_BYTES = 4096
@@ -220,7 +219,6 @@ class CaptureTee(Tee):
     def _free(self) -> None:
         """Free all that the capture took: the client may read the rest for minutes."""
         self.capture.free()
-        self.exchange.response.unsaved = UnsavedRecords()
         self.decoder = NO_CODING
         self.release()
 

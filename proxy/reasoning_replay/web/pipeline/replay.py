@@ -42,6 +42,12 @@ from reasoning_replay.web.exchange import Exchange
 # Items that are saved at once; each takes about 50 microseconds on the event loop.
 SAVED_AT_ONCE = 64
 _NOTHING_FOUND = LookupResult()
+_STATES = {
+    Saved.DONE: CaptureState.SAVED,
+    Saved.LATE: CaptureState.LATE,
+    Saved.FAILED: CaptureState.STORE_FAILED,
+    Saved.DELETED: CaptureState.DELETED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,43 +291,38 @@ class Replay:
                 await self.offloader.run(capture.catch_up, exchange.scope)
         if exchange.scope is None:
             return
-        while capture.dirty or (is_last and report.unsaved):
+        is_retried = is_last and not capture.dirty and report.state == CaptureState.STORE_FAILED
+        while capture.dirty:
+            report.state = report.state or CaptureState.NOTHING
             part = capture.snapshot(self.epoch_ms(), SAVED_AT_ONCE).part
             if part is not None:
                 turn = part.turn
                 exchange.conversation, report.turn = turn.conversation, turn.id
                 self.engine.note_issued(exchange.account, part.reasoning)
-                report.unsaved.add(records_of_part(part), keys_of_turn(turn))
-            report.state = report.state or CaptureState.NOTHING
-            await self._save(exchange, exchange.scope, is_last=is_last and not capture.dirty)
-            if not capture.dirty:
-                break
-            await asyncio.sleep(0)  # other exchanges run between two parts
+                await self._save(
+                    exchange, exchange.scope, records_of_part(part), keys_of_turn(turn)
+                )
+            if capture.dirty:
+                await asyncio.sleep(0)  # other exchanges run between two parts
+        if is_retried:
+            await self._save(exchange, exchange.scope, {}, {})
 
-    async def _save(self, exchange: Exchange, scope: bytes, *, is_last: bool) -> None:
+    async def _save(
+        self,
+        exchange: Exchange,
+        scope: bytes,
+        records: Mapping[bytes, bytes],
+        keys: Mapping[bytes, bool],
+    ) -> None:
+        """Save a part of the turn; what the store does not take now stays in the local table."""
         report = exchange.response
-        unsaved = report.unsaved
-        if not unsaved:
-            return
-        lot = records, keys = unsaved.take(is_last=is_last)
         saved = await self.store.save(
             scope, exchange.conversation, records, keys, exchange.store_budget
         )
-        if saved is Saved.DELETED:
-            unsaved.clear()
-            report.state = CaptureState.DELETED
-            return
-        if saved is Saved.FAILED:
-            unsaved.give_back(lot)
-        if saved is Saved.FAILED or (saved is Saved.DONE and unsaved):
-            report.state = CaptureState.STORE_FAILED
-            return
-        report.state = CaptureState.LATE
-        if saved is Saved.DONE:
-            report.state = CaptureState.SAVED
-            if report.capture is not None:
-                report.reasoning_items = report.capture.reasoning_items
-                report.reasoning_bytes = report.capture.reasoning_bytes
+        report.state = _STATES[saved]
+        if saved is Saved.DONE and report.capture is not None:
+            report.reasoning_items = report.capture.reasoning_items
+            report.reasoning_bytes = report.capture.reasoning_bytes
 
 
 # The replay of each route that belongs to a dialect; empty if the mode is off.

@@ -11,7 +11,6 @@ from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.states import CaptureState
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.unsaved_records import UnsavedRecords
 
 
 class Retry(NamedTuple):
@@ -63,7 +62,6 @@ class PendingResponse:
         if not capture.gave_up and lease.resize(capture.held_bytes):
             return
         response.state = CaptureState.TOO_LARGE if capture.gave_up else CaptureState.BUSY
-        response.unsaved = UnsavedRecords()
         capture.free()
         lease.resize(0)
 

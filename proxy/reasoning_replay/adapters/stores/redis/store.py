@@ -84,8 +84,6 @@ LOADS_AT_ONCE = 4
 class RedisStore(Store):
     """Store in Redis; every failure is a StoreError."""
 
-    is_embedded = False
-
     def __init__(
         self,
         link: RedisExecutor,

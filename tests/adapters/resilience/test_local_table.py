@@ -6,11 +6,10 @@ from collections.abc import Coroutine, Mapping
 
 import pytest
 from msgspec import structs
-from reasoning_replay.adapters.resilience import cache_entry, conversation_cache, safe_store
-from reasoning_replay.adapters.resilience.conversation_cache import ConversationCache
+from reasoning_replay.adapters.resilience import conversation, reader, store_view
+from reasoning_replay.adapters.resilience.local_table import LocalTable
 from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, StoreError
-from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history import room
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import Lookup
@@ -95,8 +94,8 @@ async def test_a_long_conversation_is_decoded_in_a_thread(
         threads.append(threading.current_thread())
         return turns_of(conversation, records)
 
-    monkeypatch.setattr(conversation_cache, "turns_of", decoding)
-    monkeypatch.setattr(safe_store, "ON_LOOP_RECORDS", most)
+    monkeypatch.setattr(store_view, "turns_of", decoding)
+    monkeypatch.setattr(reader, "ON_LOOP_RECORDS", most)
     shared = Shared()
     await begun(shared)
     threads.clear()
@@ -127,8 +126,8 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         done.append(len(records))
         return turns_of(conversation, records)
 
-    monkeypatch.setattr(conversation_cache, "turns_of", decode)
-    monkeypatch.setattr(cache_entry, "turns_of", decode)
+    monkeypatch.setattr(store_view, "turns_of", decode)
+    monkeypatch.setattr(conversation, "turns_of", decode)
     return done
 
 
@@ -447,26 +446,61 @@ async def test_reasoning_that_is_withheld_ends_the_line_of_a_copy() -> None:
 
 def test_a_key_leads_to_a_bounded_number_of_copies() -> None:
     """The newest ones, as in the stores; nothing of it stays."""
-    cache = ConversationCache(Room(1 << 30), Metrics())
+    table = LocalTable(Room(1 << 30))
     names = [(SCOPE, bytes_of(f"{n}")) for n in range(3 * CONVERSATIONS_PER_KEY)]
     shared = bytes_of("an id")
     for name in names:
-        cache.add(name, {b"r" * 20: b"x"}, {shared: True, name[1]: True})
+        table.write(name, {b"r" * 20: b"x"}, {shared: True, name[1]: True})
     newest = [conversation for _, conversation in names[-CONVERSATIONS_PER_KEY:]]
-    assert [*cache._index[SCOPE][shared]] == newest
-    assert cache.room.size_bytes == sum(entry.size_bytes for entry in cache._entries.values())
+    assert [*table._index[SCOPE][shared]] == newest
+    assert all(len(row.keys) == 2 for row in [*table._rows.values()][-CONVERSATIONS_PER_KEY:])
+    assert next(iter(table._rows.values())).keys == {names[0][1]: None}
     for name in names:
-        cache.discard(name)
-    assert (cache.room.size_bytes, cache._entries, cache._index) == (0, {}, {})
+        table.discard(name)
+    assert (table.room.size_bytes, table._rows, table._index) == (0, {}, {})
 
 
 def test_one_call_evicts_a_bounded_number_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """If that is not enough room, the entry that grew leaves, too, so memory stays bounded."""
     monkeypatch.setattr(room, "EVICTED_AT_ONCE", 10)
-    cache = ConversationCache(Room(1 << 20), Metrics())
+    table = LocalTable(Room(1 << 20))
     for n in range(200):
-        cache.add((SCOPE, bytes_of(f"{n}")), {b"r" * 20: b"x"}, {})
+        table.write((SCOPE, bytes_of(f"{n}")), {b"r" * 20: b"x"}, {})
     large = (SCOPE, bytes_of("large"))
-    cache.add(large, {b"r" * 20: bytes((1 << 20) - 10_000)}, {})
-    assert (cache.entry(large), len(cache._entries)) == (None, 190)
-    assert cache.room.size_bytes <= 1 << 20
+    table.write(large, {b"r" * 20: bytes((1 << 19) - 5_000)}, {})
+    assert (table.row(large), len(table._rows)) == (None, 190)
+    assert table.room.size_bytes <= 1 << 20
+
+
+async def test_what_is_not_saved_is_evicted_last_and_what_is_being_saved_is_saved() -> None:
+    """In an outage; so only an outage that is too long for the room loses turns, and is counted."""
+    shared = Shared()
+    here = Replica(shared, max_bytes=20_000)
+    shared.is_away = True
+    kept = [said(f"unsaved {n}", size=1000) for n in range(2)]  # the breaker is closed
+    for one in kept:
+        await here.save(one)
+    shared.is_away = False
+    others = [said(f"other {n}", size=1000) for n in range(20)]
+    for one in others:
+        await here.save(one)
+    assert here.store.room.evictions > 0
+    assert here.store.room.unsaved_evictions == 0
+    await here.store.check()
+    await asyncio.gather(*here.store.tasks)
+    assert all(shared.turns(SCOPE, one.conversation) == [one] for one in kept)
+
+    shared.answers.clear()
+    before = shared.saves
+    saving = asyncio.ensure_future(here.save(said("in flight", size=1000)))
+    await eventually(lambda: shared.saves > before)
+    shared.is_away = True
+    for n in range(20):
+        await here.store.save(
+            SCOPE, bytes_of(f"{n}"), records_of(said(f"{n}", size=1000)), {}, Budget(0.0)
+        )
+    assert here.store.room.unsaved_evictions > 0
+    shared.is_away = False
+    shared.answers.set()
+    assert await saving is Saved.DONE
+    assert shared.turns(SCOPE, bytes_of("in flight")) == [said("in flight", size=1000)]
