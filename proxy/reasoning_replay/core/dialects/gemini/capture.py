@@ -28,8 +28,8 @@ from reasoning_replay.core.wire.json_spans import NONE
 
 _END = re.compile(rb'"finishReason"\s*:\s*"|"error"\s*:')
 _WHOLE = "STOP"
-# After CONTINUATION, the next response goes on behind it. Any other reason to finish may leave the
-# last item incomplete.
+# After CONTINUATION, the next response follows. Any other reason to finish may leave the last item
+# incomplete.
 _WHOLE_REASONS = frozenset({_WHOLE, "CONTINUATION"})
 
 
