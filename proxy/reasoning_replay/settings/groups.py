@@ -168,9 +168,8 @@ class Replay(Group):
     )
     gemini_sentinel: Literal["keep", "replace"] = Field(
         default="keep",
-        description="Gemini: what becomes of a client's value that asks the API not to check a "
-        "signature (`skip_thought_signature_validator`). It stays (`keep`), or the stored "
-        "signature of the part takes its place (`replace`).",
+        description="Gemini: `keep` a client's `skip_thought_signature_validator`, or `replace` it "
+        "by the stored signature.",
     )
 
 
