@@ -137,18 +137,18 @@ async def test_a_tenant_evicts_another_one_only_down_to_its_share() -> None:
 
 async def test_the_limit_includes_the_overhead_of_python() -> None:
     """The estimated size is close to the memory that the process really uses."""
-    store, _ = opened(max_bytes=8 * MIB, bounds=Bounds(TTL_S, 1024, MIB))
+    store, _ = opened(max_bytes=2 * MIB, bounds=Bounds(TTL_S, 1024, MIB))
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        for n in range(6000):
+        for n in range(1200):
             kept = turn(f"{n}", f"{n // 4}", size=600)
             await save(store, kept, [key(f"{n} {m}") for m in range(3)])
             await found(store, f"{n} 0")
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 0.9 * 8 * MIB < store.table.room.size_bytes <= 8 * MIB
+    assert 0.9 * 2 * MIB < store.table.room.size_bytes <= 2 * MIB
     assert after - before < 1.1 * store.table.room.size_bytes
 
 

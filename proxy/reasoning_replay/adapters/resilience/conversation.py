@@ -223,10 +223,10 @@ class Conversation:
         count = len(self.sizes)
         if count <= 1 or (count <= bounds.max_turns and self.record_bytes <= bounds.max_bytes):
             return
-        drop = what_to_drop(self.sizes, bounds)
-        if not drop:
+        turns = self.decoded()  # so that the sizes are exact
+        gone = {*what_to_drop(self.sizes, bounds)}
+        if not gone:
             return
-        turns, gone = self.decoded(), set(drop)
         for turn in turns:
             if (this := prefix_of_records(turn)) in gone:
                 self._uncount(this, records_of(turn).values(), is_gone=True)
