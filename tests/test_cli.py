@@ -20,6 +20,9 @@ from reasoning_replay.web import serve
 
 SECRET = "hunter2-hunter2"
 ROOT = Path(__file__).parents[1]
+SEVERAL = "{a: {url: http://h/v1}, b: {url: http://h/v1}}"
+NAMED = SEVERAL.replace("http://h", "https://api.openai.com")
+SCOPE = "4bdbcba045deafecbf5a68464eadad98"
 COMMANDS = ["serve", "check", "config", "health", "scope"]
 
 
@@ -196,13 +199,13 @@ def test_a_switch_needs_no_value(served: list[Settings]) -> None:
 
 
 def test_check_gets_the_environment_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`check` gets the environment for the upstream's key, and model and dialect of --prove."""
-    got: list[tuple[Settings, str, str, str]] = []
+    """`check` gets the environment for the upstream's key, and the model and so on of --prove."""
+    got: list[tuple[Settings, str, str, str, str]] = []
 
     async def check(
-        settings: Settings, environ: Mapping[str, str], prove: str, dialect: str
+        settings: Settings, environ: Mapping[str, str], prove: str, dialect: str, upstream: str
     ) -> int:
-        got.append((settings, environ["OPENAI_API_KEY"], prove, dialect))
+        got.append((settings, environ["OPENAI_API_KEY"], prove, dialect, upstream))
         return 1
 
     monkeypatch.setattr("reasoning_replay.check.check", check)
@@ -211,11 +214,30 @@ def test_check_gets_the_environment_of_its_caller(monkeypatch: pytest.MonkeyPatc
     assert cli.main(["check", "--mode=off"]) == 1
     assert cli.main(["check", "--prove", "gpt-5.4"]) == 1
     assert cli.main(["check", "--prove", "kimi-k3", "--dialect", "chat"]) == 1
+    assert cli.main(["check", "--upstreams", SEVERAL, "--upstream", "b", "--prove", "m"]) == 1
+    several = Settings(upstreams={name: {"url": "http://h/v1"} for name in "ab"})
     assert got == [
-        (Settings(mode="off"), SECRET, "", "responses"),
-        (Settings(), SECRET, "gpt-5.4", "responses"),
-        (Settings(), SECRET, "kimi-k3", "chat"),
+        (Settings(mode="off"), SECRET, "", "responses", ""),
+        (Settings(), SECRET, "gpt-5.4", "responses", ""),
+        (Settings(), SECRET, "kimi-k3", "chat", ""),
+        (several, SECRET, "m", "responses", "b"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        (("--upstreams", SEVERAL, "--upstream", "c"), "--upstream: 'c' is none of a, b\n"),
+        (("--upstream", "a"), "--upstream: 'a' is for several upstreams, and upstreams is not set\n"),  # noqa: E501
+        (("--upstreams", SEVERAL, "--prove", "m"), "--prove: which upstream has that model? Add --upstream: a, b\n"),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_an_unclear_upstream_is_refused(
+    words: tuple[str, ...], want: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`check` says which names there are."""
+    assert cli.main(["check", *words]) == 2
+    assert capsys.readouterr().err == want
 
 
 def test_a_dialect_without_a_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,8 +270,10 @@ def test_serve_starts_without_what_it_does_not_use() -> None:
     """`serve` does not import optional modules, which would cost time and memory."""
     words = (
         "import sys, reasoning_replay.cli, reasoning_replay.web.serve; "
-        "from reasoning_replay.web.wiring import bare_store; "
-        "bare_store(reasoning_replay.settings.model.Settings()); print(*sys.modules)"
+        "from reasoning_replay.web.wiring import replays, safe_store; "
+        "from unittest import mock; settings = reasoning_replay.settings.model.Settings(); "
+        "store = safe_store(settings, mock.Mock(), mock.Mock(), mock.Mock()); "
+        "replays(settings, store, mock.Mock()); print(*sys.modules)"
     )
     got = subprocess.run(  # noqa: S603
         [sys.executable, "-c", words], capture_output=True, check=True, cwd=ROOT, text=True
@@ -337,9 +361,14 @@ def test_the_help_is_short(command: str, capsys: pytest.CaptureFixture[str]) -> 
     shown = ["admin_listen"] if command == "health" else COMMON
     text = help_text(capsys, command, "--help")
 
-    assert flags_in(text) - {"--config", "--help-all", "--ready", "--prove", "--dialect"} == set(
-        map(flag_of, shown)
-    )
+    assert flags_in(text) - {
+        "--config",
+        "--help-all",
+        "--ready",
+        "--prove",
+        "--dialect",
+        "--upstream",
+    } == set(map(flag_of, shown))
     assert "--help-all" in text
     assert len(text.splitlines()) <= 80
 
@@ -368,17 +397,19 @@ def test_a_shell_can_complete_every_command_and_flag(shell: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "out", "message"),
+    ("text", "upstreams", "code", "out", "message"),
     [
-        ("Authorization: Bearer sk-1", 0, "4bdbcba045deafecbf5a68464eadad98\n", ""),
-        ("sk: 1", 2, "", "scope: line 1: this name does not count; authorization, api-key, "),
+        ("Authorization: Bearer sk-1", "", 0, f"{SCOPE}\n", ""),
+        ("Authorization: Bearer sk-1", NAMED, 0, f"a  {SCOPE}\nb  {SCOPE}\n", ""),
+        ("sk: 1", "", 2, "", "scope: line 1: this name does not count; authorization, api-key, "),
     ],
 )
 def test_scope_reads_the_tenant_from_standard_input(
-    text: str, code: int, out: str, message: str
+    text: str, upstreams: str, code: int, out: str, message: str
 ) -> None:
     """It prints the scope that the log shows; an argument would show in the process list."""
     command = [sys.executable, "-m", "reasoning_replay", "scope", "--scope-secret", "s"]
+    command += ["--upstreams", upstreams] if upstreams else []
     ran = subprocess.run(  # noqa: S603 (our own program)
         command, input=text, capture_output=True, text=True, check=False
     )

@@ -14,6 +14,14 @@
 {{- fail (printf "config.%s: has a password, which must not be in values; put it into a Secret, and set secrets.existingSecret to its name and secrets.keys.%s to its key" $name $name) -}}
 {{- end -}}
 {{- end -}}
+{{- range $name, $own := get $config "upstreams" | default dict -}}
+{{- if regexMatch "//[^/?#@]*:[^/?#]*@" (get $own "proxy" | default "") -}}
+{{- fail (printf "config.upstreams.%s.proxy: has a password, which must not be in values; put the map of upstreams into a Secret, and set secrets.existingSecret to its name and secrets.keys.upstreams to its key" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (or (get $config "upstreams") (hasKey $keys "upstreams")) (hasKey $config "upstream_url") -}}
+{{- fail "config.upstream_url, upstreams: both are set; keep one" -}}
+{{- end -}}
 {{- range $name, $key := $keys -}}
 {{- if hasKey $config $name -}}
 {{- fail (printf "config.%s, secrets.keys.%s: both are set; keep one" $name $name) -}}

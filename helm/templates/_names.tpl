@@ -90,7 +90,7 @@ imagePullSecrets:
 {{- define "reasoning-replay.clientsUrl" -}}
 {{- $config := include "reasoning-replay.gatewayConfig" . | fromYaml -}}
 {{- $scheme := ternary "http" "https" (empty (get $config "tls_cert_file")) -}}
-{{- printf "%s://%s.%s:%v/v1" $scheme (include "reasoning-replay.fullname" .) .Release.Namespace (include "reasoning-replay.text" .Values.service.port) -}}
+{{- printf "%s://%s.%s:%v" $scheme (include "reasoning-replay.fullname" .) .Release.Namespace (include "reasoning-replay.text" .Values.service.port) -}}
 {{- end -}}
 
 {{/* The endpoint that a ServiceMonitor or a PodMonitor scrapes. */}}

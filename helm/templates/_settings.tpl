@@ -24,9 +24,22 @@ settings, and a sidecar would need a ConfigMap. A changed setting also changes t
 {{- toYaml $all -}}
 {{- end -}}
 
-{{/* One value as the proxy reads it: YAML turns `on` into a boolean, and 67108864 into 6.7108864e+07. */}}
+{{/*
+One value as the proxy reads it: YAML turns `on` into a boolean, and 67108864 into 6.7108864e+07.
+`upstreams` becomes JSON, with such texts.
+*/}}
 {{- define "reasoning-replay.text" -}}
-{{- if kindIs "bool" . -}}
+{{- if kindIs "map" . -}}
+{{- $texts := dict -}}
+{{- range $name, $own := . -}}
+{{- $one := dict -}}
+{{- range $key, $value := $own -}}
+{{- $_ := set $one $key (include "reasoning-replay.text" $value) -}}
+{{- end -}}
+{{- $_ := set $texts $name $one -}}
+{{- end -}}
+{{- toJson $texts -}}
+{{- else if kindIs "bool" . -}}
 {{- ternary "on" "off" . -}}
 {{- else if and (kindIs "float64" .) (eq (floor .) .) -}}
 {{- int64 . -}}
@@ -40,6 +53,27 @@ settings, and a sidecar would need a ConfigMap. A changed setting also changes t
 {{- $text := include "reasoning-replay.text" . -}}
 {{- $factors := dict "" 1 "B" 1 "kB" 1e3 "MB" 1e6 "GB" 1e9 "TB" 1e12 "KiB" 1024 "MiB" 1048576 "GiB" 1073741824 "TiB" 1099511627776 "ms" 0.001 "s" 1 "m" 60 "h" 3600 "d" 86400 -}}
 {{- mulf (regexFind "^[0-9.]+" $text | float64) (get $factors (regexFind "[A-Za-z]*$" $text) | float64) -}}
+{{- end -}}
+
+{{/* The paths of all upstreams as JSON: "" for the only one, none if they are in a Secret. (dict "root" $ "config" mapping) */}}
+{{- define "reasoning-replay.paths" -}}
+{{- $paths := list -}}
+{{- range keys (get .config "upstreams" | default dict) | sortAlpha -}}
+{{- $paths = append $paths (print "/" .) -}}
+{{- end -}}
+{{- if not (hasKey (.root.Values.secrets.keys | default dict) "upstreams") -}}
+{{- $paths = $paths | default (list "") -}}
+{{- end -}}
+{{- toJson $paths -}}
+{{- end -}}
+
+{{/* The addresses of all upstreams, and of the HTTP proxies on the way, as JSON. */}}
+{{- define "reasoning-replay.upstreamUrls" -}}
+{{- $urls := list (get . "upstream_url" | default "") (get . "upstream_proxy" | default "") -}}
+{{- range get . "upstreams" | default dict -}}
+{{- $urls = concat $urls (list (get . "url" | default "") (get . "proxy" | default "")) -}}
+{{- end -}}
+{{- toJson $urls -}}
 {{- end -}}
 
 {{/* The port: the part after the last colon of host:port. */}}

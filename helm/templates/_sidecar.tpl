@@ -24,12 +24,28 @@ preStop: the kubelet sends SIGTERM after the app has ended, and a sleep would on
   {{- include "reasoning-replay.checkGrace" (dict "grace" .Values.sidecar.terminationGracePeriodSeconds "preStop" 0 "config" (include "reasoning-replay.sidecarConfig" . | fromYaml) "where" "sidecar.") }}
 {{- end -}}
 
-{{/* The base URL for the app, an entry of its container's `env`. */}}
+{{/* The base URLs for the app, entries of its container's `env`: of several upstreams, for those with these names. */}}
 {{- define "reasoning-replay.sidecarEnv" -}}
 {{- $config := include "reasoning-replay.sidecarConfig" . | fromYaml -}}
 {{- $address := $config.listen | replace "0.0.0.0:" "127.0.0.1:" | replace "[::]:" "[::1]:" -}}
+{{- $url := printf "%s://%s" (ternary "http" "https" (empty (get $config "tls_cert_file"))) $address -}}
+{{- $upstreams := get $config "upstreams" | default dict -}}
+{{- if not $upstreams }}
 - name: OPENAI_BASE_URL
-  value: {{ ternary "http" "https" (empty (get $config "tls_cert_file")) }}://{{ $address }}/v1
+  value: {{ $url }}/v1
+{{- end }}
+{{- if hasKey $upstreams "openai" }}
+- name: OPENAI_BASE_URL
+  value: {{ $url }}/openai/v1
+{{- end }}
+{{- if hasKey $upstreams "anthropic" }}
+- name: ANTHROPIC_BASE_URL
+  value: {{ $url }}/anthropic
+{{- end }}
+{{- if hasKey $upstreams "gemini" }}
+- name: GOOGLE_GEMINI_BASE_URL
+  value: {{ $url }}/gemini
+{{- end }}
 {{- end -}}
 
 {{/* The pod's grace period in seconds, which the checks of both containers use. */}}

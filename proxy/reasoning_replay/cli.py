@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from reasoning_replay.build import build_version
+from reasoning_replay.settings.entries import SettingsError
 from reasoning_replay.settings.loader import (
     Loaded,
-    SettingsError,
     config_in,
     flag_of,
     load_with_sources,
@@ -85,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = arguments.config or config_in(os.environ)
         own = _own(arguments.command)
         loaded = load_with_sources(overrides, os.environ, config, own)
+        if arguments.command == "check":
+            _require_upstream(arguments, loaded.settings)
     except SettingsError as error:
         for fault in error.faults:
             print(fault, file=sys.stderr)
@@ -102,8 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from reasoning_replay.check import check  # noqa: PLC0415 (as above)
 
         _settle()
-        dialect = arguments.dialect or DIALECTS[0]
-        return asyncio.run(check(settings, os.environ, arguments.prove, dialect))
+        dialect, named = arguments.dialect or DIALECTS[0], arguments.upstream
+        return asyncio.run(check(settings, os.environ, arguments.prove, dialect, named))
     from reasoning_replay.web import serve  # noqa: PLC0415 (as above)
 
     _settle()
@@ -116,6 +118,21 @@ def _own(command: str) -> dict[str, str]:
     """Return the defaults of a person's proxy, where they differ from those of a container."""
     url = own_store_url(os.environ) if command in {"serve", "check", "config"} else ""
     return {"store_url": url} if url else {}
+
+
+def _require_upstream(arguments: argparse.Namespace, settings: Settings) -> None:
+    """
+    Make sure that it is clear which upstream to check.
+
+    Raises:
+        SettingsError: `--upstream` names none, or is missing for a conversation.
+    """
+    names = ", ".join(settings.upstreams)
+    if arguments.upstream and arguments.upstream not in settings.upstreams:
+        known = f"none of {names}" if names else "for several upstreams, and upstreams is not set"
+        raise SettingsError([f"--upstream: {arguments.upstream!r} is {known}"])
+    if arguments.prove and len(settings.upstreams) > 1 and not arguments.upstream:
+        raise SettingsError([f"--prove: which upstream has that model? Add --upstream: {names}"])
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -172,17 +189,18 @@ def _config(loaded: Loaded) -> int:
 def _scope(settings: Settings) -> int:
     """Print the scopes of the tenant on standard input: an argument shows in the process list."""
     from reasoning_replay.core.tenancy.tenant_lines import scopes_in  # noqa: PLC0415 (as above)
-    from reasoning_replay.web.wiring import scoping  # noqa: PLC0415 (as above)
+    from reasoning_replay.web.wiring import scopings  # noqa: PLC0415 (as above)
 
     if sys.stdin.isatty():
         print(SCOPE_PROMPT, file=sys.stderr)
     text = sys.stdin.buffer.read(SCOPE_MAX_BYTES).decode("utf-8", "surrogateescape")
     try:
-        found = scopes_in(text, scoping(settings))
+        found = scopes_in(text, scopings(settings))
     except ValueError as error:
         print(f"scope: {error}", file=sys.stderr)
         return USAGE_ERROR
-    print(*(f"{one.scope.hex()}  {one.header}".rstrip() for one in found), sep="\n")
+    for one in found:
+        print(*filter(None, (one.upstream, one.scope.hex(), one.header)), sep="  ")
     return 0
 
 
@@ -237,6 +255,8 @@ def _parser(words: Sequence[str]) -> _Parser:
                 f"wire format of that conversation: {', '.join(DIALECTS)}; the first is the default"
             )
             command.add_argument("--dialect", choices=DIALECTS, help=text)
+            text = "check only this one of several upstreams, and have that conversation with it"
+            command.add_argument("--upstream", default="", metavar="NAME", help=text)
         if name == "health":
             command.add_argument(
                 "--ready", action="store_true", help="check whether it is ready for traffic"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import SecretStr
+from reasoning_replay.settings import upstreams
 from reasoning_replay.settings.loader import SECRET_NAMES
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.units import kind_of
@@ -22,11 +23,14 @@ SECRET_KEY: Final = {"type": "string", "minLength": 1}
 def definitions() -> dict[str, Any]:
     """Return the definitions of the schema that come from the settings."""
     told = Settings.model_json_schema()["properties"]
+    settings: dict[str, Any] = {}
+    for name in sorted(told, key=upstreams.FIELD.__eq__):  # that one has some of the others
+        settings[name] = _of_setting(name, told[name], settings)
     return {
         "settings": {
             "type": "object",
             "additionalProperties": False,
-            "properties": {name: _of_setting(name, about) for name, about in told.items()},
+            "properties": {name: settings[name] for name in told},
         },
         "secretKeys": {
             "type": "object",
@@ -36,11 +40,28 @@ def definitions() -> dict[str, Any]:
     }
 
 
-def _of_setting(name: str, about: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of one setting in `config`."""
+def _of_setting(name: str, about: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of one setting in `config`, given those of all others."""
     if isinstance(Settings.model_fields[name].default, SecretStr):
         # A template refuses it with a way out; a schema could only refuse it.
         return {"description": f"A secret: set secrets.keys.{name} to its key in the Secret."}
+    if name == upstreams.FIELD:
+        own = {key: settings[full] for key, full in upstreams.OWN.items()}
+        own[upstreams.HOSTS] = {
+            "type": "string",
+            "description": "Host names that choose this upstream, separated by commas.",
+        }
+        one = {
+            "type": "object",
+            "additionalProperties": False,
+            "required": [upstreams.URL],
+            "properties": own,
+        }
+        return {
+            "type": "object",
+            "additionalProperties": one,
+            "description": about["description"],
+        }
     said: dict[str, Any] = {key: about[key] for key in KEPT if key in about}
     if kind := kind_of(name):
         # A number, or text with a unit: `minimum` is for the number, `pattern` for the text.

@@ -46,7 +46,9 @@ def test_a_kubernetes_without_sidecars_has_the_gateway_and_the_classic_one(
     assert helm.template({}, OLDEST).returncode == 0
 
 
-@pytest.mark.parametrize("name", sorted(SECRET_NAMES - {"store_url", "upstream_proxy"}))
+@pytest.mark.parametrize(
+    "name", sorted(SECRET_NAMES - {"store_url", "upstream_proxy", "upstreams"})
+)
 def test_a_secret_has_no_place_in_values(helm: Helm, name: str) -> None:
     """A secret in values is refused: values go to a repository, and to Helm's own Secret."""
     words = [f"config.{name}: a secret must not be in values", f"secrets.keys.{name}"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from reasoning_replay.settings.loader import ENV_PREFIX
 
-from tests.chart.rendering import CI, Helm, env_of_container, sidecar
+from tests.chart.rendering import CI, Helm, Values, env_of_container, sidecar
 from tests.patience import SOON_S
 from tests.ports import free_port
 from tests.web.line import line_to, request
@@ -136,12 +136,14 @@ async def test_the_classic_ones_hooks_work(consumer: Helm) -> None:
         assert await run(hooks["preStop"]) == (0, "")
 
 
-async def release_test(helm: Helm, admin_url: str, url: str, retry_s: int = 0) -> tuple[int, str]:
+async def release_test(
+    helm: Helm, admin_url: str, url: str, retry_s: int = 0, values: Values | None = None
+) -> tuple[int, str]:
     """Run the container of `helm test`; return its exit code and what it wrote."""
-    (test,) = helm.one({}, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
-    return await run(
-        test["command"], ADMIN=admin_url, CLIENTS=f"{url}/v1", RETRY_SECONDS=str(retry_s)
-    )
+    (test,) = helm.one(values or {}, "Pod", "r-reasoning-replay-test")["spec"]["containers"]
+    (clients,) = [one["value"] for one in test["env"] if one["name"] == "CLIENTS"]
+    clients = clients.replace("http://r-reasoning-replay.ns:8080", url)
+    return await run(test["command"], ADMIN=admin_url, CLIENTS=clients, RETRY_SECONDS=str(retry_s))
 
 
 @pytest.mark.parametrize("status", [200, 401])
@@ -162,6 +164,26 @@ async def test_the_test_fails_when_upstream_cannot_be_reached(helm: Helm) -> Non
         code, said = await release_test(helm, proxy.admin_url, proxy.url)
 
     assert (code, "models: 502 error=" in said) == (1, True), said
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+async def test_the_test_asks_each_of_several_upstreams(helm: Helm, *, is_down: bool) -> None:
+    """The pod's variable is the map, and the test fails if one of them cannot be reached."""
+    async with scripted() as upstream:
+        urls = {
+            "a": f"{upstream.url}/v1",
+            "b": "http://127.0.0.1:9/v1" if is_down else upstream.url,
+        }
+        values = {"config": {"upstreams": {name: {"url": url} for name, url in urls.items()}}}
+        env = env_of_container(helm.pod(values)["containers"][0])
+        async with served(upstreams=env["REPLAY_UPSTREAMS"]) as proxy:
+            await proxy.started()
+            answers(upstream, 200)
+            answers(upstream, 401)
+            code, said = await release_test(helm, proxy.admin_url, proxy.url, values=values)
+
+    assert (code, "/a/v1" in said, "/b/v1" in said) == (int(is_down), True, True), said
+    assert ("error=upstream_unreachable" in said) is is_down
 
 
 async def test_the_test_fails_when_the_proxy_is_not_ready(helm: Helm) -> None:

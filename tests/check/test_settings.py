@@ -112,8 +112,8 @@ async def test_clients_are_told_their_base_url(
 @pytest.mark.parametrize(
     ("upstream_url", "absent", "way_out"),
     [
-        ("https://api.openai.com/v1", "ANTHROPIC_BASE_URL", "api.openai.com has no Messages API: for that, run another proxy, with --upstream-url https://api.anthropic.com/v1"),  # noqa: E501
-        ("https://api.anthropic.com/v1", "POST …/responses", "api.anthropic.com has no Responses API: for that, run another proxy, with --upstream-url https://api.openai.com/v1"),  # noqa: E501
+        ("https://api.openai.com/v1", "ANTHROPIC_BASE_URL", "api.openai.com has no Messages API: for that, name another upstream in `upstreams`, with the url https://api.anthropic.com/v1"),  # noqa: E501
+        ("https://api.anthropic.com/v1", "POST …/responses", "api.anthropic.com has no Responses API: for that, name another upstream in `upstreams`, with the url https://api.openai.com/v1"),  # noqa: E501
         ("https://api.deepseek.com", "POST …/messages", "another path: set ANTHROPIC_BASE_URL to http://<this proxy>/anthropic"),  # noqa: E501
         ("https://api.minimax.io/anthropic/v1", "POST …/chat", "another path: set upstream_url to https://api.minimax.io/v1"),
     ],

@@ -84,7 +84,7 @@ def _line(name: str) -> str:
 
 def _linked(text: str) -> str:
     """Turn the paths of other pages into links."""
-    return re.sub(r"docs/(\w+\.md)", r"[docs/\1](\1)", text)
+    return re.sub(r"docs/([\w-]+\.md)", r"[docs/\1](\1)", text)
 
 
 if __name__ == "__main__":

@@ -102,6 +102,7 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
     for name in ("asked", "way", "captured", "healed", "model", "upstream_request_id", "trace_id"):
         describe(exchange, **{name: "x"})
     exchange.error = exchange.error_detail = exchange.client = exchange.wrong_path = "x"
+    exchange.upstream = "x"
     exchange.request.hint = exchange.request.unhealed = "x"
     for name in ("status", "injected_bytes", "captured_bytes"):
         describe(exchange, **{name: 1})

@@ -28,6 +28,7 @@ _FILLED = {
     "$job": ".*",
     "$pod": ".*",
     "$dialect": ".*",
+    "$upstream": ".*",
 }
 
 

@@ -12,12 +12,17 @@ from tests.monitoring.files import DASHBOARD, PANELS, queries
 Json = dict[str, Any]
 
 COLUMNS = 24
-# Metrics with the label `dialect`, by their names in Prometheus.
-OF_DIALECTS = {
-    sample.name
-    for family in Metrics().registry.collect()
-    for sample in family.samples
-    if "dialect" in sample.labels
+METRICS = Metrics(upstreams=["a"])
+_ = METRICS.exchange_seconds["responses", "a"]  # it has no series yet
+# Labels that a variable of the dashboard chooses -> the metrics with them, as in Prometheus.
+CHOSEN = {
+    label: {
+        sample.name
+        for family in METRICS.registry.collect()
+        for sample in family.samples
+        if label in sample.labels
+    }
+    for label in ("dialect", "upstream")
 }
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 EVERY: list[Json] = DASHBOARD["panels"]
@@ -82,20 +87,20 @@ def test_rates_have_samples_where_it_is_scraped_once_a_minute(panel: Json) -> No
 
 @pytest.mark.parametrize("panel", PANELS, ids=named)
 def test_each_panel_shows_what_was_chosen(panel: Json) -> None:
-    """Every series is filtered by the selected job, namespace and pod, and by dialect if it can."""
+    """Every series is filtered by all that is selected, as far as it has these labels."""
     for target in panel["targets"]:
         for name, conditions in re.findall(r"(reasoning_replay_\w+)(\{[^}]*\})?", target["expr"]):
             chosen = set(re.findall(r'(\w+)=~"\$\1"', conditions))
-            assert chosen == {"job", "namespace", "pod"} | (
-                {"dialect"} if name in OF_DIALECTS else set()
-            )
+            assert chosen == {"job", "namespace", "pod"} | {
+                label for label, names in CHOSEN.items() if name in names
+            }
 
 
 def test_variables_work_where_there_is_no_kubernetes() -> None:
     """`All` includes series without the label; the choices come from our own metrics."""
-    assert list(VARIABLES) == ["datasource", "namespace", "job", "pod", "dialect"]
+    assert list(VARIABLES) == ["datasource", "namespace", "job", "pod", "dialect", "upstream"]
     assert VARIABLES["datasource"]["query"] == "prometheus"
-    for name in ("namespace", "job", "pod", "dialect"):
+    for name in ("namespace", "job", "pod", "dialect", "upstream"):
         variable = VARIABLES[name]
         assert (variable["allValue"], variable["includeAll"]) == (".*", True)
         assert variable["current"]["value"] == ["$__all"]

@@ -20,7 +20,7 @@ from tests.web.world import World, world
 
 # Labels and series that Prometheus itself adds.
 TARGET = {"job", "instance", "namespace", "pod"}
-CHOSEN = {"dialect"}  # by a variable of the dashboard: any value
+CHOSEN = {"dialect", "upstream"}  # by a variable of the dashboard: any value
 OF_PROMETHEUS = {"up", "ALERTS"}
 # Our metrics that neither uses, each with a reason.
 UNUSED = {
@@ -73,7 +73,7 @@ def scraped() -> Scraped:
 
 async def unlucky(found: Scraped) -> None:
     """Scrape one proxy that served, and others with one of the proxy's own errors each."""
-    async with world(metrics_models="gpt-5") as w:
+    async with world(name="openai", metrics_models="gpt-5") as w:
         answer = {"id": "resp_1", "status": "completed", "output": [CALL]}
         w.upstream.plays(Script([send(whole(as_json(answer)))]))
         await w.turn(ASK)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -103,7 +104,7 @@ class Elsewhere:
 
 
 @contextlib.asynccontextmanager
-async def two_places(**settings: object) -> AsyncIterator[tuple[World, Elsewhere]]:
+async def two_places(**settings: Any) -> AsyncIterator[tuple[World, Elsewhere]]:
     """Run a proxy, its upstream, and a foreign server."""
     elsewhere = Elsewhere()
     server = await asyncio.start_server(elsewhere.accept, "127.0.0.1", 0)

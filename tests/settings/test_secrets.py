@@ -4,10 +4,12 @@ import asyncio
 import itertools
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr, ValidationError
-from reasoning_replay.settings.loader import SECRET_NAMES, SettingsError, env_of, load
+from reasoning_replay.settings.entries import SettingsError
+from reasoning_replay.settings.loader import SECRET_NAMES, env_of, load
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
@@ -22,10 +24,12 @@ HOLDING = {
     "encryption_keys": "k1:aHVudGVyMi1odW50ZXIyLWh1bnRlcjItaHVudGVyMjI=",
     "store_url": f"redis://user:{SECRET}@127.0.0.1:1/0",
     "upstream_proxy": f"http://user:{SECRET}@127.0.0.1:1",
+    "upstreams": f'{{a: {{url: "http://127.0.0.1:1/v1", proxy: "http://user:{SECRET}@h:1"}}}}',
 }
 REFUSED = {
     "store_url": f"foo://:{SECRET}@h",
     "upstream_proxy": f"foo://:{SECRET}@h",
+    "upstreams": f'{{a: {{url: "http://127.0.0.1:1/v1", proxy: "foo://:{SECRET}@h"}}}}',
     "store_password_file": SECRET,  # instead of a path
 }
 # The part of each value that must not be shown.
@@ -42,17 +46,17 @@ def fault_of(environ: dict[str, str]) -> str:
 
 
 def test_these_are_the_secrets() -> None:
-    """The secrets are all settings of type SecretStr and two addresses that may hold a password."""
+    """The secrets are all settings of type SecretStr, and three that may hold a password."""
     fields = Settings.model_fields.items()
     typed = {name for name, field in fields if isinstance(field.default, SecretStr)}
-    assert set(HOLDING) == SECRET_NAMES == typed | {"store_url", "upstream_proxy"}
+    assert set(HOLDING) == SECRET_NAMES == typed | {"store_url", "upstream_proxy", "upstreams"}
 
 
 FROM_FILES = sorted(SECRET_NAMES - {"store_password"})
 
 
-def value_of(settings: Settings, name: str) -> str:
-    """Return a setting as text."""
+def value_of(settings: Settings, name: str) -> object:
+    """Return a setting, also a secret one."""
     value = getattr(settings, name)
     return value.get_secret_value() if isinstance(value, SecretStr) else value
 
@@ -64,7 +68,8 @@ def test_a_secret_is_what_its_file_holds(name: str, end: str, tmp_path: Path) ->
     path = tmp_path / "secret"
     path.write_bytes((HOLDING[name] + end).encode())
 
-    assert value_of(load({}, {env_of(name) + "_FILE": str(path)}, None), name) == HOLDING[name]
+    got = value_of(load({}, {env_of(name) + "_FILE": str(path)}, None), name)
+    assert got == value_of(load({}, {env_of(name): HOLDING[name]}, None), name)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +174,10 @@ def test_a_refused_secret_is_not_quoted(name: str, by: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", sorted(HOLDING))
 def test_no_setting_shows_its_secret(name: str) -> None:
     """A secret is neither in the printed settings nor in an error about another setting."""
-    given = {name: HOLDING[name]}
+    given: Any = {name: value_of(load({}, {env_of(name): HOLDING[name]}, None), name)}
     settings = Settings(**given)
 
-    assert value_of(settings, name) == HOLDING[name]
+    assert value_of(settings, name) == given[name]
     assert HIDDEN[name] not in f"{settings!r} {settings!s} {settings}"
     with pytest.raises(ValidationError) as caught:
         Settings(**given, mode="maybe")
@@ -184,15 +189,17 @@ async def test_no_line_of_log_and_no_page_shows_a_secret(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No log line and no page shows a secret while store and upstream are unreachable."""
-    given = {
+    given: Any = {
         "upstream_url": "http://127.0.0.1:1/v1",
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",
         "log_level": "debug",
         "store_url": "redis://127.0.0.1:1/0",
         "store_budget_ms": 200,
-        name: HOLDING[name],
+        name: value_of(load({}, {env_of(name): HOLDING[name]}, None), name),
     }
+    if name == "upstreams":
+        del given["upstream_url"]
     pages: list[bytes] = []
     async with running(Settings(**given)) as app:
         body = b'{"model":"gpt-5.4","input":[{"type":"function_call","id":"fc_1","call_id":"c"}]}'

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from reasoning_replay.settings.loader import SettingsError, env_of, flag_of, load
+from reasoning_replay.settings.entries import SettingsError
+from reasoning_replay.settings.loader import env_of, flag_of, load
 from reasoning_replay.settings.model import Settings
 
 from tests.core.costs import assert_linear
@@ -120,6 +121,24 @@ def test_a_fault_names_what_where_and_the_way_out(
         pytest.param({}, "- mode: on", "replay.yaml: not a mapping; write one `name: value` per line", id="list"),  # noqa: E501
         pytest.param({}, "mode: 'on", "replay.yaml:1: not YAML; write one `name: value` per line", id="open-quote"),  # noqa: E501
         pytest.param({}, "mode: on\n---\nmode: off", "replay.yaml:2: not YAML; write one `name: value` per line", id="two-documents"),  # noqa: E501
+        pytest.param({}, "upstream_url: http://x/v1\nupstreams:\n  a: {url: http://y/v1}", "replay.yaml:1: upstream_url: replay.yaml:2 sets upstreams as well; keep one", id="one-and-several"),  # noqa: E501
+        pytest.param({"REPLAY_UPSTREAM_URL": "http://x/v1", "REPLAY_UPSTREAMS": '{"a": {"url": "http://y/v1"}}'}, None, "REPLAY_UPSTREAM_URL: REPLAY_UPSTREAMS sets upstreams as well; keep one", id="one-and-several-variables"),  # noqa: E501
+        pytest.param({"REPLAY_UPSTREAMS": "a"}, None, "REPLAY_UPSTREAMS: not a mapping; write {openai: {url: https://api.openai.com/v1}}", id="no-upstreams"),  # noqa: E501
+        pytest.param({"REPLAY_UPSTREAMS": "{a: {url: http://y/v1}"}, None, "REPLAY_UPSTREAMS:1: not YAML; write {openai: {url: https://api.openai.com/v1}}", id="open-map"),  # noqa: E501
+        pytest.param({"REPLAY_UPSTREAMS": "{a: {url: http://y/v1, ttl_s: 1}}"}, None, "REPLAY_UPSTREAMS: a.ttl_s: unknown setting; it holds for all upstreams: write it outside of upstreams", id="of-all-upstreams"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  a:\n    url: http://y/v1\n    upstream_proxy: env", "replay.yaml:4: upstreams.a.upstream_proxy: unknown setting; here it is proxy", id="longer-name"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  a:\n    url: http://y/v1\n    profil: azure", "replay.yaml:4: upstreams.a.profil: unknown setting; did you mean profile?", id="key-of-upstream"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  a:\n    url: http://y/v1\n    connect_timeout_s: soon", 'replay.yaml:4: upstreams.a.connect_timeout_s: "soon": not a duration; use ms, s, m, h or d, such as 10m; a plain number is in seconds', id="value-of-upstream"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  a: {url: http://y/v1}\n  a: {url: http://z/v1}", "replay.yaml:3: upstreams.a: set twice; keep one", id="upstream-twice"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  a: {url: http://y/v1, heal: [on]}", "replay.yaml:2: upstreams.a.heal: nested value; write heal: value", id="nested-in-upstream"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  a:", "replay.yaml:2: upstreams.a: has no url; write a: {url: https://api.openai.com/v1}", id="no-url"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  v1: {url: http://y/v1}", "replay.yaml:2: upstreams.v1: reads as a version in a path; use the name of the API, such as openai", id="version"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  A: {url: http://y/v1}", "replay.yaml:2: upstreams.A: not a name of an upstream; use 1 to 32 characters of a-z, 0-9, - and _, such as openai", id="upper-case"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  a: {url: http://127.0.0.1:8080/v1}", "upstreams.a: url: this is the proxy's own address (listen), so it would call itself without end; use the API's, such as https://api.openai.com/v1", id="itself"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  a: {url: http://y/v1, hosts: 'h:1'}", "replay.yaml:2: upstreams.a.hosts: not host names, separated by commas and without ports; use anthropic.example.com", id="host-with-port"),  # noqa: E501
+        pytest.param({}, "upstreams:\n  a: {url: http://y/v1, hosts: h}\n  b: {url: http://z/v1, hosts: 'g, H'}", "replay.yaml:3: upstreams.b.hosts: h is also a host of a; keep one", id="host-twice"),  # noqa: E501
+        pytest.param({}, "ttl_s: {a: b}", "replay.yaml:1: nested value; write one `name: value` per line", id="nested-elsewhere"),  # noqa: E501
+        pytest.param({"REPLAY_UPSTREAMS": str({f"a{n}": {"url": "http://y/v1"} for n in range(21)})}, None, "REPLAY_UPSTREAMS: 21 upstreams; name at most 20: each adds time series", id="upstreams"),  # noqa: E501
         pytest.param({}, b"mode: \xff", "replay.yaml: not YAML; write one `name: value` per line", id="not-text"),  # noqa: E501
     ],
 )  # fmt: skip

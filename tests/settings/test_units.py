@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reasoning_replay.settings.loader import SettingsError, env_of, load
+from reasoning_replay.settings.entries import SettingsError
+from reasoning_replay.settings.loader import env_of, load
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.units import kind_of, read, shown
 

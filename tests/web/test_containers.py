@@ -182,6 +182,7 @@ ROWS: dict[str, dict[str, Bound]] = {
     },
     "web.admin": {
         "app.admin_app.<locals>.index(paths)": FIXED,
+        "conversations.Conversations.scopings": FIXED,
         "inspector.events.Watchers._watchers": Bound(WATCHERS_MAX, "further ones are refused"),
         "inspector.minutes.Minutes._minutes": Bound(MINUTES, "a deque of this length"),
         "inspector.minutes.Minutes._minutes[]": Bound(99, "one number for each sum"),
@@ -192,10 +193,13 @@ ROWS: dict[str, dict[str, Bound]] = {
         "inspector.recorder.Recorder._open": IN_FLIGHT,
         "inspector.recorder.Recorder._over": Bound(recorder.KEPT, "end drops the oldest"),
     },
+    "settings": {"model.Settings.upstreams": FIXED},
     "web": {
         "app.App.agents": FIXED,
+        "app.App.upstreams": FIXED,
         "exchange.RequestReport.outcomes": EACH,
         "exchange.RequestReport.repairs": EACH,
+        "handler.ProxyHandler._phases": FIXED,
         "http.client_connection.ClientConnection._messages": IN_FLIGHT,
         "http.server.Server._connections": Bound(CONNECTIONS, "max_connections"),
         "http.server.Server._kwargs": FIXED,
@@ -207,6 +211,7 @@ ROWS: dict[str, dict[str, Bound]] = {
         "pipeline.path_advice.PathAdvice._untold": Bound(2, "only removed from"),
         "pipeline.path_advice.PathAdvice._warned_s": Bound(20, "the kinds of mistakes"),
         "pipeline.request_phase.RequestPhase.replays": FIXED,
+        "upstreams.UpstreamChoice._hosts": FIXED,
     },
 }
 TABLE = {f"{place}.{name}": bound for place, rows in ROWS.items() for name, bound in rows.items()}

@@ -165,7 +165,7 @@ async def test_a_fault_of_the_proxy_does_not_end_the_reloads(
 
         hangup.set()
         with monkeypatch.context() as patched:
-            patched.setattr("reasoning_replay.web.app.replays", fails)
+            patched.setattr("reasoning_replay.web.app.upstreams", fails)
             await serve._reload(w.app, lambda: new, hangup)
         (line,) = map(json.loads, out.getvalue().splitlines())
         assert line["event"] == "not_reloaded"

@@ -123,12 +123,14 @@ def a_dictionary() -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def world(base: str = "/v1", **settings: Any) -> AsyncIterator[World]:
+async def world(base: str = "/v1", name: str = "", **settings: Any) -> AsyncIterator[World]:
     """
     Run both.
 
     Args:
         base: The path of the upstream's URL.
+        name: The name of the upstream, which the host of all requests here chooses; "": it is the
+            only one, and has none.
         settings: The settings of the proxy, and `has_store`: whether its local table has a store
             also with `memory://`.
     """
@@ -144,6 +146,9 @@ async def world(base: str = "/v1", **settings: Any) -> AsyncIterator[World]:
             "log_format": "json",
             "store_budget_ms": int(1000 * SOON_S),
         }
+        if name:
+            url = given.pop("upstream_url")
+            given["upstreams"] = {name: {"url": url, "hosts": "proxy.test"}}
         app = await stack.enter_async_context(running(Settings(**(given | settings))))
         yield World(app, upstream)
 

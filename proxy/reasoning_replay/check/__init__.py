@@ -11,10 +11,15 @@ from reasoning_replay.check.store import of_store
 from reasoning_replay.check.upstream import key_of, of_upstream
 from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.settings.upstreams import in_words_of
 
 
 async def check(
-    settings: Settings, environ: Mapping[str, str], prove: str = "", dialect: str = RESPONSES
+    settings: Settings,
+    environ: Mapping[str, str],
+    prove: str = "",
+    dialect: str = RESPONSES,
+    upstream: str = "",
 ) -> int:
     """
     Print one line for each finding as soon as it is known.
@@ -25,6 +30,8 @@ async def check(
             the upstream and sends no request.
         prove: The model for a conversation of two turns, which costs tokens; "" skips it.
         dialect: The wire format of that conversation.
+        upstream: Name of the only upstream to check; "": all of them. A conversation is with the
+            first one.
 
     Returns:
         The exit code: 1 if there is a problem, else 0; warnings do not count.
@@ -32,21 +39,25 @@ async def check(
     Cost: a few connections and one GET upstream. One test turn with a random name is saved in the
     store, looked up and deleted.
     """
-    probes = {
-        "settings": of_settings(settings),
-        "clients": of_clients(settings),
-        "ports": of_ports(settings),
-        "upstream": of_upstream(settings, environ),
-        "store": of_store(settings, environ),
-    }
+    each = settings.by_upstream
+    asked = {upstream: each[upstream]} if upstream else each
+    probes = [
+        ("settings", "", of_settings(settings)),
+        ("clients", "", of_clients(settings)),
+        ("ports", "", of_ports(settings)),
+        *(("upstream", name, of_upstream(own, environ)) for name, own in asked.items()),
+        ("store", "", of_store(settings, environ)),
+    ]
     if prove:
         from reasoning_replay.check.live_test import of_proof  # noqa: PLC0415 (it imports the whole proxy)
 
-        key = key_of(settings, environ, dialect)
-        probes["proof"] = of_proof(settings, key, prove, dialect)
+        name, own = next(iter(asked.items()))
+        key = key_of(own, environ, dialect)
+        probes.append(("proof", name, of_proof(own, key, prove, dialect)))
     worst = 0
-    for subject, probe in probes.items():
+    for subject, name, probe in probes:
         async for grade, words in probe:
-            print(f"{grade:<8} {subject:<9} {words}", flush=True)
+            told = in_words_of(name, words)
+            print(f"{grade:<8} {subject:<9} {told}", flush=True)
             worst = max(worst, grade == "problem")
     return int(worst)

@@ -8,12 +8,12 @@ from typing import Final, Literal, NamedTuple
 import aiohttp
 
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.core.dialects.path_faults import client_settings, lacking_apis
+from reasoning_replay.core.dialects.path_faults import lacking_apis
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import authority, dialled, host_and_port
 from reasoning_replay.web.doubtful_settings import doubts
 from reasoning_replay.web.http.listener import why_refused
-from reasoning_replay.web.wiring import certificate, connection_limits, profile
+from reasoning_replay.web.wiring import base_urls, certificate, connection_limits, profile
 
 ASK_TIMEOUT_S: Final = 2.0
 
@@ -34,7 +34,8 @@ class Finding(NamedTuple):
 async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
     """Check the settings, and the files that they name."""
     where = f"clients at {settings.listen}, health and metrics at {settings.admin_listen}"
-    words = f"valid: mode {settings.mode}, upstream profile {profile(settings).name}, {where}"
+    profiles = {profile(own).name: None for own in settings.by_upstream.values()}
+    words = f"valid: mode {settings.mode}, upstream profile {', '.join(profiles)}, {where}"
     yield Finding("ok", words)
     log = Log("error", "text")
     try:
@@ -56,11 +57,17 @@ async def of_clients(settings: Settings) -> AsyncIterator[Finding]:
     host, port = host_and_port(settings.listen)
     url = f"{scheme}://{authority(dialled(host), port or '<port>')}"
     elsewhere = "" if dialled(host) == host else " (or the name of this machine)"
-    for place, entries in client_settings(url, settings.upstream_url).items():
+    served: set[str] = set()
+    for place, entries in base_urls(url, settings).items():
+        served.update(entry.name for entry in entries)
         replayed = ", ".join(path for entry in entries for path in entry.replayed_paths)
         yield Finding("ok", f"{place}{elsewhere} for {replayed}")
-    for way_out in lacking_apis(settings.upstream_url).values():
-        yield Finding("ok", way_out)
+    for host, name in settings.upstream_hosts.items():
+        yield Finding("ok", f"the host {host} chooses {name}: its paths need no /{name} there")
+    for own in settings.by_upstream.values():
+        for dialect, way_out in lacking_apis(own.upstream_url).items():
+            if dialect not in served:
+                yield Finding("ok", way_out)
     yield Finding("ok", "reasoning is injected there; all other paths pass through")
 
 

@@ -42,6 +42,8 @@ A first request of your own:
       -H 'Content-Type: application/json' -d '{{"model": "gpt-5.4", "input": "Hello"}}'
 
 The examples in the folder examples/ run against it unchanged. The API's answers are scripted.
+Here one API speaks for all vendors. In front of the vendors' own, one proxy serves several too,
+each at its name: {root}/anthropic, for example. See docs/several-upstreams.md.
 Ctrl-C ends the playground."""
 
 

@@ -4,7 +4,7 @@ Groups: the settings that deployments change, each with its unit, its default an
 A class is a group of the reference; its docstring is the sentence below the heading there.
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, SecretStr
 
@@ -49,6 +49,13 @@ class Upstream(Group):
         description="Base URL of the API, with its version path and without `/responses`. The "
         "proxy sends everything there, keys included: use https unless the API runs on this "
         "machine.",
+    )
+    upstreams: dict[str, dict[str, Any]] = Field(
+        default={},
+        repr=False,
+        description="Several APIs instead of `upstream_url`, in YAML or JSON: `{openai: {url: "
+        "https://api.openai.com/v1}}`. The first segment of a path chooses, such as "
+        "`/openai/v1/…` (docs/several-upstreams.md).",
     )
     upstream_profile: ProfileName = Field(
         default="auto",

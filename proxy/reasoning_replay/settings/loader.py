@@ -6,7 +6,7 @@ A secret's variable may name a file instead, as Docker and Kubernetes provide se
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from reasoning_replay.settings import units, urls
+from reasoning_replay.settings import units, upstreams, urls
+from reasoning_replay.settings.entries import SettingEntry, SettingsError, from_file, of_upstreams
 from reasoning_replay.settings.model import Settings
 
 ENV_PREFIX: Final = "REPLAY_"
@@ -27,7 +28,7 @@ SERVICE_LINK: Final = re.compile(
 )
 
 # Settings that may hold a secret. A variable with this suffix names a file that holds it.
-SECRET_NAMES: Final = frozenset({"store_url", "upstream_proxy"}) | {
+SECRET_NAMES: Final = frozenset({"store_url", "upstream_proxy", upstreams.FIELD}) | {
     name for name, field in Settings.model_fields.items() if isinstance(field.default, SecretStr)
 }
 # What people write instead of a setting, the setting, and what its value looks like.
@@ -41,28 +42,8 @@ MEANT: Final = {
 OTHER_PREFIX: Final = "REASONING_REPLAY_"  # as metrics and the command are called
 FILE_SUFFIX: Final = "_file"
 SECRET_MAX_BYTES: Final = 64 * 1024
-# Deeper nesting in the file is refused before anything reads it with a function that calls itself.
-NESTED_MAX: Final = 20
 # Errors of pydantic whose words are those of a programmer.
 _NOT_WHOLE: Final = frozenset({"int_from_float", "int_parsing"})
-
-
-class SettingsError(Exception):
-    """The settings cannot be used; `faults` has one line for each error."""
-
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__(*faults)
-        self.faults = faults
-
-
-class SettingEntry(NamedTuple):
-    """One setting as the user wrote it, and its place."""
-
-    name: str  # a field of Settings, unless it is misspelt
-    value: str
-    place: str  # the start of an error line: a flag, a variable, or a file with line and key
-    spell: Callable[[str], str]  # a setting's name -> its spelling in this place
-    is_hidden: bool = False  # the value came from a secret's file
 
 
 class Loaded(NamedTuple):
@@ -86,7 +67,7 @@ def flag_of(name: str) -> str:
 def default_of(name: str) -> str:
     """Return a setting's default as a user writes it, such as `7d`; "empty" if it is empty."""
     default = Settings.model_fields[name].default
-    if default == "" or isinstance(default, SecretStr):
+    if default in ("", {}) or isinstance(default, SecretStr):
         return "empty"
     if isinstance(default, bool):
         return str(default).lower()
@@ -133,7 +114,7 @@ def load_with_sources(
     faults: list[str] = []
     try:
         if config_path is not None:
-            _take(_from_file(config_path), written, faults)
+            _take(from_file(config_path), written, faults)
     except SettingsError as error:
         faults += error.faults
     _take(_from_environ(environ, faults), written, faults)
@@ -141,15 +122,32 @@ def load_with_sources(
         SettingEntry(name, text, flag_of(name), flag_of) for name, text in argv_overrides.items()
     )
     _take(flags, written, faults)
-    try:
-        given = {name: entry.value for name, entry in written.items()}
-        settings = Settings.model_validate({**own, **given})
-    except ValidationError as error:
-        faults += [_fault(detail, written) for detail in error.errors(include_url=False)]
+    sources = {name: entry.place.removesuffix(f": {name}") for name, entry in written.items()}
+    several = written.pop(upstreams.FIELD, None)
+    named = {} if several is None else of_upstreams(several, faults)
+    if named and (one := written.pop("upstream_url", None)):
+        faults.append(f"{one.place}: {sources[upstreams.FIELD]} sets upstreams as well; keep one")
+    # First each upstream alone, so that an error has its place.
+    for name, entries in named.items() or [("", {})]:
+        alone = written | {entry.name: entry for entry in entries.values()}
+        faults += [fault for fault in _faults_of(name, alone, own) if fault not in faults]
     if faults:
         raise SettingsError(faults)
-    sources = {name: entry.place.removesuffix(f": {name}") for name, entry in written.items()}
-    return Loaded(settings, sources)
+    values: dict[str, object] = {**own, **{name: one.value for name, one in written.items()}}
+    values[upstreams.FIELD] = {
+        name: {key: one.value for key, one in entries.items()} for name, entries in named.items()
+    }
+    return Loaded(Settings.model_validate(values), sources)
+
+
+def _faults_of(name: str, written: Mapping[str, SettingEntry], own: Mapping[str, str]) -> list[str]:
+    """Return a line for each error in the settings of one upstream; "" is the only one."""
+    given = {one: entry.value for one, entry in written.items() if one != upstreams.HOSTS}
+    try:
+        Settings.model_validate({**own, **given})
+    except ValidationError as error:
+        return [_fault(detail, written, name) for detail in error.errors(include_url=False)]
+    return []
 
 
 def _from_environ(environ: Mapping[str, str], faults: list[str]) -> Iterator[SettingEntry]:
@@ -193,48 +191,6 @@ def _from_secret_file(key: str, path: str, faults: list[str]) -> str | None:
     return secret
 
 
-def _from_file(path: Path) -> Iterator[SettingEntry]:
-    """
-    Yield `name: value` lines as text: YAML's types would turn `on` and `off` into booleans.
-
-    Raises:
-        SettingsError: The file cannot be read, or is not flat YAML. YAML's own message is left
-            out because it quotes the file.
-    """
-    import yaml  # noqa: PLC0415 (only a start with a settings file needs it)
-
-    try:
-        content = path.read_bytes()
-        depth = 0
-        for event in yaml.parse(content, Loader=yaml.SafeLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > NESTED_MAX:
-                mark = event.start_mark
-                where = f"{path}:{mark.line + 1}" if mark else f"{path}"
-                told = f"nested more than {NESTED_MAX} times; write one `name: value` per line"
-                raise SettingsError([f"{where}: {told}"])
-        root = yaml.compose(content, Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise SettingsError([f"--config: {path}: cannot be read: {error.strerror}"]) from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else f"{path}"
-        raise SettingsError([f"{where}: not YAML; write one `name: value` per line"]) from None
-    if root is not None and not isinstance(root, yaml.MappingNode):
-        raise SettingsError([f"{path}: not a mapping; write one `name: value` per line"])
-    seen: set[str] = set()
-    for key, value in root.value if root else ():
-        where = f"{path}:{key.start_mark.line + 1}"
-        if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode):
-            raise SettingsError([f"{where}: nested value; write one `name: value` per line"])
-        if key.value in seen:
-            raise SettingsError([f"{where}: {key.value}: set twice; keep one"])
-        seen.add(key.value)
-        if value.tag != "tag:yaml.org,2002:null":  # `name:` with nothing after it sets nothing
-            yield SettingEntry(key.value, value.value, f"{where}: {key.value}", str)
-
-
 def _take(
     entries: Iterator[SettingEntry], written: dict[str, SettingEntry], faults: list[str]
 ) -> None:
@@ -256,10 +212,10 @@ def _take(
         faults.append(f"{entry.place}: unknown setting; {way_out}")
 
 
-def _fault(detail: ErrorDetails, written: Mapping[str, SettingEntry]) -> str:
+def _fault(detail: ErrorDetails, written: Mapping[str, SettingEntry], upstream: str = "") -> str:
     """Return one line: the place of a value, the value, and the values that are accepted."""
     if not detail["loc"]:
-        return str(detail["ctx"]["error"])
+        return upstreams.in_words_of(upstream, str(detail["ctx"]["error"]))
     entry = written[str(detail["loc"][0])]
     if detail["type"] == "value_error":
         reason = str(detail["ctx"]["error"])

@@ -5,12 +5,12 @@ Only `cli`, `check`, `demo` and the wiring in `web` read this model. Everything 
 values. `loader` fills it from flags, environment and file.
 """
 
-from collections.abc import Iterator
-from typing import Final, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Self
 
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
-from reasoning_replay.settings import units, urls
+from reasoning_replay.settings import units, upstreams, urls
 from reasoning_replay.settings.expert_groups import StorageLimits, Timeouts, TrafficLimits
 from reasoning_replay.settings.groups import (
     Access,
@@ -56,6 +56,39 @@ class Settings(  # the last base's fields come first
     def _with_unit(cls, value: object, info: ValidationInfo) -> object:
         return units.read(info.field_name or "", value)
 
+    @field_validator(upstreams.FIELD, mode="after")
+    @classmethod
+    def _with_names(cls, named: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for place, reason in upstreams.faults(named, cls.model_fields):
+            raise ValueError(": ".join((*place, reason)))
+        return named
+
+    @property
+    def by_upstream(self) -> Mapping[str, Self]:
+        """
+        The settings of each upstream, by its name, as if it were the only one.
+
+        Without `upstreams`, there is one, and its name is "".
+        """
+        if not self.upstreams:
+            return {"": self}
+        shared = {name: value for name, value in self if name != upstreams.FIELD}
+        return {
+            name: self.model_validate(
+                shared | {full: own[key] for key, full in upstreams.OWN.items() if key in own}
+            )
+            for name, own in self.upstreams.items()
+        }
+
+    @property
+    def upstream_hosts(self) -> Mapping[str, str]:
+        """Host names that choose an upstream -> its name."""
+        return {
+            host: name
+            for name, own in self.upstreams.items()
+            for host in upstreams.read_hosts(own.get(upstreams.HOSTS, ""))
+        }
+
     @property
     def short_secrets(self) -> list[str]:
         """Names of the secrets that are set and can be found by brute force."""
@@ -66,10 +99,14 @@ class Settings(  # the last base's fields come first
     def _fit_together(self) -> Self:
         for fault in self._contradictions():
             raise ValueError(fault)
+        if self.upstreams:
+            _ = self.by_upstream  # each has its own contradictions
         return self
 
     def _contradictions(self) -> Iterator[str]:
         """Yield what is wrong with settings that are right one by one, with the way out."""
+        if self.upstreams and "upstream_url" in self.model_fields_set:
+            yield "upstream_url: upstreams is set as well; keep one of them"
         if bool(self.tls_cert_file) != bool(self.tls_key_file):
             yield "tls_cert_file, tls_key_file: only one is set; set both or none"
         if self.listen == self.admin_listen and urls.host_and_port(self.listen)[1] != 0:

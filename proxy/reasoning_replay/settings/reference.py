@@ -10,7 +10,7 @@ from typing import Final, get_args
 
 from pydantic import SecretStr
 
-from reasoning_replay.settings import units, urls
+from reasoning_replay.settings import units, upstreams, urls
 from reasoning_replay.settings.groups import Group
 from reasoning_replay.settings.loader import SECRET_NAMES, Loaded, default_of, env_of
 from reasoning_replay.settings.model import Settings
@@ -22,6 +22,7 @@ GROUPS: Final[tuple[type[Group], ...]] = tuple(
 
 COMMON: Final = (
     "upstream_url",
+    "upstreams",
     "upstream_profile",
     "listen",
     "tls_cert_file",
@@ -37,14 +38,20 @@ COMMON: Final = (
 """The settings that most deployments change; the short help has only these."""
 
 # Metavars of settings without a unit, by the end of their name.
-_METAVARS: Final = {"_url": "URL", "_proxy": "URL", "_file": "FILE", "listen": "HOST:PORT"}
+_METAVARS: Final = {
+    "upstreams": "MAP",
+    "_url": "URL",
+    "_proxy": "URL",
+    "_file": "FILE",
+    "listen": "HOST:PORT",
+}
 _SHORT_CHOICE: Final = 4  # more words than this would fill the line
 
 
 def metavar_of(name: str) -> str:
     """Return the placeholder for a setting's value: its few choices, or its kind."""
     annotation = Settings.model_fields[name].annotation
-    if 0 < len(choices := get_args(annotation)) <= _SHORT_CHOICE:
+    if 0 < len(choices := _words(name)) <= _SHORT_CHOICE:
         return "|".join(choices)
     if annotation is bool:
         return "true|false"
@@ -73,9 +80,15 @@ def _text(name: str) -> str:
     return (Settings.model_fields[name].description or "").replace("`", "")
 
 
+def _words(name: str) -> list[str]:
+    """Return the only values of a setting; none if it has others."""
+    choices = get_args(Settings.model_fields[name].annotation)
+    return [choice for choice in choices if isinstance(choice, str)]
+
+
 def _choices(name: str) -> str:
     """Return a sentence with the choices that are too many for the metavar."""
-    choices = get_args(Settings.model_fields[name].annotation)
+    choices = _words(name)
     return f"One of {', '.join(choices)}. " if len(choices) > _SHORT_CHOICE else ""
 
 
@@ -93,22 +106,31 @@ def effective(loaded: Loaded) -> Iterator[str]:
     for group in GROUPS:
         yield f"\n# {group.heading}"
         for name in group.model_fields:
+            if name == "upstream_url" and loaded.settings.upstreams:
+                continue  # not in effect, and an error next to them
             source = loaded.sources.get(name, "default")
-            yield f"{_line(name, getattr(loaded.settings, name)):<{COMMENTS_AT}} # {source}"
+            first, *more = _lines(name, getattr(loaded.settings, name))
+            yield f"{first:<{COMMENTS_AT}} # {source}"
+            yield from more
 
 
-def _line(name: str, value: object) -> str:
+def _lines(name: str, value: object) -> list[str]:
     import yaml  # noqa: PLC0415 (`serve` does not need it)
 
     shown = _shown(name, value)
-    dumped = yaml.safe_dump({name: shown}, allow_unicode=True, width=float("inf")).strip()
-    return f"# {dumped}" if name in SECRET_NAMES and shown not in ("", value) else dumped
+    dumped = yaml.safe_dump(
+        {name: shown}, allow_unicode=True, width=float("inf"), sort_keys=False
+    ).strip()
+    mark = "# " if name in SECRET_NAMES and shown not in ("", value) else ""
+    return [mark + line for line in dumped.splitlines()]
 
 
 def _shown(name: str, value: object) -> object:
     """Return a value as the file has it; a secret without what must stay secret."""
     if isinstance(value, SecretStr):
         return "***" if value.get_secret_value() else ""
+    if isinstance(value, dict):  # the upstreams, and the settings of one
+        return {key: _shown(upstreams.OWN.get(key, key), one) for key, one in value.items()}
     if name in SECRET_NAMES:
         return urls.redacted(str(value))
     if units.kind_of(name) and isinstance(value, int | float):

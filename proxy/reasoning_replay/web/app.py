@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import NamedTuple, Self
 
@@ -16,7 +16,6 @@ from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.egress import trust
 from reasoning_replay.build import build_version
-from reasoning_replay.core.dialects.path_faults import client_settings
 from reasoning_replay.core.dialects.registry import BASE_PATHS, HANDLED_ROUTES, REPLAYED_PATHS
 from reasoning_replay.core.wire.forwarded import read_networks
 from reasoning_replay.settings.model import Settings
@@ -33,16 +32,17 @@ from reasoning_replay.web.http.server import Server, silent
 from reasoning_replay.web.http.tls import Certificate
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress
 from reasoning_replay.web.wiring import (
+    base_urls,
     certificate,
     codec,
     connection_limits,
     limits,
     profile,
-    replays,
     safe_store,
-    scoping,
+    scopings,
     tracer,
     upstream,
+    upstreams,
 )
 
 # How long aiohttp waits for handlers when a port is closed; the drain is over by then.
@@ -72,6 +72,7 @@ class App:
         url: URL of the clients' port, without `/v1`; "" until it is open.
         admin_url: URL of the admin port; "" until it is open.
         server: Server of the client connections.
+        upstreams: The connection pool of each upstream, by its name.
         recorder: The newest exchanges, for the inspector.
         agents: Tenants of the playground's agents, which the inspector can leave out.
     """
@@ -87,7 +88,8 @@ class App:
         self.settings = settings
         self.url = self.admin_url = ""
         self.agents: list[str] = []
-        self.metrics = Metrics(filter(None, settings.metrics_models.split(",")))
+        models = filter(None, settings.metrics_models.split(","))
+        self.metrics = Metrics(models, settings.upstreams)
         self.log = Log(settings.log_level, settings.log_format, fields=settings.log_fields)
         self._offloader = Offloader()
         self.store = safe_store(settings, self.metrics, self.log, self._offloader)
@@ -97,11 +99,11 @@ class App:
         exchange_log = ExchangeLog(
             self.metrics, self.log, time.monotonic, self.recorder, self._tracer, proxies
         )
-        self._upstream = upstream(settings)
+        each = settings.by_upstream.items()
+        self.upstreams = {name: upstream(own) for name, own in each}
         self.handler = ProxyHandler(
-            settings.upstream_url,
-            self._upstream,
-            replays(settings, self.store, self._offloader),
+            upstreams(settings, self.upstreams, self.store, self._offloader),
+            settings.upstream_hosts,
             limits(settings),
             exchange_log,
         )
@@ -137,7 +139,7 @@ class App:
             keep_doing("look_after", partial(look_after, self.store), self.log),
             keep_doing("give_back", self.handler.budget.give_back, self.log),
         )
-        conversations = Conversations(self.store, self._access, scoping(settings))
+        conversations = Conversations(self.store, self._access, scopings(settings))
         watchers = Watchers(
             self.recorder,
             self._access,
@@ -145,12 +147,13 @@ class App:
             self._state,
             self.metrics.registry.collect,
         )
-        origin = UpstreamAddress(settings.upstream_url).origin
-        about = f"reasoning-replay {build_version()} for {origin}"
+        each = settings.by_upstream.values()
+        origins = ", ".join(UpstreamAddress(one.upstream_url).origin for one in each)
+        about = f"reasoning-replay {build_version()} for {origins}"
         admin = admin_app(
             self.metrics.exposition, self.store, self._state, conversations, watchers, about
         )
-        admin.add_routes([wrong_port(self.url)])
+        admin.add_routes([wrong_port(self.url + ("/<name>" if settings.upstreams else ""))])
         self._operators = Listener(admin_runner(admin), "admin_listen")
         await self._operators.open(settings.admin_listen)
         self.admin_url = self._operators.url
@@ -166,8 +169,7 @@ class App:
 
     def _of_clients(self) -> dict[str, object]:
         """Return the variables of the clients with the ends of their base URLs, and the agents."""
-        places = client_settings("", self.settings.upstream_url)
-        return {"clients": [*places], "agents": self.agents}
+        return {"clients": [*base_urls("", self.settings)], "agents": self.agents}
 
     def _state(self) -> dict[str, str]:
         """Return the current state in words, for `/readyz` and the inspector."""
@@ -200,13 +202,17 @@ class App:
         update = {name: getattr(settings, name) for name in changed}
         now = self.settings.model_copy(update=update)
         new_codec = codec(now)
-        uses = (replays(now, self.store, self._offloader), limits(now))
-        tls, ca_file = self._upstream.tls, self.settings.upstream_ca_file
-        if tls is not True:
+        uses = upstreams(now, self.upstreams, self.store, self._offloader)
+        trusting = [
+            (tls, own.upstream_ca_file)
+            for name, own in self.settings.by_upstream.items()
+            if (tls := self.upstreams[name].tls) is not True
+        ]
+        for _, ca_file in trusting:
             trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca_file)  # so that an error is early
         if self._certificate is not None and self._certificate.reload():
             changed.append("tls_cert_file")
-        if tls is not True and trust(tls, ca_file):
+        if sum(trust(tls, ca_file) for tls, ca_file in trusting):
             changed.append("upstream_ca_file")
         if "admin_token" in changed:
             self._access.use(settings.admin_token.get_secret_value())
@@ -214,7 +220,7 @@ class App:
             self.store.inner.codec = new_codec
         self.settings = now
         if "mode" in changed:
-            self.handler.use(*uses)
+            self.handler.use(uses)
             self.store.room.drop_decisions()  # the parts that used them are replaced
         return Reloaded(changed, [name for name in names if name not in RELOADABLE])
 
@@ -248,7 +254,8 @@ class App:
                     await asyncio.sleep(LOOK_S)  # write buffers have no event
         cut_off = max(self.handler.admission.count, self.server.unsent)
         await self._clients.close()
-        await self._upstream.close()
+        for client in self.upstreams.values():
+            await client.close()
         for loop in self._loops:
             loop.cancel()
         await self.store.close()
@@ -280,11 +287,19 @@ def _facts(settings: Settings, url: str) -> dict[str, str]:
     return {
         "version": build_version(),
         "listen": url,
-        "upstream": redacted(settings.upstream_url),
-        "profile": profile(settings).name,
+        "upstream": _by_name(settings, lambda own: redacted(own.upstream_url)),
+        "profile": _by_name(settings, lambda own: profile(own).name),
         "store": redacted(settings.store_url),
-        "mode": settings.mode,
+        "mode": _by_name(settings, lambda own: own.mode),
     }
+
+
+def _by_name(settings: Settings, fact_of: Callable[[Settings], str]) -> str:
+    """Return a fact of each upstream after its name; one that all of them share as it is."""
+    facts = {name: fact_of(own) for name, own in settings.by_upstream.items()}
+    if len({*facts.values()}) == 1:
+        return next(iter(facts.values()))
+    return ", ".join(f"{name}={fact}" for name, fact in facts.items())
 
 
 @contextlib.asynccontextmanager

@@ -10,6 +10,7 @@ from reasoning_replay.core.tenancy.scope import read_parts
 from reasoning_replay.settings import units
 from reasoning_replay.settings.model import SECRET_MIN, Settings
 from reasoning_replay.settings.own_store import is_own
+from reasoning_replay.settings.upstreams import in_words_of
 from reasoning_replay.settings.urls import host_and_port
 from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import profile, profiles
@@ -20,8 +21,18 @@ OF_ALL: Final = frozenset({"tid", "iss", "aud", "ver"})  # claims shared by a wh
 
 def doubts(settings: Settings) -> Iterator[str]:
     """Yield one line for each doubtful setting, without secrets."""
-    for look in (_doing, _profile, _keeping, _telling_apart, _fitting, _open):
+    for look in (_keeping, _telling_apart, _fitting, _open):
         yield from look(settings)
+    names: dict[str, list[str]] = {}  # of the upstreams, by what is told of them
+    for name, own in settings.by_upstream.items():
+        for look in (_doing, _profile, _waiting, _clear_text):
+            for told in look(own):
+                names.setdefault(told, []).append(name)
+    for told, those in names.items():
+        if 1 < len(those) == len(settings.upstreams):
+            yield told
+        else:
+            yield from (in_words_of(name, told) for name in those)
 
 
 def _doing(settings: Settings) -> Iterator[str]:
@@ -127,6 +138,10 @@ def _fitting(settings: Settings) -> Iterator[str]:
             f"{_shown(settings, 'drain_s')}: running exchanges are cut off as soon as "
             "the grace period ends; raise drain_s"
         )
+
+
+def _waiting(settings: Settings) -> Iterator[str]:
+    """Warn of timeouts that a model's thinking may exceed."""
     for name in ("first_byte_timeout_s", "read_timeout_s", "total_timeout_s"):
         if 0 < getattr(settings, name) < THINKING_S:
             yield (
@@ -136,7 +151,7 @@ def _fitting(settings: Settings) -> Iterator[str]:
 
 
 def _open(settings: Settings) -> Iterator[str]:
-    """Warn of an admin port that is open to others, and of keys sent in clear text."""
+    """Warn of an admin port that is open to others."""
     if not is_loopback(host_and_port(settings.admin_listen)[0]) and not (
         settings.admin_token.get_secret_value()
     ):
@@ -144,6 +159,10 @@ def _open(settings: Settings) -> Iterator[str]:
             f"admin_listen {settings.admin_listen} is open to others, and admin_token is empty: "
             "health and metrics need no password; the inspector, listing and deleting are off"
         )
+
+
+def _clear_text(settings: Settings) -> Iterator[str]:
+    """Warn of keys sent in clear text."""
     parts = urlsplit(settings.upstream_url)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         yield f"upstream_url is http: keys cross the network to {parts.hostname} in clear text"

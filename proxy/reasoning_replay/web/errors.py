@@ -118,8 +118,15 @@ FOREIGN_KEY = ErrorResponse(
     "foreign_key",
     "The key of this request is one of {issuer}, but this proxy forwards to {upstream}, which "
     "refuses such keys. The key was not sent there. Set upstream_url to the API of {issuer}, set "
-    "the base URL of this client to a proxy for that API, or use a key for {upstream}. "
+    "the base URL of this client to a proxy or an upstream (`upstreams`) for that API, or use a "
+    "key for {upstream}. "
     "`foreign_keys: forward` switches this off.",
+)
+UNKNOWN_UPSTREAM = ErrorResponse(
+    HTTPStatus.NOT_FOUND,
+    "unknown_upstream",
+    "This proxy has several upstreams, and the path must begin with the name of one: {names}. Add "
+    "it to the base URL of the client, as in {base_url}.",
 )
 UNKNOWN_METHOD = ErrorResponse(
     HTTPStatus.NOT_IMPLEMENTED,

@@ -33,7 +33,7 @@ _WITHOUT_STORE = frozenset({RequestState.STORE_FAILED, RequestState.BUDGET_EXCEE
 @dataclass(frozen=True, slots=True)
 class Limits:
     """
-    Limits on exchanges, in bytes and seconds, and what they may send.
+    Limits on exchanges, in bytes and seconds.
 
     Attributes:
         inspect_max_bytes: Largest request body that is inspected, as received and decoded, and
@@ -43,11 +43,9 @@ class Limits:
         body_max_bytes: Largest request body; a larger one is rejected. 0: no limit.
         max_exchanges: Most exchanges in flight.
         tenant_max_exchanges: Most exchanges in flight of one tenant. 0: no limit.
-        tenant_of: Returns the tenant of a request; called only if tenants have a limit.
         client_timeout_s: Longest pause within a request body, and longest time in which a
             WebSocket client reads nothing. For HTTP responses, the connection applies it.
         total_timeout_s: Longest exchange, except a WebSocket. 0: no limit.
-        refuses_foreign_keys: Whether the key of another vendor is kept from the upstream.
     """
 
     inspect_max_bytes: int
@@ -55,10 +53,8 @@ class Limits:
     body_max_bytes: int
     max_exchanges: int
     tenant_max_exchanges: int
-    tenant_of: TenantOf
     client_timeout_s: float
     total_timeout_s: float
-    refuses_foreign_keys: bool = False
 
 
 @dataclass(slots=True)
@@ -242,6 +238,7 @@ class Exchange:
 
     Attributes:
         method: HTTP method of the request; "" if it has none.
+        upstream: Name of its upstream; "" if there is only one, or it is unknown.
         tenant: Scope of the request's tenant, for people; None if it is unknown.
         scope: Key space of the tenant in the request's dialect; None if nothing may be stored or
             injected.
@@ -267,6 +264,7 @@ class Exchange:
     route: str
     times: Times
     method: str = ""
+    upstream: str = ""
     tenant: bytes | None = None
     scope: bytes | None = None
     account: Account = ()

@@ -73,6 +73,7 @@ _MS_1, _MS_2 = partial(round, ndigits=1), partial(round, ndigits=2)
 # In the order of the log's fields.
 FACTS = (
     Fact("route", "route", _LOG | _PAGE),
+    Fact("upstream", "upstream", _ALL),
     Fact("dialect", "dialect", _ALL),
     Fact("status", "status", _LOG | _PAGE),
     Fact("outcome", "final_outcome", _ALL),

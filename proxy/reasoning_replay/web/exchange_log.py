@@ -8,7 +8,13 @@ from aiohttp import web
 from msgspec.structs import astuple
 
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import PHASES, TOKENS, Metrics, status_label
+from reasoning_replay.adapters.telemetry.metrics import (
+    PHASES,
+    TOKENS,
+    Labels,
+    Metrics,
+    status_label,
+)
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, REPLAYED_ROUTES
 from reasoning_replay.core.dialects.states import RequestState, Route
@@ -93,56 +99,59 @@ class ExchangeLog:
     def count(self, exchange: Exchange) -> None:
         """Count a finished exchange."""
         metrics, route, times = self.metrics, exchange.route, exchange.times
-        metrics.exchanges[route, status_label(exchange.status), exchange.outcome].inc()
-        metrics.exchange_seconds[route].observe((times.total_ms or 0.0) / 1000)
+        at = metrics.upstream_label(exchange.upstream)
+        metrics.exchanges[route, status_label(exchange.status), exchange.outcome, *at].inc()
+        metrics.exchange_seconds[route, *at].observe((times.total_ms or 0.0) / 1000)
         if times.first_byte_ms:
-            metrics.first_byte_seconds[()].observe(times.first_byte_ms / 1000)
+            metrics.first_byte_seconds[at].observe(times.first_byte_ms / 1000)
         dialect, answer = exchange.dialect, exchange.response
         model = metrics.model_label(exchange.request.model)
         if route in REPLAYED_ROUTES:
-            self._count_request(exchange.request, dialect, model)
+            self._count_request(exchange.request, dialect, model, at)
             added = times.before_ms, times.between_ms, times.after_ms
             for phase, added_ms in zip(PHASES, added, strict=True):
                 if added_ms:  # the exchange has reached this phase
-                    metrics.overhead_seconds[phase].observe(added_ms / 1000)
+                    metrics.overhead_seconds[phase, *at].observe(added_ms / 1000)
         if answer.state:
-            metrics.captures[dialect, answer.state].inc()
+            metrics.captures[dialect, answer.state, *at].inc()
             if answer.reasoning_items:
-                metrics.captured_items[dialect].inc(answer.reasoning_items)
-                metrics.captured_bytes[dialect].inc(answer.reasoning_bytes)
+                metrics.captured_items[dialect, *at].inc(answer.reasoning_items)
+                metrics.captured_bytes[dialect, *at].inc(answer.reasoning_bytes)
         if answer.capture is not None:
-            self._count_response(exchange, answer.capture, dialect, model)
+            self._count_response(exchange, answer.capture, dialect, model, at)
 
-    def _count_request(self, request: RequestReport, dialect: str, model: tuple[str, ...]) -> None:
+    def _count_request(
+        self, request: RequestReport, dialect: str, model: Labels, at: Labels
+    ) -> None:
         metrics = self.metrics
         if request.state:
-            metrics.requests[dialect, request.state, *model].inc()
+            metrics.requests[dialect, request.state, *model, *at].inc()
         if request.way:
-            metrics.decisions[dialect, request.way].inc()
+            metrics.decisions[dialect, request.way, *at].inc()
         for outcome, count in request.outcomes.items():
-            metrics.items[dialect, outcome.value, *model].inc(count)
+            metrics.items[dialect, outcome.value, *model, *at].inc(count)
         for repair, count in request.repairs.items():
-            metrics.repairs[dialect, repair].inc(count)
+            metrics.repairs[dialect, repair, *at].inc(count)
         if request.injected_bytes:
-            metrics.injected_bytes[dialect].inc(request.injected_bytes)
+            metrics.injected_bytes[dialect, *at].inc(request.injected_bytes)
 
     def _count_response(
-        self, exchange: Exchange, capture: Capture, dialect: str, model: tuple[str, ...]
+        self, exchange: Exchange, capture: Capture, dialect: str, model: Labels, at: Labels
     ) -> None:
         """Count the facts that the upstream reports about its response."""
         metrics = self.metrics
         for reason, count in capture.removed.items():
-            metrics.removed_items[reason].inc(count)
+            metrics.removed_items[reason, *at].inc(count)
         if capture.has_unknown_carrier:
-            metrics.unknown_carriers[dialect].inc()
+            metrics.unknown_carriers[dialect, *at].inc()
         if capture.reasoning_context:
-            metrics.reasoning_contexts[capture.reasoning_context].inc()
+            metrics.reasoning_contexts[capture.reasoning_context, *at].inc()
         # A response can be retrieved many times, but it used its tokens once.
         if capture.usage is not None and exchange.route in CAPTURED_ROUTES:
             kind_of_request = exchange.request.kind
             for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
                 if tokens:
-                    metrics.tokens[dialect, kind, kind_of_request, *model].inc(tokens)
+                    metrics.tokens[dialect, kind, kind_of_request, *model, *at].inc(tokens)
 
 
 def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:

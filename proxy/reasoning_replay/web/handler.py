@@ -8,41 +8,52 @@ A WebSocket is relayed by its own handler after the request phase.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from aiohttp import web
 
-from reasoning_replay.adapters.upstream.client import UpstreamClient
 from reasoning_replay.core.dialects.foreign_keys import ForeignKeys
+from reasoning_replay.core.dialects.registry import base_url_at, dialect_of
 from reasoning_replay.core.dialects.states import ErrorCause, ExchangeOutcome, Route
 from reasoning_replay.web.errors import (
     BUG,
     DRAINING,
     TOTAL_TIMEOUT,
+    UNKNOWN_UPSTREAM,
     ErrorResponse,
     ProxyError,
     as_response,
     readable,
     shaped,
 )
-from reasoning_replay.web.exchange import Exchange, Limits
+from reasoning_replay.web.exchange import Exchange, Limits, TenantOf
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.http.client_connection import ClientConnection
+from reasoning_replay.web.http.strict_request import require_well_formed
 from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.client_request import ClientRequest, client_request
 from reasoning_replay.web.pipeline.path_advice import PathAdvice
-from reasoning_replay.web.pipeline.replay import Replays
 from reasoning_replay.web.pipeline.request_phase import RequestPhase
 from reasoning_replay.web.pipeline.response_phase import ResponsePhase
 from reasoning_replay.web.pipeline.upstream_phase import UpstreamPhase
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress
+from reasoning_replay.web.upstreams import UpstreamChoice, UpstreamParts, Upstreams
 from reasoning_replay.web.websocket.handler import WebSocketHandler
 
 
 class _Phases(NamedTuple):
-    """The phases of an exchange; one that has begun keeps its own."""
+    """
+    The phases of an exchange with one upstream; one that has begun keeps its own.
 
+    Attributes:
+        origin: Scheme and authority of the upstream.
+        tenant_of: Returns the tenant of a request to it.
+    """
+
+    origin: str
+    tenant_of: TenantOf
     requests: RequestPhase
     sending: UpstreamPhase
     responses: ResponsePhase
@@ -51,7 +62,7 @@ class _Phases(NamedTuple):
 
 class ProxyHandler:
     """
-    Handler of all exchanges with one upstream.
+    Handler of all exchanges.
 
     Attributes:
         admission: Counter of the exchanges in flight.
@@ -61,9 +72,8 @@ class ProxyHandler:
 
     def __init__(
         self,
-        upstream_url: str,
-        upstream: UpstreamClient,
-        replays: Replays,
+        upstreams: Upstreams,
+        hosts: Mapping[str, str],
         limits: Limits,
         exchange_log: ExchangeLog,
     ) -> None:
@@ -71,37 +81,40 @@ class ProxyHandler:
         Admit no exchange yet; `use` takes another mode later.
 
         Args:
-            upstream_url: URL that `/v1` maps to, without a trailing slash.
-            upstream: Client for that URL.
-            replays: Capture and inject, by route; empty if the mode is off.
+            upstreams: The parts of each upstream.
+            hosts: Host names that choose an upstream -> its name.
             limits: Limits on exchanges.
             exchange_log: Records every exchange.
         """
-        self._upstream_url = upstream_url
-        self._address = UpstreamAddress(upstream_url)
-        self._upstream = upstream
+        self._choice = UpstreamChoice(upstreams, hosts)
         self._exchange_log = exchange_log
+        self._limits = limits
         self.admission = AdmissionControl(limits, exchange_log)
         self.budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
         exchange_log.metrics.memory_budget_max.set(budget.units)
         exchange_log.metrics.memory_budget_used.set_function(lambda: budget.used)
         self.is_leaving = False
         self._draining = asyncio.Event()
-        self.use(replays, limits)
+        self.use(upstreams)
 
-    def use(self, replays: Replays, limits: Limits) -> None:
-        """Use this mode for the exchanges that begin from now on."""
-        self._limits = limits
-        log, address, most_bytes = self._exchange_log, self._address, limits.inspect_max_bytes
-        guard = ForeignKeys(self._upstream_url) if limits.refuses_foreign_keys else None
-        advice = PathAdvice(self._upstream_url, log, is_on=bool(replays))
+    def use(self, upstreams: Upstreams) -> None:
+        """Use these parts, of the same upstreams, for exchanges that begin from now on."""
+        self._phases = {name: self._phases_of(name, parts) for name, parts in upstreams.items()}
+
+    def _phases_of(self, name: str, upstream: UpstreamParts) -> _Phases:
+        log, limits, replays = self._exchange_log, self._limits, upstream.replays
+        address, most_bytes = UpstreamAddress(upstream.url), limits.inspect_max_bytes
+        guard = ForeignKeys(upstream.url) if upstream.refuses_foreign_keys else None
+        advice = PathAdvice(upstream.url, log, name, is_on=bool(replays))
         responses = ResponsePhase(replays, most_bytes, log, advice)
         sockets = replays.get(Route.CREATE), limits, log, responses
-        self._phases = _Phases(
+        return _Phases(
+            address.origin,
+            upstream.tenant_of,
             RequestPhase(address, replays, most_bytes, log, guard),
-            UpstreamPhase(self._upstream, address.origin, replays, log),
+            UpstreamPhase(upstream.client, address.origin, replays, log),
             responses,
-            WebSocketHandler(self._upstream, address.origin, *sockets),
+            WebSocketHandler(upstream.client, address.origin, *sockets),
         )
 
     def leave(self) -> None:
@@ -124,15 +137,17 @@ class ProxyHandler:
         exchange.lease = lease = MemoryLease(self.budget)
         try:
             exchange.client = exchange_log.client_of(request)
-            client = client_request(request, self._limits, lease)
-            exchange.route = client.route
-            exchange_log.tracer.begin(request, exchange.route)
-            tenant = self.admission.acquire(request)
+            name, target = self._choice.of(request)
+            client = client_request(request, target, self._limits, lease)
+            exchange.route, exchange.upstream = client.route, name or ""
+            exchange_log.tracer.begin(request, exchange.route, exchange.upstream)
+            phases = self._phases_for(name, client)
+            tenant = self.admission.acquire(client, phases.tenant_of)
             try:
                 most_s = self._limits.total_timeout_s
                 if not most_s or exchange.route is Route.WEBSOCKET:
-                    return await self._run(exchange, client)
-                return await self._in_time(most_s, exchange, client)
+                    return await self._run(exchange, client, phases)
+                return await self._in_time(most_s, exchange, client, phases)
             finally:
                 self.admission.release(tenant)
         except ProxyError as error:
@@ -177,29 +192,44 @@ class ProxyHandler:
         fault = fault._replace(ends=ends, request_id=exchange.id)
         return as_response(shaped(fault, exchange.dialect))
 
+    def _phases_for(self, name: str | None, client: ClientRequest) -> _Phases:
+        """
+        Return the phases of an upstream.
+
+        Raises:
+            ProxyError: The request names none.
+        """
+        if name is not None:
+            return self._phases[name]
+        require_well_formed(client.http)
+        base_url = base_url_at("http://<this proxy>/<name>", dialect_of(client.route))
+        names = ", ".join(self._choice.names)
+        raise ProxyError(UNKNOWN_UPSTREAM.filled(names=names, base_url=base_url))
+
     async def _in_time(
-        self, most_s: float, exchange: Exchange, client: ClientRequest
+        self, most_s: float, exchange: Exchange, client: ClientRequest, phases: _Phases
     ) -> web.StreamResponse:
         """Run the phases within `total_timeout_s`."""
         limit = asyncio.timeout(most_s)
         try:
             async with limit:
-                return await self._run(exchange, client)
+                return await self._run(exchange, client, phases)
         except TimeoutError:
             if not limit.expired():
                 raise
             if not exchange.status:
                 raise ProxyError(
-                    TOTAL_TIMEOUT.filled(upstream=self._address.origin, most_s=most_s)
+                    TOTAL_TIMEOUT.filled(upstream=phases.origin, most_s=most_s)
                 ) from None
             if client.cut_off():
                 exchange.outcome = ExchangeOutcome.CUT_OFF
                 exchange.error = ErrorCause.TOTAL_TIMEOUT
             raise ConnectionResetError from None
 
-    async def _run(self, exchange: Exchange, client: ClientRequest) -> web.StreamResponse:
+    async def _run(
+        self, exchange: Exchange, client: ClientRequest, phases: _Phases
+    ) -> web.StreamResponse:
         """Run the phases of an admitted exchange."""
-        phases = self._phases
         is_websocket = exchange.route is Route.WEBSOCKET
         if is_websocket and self._draining.is_set():
             raise ProxyError(DRAINING)

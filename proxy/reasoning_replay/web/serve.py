@@ -12,12 +12,12 @@ from reasoning_replay.adapters.runtime.allocator import tune_allocator
 from reasoning_replay.adapters.runtime.background import keep_doing
 from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.core.dialects.path_faults import client_settings
-from reasoning_replay.settings.loader import SettingsError
+from reasoning_replay.settings.entries import SettingsError
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.own_store import is_own
 from reasoning_replay.settings.urls import redacted
 from reasoning_replay.web.app import App
+from reasoning_replay.web.wiring import base_urls
 
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 # A shell reports a program that was ended by a signal as this number plus the signal's.
@@ -85,8 +85,7 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
 
 def _welcome(app: App, settings: Settings) -> str:
     """Return the URLs that a person needs: of the inspector, and for each sort of client."""
-    clients = client_settings(app.url, settings.upstream_url)
-    rows = [f"  your app   {client}" for client in clients]
+    rows = [f"  your app   {client}" for client in base_urls(app.url, settings)]
     store = redacted(settings.store_url)
     if is_own(settings.store_url):
         store += "  (for no file: --store-url memory://)"

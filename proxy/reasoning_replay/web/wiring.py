@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,11 +30,13 @@ from reasoning_replay.core.dialects.chat.profiles import profile_of as chat_prof
 from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.gemini.dialect import GeminiDialect
 from reasoning_replay.core.dialects.gemini.profiles import profile_of as gemini_profile_of
+from reasoning_replay.core.dialects.path_faults import client_settings
 from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
 from reasoning_replay.core.dialects.request_engine import Prefixes
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile, profile_of
+from reasoning_replay.core.dialects.routes import DialectEntry
 from reasoning_replay.core.dialects.vendors import Upstream, UpstreamProfile
 from reasoning_replay.core.history.prefix_cache import PrefixCache
 from reasoning_replay.core.history.room import Room
@@ -42,12 +44,14 @@ from reasoning_replay.core.tenancy.scope import Scoping, read_parts
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.store_url import read_store_url
+from reasoning_replay.settings.upstreams import path_of
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.client_connection import ConnectionLimits
 from reasoning_replay.web.http.tls import Certificate
 from reasoning_replay.web.pipeline.replay import Replay, Replays
 from reasoning_replay.web.store_advice import store_advice
 from reasoning_replay.web.tracing.tracer import Tracer
+from reasoning_replay.web.upstreams import UpstreamParts, Upstreams
 
 REDIS_MAX_CONNECTIONS = 64
 # Timeout of a store operation, connecting included. An exchange waits for it within its own budget;
@@ -101,6 +105,38 @@ def upstream(settings: Settings) -> UpstreamClient:
     return UpstreamClient(patience, way)
 
 
+def upstreams(
+    settings: Settings,
+    clients: Mapping[str, UpstreamClient],
+    store: SafeStore,
+    offloader: Offloader,
+) -> Upstreams:
+    """Return the parts of each upstream, over one store; `clients` are its connection pools."""
+    return {
+        name: UpstreamParts(
+            own.upstream_url,
+            clients[name],
+            replays(own, store, offloader),
+            scoping(own).of,
+            own.foreign_keys == "refuse" and own.mode == "on",
+        )
+        for name, own in settings.by_upstream.items()
+    }
+
+
+def base_urls(url: str, settings: Settings) -> dict[str, list[DialectEntry]]:
+    """
+    Return the variable of each sort of client, with its base URL -> the dialects that it is for.
+
+    `url` is the proxy's own, without a path.
+    """
+    return {
+        place: entries
+        for name, own in settings.by_upstream.items()
+        for place, entries in client_settings(url + path_of(name), own.upstream_url).items()
+    }
+
+
 def limits(settings: Settings) -> Limits:
     """Return the limits on exchanges."""
     return Limits(
@@ -109,10 +145,8 @@ def limits(settings: Settings) -> Limits:
         body_max_bytes=settings.body_max_bytes,
         max_exchanges=settings.max_exchanges,
         tenant_max_exchanges=settings.tenant_max_exchanges,
-        tenant_of=scoping(settings).of,
         client_timeout_s=settings.client_timeout_s,
         total_timeout_s=settings.total_timeout_s,
-        refuses_foreign_keys=settings.foreign_keys == "refuse" and settings.mode == "on",
     )
 
 
@@ -148,6 +182,11 @@ def scoping(settings: Settings) -> Scoping:
     """Return the rule that tells tenants apart."""
     secret = settings.scope_secret.get_secret_value()
     return Scoping(settings.upstream_url, secret, read_parts(settings.scope_from))
+
+
+def scopings(settings: Settings) -> dict[str, Scoping]:
+    """Return the rule of each upstream, by its name."""
+    return {name: scoping(own) for name, own in settings.by_upstream.items()}
 
 
 def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Replays:
@@ -227,7 +266,8 @@ def tracer(settings: Settings, log: Log) -> Tracer:
         from reasoning_replay.web.tracing.otel_tracer import OtelTracer  # noqa: PLC0415 (as above)
     except ValueError as error:  # some variables are read on import
         raise OSError(f"tracing cannot start: {error}; check the OTEL_ variables") from error
-    return OtelTracer(Tracing(log), settings.upstream_url, profile(settings))
+    each = settings.by_upstream.items()
+    return OtelTracer(Tracing(log), {name: (own.upstream_url, profile(own)) for name, own in each})
 
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloader) -> SafeStore:

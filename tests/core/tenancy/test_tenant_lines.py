@@ -24,7 +24,7 @@ def token(**claims: object) -> str:
 
 def test_a_key_alone_has_the_scope_of_each_header_that_may_carry_it() -> None:
     """The operator need not know which SDK the tenant uses."""
-    found = {header: scope for scope, header in scopes_in("sk-1\n", rule())}
+    found = {one.header: one.scope for one in scopes_in("sk-1\n", {"": rule()})}
 
     assert found == {
         name: rule().of({name: "Bearer sk-1" if name == "authorization" else "sk-1"})
@@ -64,7 +64,7 @@ def test_lines_have_the_scope_of_the_requests(
     want = rule(scope_from).of(headers)
 
     assert want is not None
-    assert scopes_in(text, rule(scope_from))[0].scope == want
+    assert scopes_in(text, {"": rule(scope_from)})[0].scope == want
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,6 @@ def test_lines_have_the_scope_of_the_requests(
 def test_an_error_names_the_way_out_and_no_value(scope_from: str, text: str, message: str) -> None:
     """The lines hold secrets, so a message quotes none of them."""
     with pytest.raises(ValueError, match=re.escape(message)) as raised:
-        scopes_in(text, rule(scope_from))
+        scopes_in(text, {"": rule(scope_from)})
 
     assert "hunter" not in str(raised.value)

@@ -181,7 +181,7 @@ async def test_an_upload_goes_on_after_an_early_answer(*, is_last: bool) -> None
             await eventually(lambda: far.read == [SIZE])
             await eventually(lambda: w.counted("in_flight") == 0)
             assert (await line.ask(request("GET", "/v1/models", KEY))).status == 202
-        connections = len(w.app.handler._upstream._connections)
+        connections = len(w.app.upstreams[""]._connections)
         assert connections == (0 if is_last else 1)
         assert w.counted("exchanges_total", outcome="ok") == 2
 
@@ -195,7 +195,7 @@ async def test_a_client_that_ends_its_upload_early_ends_the_exchange() -> None:
             assert (await line.head()).status == 202
             await eventually(lambda: far.read == [len(PIECE)])
         await eventually(lambda: w.counted("in_flight") == 0)
-        await eventually(lambda: not w.app.handler._upstream._connections)
+        await eventually(lambda: not w.app.upstreams[""]._connections)
 
 
 async def test_an_upstream_that_closes_after_its_answer_ends_the_upload() -> None:

@@ -143,7 +143,7 @@ def advice_on(upstream_url: str) -> tuple[PathAdvice, io.StringIO, list[float]]:
         ("https://api.test/v1", "/v1/v1/messages", "double_v1", "which is http://<this proxy> unless"),  # noqa: E501
         ("https://api.test/v1", "//v1/messages", "double_slash", "which is http://<this proxy>"),
         ("https://api.test/v1", "/v1/response", "misspelt", "http://<this proxy>/v1, and"),
-        ("https://api.openai.com/v1", "/v1/messages", "lacks_api", "--upstream-url https://api.anthropic.com/v1"),
+        ("https://api.openai.com/v1", "/v1/messages", "lacks_api", "the url https://api.anthropic.com/v1"),
         ("https://api.deepseek.com", "/v1/messages", "lacks_api", "http://<this proxy>/anthropic"),
     ],
 )  # fmt: skip

@@ -78,6 +78,8 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
 _OVERHEAD_SECONDS = (0.0001, 0.00025, *_SECONDS, 2.5)
 _LONG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900, 1800)
 
+Labels = tuple[str, ...]  # the values of the labels of a series
+
 _Metric = TypeVar("_Metric", Counter, Histogram)
 _Made = TypeVar("_Made", Counter, Gauge, Histogram)
 
@@ -164,7 +166,7 @@ class _RoomUsage(Collector):
         )
 
 
-class Series(dict[str | tuple[str, ...], _Metric]):
+class Series(dict[str | Labels, _Metric]):
     """
     The series of one metric, by their labels; one is created when it is first used.
 
@@ -177,7 +179,7 @@ class Series(dict[str | tuple[str, ...], _Metric]):
         super().__init__()
         self._metric: _Metric = metric
 
-    def __missing__(self, labels: str | tuple[str, ...]) -> _Metric:
+    def __missing__(self, labels: str | Labels) -> _Metric:
         values = (labels,) if isinstance(labels, str) else labels
         series: _Metric = self._metric.labels(*values) if values else self._metric
         self[labels] = series
@@ -189,12 +191,16 @@ class Metrics:
     Metrics of one proxy, in a registry of their own; known series exist from the start.
 
     Requests, items and tokens are counted by the given models; without any, that label is absent.
+    So is the label of what an exchange did, if upstreams have no names.
     """
 
-    def __init__(self, models: Iterable[str] = ()) -> None:
+    def __init__(self, models: Iterable[str] = (), upstreams: Iterable[str] = ()) -> None:
         self._models = {family(model): model for model in models}
         labels = (*self._models.values(), OTHER_MODEL)
         by_model: dict[str, Iterable[str]] = {"model": labels} if self._models else {}
+        names = tuple(upstreams)
+        by_upstream: dict[str, Iterable[str]] = {"upstream": names} if names else {}
+        self._has_upstreams = bool(names)
         dialects = [entry.name for entry in DIALECTS]
         # They are a third of all series, and tell only when this process started.
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -223,20 +229,23 @@ class Metrics:
             route=(),
             status=(),
             outcome=(),
+            **by_upstream,
         )
         self.exchange_seconds = histogram(
-            "exchange_seconds", "Duration of exchanges.", _LONG_SECONDS, route=()
+            "exchange_seconds", "Duration of exchanges.", _LONG_SECONDS, route=(), **by_upstream
         )
         self.first_byte_seconds = histogram(
             "first_byte_seconds",
             "Time from forwarding a request to the head of its response.",
             _LONG_SECONDS,
+            **by_upstream,
         )
         self.overhead_seconds = histogram(
             "overhead_seconds",
             "Time that the proxy added to exchanges on routes where reasoning is injected.",
             _OVERHEAD_SECONDS,
             phase=PHASES,
+            **by_upstream,
         )
         # Requests.
         self.requests = counter(
@@ -245,12 +254,14 @@ class Metrics:
             dialect=dialects,
             result=RequestState,
             **by_model,
+            **by_upstream,
         )
         self.decisions = counter(
             "decisions",
             "Requests that were decided on, by the way: short, or why not.",
             dialect=dialects,
             way=Way,
+            **by_upstream,
         )
         self.items = counter(
             "items",
@@ -258,12 +269,20 @@ class Metrics:
             dialect=dialects,
             outcome=Outcome,
             **by_model,
+            **by_upstream,
         )
         self.injected_bytes = counter(
-            "injected_bytes", "Bytes of reasoning items injected into requests.", dialect=dialects
+            "injected_bytes",
+            "Bytes of reasoning items injected into requests.",
+            dialect=dialects,
+            **by_upstream,
         )
         self.repairs = counter(
-            "repairs", "Items repaired before the first attempt, by repair.", dialect=(), repair=()
+            "repairs",
+            "Items repaired before the first attempt, by repair.",
+            dialect=(),
+            repair=(),
+            **by_upstream,
         )
         self.heals = counter(
             "heals",
@@ -271,6 +290,7 @@ class Metrics:
             dialect=(),
             diagnosis=(),
             result=(),
+            **by_upstream,
         )
         # Responses.
         self.captures = counter(
@@ -278,12 +298,16 @@ class Metrics:
             "Responses considered for capture, by result.",
             dialect=dialects,
             result=CaptureState,
+            **by_upstream,
         )
         self.captured_items = counter(
-            "captured_items", "Reasoning items saved in the store.", dialect=dialects
+            "captured_items", "Reasoning items saved in the store.", dialect=dialects, **by_upstream
         )
         self.captured_bytes = counter(
-            "captured_bytes", "Bytes of reasoning items saved in the store.", dialect=dialects
+            "captured_bytes",
+            "Bytes of reasoning items saved in the store.",
+            dialect=dialects,
+            **by_upstream,
         )
         self.tokens = counter(
             "tokens",
@@ -292,21 +316,25 @@ class Metrics:
             kind=TOKENS,
             request=RequestKind,
             **by_model,
+            **by_upstream,
         )
         self.removed_items = counter(
             "removed_items",
             "Reasoning items that the upstream reports as left out of its input, by reason.",
             reason=REMOVALS,
+            **by_upstream,
         )
         self.unknown_carriers = counter(
             "unknown_carriers",
             "Responses with encrypted or signed content in a place that is not known.",
             dialect=(RESPONSES, CHAT),
+            **by_upstream,
         )
         self.reasoning_contexts = counter(
             "reasoning_contexts",
             "Responses, by the reasoning context that the upstream reports.",
             context=CONTEXTS,
+            **by_upstream,
         )
         # The store.
         self.store_operations = counter(
@@ -350,22 +378,31 @@ class Metrics:
         self.registry.register(self._store_usage)
         self._room_usage = _RoomUsage()
         self.registry.register(self._room_usage)
-        # Of the routes that are passed through, only OTHER: else a hundred empty series.
-        routes = (one for one in Route if one in HANDLED_ROUTES or one is Route.OTHER)
-        for route, outcome in product(routes, ExchangeOutcome):
-            _ = self.exchanges[route, usual_status(route, outcome), outcome]
-        for entry in DIALECTS:
-            for refusal, result in product(entry.refusals, ("cured", "refused")):
-                _ = self.heals[entry.name, refusal, result]
-            for repair in entry.repairs:
-                _ = self.repairs[entry.name, repair]
+        self._begin(names)
         self.store_up.set(1)
         for operation in BREAKERS:
             self.store_breakers.labels(operation, BreakerState.CLOSED).set(1)
 
-    def model_label(self, model: str) -> tuple[str, ...]:
+    def _begin(self, upstreams: Iterable[str]) -> None:
+        """Create the series of which not every combination of labels exists."""
+        # Of the routes that are passed through, only OTHER: else a hundred empty series.
+        routes = (one for one in Route if one in HANDLED_ROUTES or one is Route.OTHER)
+        own = [self.upstream_label(name) for name in upstreams or [""]]
+        for route, outcome, at in product(routes, ExchangeOutcome, own):
+            _ = self.exchanges[route, usual_status(route, outcome), outcome, *at]
+        for entry, at in product(DIALECTS, own):
+            for refusal, result in product(entry.refusals, ("cured", "refused")):
+                _ = self.heals[entry.name, refusal, result, *at]
+            for repair in entry.repairs:
+                _ = self.repairs[entry.name, repair, *at]
+
+    def model_label(self, model: str) -> Labels:
         """Return the label of a requested model: none if they are not counted by model."""
         return (self._models.get(family(model), OTHER_MODEL),) if self._models else ()
+
+    def upstream_label(self, name: str) -> Labels:
+        """Return the label of an upstream: none if there is only one."""
+        return (name,) if self._has_upstreams else ()
 
     def show_usage(self, usage: StoreUsage | None) -> None:
         """Set the use of the store; None: it is unknown, so its metrics are absent."""

@@ -69,8 +69,8 @@ def lacking_apis(upstream_url: str) -> Mapping[str, str]:
         if any(one is not None and entry.name in one.lacks for one in found.values()):
             home = entry.vendors[entry.home]
             way_outs[entry.name] = (
-                f"{parts.hostname} has no {entry.title}: for that, run another proxy, with "
-                f"--upstream-url https://{home.hosts[0]}{home.base_path} for example"
+                f"{parts.hostname} has no {entry.title}: for that, name another upstream in "
+                f"`upstreams`, with the url https://{home.hosts[0]}{home.base_path} for example"
             )
         elif (
             own is not None

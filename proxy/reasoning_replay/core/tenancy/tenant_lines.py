@@ -9,6 +9,7 @@ Tenant lines: what an operator writes of a tenant, and the scopes that its reque
 import json
 import re
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from reasoning_replay.core.tenancy.jwt_claims import ISSUER, claims_of
@@ -21,23 +22,42 @@ _SCALAR = (str, int, float)
 
 
 class TenantScope(NamedTuple):
-    """A scope, and the header that has the credential; "" if the operator named the headers."""
+    """
+    A scope of a tenant.
+
+    Attributes:
+        header: The header that has the credential; "" if the operator named the headers.
+        upstream: Name of the upstream that it is for; "" if it is the only one.
+    """
 
     scope: bytes
     header: str
+    upstream: str = ""
 
 
-def scopes_in(text: str, scoping: Scoping) -> list[TenantScope]:
+def scopes_in(text: str, scopings: Mapping[str, Scoping]) -> list[TenantScope]:
     """
-    Return the scopes of the requests that a tenant sends.
+    Return the scopes of the requests that a tenant sends, for each upstream.
 
     A credential alone has one scope for each header that may carry it, because the name of the
     header counts.
+
+    Args:
+        text: Lines that the operator wrote.
+        scopings: The rule of each upstream, by its name; "" if it is the only one.
 
     Raises:
         ValueError: The lines do not make a scope. The message says what is missing, and quotes no
             value.
     """
+    return [
+        one._replace(upstream=name)
+        for name, scoping in scopings.items()
+        for one in _scopes_at(text, scoping)
+    ]
+
+
+def _scopes_at(text: str, scoping: Scoping) -> list[TenantScope]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines or len(lines) > LINES_MAX:
         raise ValueError(f"{len(lines)} lines: write at least one, and {LINES_MAX} at most")

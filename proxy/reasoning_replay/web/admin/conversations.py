@@ -15,7 +15,7 @@ import contextlib
 import hmac
 import ipaddress
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -121,11 +121,16 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Conversations:
-    """Handlers of the requests about stored conversations."""
+    """
+    Handlers of the requests about stored conversations.
+
+    Attributes:
+        scopings: The rule of each upstream, by its name; "" if it is the only one.
+    """
 
     store: SafeStore
     access: Access
-    scoping: Scoping
+    scopings: Mapping[str, Scoping]
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes for the admin port."""
@@ -198,10 +203,16 @@ class Conversations:
         """Return the scopes of a tenant; a body is in no log, as an address may be."""
         text = (await request.read()).decode("utf-8", "surrogateescape")
         try:
-            found = scopes_in(text, self.scoping)
+            found = scopes_in(text, self.scopings)
         except ValueError as error:
             raise ProxyError(_bad("bad_tenant", f"The body names no tenant: {error}.")) from None
-        return {"scopes": [{"scope": one.scope.hex(), "header": one.header} for one in found]}
+        return {
+            "scopes": [
+                {"scope": one.scope.hex(), "header": one.header}
+                | ({"upstream": one.upstream} if one.upstream else {})
+                for one in found
+            ]
+        }
 
     async def _forget_scope(self, request: web.Request) -> Json:
         """

@@ -3,12 +3,10 @@
 import asyncio
 from collections import Counter
 
-from aiohttp import web
-
 from reasoning_replay.web.errors import TENANT_BUSY, TOO_MANY_EXCHANGES, ProxyError
-from reasoning_replay.web.exchange import Limits
+from reasoning_replay.web.exchange import Limits, TenantOf
 from reasoning_replay.web.exchange_log import ExchangeLog
-from reasoning_replay.web.pipeline.client_request import identifying_headers
+from reasoning_replay.web.pipeline.client_request import ClientRequest
 
 
 class AdmissionControl:
@@ -25,9 +23,13 @@ class AdmissionControl:
         exchange_log.metrics.max_exchanges.set(limits.max_exchanges)
         exchange_log.metrics.in_flight.set_function(lambda: self.count)
 
-    def acquire(self, request: web.BaseRequest) -> bytes | None:
+    def acquire(self, client: ClientRequest, tenant_of: TenantOf) -> bytes | None:
         """
         Admit an exchange.
+
+        Args:
+            client: Its request.
+            tenant_of: Returns its tenant; called only if tenants have a limit.
 
         Returns:
             Its tenant, for `release`; None if tenants are not counted.
@@ -38,7 +40,7 @@ class AdmissionControl:
         limits = self._limits
         if self.count >= limits.max_exchanges:
             raise ProxyError(TOO_MANY_EXCHANGES.filled(most=limits.max_exchanges))
-        tenant = self._tenant(request) if limits.tenant_max_exchanges else None
+        tenant = self._tenant(client, tenant_of) if limits.tenant_max_exchanges else None
         if tenant is not None:
             if self._tenants[tenant] >= limits.tenant_max_exchanges:
                 raise ProxyError(TENANT_BUSY.filled(most=limits.tenant_max_exchanges))
@@ -57,9 +59,9 @@ class AdmissionControl:
         if not self.count:
             self.idle.set()
 
-    def _tenant(self, request: web.BaseRequest) -> bytes | None:
+    def _tenant(self, client: ClientRequest, tenant_of: TenantOf) -> bytes | None:
         try:
-            return self._limits.tenant_of(identifying_headers(request))
+            return tenant_of(client.identifying_headers)
         except Exception as error:  # noqa: BLE001 (fail open: a bug here must not limit clients)
             self._exchange_log.log.warning("tenant_failed", reason=type(error).__name__)
             return None

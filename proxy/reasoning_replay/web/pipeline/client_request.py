@@ -25,11 +25,13 @@ class ClientRequest:
 
     Attributes:
         http: Its head, as aiohttp parsed it.
-        path: Path without the query.
+        target: Path and query, without a name of an upstream in front.
+        path: The same without the query.
         body: Its body, unread when this is created.
     """
 
     http: web.BaseRequest
+    target: str
     route: str
     path: str
     body: RequestBody
@@ -49,6 +51,19 @@ class ClientRequest:
             http.transport.write(_CONTINUE)
 
     @property
+    def identifying_headers(self) -> Mapping[str, str]:
+        """Its headers, and the keys in its query as the headers that they are."""
+        _, _, query = self.target.partition("?")
+        names = key_parameters_of(self.route) if query else {}
+        if not names:
+            return self.http.headers
+        headers = CIMultiDict(self.http.headers)
+        for name, value in parse_qsl(query, errors="surrogateescape"):
+            if name in names:
+                headers.add(names[name], value)
+        return headers
+
+    @property
     def content_coding(self) -> str:
         """Content codings of the body, in the order they were applied; "" if it has none."""
         return ", ".join(self.http.headers.getall(hdrs.CONTENT_ENCODING, []))
@@ -66,22 +81,11 @@ class ClientRequest:
         return True
 
 
-def client_request(http: web.BaseRequest, limits: Limits, lease: MemoryLease) -> ClientRequest:
+def client_request(
+    http: web.BaseRequest, target: str, limits: Limits, lease: MemoryLease
+) -> ClientRequest:
     """Return the request for a parsed head; its body is still unread."""
     body = RequestBody(http, limits.body_max_bytes, limits.client_timeout_s, lease)
-    path = http.raw_path.partition("?")[0]
+    path = target.partition("?")[0]
     route = Route.WEBSOCKET if is_websocket(http) else route_of(http.method, path)
-    return ClientRequest(http, route, path, body)
-
-
-def identifying_headers(http: web.BaseRequest) -> Mapping[str, str]:
-    """Return the headers of a request, and the keys in its query as the headers that they are."""
-    path, _, query = http.raw_path.partition("?")
-    names = key_parameters_of(route_of(http.method, path)) if query else {}
-    if not names:
-        return http.headers
-    headers = CIMultiDict(http.headers)
-    for name, value in parse_qsl(query, errors="surrogateescape"):
-        if name in names:
-            headers.add(names[name], value)
-    return headers
+    return ClientRequest(http, target, route, path, body)

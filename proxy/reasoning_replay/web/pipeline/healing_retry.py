@@ -203,7 +203,8 @@ class Healer:
 
     def _count(self, exchange: Exchange, refusal: Refusal, result: str) -> None:
         metrics = self.exchange_log.metrics
-        metrics.inc(metrics.heals, exchange.dialect, refusal.kind.value, result)
+        upstream = metrics.upstream_label(exchange.upstream)
+        metrics.inc(metrics.heals, exchange.dialect, refusal.kind.value, result, *upstream)
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> CheckedResponse | None:
         """Send the cured request; return None if there is no response."""

@@ -15,6 +15,7 @@ from reasoning_replay.core.dialects.registry import (
     dialect_of,
 )
 from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.settings.upstreams import in_words_of, path_of
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
 
@@ -51,8 +52,20 @@ _HINTS = {
 class PathAdvice:
     """Advice on the paths of the requests to one upstream."""
 
-    def __init__(self, upstream_url: str, exchange_log: ExchangeLog, *, is_on: bool) -> None:
-        """Start with nothing told; `is_on`: whether reasoning is injected at all."""
+    def __init__(
+        self, upstream_url: str, exchange_log: ExchangeLog, name: str = "", *, is_on: bool
+    ) -> None:
+        """
+        Start with nothing told.
+
+        Args:
+            upstream_url: URL of the upstream.
+            exchange_log: Provides the log and the clock.
+            name: Name of the upstream; "" if it is the only one.
+            is_on: Whether reasoning is injected at all.
+        """
+        self._name = name
+        self._here = _HERE + path_of(name)
         self._upstream_path = urlsplit(upstream_url).path
         self._lacking = lacking_apis(upstream_url)
         self._log, self._clock = exchange_log.log, exchange_log.clock
@@ -84,7 +97,11 @@ class PathAdvice:
                 route=exchange.route,
                 status=status,
                 reason=fault,
-                hint=_HINTS[PathFault(fault)].format(
-                    base=base_url_at(_HERE, dialect), way_out=self._lacking.get(dialect, "")
+                hint=in_words_of(
+                    self._name,
+                    _HINTS[PathFault(fault)].format(
+                        base=base_url_at(self._here, dialect),
+                        way_out=self._lacking.get(dialect, ""),
+                    ),
                 ),
             )

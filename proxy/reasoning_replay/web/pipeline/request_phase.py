@@ -10,7 +10,7 @@ from reasoning_replay.core.dialects.states import RequestState, Route
 from reasoning_replay.web.errors import FOREIGN_KEY, ProxyError, amount
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
-from reasoning_replay.web.pipeline.client_request import ClientRequest, identifying_headers
+from reasoning_replay.web.pipeline.client_request import ClientRequest
 from reasoning_replay.web.pipeline.replay import Replay, Replays
 from reasoning_replay.web.pipeline.request_body import NotDecoded, decode_body
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress, UpstreamRequest
@@ -117,7 +117,7 @@ class RequestPhase:
 
     def _identify(self, replay: Replay, exchange: Exchange, client: ClientRequest) -> None:
         try:
-            replay.identify(exchange, identifying_headers(client.http))
+            replay.identify(exchange, client.identifying_headers)
         except Exception as error:  # noqa: BLE001 (as above)
             self._failed(exchange, error)
 

@@ -85,7 +85,7 @@ class UpstreamAddress:
             headers = asking_for_identity(headers)
         is_own = names_version(client.route, http.headers)
         # Appended to an authority, a path cannot change it: it starts with a slash.
-        url = self.origin + mapped(self._base_path, http.raw_path, names_version=is_own)
+        url = self.origin + mapped(self._base_path, client.target, names_version=is_own)
         request = UpstreamRequest(http.method, url, headers, body, bodies)
         if bodies is not None and bodies.is_edited:
             return request.with_body(bodies.to_send)
@@ -102,7 +102,7 @@ def mapped(base_path: str, target: str, *, names_version: bool) -> str:
 
     Args:
         base_path: Path of the upstream's URL, without a slash at the end.
-        target: Path and query of the client's request.
+        target: Path and query of the client's request, without a name of an upstream.
         names_version: Whether the clients of its API name the version.
     """
     rest = target.removeprefix("/v1")

@@ -9,9 +9,11 @@ Their attributes are fixed words and numbers, and no text by a client or a model
 
 import re
 import time
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -65,6 +67,13 @@ _TRACEPARENT = TRACEPARENT.decode()
 _W3C = TraceContextTextMapPropagator()
 
 
+class _Facts(NamedTuple):
+    """Attributes of all spans of one upstream, and its name in the conventions."""
+
+    server: Attributes
+    provider: str
+
+
 @dataclass(slots=True)
 class _Trace:
     """
@@ -72,6 +81,7 @@ class _Trace:
 
     Attributes:
         goes_on: Whether the client named its own span as parent.
+        upstream: Facts of its upstream.
         attempt: Span of the last request to the upstream.
         attempts: Number of requests to the upstream.
         sent_ns: When the last one was sent, or a `response.create` began, in ns since the epoch.
@@ -79,31 +89,28 @@ class _Trace:
 
     span: Span
     route: str
+    upstream: _Facts
     goes_on: bool = False
     attempt: Span | None = None
     attempts: int = 0
     sent_ns: int = 0
 
 
+_NO_FACTS = _Facts({}, "")  # of a request that names no upstream
 _current: ContextVar[_Trace | None] = ContextVar("trace", default=None)
 
 
 class OtelTracer(Tracer):
-    """Tracer of the exchanges with one upstream."""
+    """Tracer of the exchanges with all upstreams."""
 
-    def __init__(self, tracing: Tracing, upstream_url: str, profile: Upstream) -> None:
-        """Start without spans."""
+    def __init__(self, tracing: Tracing, upstreams: Mapping[str, tuple[str, Upstream]]) -> None:
+        """Start without spans; `upstreams` has the URL and the profile of each, by name."""
         self._tracing = tracing
         self._guard, self._tracer = tracing.guard, tracing.tracer
-        parts = urlsplit(upstream_url)
-        self._server: Attributes = {
-            "server.address": parts.hostname or "",
-            "server.port": port_of(parts),
-        }
-        self._provider = profile.provider or profile.name
+        self._upstreams = {name: _facts_of(url, of) for name, (url, of) in upstreams.items()}
 
     @override
-    def begin(self, request: web.BaseRequest, route: str) -> None:
+    def begin(self, request: web.BaseRequest, route: str, upstream: str) -> None:
         _current.set(None)
         with self._guard():
             parent = _parent([*request.raw_headers])
@@ -113,14 +120,12 @@ class OtelTracer(Tracer):
             if template is not None:
                 attributes["http.route"] = template
             name = f"{method} {template or route}"
+            facts = self._upstreams.get(upstream, _NO_FACTS)
             if route in OPERATIONS:
                 name = OPERATIONS[route]
-                attributes |= self._operation(route)
+                attributes |= _operation(route, facts)
             span = self._tracer.start_span(name, parent or Context(), SpanKind.SERVER, attributes)
-            _current.set(_Trace(span, route, goes_on=parent is not None))
-
-    def _operation(self, route: str) -> Attributes:
-        return {"gen_ai.operation.name": OPERATIONS[route], "gen_ai.provider.name": self._provider}
+            _current.set(_Trace(span, route, facts, goes_on=parent is not None))
 
     @override
     def attempt(self, method: str, headers: Headers) -> Headers:
@@ -130,7 +135,7 @@ class OtelTracer(Tracer):
         with self._guard():
             if trace.attempt is not None:
                 trace.attempt.end()
-            attributes = {"http.request.method": known_method(method), **self._server}
+            attributes = {"http.request.method": known_method(method), **trace.upstream.server}
             if trace.attempts:
                 attributes["http.request.resend_count"] = trace.attempts
             trace.attempts += 1
@@ -175,7 +180,7 @@ class OtelTracer(Tracer):
             return
         with self._guard():
             if exchange.route == Route.CREATE:
-                trace = self._created(trace.span, exchange.times.total_ms or 0.0)
+                trace = self._created(trace, exchange.times.total_ms or 0.0)
             else:
                 _current.set(None)  # the next request on this connection runs in the same task
             _end(trace, exchange)
@@ -184,15 +189,28 @@ class OtelTracer(Tracer):
     async def close(self, within_s: float) -> None:
         await self._tracing.close(within_s)
 
-    def _created(self, whole: Span, took_ms: float) -> _Trace:
+    def _created(self, whole: _Trace, took_ms: float) -> _Trace:
         """Return the span of a finished `response.create`, as a child of its WebSocket's span."""
-        attributes = self._operation(Route.CREATE) | self._server | {OURS + "route": Route.CREATE}
-        context = set_span_in_context(whole, Context())
+        facts = whole.upstream
+        attributes = _operation(Route.CREATE, facts) | facts.server
+        attributes[OURS + "route"] = Route.CREATE
+        context = set_span_in_context(whole.span, Context())
         began_ns = time.time_ns() - int(took_ms * 1e6)
         span = self._tracer.start_span(
             OPERATIONS[Route.CREATE], context, SpanKind.CLIENT, attributes, start_time=began_ns
         )
-        return _Trace(span, Route.CREATE, sent_ns=began_ns)
+        return _Trace(span, Route.CREATE, facts, sent_ns=began_ns)
+
+
+def _facts_of(upstream_url: str, profile: Upstream) -> _Facts:
+    parts = urlsplit(upstream_url)
+    server: Attributes = {"server.address": parts.hostname or "", "server.port": port_of(parts)}
+    return _Facts(server, profile.provider or profile.name)
+
+
+def _operation(route: str, upstream: _Facts) -> Attributes:
+    named: Attributes = {"gen_ai.operation.name": OPERATIONS[route]}
+    return named | ({"gen_ai.provider.name": upstream.provider} if upstream.provider else {})
 
 
 def _parent(headers: Headers) -> Context | None:

@@ -13,8 +13,8 @@ class Tracer:
     Spans are found by the context of the running task, so Exchange has no field for them.
     """
 
-    def begin(self, request: web.BaseRequest, route: str) -> None:
-        """Start the span of an exchange; `end` must follow in the same task."""
+    def begin(self, request: web.BaseRequest, route: str, upstream: str) -> None:
+        """Start the span of an exchange with an upstream; `end` must follow in the same task."""
 
     def attempt(self, _method: str, headers: Headers) -> Headers:
         """Start the span of a request to the upstream; return headers that name it as parent."""

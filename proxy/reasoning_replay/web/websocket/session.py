@@ -326,6 +326,7 @@ class ResponseStreams:
         exchange = self._exchange_log.new(Route.CREATE)
         exchange.received_bytes = size
         exchange.client = self._websocket.client
+        exchange.upstream = self._websocket.upstream
         exchange.lease = MemoryLease(self._websocket.lease.budget)
         self._replay.identify(exchange, self._headers)
         return exchange

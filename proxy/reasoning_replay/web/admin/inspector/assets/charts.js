@@ -1,11 +1,11 @@
-// Totals since the start, and charts of the last hour: a bar for each minute, as far back as there are requests.
+// Totals since the start, and charts of the last hour, with a bar for each minute.
 
 const MINUTES = 60, SPANS = [10, 20, 30, MINUTES];
 const minutes = new Map(); // minute since the epoch -> its sums
 let newest = 0;
 
 const part = (part, all) => all ? 100 * part / all : null;
-// Of each chart: its title, the value of a minute, how a value is written, the value of the hour, and what it is made of.
+// Of each chart: its title, the value of a minute, how it is written, the value of the hour, and its parts.
 const CHARTS = [
   ["rate", "Requests a minute", (m) => m.requests, (v) => count(v), (h) => count(h.requests / Math.max(1, h.minutes)), (h, most) => `${count(h.requests)} in ${h.span}, at most ${count(most)}`],
   ["back", "Injected share", (m) => part(m.injected, m.injected + m.lacking), (v) => `${Math.floor(v)} %`, (h) => h.injected + h.lacking ? share(h.injected, h.injected + h.lacking) : "–", (h) => `${count(h.injected)} of ${count(h.injected + h.lacking)} items that clients left out`],
@@ -98,7 +98,7 @@ function setLink(word, more) {
 }
 
 function showFacts() {
-  $("facts").replaceChildren(...[["to", facts.upstream.replace(/^https?:\/\//, "")], ["mode", facts.mode], ["", `v${facts.version}`]].map(([label, value]) => {
+  $("facts").replaceChildren(...[["to", facts.upstream.replace(/https?:\/\//g, "")], ["mode", facts.mode], ["", `v${facts.version}`]].map(([label, value]) => {
     const span = make("span", "", label && `${label} `);
     span.append(make("b", "", value));
     return span;

@@ -45,6 +45,7 @@ function sectionsOf(e) {
     ]),
     section("Exchange", [
       ["Started", new Date(e.at_ms).toISOString()],
+      ["Upstream", e.upstream],
       ["Method and route", [e.method, e.route].filter(Boolean).join(" ")],
       [e.wrong_path ? "Wrong path" : "Passed through", pathOf(e)],
       ["Model", e.model],
@@ -138,7 +139,7 @@ function copyButton(label, text) {
   return button;
 }
 
-// The clipboard needs HTTPS or this machine; elsewhere the older command is still there.
+// The clipboard needs HTTPS or this machine; elsewhere the older command works.
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -124,7 +124,7 @@ function showTip(event) {
   placeTip();
 }
 
-// To the right of the row's text if there is room, so that it covers no text; else below or above its block.
+// To the right of the row's text if there is room, so that it covers none; else below or above its block.
 function placeTip() {
   tip.hidden = !tipped?.lines || !tipped.isConnected;
   if (tip.hidden) return;

@@ -39,7 +39,7 @@ const texts = new WeakMap();
 function textOf(e) {
   if (!texts.has(e)) {
     const key = keyOf(e);
-    const own = [e.request_id, e.upstream_request_id, e.trace_id, e.scope, key, key && nameOf(key), e.turn, e.parent, e.route, e.model, e.error_code, e.error_type];
+    const own = [e.request_id, e.upstream_request_id, e.trace_id, e.scope, key, key && nameOf(key), e.turn, e.parent, e.upstream, e.route, e.model, e.error_code, e.error_type];
     const items = e.strip.items.map((item) => item[2]), back = e.strip.notes.map((note) => note[4]);
     texts.set(e, [...own, ...items, ...back].filter(Boolean).join(" ").toLowerCase());
   }

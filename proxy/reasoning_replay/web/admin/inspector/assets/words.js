@@ -2,13 +2,13 @@
 
 // Words and numbers: the texts of the page, and how values are written.
 
-// Of each kind of item: its letter, its word for a block where a history is short, and its whole name.
+// Of each kind of item: its letter, its word in a block of a short history, and its whole name.
 const KINDS = {
   f: ["S", "system"], u: ["U", "user"], m: ["M", "message", "message of the model"], c: ["C", "call"],
   o: ["O", "output"], r: ["R", "reasoning", "reasoning of the client"], i: ["@", "reference"],
 };
 const WHY = {
-  unchecked: "the client sends a value that asks the API not to check, so the model reads no signature there",
+  unchecked: "a value of the client asks the API not to check, so the model reads no signature",
   missed: "not found in the store; it was never captured here, or it has expired",
   ambiguous: "more than one turn could have emitted it, so nothing was injected",
   guarded_model: "another model produced it",
@@ -18,7 +18,7 @@ const WHY = {
   skipped: "the request switches reasoning off, or the message is of an older round",
   refused: "upstream refused the request with it, and accepted the request without it",
   phase: "the message got back the phase that upstream emitted it with",
-  degraded: "its id was left out, or a filler was added, so that upstream accepts the item without its reasoning",
+  degraded: "its id was left out, or a filler added, so that upstream accepts it without reasoning",
 };
 const ASKED = {
   stateful: "Upstream holds this history itself, so nothing is injected.",
@@ -26,7 +26,7 @@ const ASKED = {
   unreadable: "The body is invalid or ambiguous JSON. It was forwarded unchanged.",
   encoded: "The body could not be decoded. It was forwarded unchanged.",
   too_large: "The request is too large to inspect. It was forwarded unchanged.",
-  busy: "The memory for inspected requests was used up. The request was forwarded unchanged.",
+  busy: "The memory for inspection was used up. The request was forwarded unchanged.",
   store_failed: "The store failed, so nothing was injected.",
   budget_exceeded: "The store took longer than store_budget_ms, so nothing was injected.",
   failed: "Replay failed because of a bug in the proxy. The request was forwarded unchanged.",
@@ -36,7 +36,7 @@ const CAPTURED = {
   saved: "saved", late: "being saved; the store has not confirmed it yet", nothing: "nothing to recognise the response by",
   store_failed: "lost, the store failed", too_large: "lost, the response is too large", unreadable: "lost, the response cannot be read",
   failed: "lost because of a bug in the proxy", refused: "nothing, because upstream refused",
-  busy: "lost, the memory for inspected responses was used up",
+  busy: "lost, the memory for inspection was used up",
 };
 const REPAIRS = {
   duplicates: "reasoning twice in a row is sent once",
@@ -90,16 +90,16 @@ const ended = (e) => e.open ? "in flight" : `${e.status || "no response"} ${e.ou
 const errorOf = (e) => e.healed ? "" : e.error_code || e.error_type || e.error;
 const origin = () => new URL(facts.listen.replace(/\/\/(0\.0\.0\.0|\[::\])/, `//${location.hostname}`)).origin;
 // Clients of some APIs add the version themselves.
-const baseUrl = (route) => origin() + (facts.bases[route] ?? (facts.profile === "anthropic" ? "" : "/v1"));
-// Why nothing could be injected on this path; empty if the proxy acts on it, or did not forward it.
+const baseUrl = ({ upstream: at, route }) => origin() + (at && `/${at}`) + (facts.bases[route] ?? (`, ${facts.profile}`.match(`, (${at}=)?anthropic(,|$)`) ? "" : "/v1"));
+// Why nothing is injected on this path; empty if the proxy acts on it, or did not forward it.
 const pathOf = (e) => {
-  if (e.wrong_path) return `${WRONG_PATH[e.wrong_path]}; the base URL for clients is ${baseUrl(e.route)}`;
+  if (e.wrong_path) return `${WRONG_PATH[e.wrong_path]}; the base URL for clients is ${baseUrl(e)}`;
   const isPassed = e.outcome === "ok" || e.outcome in ENDED;
   return isPassed && facts.mode !== "off" && facts.handled && !facts.handled.includes(e.route) ? `reasoning is injected on ${facts.replayed.join(", ")}` : "";
 };
 const misses = (e) => Object.entries(e.outcomes).filter(([what]) => what in WHY);
 
-// The words for a conversation are from its id, so that they are the same in each page and process.
+// The words for a conversation come from its id: they are the same in each page and process.
 const TREES = "acacia alder almond apple ash aspen bamboo bay beech birch box briar cedar cherry citron cypress elder elm fern fig fir gorse hazel heath holly hop iris ivy jasmine juniper larch laurel lemon lilac lime linden lotus maple mint moss myrtle oak olive palm peach pear pecan pine plum poplar privet quince reed rowan rush sage sorrel spruce teak thyme vine walnut willow yew".split(" ");
 const keyOf = (e) => e.scope && e.conversation ? `${e.scope}:${e.conversation}` : "";
 const idOf = (key) => key.slice(key.indexOf(":") + 1);
