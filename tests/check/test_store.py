@@ -69,8 +69,8 @@ MISTAKES = [
     ("redis+cluster://127.0.0.1:{redis}", "is it a Cluster? If not, write redis:// and not redis+cluster://"),
     ("redis://127.0.0.1:{crowded}", "raise its maxclients; docs/stores.md has the number of connections"),  # noqa: E501
     ("redis+cluster://127.0.0.1:{crowded}", "raise its maxclients; docs/stores.md has the number of connections"),  # noqa: E501
-    ("redis://127.0.0.1:{guarded}", "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed"),  # noqa: E501
-    ("redis://:hunter2@127.0.0.1:{guarded}", "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed"),  # noqa: E501
+    ("redis://127.0.0.1:{guarded}", "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed; @ is %40 in one"),  # noqa: E501
+    ("redis://:hunter2@127.0.0.1:{guarded}", "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed; @ is %40 in one"),  # noqa: E501
     ("rediss://127.0.0.1:{guarded}", "is it a Redis, and is access allowed? If TLS is the difference, write redis:// and not rediss://"),  # noqa: E501
 ]  # fmt: skip
 # What only `check` tries at once. A node may have the slots of all that the test turn is saved in.

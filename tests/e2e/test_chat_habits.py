@@ -153,7 +153,7 @@ async def test_equal_conversations_are_all_saved_by_one_choice(tmp_path: Path) -
     the same prefix again, and refuses no conversation twice for the same.
     """
     standin = ChatStandIn("kimi", loop="chain", repeats=True)
-    shared = {"store_url": f"sqlite:///{tmp_path}/turns.db", "scope_secret": "one for both"}
+    shared = {"store_url": f"sqlite://{tmp_path}/turns.db", "scope_secret": "one for both"}
     async with (
         standin,
         proxied(standin, upstream_profile="moonshot", **shared) as one,

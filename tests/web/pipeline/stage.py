@@ -328,7 +328,7 @@ async def stage(upstream: Upstream, kind: str, redis: str, **more: Any) -> Async
     with tempfile.TemporaryDirectory(prefix="rr-") as folder:
         urls = {
             "memory": "memory://",
-            "sqlite": f"sqlite:///{folder}/replay.db",
+            "sqlite": f"sqlite://{folder}/replay.db",
             "redis": f"{redis}?prefix=rr-{secrets.token_hex(8)}",
         }
         given: dict[str, Any] = {
