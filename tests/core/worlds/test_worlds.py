@@ -161,8 +161,8 @@ def _of_the_message_before(request: MessagesRequest, matched: Matches, profile: 
     return placement.plan_injection(request, Matches(found), profile)
 
 
-def _has_as_many(_: object, group: MessageGroup, turn: Turn) -> bool:
-    return len(group.places) == len(group.matches) == len(turn.items)
+def _has_as_many(_: object, places: Sequence[int], turn: Turn) -> bool:
+    return len(places) == len(turn.items)
 
 
 def _everywhere(
