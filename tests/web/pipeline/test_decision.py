@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.runtime.offload import ON_LOOP_BYTES
-from reasoning_replay.core.dialects import continuation, request_body
+from reasoning_replay.core.dialects import base, request_body
 from reasoning_replay.core.dialects.responses import dialect
 
 from tests.patience import SOON_S
@@ -46,7 +46,7 @@ def waiting(act: Callable[..., Any], goes_on: threading.Event) -> Callable[..., 
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(request_body, "read_values"), (continuation, "match_items"), (dialect, "plan_injection")],
+    [(request_body, "read_values"), (base, "match_items"), (dialect, "plan_injection")],
 )
 async def test_the_loop_goes_on_while_a_long_request_is_worked_on(
     where: object, name: str, monkeypatch: pytest.MonkeyPatch
