@@ -158,10 +158,9 @@ def _server(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> St
 
 
 def _path(written: str, example: str) -> str:
-    path = unquote(written)
-    if not path.startswith("/") or path.startswith("//"):
-        fault = "has four slashes" if path.startswith("//") else "has no absolute path"
-        raise ValueError(f"{fault}; use {example}, with three slashes")
+    path = re.sub("^/+", "/", unquote(written))  # some write four slashes, as for SQLAlchemy
+    if not path.startswith("/"):
+        raise ValueError(f"has no absolute path; use {example}, with three slashes")
     if path.endswith("/") or "\x00" in path:
         raise ValueError(f"names no file; use {example}")
     return path
