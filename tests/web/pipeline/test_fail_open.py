@@ -2,7 +2,7 @@
 
 import pytest
 from reasoning_replay.adapters.telemetry.metrics import Series
-from reasoning_replay.core.dialects import continuation, request_body, request_engine
+from reasoning_replay.core.dialects import base, continuation, request_body, request_engine
 from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.responses import dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
@@ -82,7 +82,7 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
     """A bug in request processing leaves the request unchanged."""
     where = next(
         where
-        for where in (replay, dialect, continuation, request_engine, Engine, request_body)
+        for where in (replay, dialect, continuation, request_engine, Engine, request_body, base)
         if hasattr(where, name)
     )
     monkeypatch.setattr(where, name, fails)

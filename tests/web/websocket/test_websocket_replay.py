@@ -142,7 +142,7 @@ async def test_two_streams_are_told_apart() -> None:
 async def test_the_message_that_completes_an_item_waits_for_its_save() -> None:
     """Earlier messages have passed by then, and the client's control frames pass meanwhile."""
     answer = told(RS, CALL)
-    async with world() as w, tunnelled(w) as (client, upstream):
+    async with world(has_store=True) as w, tunnelled(w) as (client, upstream):
         gate = Gate(w)
         await client.send(create(ASK))
         await upstream.event()

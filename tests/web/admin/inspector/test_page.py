@@ -67,7 +67,7 @@ def test_the_page_is_small_and_loads_nothing() -> None:
     body = page().body
     assert isinstance(body, bytes)
     text = body.decode()
-    assert len(text) < 80_000
+    assert len(text) < 81_000
     assert not re.findall(r"(?:src|href)=\"(?!data:)", text)
     assert not re.findall(r"<[^>]*\son\w+=", text)
     assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)\w", text)
