@@ -5,7 +5,7 @@ Cardinality is bounded: label values come from fixed lists, and none is an id or
 one only if the settings list it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import TypeVar
 
@@ -19,11 +19,9 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric as MetricFamily
-from prometheus_client.registry import Collector
 
 from reasoning_replay.adapters.stores.base import BreakerState, StoreUsage
+from reasoning_replay.adapters.telemetry.usage_metrics import PREFIX, RoomMetrics, StoreUsageMetrics
 from reasoning_replay.build import build_version
 from reasoning_replay.core.dialects.captures import REMOVALS
 from reasoning_replay.core.dialects.registry import (
@@ -73,7 +71,6 @@ _CLASSES = range(1, 6)
 _NO_HEAD = "none"
 _USUAL = {"ok": "200", "refused": "400", "upstream_error": "500", "cut_off": "200"}
 
-_PREFIX = "reasoning_replay_"
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
 _OVERHEAD_SECONDS = (0.0001, 0.00025, *_SECONDS, 2.5)
 _LONG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900, 1800)
@@ -109,61 +106,6 @@ def process_exposition() -> bytes:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     return generate_latest(registry)
-
-
-class _StoreUsage(Collector):
-    """Metrics of the use of a store, as it was last read; without a use there are none."""
-
-    usage: StoreUsage | None = None
-
-    def collect(self) -> Iterator[MetricFamily]:
-        if self.usage is None:
-            return
-        size_bytes, max_bytes, conversations, evicted = self.usage
-        for name, text, value in (
-            ("store_bytes", "Size of the embedded store.", size_bytes),
-            ("store_max_bytes", "Limit on the size of the embedded store.", max_bytes),
-            ("store_conversations", "Conversations in the embedded store.", conversations),
-        ):
-            yield GaugeMetricFamily(_PREFIX + name, text, value=value)
-        yield CounterMetricFamily(
-            _PREFIX + "store_evicted",
-            "Conversations evicted from the embedded store for lack of room.",
-            value=evicted,
-        )
-
-
-class _RoomUsage(Collector):
-    """Metrics of the memory for conversations; without a room there are none."""
-
-    room: Room | None = None
-
-    def collect(self) -> Iterator[MetricFamily]:
-        if self.room is None:
-            return
-        for name, text, value in (
-            (
-                "local_bytes",
-                "Memory of what this process keeps of conversations.",
-                self.room.size_bytes,
-            ),
-            (
-                "local_max_bytes",
-                "Limit on the memory of what this process keeps of conversations.",
-                self.room.max_bytes,
-            ),
-        ):
-            yield GaugeMetricFamily(_PREFIX + name, text, value=value)
-        yield CounterMetricFamily(
-            _PREFIX + "local_evicted",
-            "Conversations of which this process dropped what it kept, for lack of room.",
-            value=self.room.evictions,
-        )
-        yield CounterMetricFamily(
-            _PREFIX + "local_evicted_unsaved",
-            "Conversations among those of which the store lacks something: that is lost.",
-            value=self.room.unsaved_evictions,
-        )
 
 
 class Series(dict[str | Labels, _Metric]):
@@ -208,17 +150,17 @@ class Metrics:
 
         # Each label has its known values; (): unknown, or not in any combination.
         def counter(name: str, text: str, **labels: Iterable[str]) -> Series[Counter]:
-            made = Counter(_PREFIX + name, text, [*labels], registry=self.registry)
+            made = Counter(PREFIX + name, text, [*labels], registry=self.registry)
             return Series(_begun(made, labels))
 
         def gauge(name: str, text: str, **labels: Iterable[str]) -> Gauge:
-            return _begun(Gauge(_PREFIX + name, text, [*labels], registry=self.registry), labels)
+            return _begun(Gauge(PREFIX + name, text, [*labels], registry=self.registry), labels)
 
         def histogram(
             name: str, text: str, buckets: tuple[float, ...], **labels: Iterable[str]
         ) -> Series[Histogram]:
             made = Histogram(
-                _PREFIX + name, text, [*labels], buckets=buckets, registry=self.registry
+                PREFIX + name, text, [*labels], buckets=buckets, registry=self.registry
             )
             return Series(_begun(made, labels))
 
@@ -371,12 +313,12 @@ class Metrics:
         self.memory_budget_max = gauge(
             "memory_budget_max_bytes", "Limit on the bytes of requests and responses that are held."
         )
-        Info(_PREFIX + "build", "Version of this program.", registry=self.registry).info(
+        Info(PREFIX + "build", "Version of this program.", registry=self.registry).info(
             {"version": build_version()}
         )
-        self._store_usage = _StoreUsage()
+        self._store_usage = StoreUsageMetrics()
         self.registry.register(self._store_usage)
-        self._room_usage = _RoomUsage()
+        self._room_usage = RoomMetrics()
         self.registry.register(self._room_usage)
         self._begin(names)
         self.store_up.set(1)
