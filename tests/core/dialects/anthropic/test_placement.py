@@ -317,6 +317,23 @@ def test_a_paused_turn_and_its_continuation(model: str) -> None:
     assert tenant.send(cut, model) == cut
 
 
+def test_a_continuation_of_which_a_block_is_gone_is_not_told_from_the_paused_turn() -> None:
+    """Nothing is injected into a message that cannot be divided."""
+    tenant = Tenant()
+    first = tenant.learn([ASK], THOUGHT, SEARCH, FOUND, LONG, reason="pause_turn")
+    tenant.learn(dropped([ASK, first]), LATE, CALL, SECOND)
+    cut = [ASK, assistant(*dropped([first])[0]["content"], CALL), result(CALL_ID)]
+    assert tenant.send(cut) == cut
+
+
+def test_a_text_without_reasoning_stays_a_string() -> None:
+    """Only a message that gets a block has a list of them."""
+    tenant = Tenant()
+    tenant.learn([ASK], LONG, LATE, CALL)
+    told = [ASK, said(LONG["text"]), assistant(CALL), result(CALL_ID), GO]
+    assert tenant.send(told) == [*told[:2], assistant(LATE, CALL), *told[3:]]
+
+
 @pytest.mark.parametrize("model", [MODEL, BOUND])
 @pytest.mark.parametrize(
     "blocks", [[THOUGHT, CALL, LATE], [CALL, LATE], [THOUGHT, LONG, LATE, REDACTED]]
