@@ -19,8 +19,9 @@ def own_store_url(environ: Mapping[str, str]) -> str:
     if not state.is_absolute():
         return ""
     folder = state / "reasoning-replay"
-    there = next(one for one in (folder, *folder.parents) if one.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    # Unlike `Path.exists`, this does not raise where a service may not look into the home folder.
+    there = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    if not os.path.isdir(there) or not os.access(there, os.W_OK | os.X_OK):  # noqa: PTH112
         return ""
     return "sqlite://" + quote(os.fsencode(folder / "replay.db"))
 
