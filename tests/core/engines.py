@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Dialect
+from reasoning_replay.core.dialects.base import Caller, Decision, Dialect, Question
 from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.states import Way
+from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.prefix_cache import PrefixCache
 from reasoning_replay.core.history.room import Room
 
@@ -26,3 +28,26 @@ def engine_of(
         is_shadow=is_shadow,
         adds_cache_keys=adds_cache_keys,
     )
+
+
+def asked(engine: Engine, body: bytes, scope: bytes, path: str = "") -> Question:
+    """Ask about a whole request, whatever is known of its beginning."""
+    begun = engine.begun(body, scope, path).anew(Way.NEW)
+    question = engine.ask(body, {}, begun, path)
+    assert isinstance(question, Question)
+    return question
+
+
+def answered(
+    engine: Engine,
+    caller: Caller,
+    body: bytes,
+    question: Question,
+    found: LookupResult | None,
+    *,
+    is_created: bool = True,
+) -> Decision:
+    """Decide on a request; what is given must hold."""
+    decision = engine.decide(caller, body, question, found, is_created=is_created)
+    assert isinstance(decision, Decision)
+    return decision

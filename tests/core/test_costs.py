@@ -18,7 +18,7 @@ from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.error_texts import error_names
 from reasoning_replay.core.dialects.gemini.dialect import GeminiDialect
 from reasoning_replay.core.dialects.gemini.profiles import GENERIC as GEMINI
-from reasoning_replay.core.dialects.known_prefix import KnownPrefix
+from reasoning_replay.core.dialects.known_state import KnownState
 from reasoning_replay.core.dialects.request_body import read_values
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -30,7 +30,7 @@ from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.prefix_cache import LEAST_BYTES, Owner, ParsedPrefix, PrefixCache
 from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.room import Room
-from reasoning_replay.core.history.seen import MatchedRun, Seen, decided, seen_of
+from reasoning_replay.core.history.seen import MatchedRun, Seen, recorded, seen_of
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 from reasoning_replay.core.wire.content_coding import decode
 from reasoning_replay.core.wire.json_spans import Unspliceable
@@ -42,7 +42,7 @@ from tests.core.costs import assert_constant, assert_linear, relative
 from tests.core.dialects.anthropic import tenant
 from tests.core.dialects.chat import chats
 from tests.core.dialects.gemini import contents
-from tests.core.engines import engine_of
+from tests.core.engines import answered, asked, engine_of
 from tests.core.world import (
     Item,
     World,
@@ -246,10 +246,10 @@ def test_a_request_is_decided_in_linear_time(history: str) -> None:
 
     def decide(given: bytes) -> None:
         dialect = DIALECTS[history.partition("-")[0]]()
-        question = dialect.ask(given, {}, b"t")
+        question = asked(dialect, given, b"t")
         for lookup in keys_of_request(question.request):
             list(lookup.keys)
-        dialect.decide(CALLER, given, question, LookupResult(), is_created=True)
+        answered(dialect, CALLER, given, question, LookupResult(), is_created=True)
 
     assert_linear(HISTORIES[history], decide, 100)
 
@@ -325,7 +325,7 @@ def _diagnose(error: bytes) -> None:
 
 def _turns(size: int, named: Callable[[int], str], said: Callable[[int], str]) -> Stored:
     world, items = World(), [user("go")]
-    prefix: ParsedPrefix[HistoryPrefix[ResponsesItem], KnownPrefix] | None = None
+    prefix: ParsedPrefix[HistoryPrefix[ResponsesItem], KnownState] | None = None
     parent = None
     for n in range(size):
         made = [reasoning(f"r{n}"), message(f"m{n}", said(n)), call(f"c{n}", call_id=named(n))]
@@ -380,7 +380,7 @@ def test_earlier_decisions_are_read_and_recorded_in_linear_time() -> None:
         }
 
     def read(seen: dict[bytes, Seen]) -> None:
-        _, matched = decided(seen[b"%d" % (len(seen) - 1)], seen.get)
+        _, matched, _ = recorded(seen[b"%d" % (len(seen) - 1)], seen.get)
         seen_of(b"", 0, [(at, *source) for at, source in sorted(matched.items())])
 
     assert_linear(make, read, 2_000)
@@ -390,7 +390,7 @@ def test_a_parsed_prefix_costs_the_same_however_many_tenants_there_are() -> None
     """Who has to make room is known without a look at all of them."""
 
     def filled(count: int) -> Callable[[], object]:
-        kept: PrefixCache[str, KnownPrefix] = PrefixCache(Room(count * 4 * LEAST_BYTES))
+        kept: PrefixCache[str, KnownState] = PrefixCache(Room(count * 4 * LEAST_BYTES))
         numbers = iter(range(1 << 60))
 
         def keep() -> None:

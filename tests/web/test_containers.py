@@ -135,7 +135,7 @@ ROWS: dict[str, dict[str, Bound]] = {
     "core": {
         "dialects.foreign_keys.ForeignKeys._issuers": FIXED,
         "dialects.gemini.dialect.GeminiDialect.repairs": FIXED,
-        "dialects.known_prefix.KnownPrefix.used": Bound(
+        "dialects.known_state.KnownState.used": Bound(
             CONVERSATIONS_LOADED, "the conversations of one lookup"
         ),
         **{
@@ -154,8 +154,19 @@ ROWS: dict[str, dict[str, Bound]] = {
         "dialects.refusal_memory.RefusalMemory._issued_for": Bound(REMEMBERED, "as _owners"),
         "dialects.refusal_memory._Shares._owners": Bound(REMEMBERED, "put evicts"),
         "dialects.refusal_memory._Shares._owners[]": Bound(REMEMBERED_EACH, "put evicts"),
+        "dialects.refusal_memory._Shares._stamps": Bound(REMEMBERED, "as _owners"),
         "history.item_index.ItemIndex.by_call": RECORDS,
         "history.item_index.ItemIndex.by_call[]": RECORDS,
+        **{
+            f"history.item_index.ItemIndex.{name}": RECORDS
+            for name in (
+                "by_content",
+                "by_content[]",
+                "children",
+                "children[]",
+                "parentless",
+            )
+        },
         "history.item_index.ItemIndex.by_id": RECORDS,
         "history.item_index.ItemIndex.by_id[]": RECORDS,
         "history.item_index.ItemIndex.by_whole": RECORDS,

@@ -16,7 +16,7 @@ from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Lesson, Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
-from tests.core.engines import engine_of
+from tests.core.engines import answered, asked, engine_of
 from tests.core.streams import heard
 from tests.core.world import World
 
@@ -49,14 +49,14 @@ class AnyTenant:
 
     def asked(self, body: bytes, path: str = "") -> tuple[Question, LookupResult]:
         """Return the question about a request, and what the store has for it."""
-        question = self.engine.ask(body, {}, CALLER.scope, path)
+        question = asked(self.engine, body, CALLER.scope, path)
         return question, self.store.recall(question.request)
 
     def decide(self, body: bytes, path: str = "", *, fails: bool = False) -> Decision:
         """Return the decision about a request; its lookup may fail."""
         question, found = self.asked(body, path)
         held = None if fails else found
-        return self.engine.decide(CALLER, body, question, held, is_created=True)
+        return answered(self.engine, CALLER, body, question, held, is_created=True)
 
     def keep(
         self,

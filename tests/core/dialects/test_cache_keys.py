@@ -12,7 +12,7 @@ from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.records import records_of, turns_of
 
 from tests.core.dialects.responses.exchanges import ASK, C1, CALLER, R1, SCOPE, decided, found
-from tests.core.engines import engine_of
+from tests.core.engines import answered, asked, engine_of
 from tests.core.world import body, input_of, output
 
 NAME = "prompt_cache_key"
@@ -79,8 +79,8 @@ def test_shadow_mode_and_other_requests_get_none() -> None:
     given = body([ASK])
     assert decided(engine(is_shadow=True), given, LookupResult()).body == given
     one = engine()
-    question = one.ask(given, {}, SCOPE)
-    assert one.decide(CALLER, given, question, LookupResult(), is_created=False).body == given
+    question = asked(one, given, SCOPE)
+    assert answered(one, CALLER, given, question, LookupResult(), is_created=False).body == given
 
 
 def test_a_refused_key_is_taken_out_for_every_tenant() -> None:

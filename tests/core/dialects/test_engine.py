@@ -31,7 +31,7 @@ from tests.core.dialects.responses.exchanges import (
     engine,
     found,
 )
-from tests.core.engines import engine_of
+from tests.core.engines import answered, asked, engine_of
 from tests.core.world import answer, body, input_of, output
 
 
@@ -186,8 +186,8 @@ def test_a_blob_that_was_refused_is_not_injected_again() -> None:
     one.learn(SCOPE, refusal, cured, "gpt-5.6-sol")
     assert Outcome.INJECTED not in decided(one, given, held).outcomes
     other = Caller(b"another scope", NO_ACCOUNT)
-    asked = one.ask(given, {}, other.scope)
-    assert Outcome.INJECTED in one.decide(other, given, asked, held, is_created=True).outcomes
+    question = asked(one, given, other.scope)
+    assert Outcome.INJECTED in answered(one, other, given, question, held, is_created=True).outcomes
 
 
 def test_a_client_that_damages_blobs_is_refused_once() -> None:

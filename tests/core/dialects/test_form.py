@@ -31,7 +31,7 @@ from tests.core.dialects.chat.heal.requests import call as chat_call
 from tests.core.dialects.chat.heal.requests import message as chat_message
 from tests.core.dialects.gemini import contents as gemini
 from tests.core.dialects.responses.exchanges import ASK, C1, R1, SCOPE, decided, engine, found
-from tests.core.engines import engine_of
+from tests.core.engines import answered, asked, engine_of
 from tests.core.world import body, input_of, output
 
 GIVEN = body([ASK, C1, output(C1)])
@@ -156,16 +156,16 @@ def test_unknown_words_take_out_signatures_that_are_not_known(
     assert cured is None or not any(word in cured.body for word in WORDS)
 
 
-def test_a_turn_that_teaches_ends_the_short_way() -> None:
-    """Its lessons concern the whole request, so that is decided on as a whole."""
+def test_a_lesson_concerns_the_whole_request() -> None:
+    """What was decided before it is not kept."""
     one = engine()
     plain = found(one)
     decided(one, GIVEN, plain)
     caller = Caller(SCOPE, NO_ACCOUNT)
     longer = body([ASK, C1, output(C1), {"role": "user", "content": "More of it, please."}])
-    asked = one.ask(longer, {}, SCOPE)
+    question = asked(one, longer, SCOPE)
     held = taught(one, Lesson(FORM, AS_GIVEN))
-    made = one.decide(caller, longer, asked, held, is_created=True)
+    made = answered(one, caller, longer, question, held, is_created=True)
     assert made.body is longer
 
 

@@ -64,7 +64,7 @@ def test_a_repeated_refusal_renews_its_entry() -> None:
 
 
 def test_an_hour_after_its_newest_refusal_nothing_is_recorded_for_a_tenant() -> None:
-    """So its requests take the short way again; other tenants always did."""
+    """Of other tenants, nothing was recorded at all."""
     now = [0.0]
     one = RefusalMemory(lambda: now[0])
     taught(one, MINE, 2)

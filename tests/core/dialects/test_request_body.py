@@ -92,7 +92,7 @@ def test_a_longer_history_is_read_from_where_it_grew(api: Api) -> None:
     """The result equals that of a whole parse, also after an element without any item."""
     prefix, history = None, [*api.history]
     for _ in range(4):
-        grown = read(api, history, begun=prefix)
+        grown = read(api, history, prefix=prefix)
         assert facts(grown) == facts(read(api, history))
         assert grown.spans(api.read.key) == read(api, history).spans(api.read.key)
         if prefix is not None:

@@ -50,7 +50,8 @@ def seen(request: Request) -> dict[str, Any]:
         (p.item.raw, p.item.start, p.item.end, p.depth, p.frame, p.model_traces)
         for p in request.places
     ]
-    return {"places": places, "chains": request.chains, "context": request.context()}
+    chains = [request.chain(depth) for depth in range(len(request.said) + 1)]
+    return {"places": places, "chains": chains, "context": request.context()}
 
 
 Cache = PrefixCache[HistoryPrefix[ResponsesItem], Nothing]

@@ -1,8 +1,10 @@
-"""Two ways to decide: in random worlds of every dialect, both send and store the same."""
+"""One way to decide: in random worlds of every dialect, a known state changes nothing."""
 
 from collections import Counter
+from random import Random
 
 import pytest
+from reasoning_replay.core.dialects.known_state import KnownState
 from reasoning_replay.core.dialects.states import Way
 from reasoning_replay.core.history import prefix_cache
 
@@ -10,12 +12,19 @@ from tests.core.worlds.play import DIALECTS
 from tests.core.worlds.two_ways import Recorded, differences
 from tests.fast_lane import IS_EVERY
 
-COUNT = 300 if IS_EVERY else 30
+COUNT = 300 if IS_EVERY else 20
 
 
+@pytest.mark.parametrize("is_older", [False, True], ids=["newest", "older"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_both_ways_send_and_store_the_same(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also with forks, edits, windows, lost turns, failed lookups and requests sent twice."""
+def test_a_state_and_nothing_send_and_store_the_same(
+    dialect: str, is_older: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Also with forks, edits, windows, lost turns, failed lookups and requests sent twice.
+
+    The state is the newest, or a random older one.
+    """
     monkeypatch.setattr(prefix_cache, "LEAST_BYTES", 1)
     monkeypatch.setattr(prefix_cache, "HEAD_BYTES", 16)
     faults: list[str] = []
@@ -23,7 +32,8 @@ def test_both_ways_send_and_store_the_same(dialect: str, monkeypatch: pytest.Mon
     for number in range(COUNT):
         world = Recorded(number, DIALECTS[dialect])
         world.play()
-        found, taken = differences(world.told, dialect)
+        draw = Random(number) if is_older else None  # noqa: S311 (no secret)
+        found, taken = differences(world.told, dialect, draw)
         faults += [f"world {number}: {fault}" for fault in found]
         ways += taken
 
@@ -32,11 +42,10 @@ def test_both_ways_send_and_store_the_same(dialect: str, monkeypatch: pytest.Mon
 
 
 def test_a_planted_fault_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A short way that takes any items for those of the turn is found out."""
+    """A state that is used although what it depends on has changed is found out."""
     monkeypatch.setattr(prefix_cache, "LEAST_BYTES", 1)
     monkeypatch.setattr(prefix_cache, "HEAD_BYTES", 16)
-    where = "reasoning_replay.core.dialects.known_prefix._is_unchanged"
-    monkeypatch.setattr(where, lambda *_: True)
+    monkeypatch.setattr(KnownState, "changed_by", lambda *_: False)
     worlds = [Recorded(number, DIALECTS["responses"]) for number in range(40)]
     for world in worlds:
         world.play()

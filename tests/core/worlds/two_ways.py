@@ -1,25 +1,28 @@
 """
-Two ways to decide: the long way only, and as the product does it.
+One way to decide: with nothing decided, and with what is known of the beginning of a request.
 
-What clients do in a random world is decided both ways, each with a store of its own. Both must send
-the same bytes and store the same turns.
+What clients do in a random world is decided both times, each with a store of its own. Both must
+send the same bytes and store the same turns.
 """
 
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from random import Random
 from typing import Any, NamedTuple
 
+from msgspec import structs
 from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
 from reasoning_replay.core.dialects.anthropic.profiles import PROFILES
-from reasoning_replay.core.dialects.base import Caller, Decision, Dialect
+from reasoning_replay.core.dialects.base import Begun, Caller, Decision, Dialect
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
 from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.gemini.dialect import FOREIGN, GeminiDialect
 from reasoning_replay.core.dialects.gemini.profiles import GENERIC as GEMINI
-from reasoning_replay.core.dialects.known_prefix import LongWay
+from reasoning_replay.core.dialects.known_state import KnownState
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -34,8 +37,9 @@ from reasoning_replay.core.history.lookup_keys import (
     keys_of_turn,
 )
 from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.prefix_cache import ParsedPrefix
 from reasoning_replay.core.history.request_history import RequestHistory
-from reasoning_replay.core.history.seen import Seen
+from reasoning_replay.core.history.seen import Seen, recorded
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 from typing_extensions import override
@@ -111,10 +115,12 @@ class Proxy:
 
     Attributes:
         engine: The engine.
-        is_short: Whether it may take the short way.
+        is_short: Whether it begins with what is known.
         conversations: The store.
         index: Lookup key -> conversations.
         ways: How often each way was taken.
+        draw: If given, a request begins with a random one of all states that it may begin with.
+        states: All states.
     """
 
     engine: Engine
@@ -122,6 +128,8 @@ class Proxy:
     conversations: dict[bytes, IndexedTurns] = field(default_factory=dict)
     index: dict[bytes, list[bytes]] = field(default_factory=dict)
     ways: Counter[Way] = field(default_factory=Counter)
+    draw: Random | None = None
+    states: list[ParsedPrefix[Any, KnownState]] = field(default_factory=list)
 
     def look_up(self, lookups: Sequence[Lookup]) -> LookupResult:
         """Return what a store has for a lookup."""
@@ -131,24 +139,36 @@ class Proxy:
         alone = next(iter(found.values())) if len(found) == 1 else FoundTurns(found)
         return LookupResult(alone, choice.crowded)
 
+    def _begun(self, body: bytes) -> Begun:
+        begun = self.engine.begun(body, CALLER.scope)
+        if self.draw is None:
+            return begun
+        may = [one for one in self.states if one.begins(body) and body.endswith(one.around)]
+        older = self.draw.choice(may) if may else None
+        if older is None or older.known is None:
+            return begun
+        return Begun(begun.owner, older, older.known, Way.SHORT)
+
     def decide(self, told: Told) -> Decision:
-        """Decide on a request, the short way if that is possible."""
-        way = Way.NEW
-        if self.is_short:
-            try:
-                question = self.engine.ask_after(told.body, {}, CALLER.scope)
-                found = None if told.has_failed else self.look_up(question.lookups)
-                decision = self.engine.decide_after(CALLER, question, found, is_created=True)
-            except LongWay as reason:
-                way = reason.way
-            else:
-                self.ways[decision.way] += 1
-                return decision
-        self.ways[way] += 1
-        question = self.engine.ask(told.body, {}, CALLER.scope)
-        found = None if told.has_failed else self.look_up(question.lookups)
-        decision = self.engine.decide(CALLER, told.body, question, found, is_created=True)
-        return replace(decision, way=way)
+        """Decide on a request, with what is known of its beginning if that is wanted."""
+        begun = self._begun(told.body)
+        step: Decision | Begun = begun if self.is_short else begun.anew(Way.NEW)
+        for _ in range(4):
+            assert isinstance(step, Begun)
+            question = self.engine.ask(told.body, {}, step)
+            if isinstance(question, Begun):
+                step = question
+                continue
+            found = None if told.has_failed else self.look_up(question.lookups)
+            step = self.engine.decide(CALLER, told.body, question, found, is_created=True)
+            if isinstance(step, Decision):
+                break
+        assert isinstance(step, Decision)
+        self.ways[step.way] += 1
+        kept = self.engine.begun(told.body, CALLER.scope).prefix
+        if kept is not None and kept.known is not None and kept not in self.states:
+            self.states.append(kept)
+        return step
 
     def capture(self, decision: Decision, response: bytes, now_ms: int) -> Turn | None:
         """Store the turn of a response."""
@@ -199,11 +219,22 @@ def _shown(decision: Decision) -> object:
     return shown["items"], [note for note in shown["notes"] if note[1] not in _UNKNOWN]
 
 
-def differences(told: Sequence[Told], dialect: str) -> tuple[list[str], Counter[Way]]:
-    """Return where the two ways differ, and how often each way was taken."""
+def _meaning(proxy: Proxy, origin: Origin | None) -> object:
+    """Return an origin with its decisions as they are read back, whatever turn records them."""
+    if origin is None or origin.seen is None:
+        return origin
+    seen = {turn.id: turn.seen for turns in proxy.conversations.values() for turn in turns}
+    return structs.replace(origin, seen=None), recorded(origin.seen, seen.get)
+
+
+def differences(
+    told: Sequence[Told], dialect: str, draw: Random | None = None
+) -> tuple[list[str], Counter[Way]]:
+    """Return where the two ways differ, and how often each was taken; `draw` as in `Proxy`."""
     long, short = (
         Proxy(engine_of(OF_DIALECT[dialect]), is_short=is_short) for is_short in (False, True)
     )
+    short.draw = draw
     found: list[str] = []
     asked: set[bytes] = set()
     for n, one in enumerate(told):
@@ -221,12 +252,16 @@ def differences(told: Sequence[Told], dialect: str) -> tuple[list[str], Counter[
             continue
         if _counts(first) != _counts(second):
             found.append(f"request {n} ({second.way}): {first.outcomes} {second.outcomes}")
-        if first.origin != second.origin:
+        if _meaning(long, first.origin) != _meaning(short, second.origin):
             found.append(f"request {n} ({second.way}): {first.origin}\n{second.origin}")
         if _shown(first) != _shown(second):
             found.append(f"request {n} ({second.way}): {first.summary}\n{second.summary}")
         if one.response:
-            one_turn = long.capture(first, one.response, n)
-            if short.capture(second, one.response, n) != one_turn:
-                found.append(f"request {n} ({second.way}): {one_turn}")
+            turns = [
+                proxy.capture(decision, one.response, n)
+                for proxy, decision in ((long, first), (short, second))
+            ]
+            bare = [structs.replace(turn, seen=None) if turn else None for turn in turns]
+            if bare[0] != bare[1]:
+                found.append(f"request {n} ({second.way}): {turns}")
     return found, short.ways

@@ -141,7 +141,7 @@ async def expire_soon(s: Stage, kind: str) -> None:
 async def test_every_conversation_that_is_used_is_renewed(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """Also on the short way, and also one of which the newest turn is not."""
+    """Also if it is known, and also one of which the newest turn is not."""
     async with on(kind, request) as s:
         for one in (act("fork", 0), *(act("ask", who) for who in (0, 1) * 3), act("take", 0, 1)):
             await one(s)

@@ -28,7 +28,7 @@ async def keys_of(w: World, *turns: list[Any], **more: Any) -> list[Any]:
 
 
 async def test_a_conversation_has_one_key() -> None:
-    """Also if its head is cut off, by the long way and the short one; another one has another."""
+    """Also if its head is cut off, with what is known and without; another one has another."""
     async with world(**ON) as w:
         keys = await keys_of(w, [ASK], LOST, [*LOST, CALL, RESULT], [CALL, RESULT, NEXT])
         assert re.fullmatch("[0-9a-f]{32}", keys[0])

@@ -57,5 +57,5 @@ async def test_the_loop_goes_on_while_a_long_request_is_worked_on(
         await taught(w)
         monkeypatch.setattr(where, name, waiting(getattr(where, name), goes_on))
         asyncio.get_running_loop().call_later(0.05, goes_on.set)
-        await w.turn(ASK, LONG, CALL, RESULT, temperature=1)  # the long way
+        await w.turn(ASK, LONG, CALL, RESULT, temperature=1)  # another form
         assert w.sent()["input"] == [ASK, LONG, RS, CALL, RESULT]

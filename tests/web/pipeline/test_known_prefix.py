@@ -43,7 +43,7 @@ async def test_one_history_asked_at_once_is_the_same_for_all() -> None:
 
 
 async def test_without_a_local_copy_the_store_is_asked_once() -> None:
-    """The short way needs what was decided, and nothing is kept."""
+    """Nothing is given, because nothing is kept."""
     async with world(local_max_bytes=0) as w:
         await talk(w, 6)
         assert w.counted("decisions_total", dialect="responses", way="too_large") == 4

@@ -1,9 +1,9 @@
 """
-Short way, attacked through the proxy: it sends the same bytes upstream as the long way.
+Known states, attacked through the proxy: the same bytes are sent upstream as with nothing known.
 
 A story is a list of acts of clients that share a tenant, or not. It is played twice, on stores of
-its own: as it is, and with every decision forced to take the long way. Both runs must look the
-same from outside: the bytes that upstream received, what the clients got, and what is stored.
+its own: as it is, and with nothing known for any decision. Both runs must look the same from
+outside: the bytes that upstream received, what the clients got, and what is stored.
 That it holds for every dialect, and for any bytes, is shown without a proxy, by the tests of the
 core.
 """
@@ -15,9 +15,8 @@ from typing import Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reasoning_replay.core.dialects.base import Begun
 from reasoning_replay.core.dialects.engine import Engine
-from reasoning_replay.core.dialects.known_prefix import LongWay
-from reasoning_replay.core.dialects.states import Way
 
 from tests.core.world import drawn
 from tests.fast_lane import each_value, examples, slow
@@ -27,8 +26,8 @@ from tests.web.pipeline.stage import Seen, stage
 from tests.web.scripted import Upstream, scripted
 
 
-def _never(*_: Any, **__: Any) -> Any:
-    raise LongWay(Way.NEW)
+def _never(*_: Any, **__: Any) -> Begun:
+    return Begun()
 
 
 async def run(
@@ -57,7 +56,7 @@ async def compare(kind: str, redis: str, story: Sequence[Act], **more: Any) -> d
     async with scripted() as upstream:
         seen, stored, ways = await run(upstream, kind, redis, story, **more)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Engine, "ask_after", _never)
+            patch.setattr(Engine, "begun", _never)
             other, kept, none = await run(upstream, kind, redis, story, **more)
     assert not none.get("short")
     for number, (one, two) in enumerate(zip(seen, other, strict=True)):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.dialects.error_texts import Refusal
-from reasoning_replay.core.dialects.known_prefix import Continued, KnownPrefix
+from reasoning_replay.core.dialects.known_state import NOTHING_KNOWN, KnownState
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.dialects.states import RequestState, Way
@@ -49,21 +49,53 @@ RequestT = TypeVar("RequestT", bound=ParsedRequest[HistoryItem])
 RefusalT = TypeVar("RefusalT", bound=Refusal)
 
 
+class Begun(NamedTuple):
+    """
+    The beginning of a request that is decided already, or nothing.
+
+    Attributes:
+        owner: Owner of the request in the prefix cache.
+        prefix: The parsed prefix with which the request begins; None without one.
+        given: What is decided about it.
+        way: Why that is not all that is known.
+    """
+
+    owner: Owner = Owner()
+    prefix: ParsedPrefix[HistoryPrefix[Any], KnownState] | None = None
+    given: KnownState = NOTHING_KNOWN
+    way: Way = Way.NEW
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything is decided."""
+        return self.given.outline is not None
+
+    def anew(self, way: Way) -> "Begun":
+        """Return the same with nothing decided, and why."""
+        return self._replace(given=NOTHING_KNOWN, way=way)
+
+    def before_open(self) -> "Begun":
+        """Return what cannot be changed by later items: these have closed what was open."""
+        settled = self.given.settled
+        return self._replace(given=settled) if settled is not None else self.anew(Way.BOUND)
+
+    def unread(self, body: bytes) -> bytes:
+        """Return what must be read of a body."""
+        return body[self.given.end :]
+
+
 class Question(NamedTuple):
     """
     A parsed request and the store lookups that the decision about it needs.
 
     Attributes:
         lookups: Store lookups, newest item first; empty if there is nothing to look up.
-        owner, prefix: The parsed prefix with which the request begins, and its owner in the cache.
-        continued: The request as a continuation of that; None: it is decided on as a whole.
+        begun: What is decided already.
     """
 
     request: ParsedRequest[HistoryItem]
     lookups: Sequence[Lookup]
-    owner: Owner = Owner()
-    prefix: ParsedPrefix[HistoryPrefix[Any], KnownPrefix] | None = None
-    continued: Continued | None = None
+    begun: Begun = Begun()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +143,7 @@ class RefusedBodies:
         path: Path of the request; in some dialects it names the model.
         cache_key: The member with a cache key, as it was added; b"" if none was.
         is_doubted: Whether it holds nothing that was captured before a refusal of unknown words.
+        is_continued: Whether it is known which conversation it continues.
     """
 
     given: bytes
@@ -119,6 +152,7 @@ class RefusedBodies:
     _edits: PackedEdits = NO_EDITS
     cache_key: bytes = b""
     is_doubted: bool = False
+    is_continued: bool = False
 
     @property
     def sent(self) -> bytes:
@@ -169,7 +203,7 @@ class Cure:
         changes: How its items differ from those of the refused request.
         is_same_history: Whether they do not: what was decided about them holds.
         lessons: What it teaches about its conversation, if it is accepted.
-        origin: The conversation that its request continues.
+        origin: The conversation that its request continues; None if that was known before.
         matched: What the dialect matched for it, if not as for any request.
     """
 
@@ -255,9 +289,13 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
     repeats_cures: ClassVar[bool] = False
 
     def repaired(
-        self, request: RequestT, held: LookupResult, refused: KnownRefusals
+        self, request: RequestT, found: LookupResult, refused: KnownRefusals
     ) -> tuple[RequestT, Mapping[Any, int]]:
-        """Return a request without errors that are certain, and the items that each repair took."""
+        """
+        Return a request without errors that are certain, and the items that each repair took.
+
+        If it is the same object, that holds for all items; those that are given were asked before.
+        """
         return request, {}
 
     def match(self, request: RequestT, held: LookupResult, refused: KnownRefusals) -> Matches:
@@ -266,11 +304,14 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
 
     @abstractmethod
     def plan(self, request: RequestT, matched: Matches, refused: KnownRefusals) -> Plan:
-        """Return the edits that inject the reasoning that a request lacks."""
+        """
+        Return the edits that inject the reasoning that a request lacks, after what is given.
 
-    def may_go_on(self, new: RequestT) -> bool:
-        """Return whether what was decided about older items still holds after these."""
-        return True
+        The plan says from which item on later ones may still change it (`Plan.open_from`).
+
+        Raises:
+            Reopened: The request must be planned as a whole.
+        """
 
     def finished(
         self, request: RequestT, plan: Plan, parent: Turn | None, refused: KnownRefusals

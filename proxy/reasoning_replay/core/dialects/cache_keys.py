@@ -27,9 +27,10 @@ def cache_key_of(scope: bytes, request: ParsedRequest[HistoryItem], parent: Turn
     """
     if parent is not None and parent.cache_key:
         return parent.cache_key
-    if request.is_stateful or not request.said:
+    first = request.given.first or next(iter(request.said), b"")
+    if request.is_stateful or not first:
         return b""
-    return digest(b"cache key", scope, request.said[0])
+    return digest(b"cache key", scope, first)
 
 
 def edit_for(request: ParsedRequest[HistoryItem], key: bytes) -> Edit | None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from reasoning_replay.core.dialects.captures import Origin
+from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.item_index import IndexedTurns
@@ -45,15 +46,21 @@ class Continuation:
 def continuation_of(
     request: ParsedRequest[HistoryItem],
     found: LookupResult | None,
-    held: LookupResult,
+    refused: KnownRefusals,
     matched: Matches,
 ) -> Continuation:
     """
     Return the conversation that a request continues, by its matches.
 
-    `found` is None if the store did not respond; `held` is the same without the reasoning that
-    upstream refused, and empty if there is none.
+    `found` is None if the store did not respond. The reasoning that upstream refused is withheld
+    from the turns that are matched.
+
+    Raises:
+        Reopened: As `match_items`.
     """
+    held = found or NOTHING_FOUND
+    if not refused.is_empty:
+        matched.matches = refused.without_refused_of(matched.matches)
     parent = parent_of(request, matched, held)
     has_failed = found is None or (held.is_stale and not is_whole(request, matched, held))
     # Not remembered after a failed lookup: a miss must not become permanent.
@@ -64,7 +71,8 @@ def continuation_of(
     if conversation and isinstance(held.turns, IndexedTurns):  # all of it, oldest first
         after_ms = held.turns[-1].created_ms
     elif conversation:
-        after_ms = max(one.created_ms for one in held.turns if one.conversation == conversation)
+        of_turns = (one.created_ms for one in held.turns if one.conversation == conversation)
+        after_ms = max(of_turns, default=0)
     origin = Origin(
         context=context_of(request, held),
         model=request.model,

@@ -1,8 +1,7 @@
 """
 Engine: the way of a request, which is the same in every dialect.
 
-    ask_after -> (look up) -> decide_after -> (send) -> capture: only what is new is decided
-    ask -> (look up) -> decide -> (send) -> capture: otherwise
+    begun -> ask -> (look up) -> decide -> (send) -> capture
     ask_for_cure -> (look up) -> cure -> (send) -> learn: if it is refused
 
 A dialect is data and readers (`base.Dialect`). The engine holds all state: the refusal memory, and
@@ -101,9 +100,11 @@ class Engine(RequestEngine):
             return None
         if self._dialect.has_accounts:
             cured = with_doubt(cured, refusal.kind, found.turns, given.model)
-        again = self._read(cured.body, {}, path=bodies.path)
-        matched = cured.matched or match_items(again, held)
-        cured = replace(cured, origin=continuation_of(again, found, held, matched).origin)
+        if cured.matched is not None or not bodies.is_continued:
+            again = self._read(cured.body, {}, path=bodies.path)
+            matched = cured.matched or match_items(again, held)
+            origin = continuation_of(again, found, refused, matched).origin
+            cured = replace(cured, origin=origin)
         if not cured.withheld:
             return cured
         # Turns as stored: runs withheld for an hour only must not be withheld for good.

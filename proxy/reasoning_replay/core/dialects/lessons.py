@@ -17,6 +17,7 @@ from reasoning_replay.core.dialects.refusal_memory import (
     UNSENT,
     KnownRefusals,
 )
+from reasoning_replay.core.history.item_index import by_conversation
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.turns import Lesson, Turn
 
@@ -33,8 +34,11 @@ def with_lessons(
     """
     Return what is refused, with what the turns that were found teach a request of a model.
 
-    Cost: a look at each turn, if none of them teaches anything.
+    Cost: a look at each turn, unless an index tells that none of them teaches anything.
     """
+    parts = by_conversation(turns)
+    if parts and not any(part.names.has_lessons for part in parts.values()):
+        return refused
     teachers = [turn for turn in turns if turn.lessons]
     if not teachers:
         return refused

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from operator import is_ as is_same
 from typing import Generic, NamedTuple, TypeVar
 
+from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT, Account
@@ -75,6 +76,23 @@ class RefusalMemory:
             del self._issued_for[blob]
 
 
+class RefusalMark(NamedTuple):
+    """
+    What is refused, to be compared: decisions hold as long as it is the same.
+
+    Attributes:
+        newest: The same object until the tenant has another refusal; None without any within the
+            last hour.
+        lessons: As in `KnownRefusals`.
+    """
+
+    newest: object = None
+    lessons: frozenset[tuple[str, str | bytes]] = frozenset()
+
+
+NOT_REFUSED = RefusalMark()
+
+
 class KnownRefusals(NamedTuple):
     """
     What upstream refused within the last hour, as far as it concerns one caller; only read.
@@ -93,8 +111,20 @@ class KnownRefusals(NamedTuple):
     @property
     def is_empty(self) -> bool:
         """Whether upstream refused nothing to the tenant lately, or in the conversation."""
+        return not (self.lessons or self._is_any_left)
+
+    @property
+    def mark(self) -> RefusalMark:
+        """What tells whether anything else is refused than at another time."""
+        if self.is_empty:
+            return NOT_REFUSED
+        newest = self.until.stamp(self.scope) if self._is_any_left else None
+        return RefusalMark(newest, self.lessons)
+
+    @property
+    def _is_any_left(self) -> bool:
         newest = self.until.newest(self.scope)
-        return not self.lessons and (newest is None or newest <= self.clock())
+        return newest is not None and newest > self.clock()
 
     @property
     def may_concern_blobs(self) -> bool:
@@ -121,6 +151,12 @@ class KnownRefusals(NamedTuple):
     def _is_withheld(self, blob: bytes) -> bool:
         return self.has(BLOB, blob) or (UNSENT, blob) in self.lessons
 
+    def without_refused_of(self, matches: Mapping[int, Match]) -> dict[int, Match]:
+        """Do the same in the turns of matched items."""
+        turns = {match.turn.id: match.turn for match in matches.values()}
+        held = {name: turn.without_reasoning(self._is_withheld) for name, turn in turns.items()}
+        return {n: Match(held[match.turn.id], match.k) for n, match in matches.items()}
+
     def without_refused(self, looked_up: LookupResult) -> LookupResult:
         """Withhold the reasoning that upstream refused."""
         if self.is_empty:
@@ -141,7 +177,12 @@ class _Shares(Generic[_O, _K, _V]):
 
     def __init__(self) -> None:
         self._owners: OrderedDict[_O, OrderedDict[_K, _V]] = OrderedDict()
+        self._stamps: dict[_O, object] = {}
         self._count = 0
+
+    def stamp(self, owner: _O) -> object:
+        """Return the same object until an owner gets another entry; None without any."""
+        return self._stamps.get(owner)
 
     def newest(self, owner: _O) -> _V | None:
         """Return the newest entry of an owner; None if it has none."""
@@ -157,6 +198,7 @@ class _Shares(Generic[_O, _K, _V]):
         """Store an entry as the newest; return the owners and keys of evicted entries."""
         own = self._owners.setdefault(owner, OrderedDict())
         self._owners.move_to_end(owner)
+        self._stamps[owner] = object()
         self._count += key not in own
         own[key] = value
         own.move_to_end(key)
@@ -170,7 +212,7 @@ class _Shares(Generic[_O, _K, _V]):
         key, _ = own.popitem(last=False)
         self._count -= 1
         if not own:
-            del self._owners[owner]
+            del self._owners[owner], self._stamps[owner]
         return owner, key
 
 

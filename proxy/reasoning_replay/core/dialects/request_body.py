@@ -14,13 +14,13 @@ from urllib.parse import unquote
 from msgspec import Raw
 
 from reasoning_replay.core.dialects.lenient import value_of
+from reasoning_replay.core.history.decided import NOTHING, Decided
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.prefix_cache import Known, ParsedPrefix
 from reasoning_replay.core.history.request_history import (
-    HistoryEnd,
     HistoryPrefix,
     RequestHistory,
-    empty_prefix,
+    begun,
     extend,
 )
 from reasoning_replay.core.tenancy.scope import hint_of
@@ -55,12 +55,12 @@ class ParsedRequest(RequestHistory[ItemT_co]):
         body: Body as received, except that lone surrogate escapes may be replaced by U+FFFD.
         values: JSON of each top-level value.
         is_mended: Whether such escapes were replaced, so that `body` must not be sent.
-        history: The history; None if the request has no array of items.
+        history: The history after what is given; None if the request has no array of items.
+        history_key: Its key.
         history_start, history_end: Offsets of that array, and after its last item.
         began_with: Digest of the frame before the first item.
-        elements: Byte ranges of the elements, if only the last ones were read
-            (`RequestReader.go_on`); None: all were.
-        bound_to: If so, the `Origin.binding` of what precedes them.
+        elements: Byte ranges of the elements after what is given; None: nothing is given.
+        bound_to: The `Origin.binding` of what is given.
     """
 
     head_keys: ClassVar[tuple[str, ...]]
@@ -70,6 +70,7 @@ class ParsedRequest(RequestHistory[ItemT_co]):
     values: Mapping[str, Raw] = field(default_factory=dict)
     is_mended: bool = False
     history: HistoryPrefix[ItemT_co] | None = None
+    history_key: str = ""
     history_start: int = 0
     history_end: int = 0
     began_with: bytes = b""
@@ -103,25 +104,29 @@ class ParsedRequest(RequestHistory[ItemT_co]):
     def prefix(
         self, known: KnownT | None = None
     ) -> ParsedPrefix[HistoryPrefix[Any], KnownT] | None:
-        """Return the request as a parsed prefix, with what is known; None without a history."""
-        if self.history is None or self.is_mended:
+        """Return the request as a parsed prefix, with what is known; None if it has no history."""
+        if self.history is None or self.is_mended or (known is None and self.elements is not None):
             return None
         parsed = self.history if known is None else None
         return ParsedPrefix(
             self.body, self.history_end, self.began_with, parsed, len(self.places), known
         )
 
-    def outline(self, key: str) -> Self:
-        """Return the same request without its items, for `RequestReader.go_on`."""
-        empty: HistoryPrefix[Any] = empty_prefix(self.began_with)
+    def outline(self) -> Self:
+        """Return the request without its items: what it shares with one that goes on from it."""
         known = replace(
             self,
             body=b"",
+            given=NOTHING,
+            elements=None,
             values={
-                name: Raw(b"" if name == key else bytes(raw)) for name, raw in self.values.items()
+                name: Raw(b"" if name == self.history_key else bytes(raw))
+                for name, raw in self.values.items()
             },
+            _chains=None,
+            _wholes=None,
         )
-        known.set_history(empty, self.history_end)
+        known.set_history(begun(NOTHING, self.began_with), self.history_end)
         return known
 
     def spans(self, key: str) -> list[tuple[int, int]]:
@@ -169,7 +174,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         self,
         body: bytes,
         headers: Mapping[str, str],
-        begun: ParsedPrefix[HistoryPrefix[ItemT], Any] | None = None,
+        prefix: ParsedPrefix[HistoryPrefix[ItemT], Any] | None = None,
         path: str = "",
     ) -> RequestT:
         """
@@ -178,7 +183,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         Args:
             body: UTF-8 JSON, after content decoding; the caller limits its size.
             headers: Request headers, for the name of the conversation.
-            begun: A parsed prefix of the body, of the same tenant.
+            prefix: A parsed prefix of the body, of the same tenant.
             path: Path of the request, without its query.
 
         Raises:
@@ -190,7 +195,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         """
         readable, values = read_values(body)
         values, given = self._found_in(readable, values)
-        request = self.make("", b"", body=readable, values=values)
+        request = self.make("", b"", body=readable, values=values, history_key=self.key)
         request.is_mended = readable is not body
         request.model = request.text("model")
         if (
@@ -202,7 +207,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         request.hint = hint_of(headers, request.text)
         self.note_frame(request)
         if given is not None and readable[given.start : given.start + 1] == b"[":
-            self._read_history(request, given, begun)
+            self._read_history(request, given, prefix)
         return request
 
     def _found_in(
@@ -222,52 +227,51 @@ class RequestReader(Generic[RequestT, ItemT]):
         self,
         request: RequestT,
         given: Member,
-        begun: ParsedPrefix[HistoryPrefix[ItemT], Any] | None,
+        prefix: ParsedPrefix[HistoryPrefix[ItemT], Any] | None,
     ) -> None:
         """Read the array with the history; the request's frame is what precedes it."""
         body = request.body
         request.history_start = given.start
-        history: HistoryPrefix[ItemT] = empty_prefix(request.frame)
+        history: HistoryPrefix[ItemT] = begun(NOTHING, request.frame)
         at = 0
         # After the last item, the array continues with a comma or ends: "12" is no start of "123".
         if (
-            begun is not None
-            and begun.parsed is not None
-            and begun.frame == request.frame
-            and given.start < begun.end < given.end
-            and body[begun.end] in b",]"
+            prefix is not None
+            and prefix.parsed is not None
+            and prefix.frame == request.frame
+            and given.start < prefix.end < given.end
+            and body[prefix.end] in b",]"
         ):
-            history, at = begun.parsed, begun.end
+            history, at = prefix.parsed, prefix.end
         elements = _elements(body, given, at)
         items = self._items_of(body, elements, len(history.places))
         request.began_with = request.frame
         request.set_history(extend(history, items), elements[-1][1] if elements else at)
 
-    def go_on(
+    def after(
         self,
         body: bytes,
         headers: Mapping[str, str],
         prefix: ParsedPrefix[HistoryPrefix[ItemT], Any],
-        begun: RequestT,
-        before: HistoryEnd,
+        earlier: tuple[RequestT, int, Decided],
     ) -> RequestT | None:
         """
-        Parse only what a request has after the history of an earlier one.
+        Parse only what a request has after what is decided of an earlier one.
 
         Args:
             body: As above.
             headers: As above.
-            prefix: Prefix of the body: the earlier request up to the end of its last item.
-            begun: The outline of the earlier request (`ParsedRequest.outline`).
-            before: The end of its history.
+            prefix: Prefix of the body.
+            earlier: The outline of the earlier request (`ParsedRequest.outline`); the offset after
+                the last item that is decided, in the prefix; and what is decided.
 
         Returns:
             The request, with only the new items. None if the two differ in more than their
             history, or if what is new must be read with what is before it.
         """
-        around = prefix.around
-        start, end = prefix.end, len(body) - len(around)
-        if end < start or body[end:] != around or hint_of(headers, begun.text) != begun.hint:
+        outline, start, given = earlier
+        around, end = prefix.around, len(body) - len(prefix.around)
+        if end < start or body[end:] != around or hint_of(headers, outline.text) != outline.hint:
             return None
         elements: list[tuple[int, int]] = []
         if end > start:
@@ -288,11 +292,14 @@ class RequestReader(Generic[RequestT, ItemT]):
             ]
             if not elements:
                 return None
-        items = self._items_of(body, elements, before.items)
+        items = self._items_of(body, elements, given.items)
         closed = end + around.index(b"]") + 1
-        values = {**begun.values, self.key: Raw(memoryview(body)[begun.history_start : closed])}
-        new = replace(begun, body=body, values=values, elements=elements, before=before)
-        new.set_history(extend(before.begun(), items), elements[-1][1] if elements else start)
+        history = Raw(memoryview(body)[outline.history_start : closed])
+        values = {**outline.values, self.key: history}
+        new = replace(outline, body=body, values=values, elements=elements, given=given)
+        new.set_history(
+            extend(begun(given, given.frame), items), elements[-1][1] if elements else start
+        )
         return new
 
     def _items_of(

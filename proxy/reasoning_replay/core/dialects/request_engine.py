@@ -1,35 +1,31 @@
 """
 Request engine: what a request asks of the store, and what is injected into it.
 
-    ask_after -> (look up) -> decide_after -> (send): only what is new is decided
-    ask -> (look up) -> decide -> (send): otherwise
+    begun -> ask -> (look up) -> decide -> (send)
+
+What is decided already is an argument of each: nothing for a first request, otherwise the state
+that the longest known beginning of the request left. What cannot be gone on from is answered with
+what to begin with instead.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from msgspec import structs
 
-from reasoning_replay.core.dialects.base import Caller, Decision, Dialect, Question
+from reasoning_replay.core.dialects.base import Begun, Caller, Decision, Dialect, Question
 from reasoning_replay.core.dialects.cache_keys import CACHE_KEY, cache_key_of, edit_for
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.continuation import NOTHING_FOUND, Continuation, continuation_of
-from reasoning_replay.core.dialects.known_prefix import (
-    Continued,
-    KnownPrefix,
-    LongWay,
-    known_prefix,
-    lookups_after,
-    match_after,
-)
+from reasoning_replay.core.dialects.known_state import Injected, KnownState, known_state
 from reasoning_replay.core.dialects.lessons import AS_GIVEN, FORM, NO_REASONING, OLDER, with_lessons
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals, RefusalMemory
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.dialects.states import RequestState, Way
 from reasoning_replay.core.dialects.unknown_words import form_of
+from reasoning_replay.core.history.decided import Reopened
 from reasoning_replay.core.history.item_index import by_conversation
 from reasoning_replay.core.history.item_summary import (
     ItemSummary,
@@ -44,9 +40,10 @@ from reasoning_replay.core.history.prefix_cache import Owner, PrefixCache
 from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 from reasoning_replay.core.wire.json_spans import Edit
-from reasoning_replay.core.wire.packed_edits import PackedEdits
+from reasoning_replay.core.wire.packed_edits import NO_EDITS, PackedEdits
 
-Prefixes = PrefixCache[HistoryPrefix[Any], KnownPrefix]
+Prefixes = PrefixCache[HistoryPrefix[Any], KnownState]
+NOT_BEGUN = Begun()
 EVERYONE = b""  # owner of what is refused to all tenants
 _NO_PLAN = Plan()
 _NO_REPAIRS: Mapping[str, int] = MappingProxyType({})
@@ -92,109 +89,43 @@ class RequestEngine:
         self._epoch_ms = epoch_ms
         self._prefixes = prefixes
 
-    def ask_after(
-        self,
-        body: bytes,
-        headers: Mapping[str, str],
-        scope: bytes,
-        path: str = "",
-        is_long: Callable[[bytes], bool] = lambda _: False,
-    ) -> Question:
-        """
-        Parse what a request has after a known prefix, as `ask`, which parses all of it.
-
-        `is_long` says whether a document must not be parsed here.
-
-        Raises:
-            LongWay: It has no known prefix, or must be decided on as a whole.
-
-        Cost: a comparison of the prefix, and the work for what is new.
-        """
+    def begun(self, body: bytes, scope: bytes, path: str = "") -> Begun:
+        """Return what is decided already about the longest known beginning of a request."""
         owner = self._owner(scope, path)
         prefix = self._prefixes.find(owner, body)
-        known = prefix.known if prefix is not None else None
-        if prefix is None or known is None:
-            raise LongWay(Way.NEW)
-        if is_long(body[prefix.end :]):
-            raise LongWay(Way.LONG)
-        new = self._read.go_on(body, headers, prefix, known.outline, known.end)
-        if new is None or not self._dialect.may_go_on(new):
-            raise LongWay(Way.OTHER_FORM)
-        new.bound_to = known.origin.binding
-        continued = Continued(known, new)
-        return Question(new, lookups_after(continued), owner, prefix, continued)
-
-    def decide_after(
-        self, caller: Caller, question: Question, found: LookupResult | None, *, is_created: bool
-    ) -> Decision:
-        """
-        Repeat what is known, and decide about what is new, as `decide`, which decides about all.
-
-        Raises:
-            LongWay: It must be decided on as a whole.
-        """
-        dialect, continued = self._dialect, question.continued
-        refused = self._refusals.known_to(caller.scope, caller.account)
-        prefix = question.prefix
-        if found is None or continued is None or prefix is None:
-            raise LongWay(Way.NOT_FOUND)
-        parts = by_conversation(found.turns)
-        if not refused.is_empty or any(part.names.has_lessons for part in parts.values()):
-            raise LongWay(Way.REFUSED)
-        matched, newest_ms = match_after(continued, found)
-        known, new = continued
-        turn, planned, binding = matched.newest(), known.planned, known.origin.binding
-        edits, more = known.edits, known.more_at(prefix.end, new.history_end)
-        if turn is not None:
-            plan = dialect.plan(new, matched, refused)
-            if not turn.binding.startswith(binding) or bool(plan.binding) != bool(binding):
-                raise LongWay(Way.BOUND)
-            planned, binding = continued.planned_with(plan), plan.binding or b""
-            edits = edits.plus(plan.edits)
-            if is_created and not more:
-                finished = dialect.finished(
-                    new, replace(plan, outcomes=planned.outcomes), turn, refused
-                )
-                more = finished.edits[len(plan.edits) :]
-        origin = continued.origin_after(matched, binding, newest_ms)
-        added = planned.notes[len(known.planned.notes) :]
-        shown = shown_items(new.places, added, known.shown)
-        if turn is not None:
-            line = parts[turn.conversation].line
-            kept = planned, edits, more
-            grown = known.grown(new, shown, kept, origin=origin, newest=turn, line=line)
-            self._keep(question, grown)
-        named = self._cache_key_edit(new, origin, is_created=is_created)
-        sent = edits.plus(more)
-        return Decision(
-            state=RequestState.PLANNED,
-            way=Way.SHORT,
-            base=new.body,
-            edits=sent.plus(named),
-            cache_key=named[0].new if named else b"",
-            origin=origin,
-            outcomes=planned.outcomes,
-            injected_bytes=planned.injected_bytes,
-            summary=_maybe_summary(new, planned, self._digests_anew(caller, new, sent), shown),
-        )
+        if prefix is None or prefix.known is None:
+            return Begun(owner, prefix)
+        begun = Begun(owner, prefix, prefix.known, Way.SHORT)
+        return begun if body.endswith(prefix.around) else begun.anew(Way.OTHER_FORM)
 
     def ask(
-        self, body: bytes, headers: Mapping[str, str], scope: bytes, path: str = ""
-    ) -> Question:
+        self, body: bytes, headers: Mapping[str, str], begun: Begun = NOT_BEGUN, path: str = ""
+    ) -> Question | Begun:
         """
-        Parse a request and return the store lookups that it needs.
+        Parse what a request has after its beginning; return the store lookups that it needs.
 
         The body is without content coding, and the path without the query: it names the model in
         some dialects.
 
+        Returns:
+            If what is given cannot be gone on from: what to begin with instead.
+
         Raises:
             TooMany: The request has too many items or values to process.
             Unspliceable: Parsers could disagree on the body; it must be forwarded unchanged.
+
+        Cost: linear in what is new.
         """
-        owner = self._owner(scope, path)
-        prefix = self._prefixes.find(owner, body)
-        request = self._read(body, headers, prefix, path)
-        return Question(request, keys_of_request(request), owner=owner, prefix=prefix)
+        given, prefix = begun.given, begun.prefix
+        if given.outline is None or prefix is None:
+            request = self._read(body, headers, prefix, path)
+            return Question(request, keys_of_request(request), begun)
+        earlier = given.outline, given.end, given.decided
+        new = self._read.after(body, headers, prefix, earlier)
+        if new is None or not given.allows(new):
+            return begun.anew(Way.OTHER_FORM)
+        new.bound_to = given.binding
+        return Question(new, [*keys_of_request(new), *given.lookups], begun)
 
     def decide(
         self,
@@ -204,60 +135,129 @@ class RequestEngine:
         found: LookupResult | None,
         *,
         is_created: bool,
-    ) -> Decision:
+    ) -> Decision | Begun:
         """
-        Decide which reasoning a request lacks, and inject it.
+        Decide which reasoning a request lacks after what is given, and inject all of it.
 
         The body is as the client sent it, after content decoding. `found` is None if the store did
         not respond. `is_created` says whether the request creates a response that is captured.
+
+        Returns:
+            If what is given does not hold any more: what to begin with instead.
         """
-        dialect, given = self._dialect, question.request
-        refused = self._refusals.known_to(caller.scope, caller.account)
-        refused = self._with_lessons(refused, given, found or NOTHING_FOUND)
-        held = refused.without_refused(found or NOTHING_FOUND)
-        request, repairs = self._repaired(given, held, refused)
-        matched = dialect.match(request, held, refused)
-        known = continuation_of(request, found, held, matched)
-        plan = sent = self._planned(request, known, refused)
-        planned = plan
-        edited = request
-        is_as_given = refused.has(FORM, AS_GIVEN)
+        begun, asked = question.begun, question.request
+        given, held = begun.given, found or NOTHING_FOUND
+        refused = self._with_lessons(
+            self._refusals.known_to(caller.scope, caller.account), asked, held
+        )
+        if given.changed_by(lines_of(held)):
+            return begun.anew(Way.OTHER_TURNS)
+        if begun.is_any and given.refusals != refused.mark:
+            return begun.anew(Way.REFUSED)
+        try:
+            request, repairs = self._repaired(asked, held, refused)
+            if begun.is_any and request is not asked:
+                return begun.anew(Way.REFUSED)
+            matched = self._dialect.match(request, held, refused)
+            known = continuation_of(request, found, refused, matched)
+            plan = self._planned(request, known, refused)
+        except Reopened:
+            return begun.anew(Way.OTHER_ITEMS)
+        if begun.is_any and not asked.places:
+            plan = replace(plan, binding=given.binding, open_from=0 if given.is_open else None)
+        elif given.is_open and plan.open_from != 0:
+            return begun.before_open()
+        injected = self._injected(request, plan, known, refused, given, is_created=is_created)
+        edited, sent = request, injected.edits.plus(injected.more)
         if self._is_shadow:
-            edited, sent = given, _NO_PLAN
-        elif is_created and not is_as_given:
-            plan = sent = dialect.finished(request, plan, known.parent, refused)
-        base = body if edited is given else edited.body
-        origin, binding = known.origin, sent.binding
-        if binding is None:
-            binding = dialect.binding_of(edited, refused)
-        if binding:
-            origin = structs.replace(origin, binding=binding)
-        if self._adds_cache_keys and not is_as_given:
-            key = cache_key_of(caller.scope, request, known.parent)
-            origin = structs.replace(origin, cache_key=key)
+            edited, sent = asked, NO_EDITS
+        origin = self._origin(caller, edited, known, refused, injected.binding)
         named = self._cache_key_edit(edited, origin, is_created=is_created)
-        lasts = edited is given and refused.is_empty and not self._is_shadow
-        prefix = None
-        if lasts and not known.has_failed:
-            continued = known.matched, origin
-            prefix = known_prefix(given, self._read.key, (planned, sent), continued, held)
-        newest, gone = known.matched.newest(), None
-        if newest is not None:
-            gone = self._prefixes.room.maybe_gone((caller.scope, newest.conversation))
-        self._keep(question, prefix)
+        way = self._way_of(caller, begun, known)
+        state = None
+        lasts = edited is asked and not known.has_failed
+        if lasts and not self._is_shadow and (asked.places or not begun.is_any):
+            state = known_state(given, asked, injected, (known.matched, held), refused.mark)
+        if state is not None and state.binding != origin.binding:
+            state = None  # the binding is that of a request that is sent as it is
+        self._keep(question, state)
+        planned = injected.planned
+        digests = self._digests(caller, edited, planned, sent)
         return Decision(
-            way=Way(gone.value) if gone is not None else Way.NEW,
+            way=way,
             state=RequestState.STATEFUL if request.is_stateful else known.state,
-            base=base,
-            edits=PackedEdits((*sent.edits, *named)),
+            base=body if edited is asked else edited.body,
+            edits=sent.plus(named),
             cache_key=named[0].new if named else b"",
             origin=origin,
             repairs=repairs,
-            outcomes=plan.outcomes,
-            injected_bytes=sent.injected_bytes,
-            summary=_maybe_summary(request, plan, self._digests(caller, edited, sent)),
+            outcomes=planned.outcomes,
+            injected_bytes=0 if self._is_shadow else planned.injected_bytes,
+            summary=_maybe_summary(request, planned, digests, injected.shown),
             is_doubted=refused.has(FORM, OLDER),
         )
+
+    def _injected(  # noqa: PLR0913 (all that it depends on)
+        self,
+        request: ParsedRequest[Any],
+        plan: Plan,
+        known: Continuation,
+        refused: KnownRefusals,
+        given: KnownState,
+        *,
+        is_created: bool,
+    ) -> Injected:
+        """Return all that is injected: what is given, and the finished plan of what is new."""
+        finished = plan.after(given.planned.outcomes)
+        if is_created and not (self._is_shadow or refused.has(FORM, AS_GIVEN)):
+            finished = self._dialect.finished(request, finished, known.parent, refused)
+        start, end, at = request.history_start, request.history_end, given.decided.items
+        inside = [edit for edit in finished.edits if start < edit.start < end]
+        more = given.more_at(end)
+        if not more and len(inside) < len(finished.edits):
+            more = tuple([edit for edit in finished.edits if not start < edit.start < end])
+        notes = finished.notes
+        if at:
+            notes = tuple([note._replace(place=note.place + at) for note in notes])
+        return Injected(
+            open_from=plan.open_from,
+            planned=Plan(
+                outcomes=finished.outcomes,
+                notes=(*given.planned.notes, *notes),
+                completed={**given.planned.completed, **finished.completed},
+            ),
+            edits=given.edits.plus(inside),
+            more=more,
+            shown=shown_items(request.places, notes, given.shown),
+            binding=None if self._is_shadow else finished.binding,
+        )
+
+    def _origin(
+        self,
+        caller: Caller,
+        request: ParsedRequest[Any],
+        known: Continuation,
+        refused: KnownRefusals,
+        binding: bytes | None,
+    ) -> Origin:
+        """Return the origin of the response, with the binding and the cache key of the request."""
+        origin = known.origin
+        if binding is None:
+            binding = self._dialect.binding_of(request, refused)
+        if binding:
+            origin = structs.replace(origin, binding=binding)
+        if self._adds_cache_keys and not refused.has(FORM, AS_GIVEN):
+            key = cache_key_of(caller.scope, request, known.parent)
+            origin = structs.replace(origin, cache_key=key)
+        return origin
+
+    def _way_of(self, caller: Caller, begun: Begun, known: Continuation) -> Way:
+        """Return how much of a request was decided anew, and why."""
+        newest = known.matched.newest()
+        if begun.way is not Way.NEW or newest is None:
+            return begun.way
+        gone = self._prefixes.room.maybe_gone((caller.scope, newest.conversation))
+        return Way(gone.value) if gone is not None else Way.NEW
 
     def _planned(
         self, request: ParsedRequest[Any], known: Continuation, refused: KnownRefusals
@@ -270,16 +270,24 @@ class RequestEngine:
         return plan.refused() if is_refused else plan
 
     def _repaired(
-        self, given: ParsedRequest[Any], held: LookupResult, refused: KnownRefusals
+        self, given: ParsedRequest[Any], found: LookupResult, refused: KnownRefusals
     ) -> tuple[ParsedRequest[Any], Mapping[Any, int]]:
-        """Return a request without certain errors, in the form that its conversation needs."""
+        """
+        Return a request without certain errors, in the form that its conversation needs.
+
+        Raises:
+            Reopened: That can only be told of the whole request.
+        """
         if given.is_mended or refused.has(FORM, AS_GIVEN):
             return given, _NO_REPAIRS
-        request, repairs = self._dialect.repaired(given, held, refused)
+        request, repairs = self._dialect.repaired(given, found, refused)
         is_last = refused.has(FORM, NO_REASONING)
         is_left = refused.has(FORM, "") and not self._dialect.repeats_cures
         if request.is_mended or not (is_last or is_left):
             return request, repairs
+        if given.given.items:
+            raise Reopened
+        held = refused.without_refused(found)
         refusal = self.readers.diagnose(400, b"")
         refusal = replace(refusal, kind=form_of(refusal))
         cure = self._dialect.cure(request, request, refusal, held, refused, is_last=is_last)
@@ -308,25 +316,25 @@ class RequestEngine:
     def _owner(self, scope: bytes, path: str) -> Owner:
         return Owner(scope, self.name, path.encode("utf-8", "surrogateescape"))
 
-    def _keep(self, question: Question, known: KnownPrefix | None) -> None:
-        """Keep the history of a request, parsed, and what was decided about it."""
-        prefix, before = question.request.prefix(known), question.prefix
+    def _keep(self, question: Question, state: KnownState | None) -> None:
+        """Keep the history of a request, parsed, or what was decided about it."""
+        owner, before, *_ = question.begun
+        prefix = question.request.prefix(state)
         if prefix is not None and prefix.end:
-            self._prefixes.keep(question.owner, prefix, before)
+            self._prefixes.keep(owner, prefix, before)
 
     def _digests(
-        self, caller: Caller, request: ParsedRequest[Any], plan: Plan
+        self, caller: Caller, request: ParsedRequest[Any], plan: Plan, edits: PackedEdits
     ) -> Callable[[], SentItems]:
-        """Return what digests the items that are sent, for a watcher."""
-        return partial(self._dialect.sent, request, plan) if caller.is_watched else _no_digests
+        """
+        Return what digests the items that are sent, for a watcher.
 
-    def _digests_anew(
-        self, caller: Caller, request: ParsedRequest[Any], edits: PackedEdits
-    ) -> Callable[[], SentItems]:
-        """Do the same for a request of which only the last items were read: it is read again."""
+        If only the last items were read, the request is read again.
+        """
 
         def digests() -> SentItems:
-            return self._dialect.sent(self._read(request.body, {}), Plan((*edits,)))
+            whole = self._read(request.body, {}) if request.given.items else request
+            return self._dialect.sent(whole, replace(plan, edits=(*edits,)))
 
         return digests if caller.is_watched else _no_digests
 
@@ -339,10 +347,16 @@ def _maybe_summary(
     request: ParsedRequest[HistoryItem],
     plan: Plan,
     digests: Callable[[], SentItems],
-    shown: ShownItems | None = None,
+    shown: ShownItems,
 ) -> ItemSummary | None:
     """Return the item summary; None on a fault, which must not fail the request."""
     try:
         return summarise(request, plan.notes, digests(), shown)
     except Exception:  # noqa: BLE001 (fail open: the request does not need it)
         return None
+
+
+def lines_of(found: LookupResult) -> Callable[[bytes], object]:
+    """Return what returns the `IndexedTurns.line` of a conversation that was found."""
+    parts = {} if found.is_stale else by_conversation(found.turns)
+    return lambda name: parts[name].line if name in parts else None

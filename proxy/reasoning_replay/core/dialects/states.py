@@ -72,18 +72,16 @@ class RequestKind(StrEnum):
 
 
 class Way(StrEnum):
-    """How a request was decided on: the short way, or why it took the long way."""
+    """How a request was decided on: after what is known, or why with nothing decided."""
 
     SHORT = "short"  # only what follows a known prefix was read and decided
     NEW = "new"  # no known prefix begins it
     FORGOTTEN = "forgotten"  # one did, and was evicted for lack of room (local_max_bytes)
     TOO_LARGE = "too_large"  # the conversation alone is larger than local_max_bytes
-    OTHER_FORM = "other_form"  # more differs than its last items, or these have an unusual order
-    LONG = "long"  # what is new is so long that a thread reads it
-    REFUSED = "refused"  # upstream refused something to the tenant within the last hour
-    NOT_FOUND = "not_found"  # the store failed, or does not have the turn that must follow
-    OTHER_TURNS = "other_turns"  # other turns may be meant, or the conversation was changed
-    OTHER_ITEMS = "other_items"  # the new items are not exactly those of the turn
+    OTHER_FORM = "other_form"  # more differs than its last items, or these hold reasoning
+    REFUSED = "refused"  # upstream has refused something since, or an hour after it is over
+    OTHER_TURNS = "other_turns"  # a conversation that was used has changed, or is not found
+    OTHER_ITEMS = "other_items"  # what is new belongs to what is known, or contradicts it
     BOUND = "bound"  # the reasoning is bound to another history
 
 

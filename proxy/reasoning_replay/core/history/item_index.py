@@ -1,10 +1,18 @@
 """Item index: captured items by the ids that upstream assigned to them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import chain, combinations
+from typing import Generic, TypeVar
 
 import msgspec
+from typing_extensions import override
 
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.turns import Emitted, Turn
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 class Match(msgspec.Struct, frozen=True, gc=False):
@@ -32,48 +40,94 @@ class ItemIndex:
         has_lessons: Whether a cure taught something.
         by_id: Items by their id; items without one are under "".
         by_call: Items by their `call_id`, in the same way.
+        by_content, children: Turns by the content of their items, and by the id of their parent.
+        parentless: Turns without a known parent (`Turn.lacks_parent`).
+        names_recur: Whether a random id names items of several turns, so that none is random.
     """
 
-    __slots__ = ("by_call", "by_id", "by_whole", "has_lessons", "turns", "types")
+    __slots__ = (
+        "by_call",
+        "by_content",
+        "by_id",
+        "by_whole",
+        "children",
+        "has_lessons",
+        "names_recur",
+        "parentless",
+        "turns",
+        "types",
+    )
 
     def __init__(self, turns: Iterable[Turn] = ()) -> None:
-        self.turns: dict[bytes, Turn] = {}
-        self.by_whole: dict[bytes, tuple[Turn, ...]] = {}
+        self.turns: MutableMapping[bytes, Turn] = {}
+        self.by_whole: Mapping[bytes, Sequence[Turn]] = {}
         self.types: set[str] = set()
         self.has_lessons = False
-        self.by_id: dict[str, list[Match]] = {}
-        self.by_call: dict[str, list[Match]] = {}
-        for turn in {turn.id: turn for turn in turns}.values():
-            self._add(turn)
+        self.by_id: Mapping[str, Sequence[Match]] = {}
+        self.by_call: Mapping[str, Sequence[Match]] = {}
+        self.by_content: Mapping[bytes, Sequence[Turn]] = {}
+        self.children: Mapping[bytes, Sequence[Turn]] = {}
+        self.parentless: Sequence[Turn] = ()
+        self.names_recur = False
+        self._add({turn.id: turn for turn in turns}.values())
 
     def after(self, turn: Turn) -> "ItemIndex":
         """Return an index of the same turns and of a further one, which must be new."""
         more = ItemIndex()
-        more.turns, more.by_whole = self.turns.copy(), self.by_whole.copy()
-        more.types, more.has_lessons = self.types.copy(), self.has_lessons
-        more.by_id, more.by_call = self.by_id.copy(), self.by_call.copy()
-        for item in turn.items:  # copy only the lists that will change
-            for name, known in ((item.id, more.by_id), (item.call_id, more.by_call)):
-                if name in known:
-                    known[name] = [*known[name]]
-        more._add(turn)
+        for part in ItemIndex.__slots__:
+            setattr(more, part, getattr(self, part))
+        more._add([turn])
         return more
 
-    def knows(self, item_id: str, call_id: str) -> bool:
-        """Return whether an item has this id or this `call_id`; "" is none."""
-        has_id = item_id != "" and item_id in self.by_id
-        return has_id or (call_id != "" and call_id in self.by_call)
+    def _add(self, turns: Iterable[Turn]) -> None:
+        """Add turns, without a change of what may be shared."""
+        by_id, by_call, named = _Grown(self.by_id), _Grown(self.by_call), False
+        by_whole, by_content = _Grown(self.by_whole), _Grown(self.by_content)
+        children, parentless = _Grown(self.children), [*self.parentless]
+        self.turns, self.types = {**self.turns}, {*self.types}
+        for turn in turns:
+            self.turns[turn.id] = turn
+            self.has_lessons = self.has_lessons or bool(turn.lessons)
+            by_whole.add(turn.context.whole, turn)
+            children.add(turn.parent, turn)
+            if turn.lacks_parent:
+                parentless.append(turn)
+            for k, item in enumerate(turn.items):
+                match = Match(turn, k)
+                self.types.add(item.type)
+                named = _recurs(item.id, by_id.add(item.id, match)) or named
+                named = _recurs(item.call_id, by_call.add(item.call_id, match)) or named
+            for content in {item.content for item in turn.items if item.content}:
+                by_content.add(content, turn)
+        self.names_recur = self.names_recur or named
+        self.by_id, self.by_call, self.by_whole = by_id.lists, by_call.lists, by_whole.lists
+        self.by_content, self.children = by_content.lists, children.lists
+        self.parentless = parentless
 
-    def _add(self, turn: Turn) -> None:
-        self.turns[turn.id] = turn
-        self.has_lessons = self.has_lessons or bool(turn.lessons)
-        whole = turn.context.whole
-        self.by_whole[whole] = (*self.by_whole.get(whole, ()), turn)
-        for k, item in enumerate(turn.items):
-            match = Match(turn, k)
-            self.types.add(item.type)
-            self.by_id.setdefault(item.id, []).append(match)
-            self.by_call.setdefault(item.call_id, []).append(match)
+
+class _Grown(Generic[_K, _V]):
+    """Lists by key that grow from others, which stay as they are."""
+
+    __slots__ = ("_own", "lists")
+
+    def __init__(self, before: Mapping[_K, Sequence[_V]]) -> None:
+        self.lists = {**before}
+        self._own: dict[_K, list[_V]] = {}
+
+    def add(self, key: _K, value: _V) -> Sequence[_V]:
+        """Add a value to the list of a key; return the list."""
+        own = self._own.get(key)
+        if own is None:
+            self._own[key] = self.lists[key] = own = [*self.lists.get(key, ()), value]
+        else:
+            own.append(value)
+        return own
+
+
+def _recurs(name: str, matches: Sequence[Match]) -> bool:
+    """Return whether a random name, of which one more item is known, is of several turns."""
+    first, last = matches[0], matches[-1]
+    return first.turn is not last.turn and is_distinctive(name, first.emitted.name)
 
 
 class IndexedTurns(list[Turn]):
@@ -102,13 +156,90 @@ class FoundTurns(list[Turn]):
 
     Attributes:
         parts: The turns of each conversation.
+        names: Index of their items.
     """
 
-    __slots__ = ("parts",)
+    __slots__ = ("names", "parts")
 
     def __init__(self, found: Mapping[bytes, IndexedTurns]) -> None:
         super().__init__(turn for turns in found.values() for turn in turns)
         self.parts = found
+        self.names: ItemIndex = _JoinedIndex([turns.names for turns in found.values()])
+
+
+class _JoinedIndex(ItemIndex):
+    """Several indexes as one; of turns of one id, that of the last one counts."""
+
+    __slots__ = ()
+
+    def __init__(self, parts: Sequence[ItemIndex]) -> None:
+        """
+        Join indexes; none of their items is visited.
+
+        Cost: some C passes over the names and the turns.
+        """
+        self.turns = turns = ChainMap(*[one.turns for one in reversed(parts)])
+        self.types = {*chain(*[one.types for one in parts])}
+        self.has_lessons = any(one.has_lessons for one in parts)
+        by_id = self.by_id = _Joined([one.by_id for one in parts], _of_match, turns)
+        by_call = self.by_call = _Joined([one.by_call for one in parts], _of_match, turns)
+        self.by_whole = _Joined([one.by_whole for one in parts], _itself, turns)
+        self.by_content = _Joined([one.by_content for one in parts], _itself, turns)
+        self.children = _Joined([one.children for one in parts], _itself, turns)
+        self.parentless = [
+            turn for one in parts for turn in one.parentless if turns[turn.id] is turn
+        ]
+        self.names_recur = any(one.names_recur for one in parts) or any(
+            _recurs(name, matches)
+            for names in (by_id, by_call)
+            for name in names.shared()
+            if (matches := names.get(name))
+        )
+
+
+class _Joined(Mapping[_K, Sequence[_V]]):
+    """The lists of several mappings, joined."""
+
+    __slots__ = ("_parts", "_turn_of", "_turns")
+
+    def __init__(
+        self,
+        parts: Sequence[Mapping[_K, Sequence[_V]]],
+        turn_of: Callable[[_V], Turn],
+        turns: Mapping[bytes, Turn],
+    ) -> None:
+        self._parts, self._turn_of, self._turns = parts, turn_of, turns
+
+    def shared(self) -> set[_K]:
+        """Return the keys of more than one mapping."""
+        pairs = combinations(self._parts, 2)
+        return {key for one, other in pairs for key in one.keys() & other.keys()}
+
+    @override
+    def __getitem__(self, key: _K) -> Sequence[_V]:
+        found = [parts[key] for parts in self._parts if key in parts]
+        if not found:
+            raise KeyError(key)
+        if len(found) == 1:
+            return found[0]
+        every = [*chain(*found)]
+        return [one for one in every if self._turns[self._turn_of(one).id] is self._turn_of(one)]
+
+    @override
+    def __iter__(self) -> Iterator[_K]:
+        return iter({*chain(*self._parts)})
+
+    @override
+    def __len__(self) -> int:
+        return len({*chain(*self._parts)})
+
+
+def _of_match(match: Match) -> Turn:
+    return match.turn
+
+
+def _itself(turn: Turn) -> Turn:
+    return turn
 
 
 def by_conversation(turns: Sequence[Turn]) -> Mapping[bytes, IndexedTurns]:

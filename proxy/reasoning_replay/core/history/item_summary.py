@@ -72,7 +72,7 @@ class ShownItems(NamedTuple):
         return self.last[since_last] if -since_last <= len(self.last) else self.noted[index]
 
 
-_NOTHING_SHOWN = ShownItems()
+NOTHING_SHOWN = ShownItems()
 
 
 class ItemSummary(NamedTuple):
@@ -133,7 +133,7 @@ _MODEL, _CLIENT = Role.MODEL, Role.CLIENT
 def shown_items(
     places: Sequence[Place[HistoryItem]],
     notes: Sequence[PlanNote],
-    before: ShownItems = _NOTHING_SHOWN,
+    before: ShownItems = NOTHING_SHOWN,
 ) -> ShownItems:
     """
     Return how a summary shows a history: what precedes these items, and they, with their notes.

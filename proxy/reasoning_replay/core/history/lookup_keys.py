@@ -120,22 +120,6 @@ def keys_of_request(request: RequestHistory[HistoryItem]) -> list[Lookup]:
     return [item for item in asked if item.certain or item.doubtful]
 
 
-def keys_of_answer(items: Sequence[HistoryItem], before: Context) -> list[Lookup]:
-    """
-    Return the lookups of a response whose exact history is known.
-
-    Args:
-        items: Its items. If none has an id, they are looked up by content after this history.
-        before: The context of the response.
-    """
-    named = [Lookup(n, names) for n, item in enumerate(items) if (names := _names(item))]
-    return named or [
-        Lookup(n, [], [_doubtful(item.content, before)[0]])
-        for n, item in enumerate(items)
-        if item.content
-    ]
-
-
 def choose(
     asked: Sequence[Lookup], leads_to: Callable[[Key], Sequence[bytes] | None]
 ) -> ConversationChoice:

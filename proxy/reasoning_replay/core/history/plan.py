@@ -1,7 +1,7 @@
 """Plan: the decisions about the reasoning of one request, as edits and counted outcomes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -88,6 +88,8 @@ class Plan:
         completed: Offset of each message in which captured reasoning replaces what the client makes
             of it -> the conversation.
         binding: As in `Turn`, of the request with the edits; None if the plan does not say.
+        open_from: Index of the first item for which later items may still change the plan; None:
+            there is none. 0 says the same of what is given, if that was open.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -95,6 +97,7 @@ class Plan:
     notes: tuple[PlanNote, ...] = ()
     completed: Mapping[int, bytes] = field(default_factory=dict)
     binding: bytes | None = None
+    open_from: int | None = None
 
     def refused(self) -> "Plan":
         """Return the plan without its edits: what it would inject counts as refused."""
@@ -104,7 +107,14 @@ class Plan:
             else note
             for note in self.notes
         )
-        return Plan(outcomes=outcomes_of(notes), notes=notes)
+        return Plan(outcomes=outcomes_of(notes), notes=notes, open_from=self.open_from)
+
+    def after(self, outcomes: Mapping[Outcome, int]) -> "Plan":
+        """Return the plan with the outcomes of what is before it."""
+        sums = {**outcomes}
+        for what, count in self.outcomes.items():
+            sums[what] = sums.get(what, 0) + count
+        return replace(self, outcomes=sums)
 
     @property
     def injected_bytes(self) -> int:

@@ -46,13 +46,19 @@ class Seen(msgspec.Struct, frozen=True, array_like=True, gc=False):
     runs: tuple[MatchedRun, ...]
 
 
-def seen_of(basis: bytes, since: int, matched: Iterable[tuple[int, bytes, int]]) -> Seen:
+def seen_of(
+    basis: bytes,
+    since: int,
+    matched: Iterable[tuple[int, bytes, int]],
+    older: Iterable[MatchedRun] = (),
+) -> Seen:
     """
     Return the decisions that a turn records: all of them, or only the newest if there are too many.
 
-    `matched` has for each matched item its index, its turn's id and its index there, in order.
+    `matched` has for each matched item its index, its turn's id and its index there, in order;
+    `older` are the runs of those before.
     """
-    runs: list[MatchedRun] = []
+    runs = [*older]
     for at, turn, k in matched:
         if at < since:
             continue
@@ -69,25 +75,39 @@ def seen_of(basis: bytes, since: int, matched: Iterable[tuple[int, bytes, int]])
     return Seen(b"", newest[0].at, tuple(newest))
 
 
-def decided(
-    seen: Seen, of_turn: Callable[[bytes], Seen | None]
-) -> tuple[int, dict[int, tuple[bytes, int]]]:
+def recorded(
+    seen: Seen, of_turn: Callable[[bytes], Seen | None], start: int = 0
+) -> tuple[int, dict[int, tuple[bytes, int]], Seen | None]:
     """
     Return the first item with a recorded decision, and all matches from there on.
 
     Args:
         seen: Decisions that the newest turn records.
         of_turn: Returns the decisions of another turn; None if it is gone or records none.
+        start: Number of the first items that are not asked for.
 
     Returns:
-        The index of the item in `RequestHistory.heard`; and item index -> (turn id, index there).
+        The index of the item in `RequestHistory.heard`; item index -> (turn id, index there); and
+        what is recorded of the first items, as far as that was read.
     """
     matched: dict[int, tuple[bytes, int]] = {}
     while True:
         for run in seen.runs:
-            for n in range(run.items):
+            for n in range(max(0, start - run.at), run.items):
                 matched[run.at + n] = (run.turn, run.k + n)
+        if seen.since < start:
+            return seen.since, matched, _until(seen, start)
         before = of_turn(seen.basis) if seen.basis else None
         if before is None or before.since >= seen.since:
-            return seen.since, matched
+            return seen.since, matched, None
         seen = before
+
+
+def _until(seen: Seen, end: int) -> Seen:
+    """Return the decisions about the items before an index."""
+    runs = [
+        MatchedRun(run.at, run.turn, run.k, min(run.items, end - run.at))
+        for run in seen.runs
+        if run.at < end
+    ]
+    return Seen(seen.basis, seen.since, tuple(runs))

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from reasoning_replay.adapters.resilience.safe_store import SafeStore, Saved
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader, is_long
 from reasoning_replay.core.dialects.base import (
+    Begun,
     Caller,
     Cure,
     Decision,
@@ -24,7 +26,6 @@ from reasoning_replay.core.dialects.base import (
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.error_texts import Refusal
-from reasoning_replay.core.dialects.known_prefix import Continued, LongWay
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, scope_in
 from reasoning_replay.core.dialects.states import CaptureState, RequestState, Way
 from reasoning_replay.core.history.lookup_keys import (
@@ -42,6 +43,7 @@ from reasoning_replay.web.exchange import Exchange
 # Items that are saved at once; each takes about 50 microseconds on the event loop.
 SAVED_AT_ONCE = 64
 _NOTHING_FOUND = LookupResult()
+_AskedT = TypeVar("_AskedT", Question, Question | Begun)
 _STATES = {
     Saved.DONE: CaptureState.SAVED,
     Saved.LATE: CaptureState.LATE,
@@ -111,17 +113,15 @@ class Replay:
             exchange.request.state = RequestState.NO_SCOPE
             return unread
         try:
-            try:
-                after = partial(self.engine.ask_after, body, headers, scope, path, is_long)
-                decision = await self._decision_after(exchange, scope, after)
-                self._note_decision(exchange, decision)
-            except LongWay as reason:
-                is_slow = is_long(body)
+            begun = self.engine.begun(body, scope, path)
+            decision: Decision | Begun = begun
+            while isinstance(decision, Begun):  # once, and again only if anything has changed
+                begun = decision
+                ask = partial(self.engine.ask, body, headers, begun, path)
+                is_slow = is_long(begun.unread(body))
                 async with self._document(exchange, len(body), is_slow=is_slow):
-                    ask = partial(self.engine.ask, body, headers, scope, path)
                     decision = await self._decision(exchange, scope, body, ask, is_slow=is_slow)
-                self._note_decision(exchange, decision)
-                exchange.request.way = decision.way if reason.way is Way.NEW else reason.way
+            self._note_decision(exchange, decision)
         except TooMany:
             exchange.request.state = RequestState.TOO_LARGE
             return unread
@@ -138,6 +138,7 @@ class Replay:
             # It is not held twice: it is sent in pieces.
             bodies = RefusedBodies(body, None, path, decision.edits, decision.cache_key)
         bodies.is_doubted = decision.is_doubted
+        bodies.is_continued = decision.origin is not None and bool(decision.origin.conversation)
         if not exchange.lease.reserve(bodies.size_bytes - len(body)):
             exchange.note_unread(RequestState.BUSY)
             return unread
@@ -150,40 +151,21 @@ class Replay:
             return nullcontext()
         return self.offloader.document(exchange.scope, size)
 
-    async def _decision_after(
-        self, exchange: Exchange, scope: bytes, ask: Callable[[], Question]
-    ) -> Decision:
-        """
-        Return the decision about what follows a known prefix.
-
-        Raises:
-            LongWay: The whole request must be decided on.
-
-        This takes little time for every body, so it runs on the event loop.
-        """
-        question = ask()
-        if question.continued is not None and not self._is_unchanged(scope, question.continued):
-            raise LongWay(Way.OTHER_TURNS)  # its lookup would be in vain
-        found = await self._look_up(exchange, scope, question)
-        caller, is_created = _caller(exchange, scope), exchange.route in CAPTURED_ROUTES
-        return self.engine.decide_after(caller, question, found, is_created=is_created)
-
-    def _is_unchanged(self, scope: bytes, continued: Continued) -> bool:
-        """Return whether the local copies have only grown since what is known was decided."""
-        used = continued.known.used.items()
-        return all(self.store.line(scope, name) is one.line for name, one in used)
-
     async def _decision(
         self,
         exchange: Exchange,
         scope: bytes,
         body: bytes,
-        ask: Callable[[], Question],
+        ask: Callable[[], Question | Begun],
         *,
         is_slow: bool,
-    ) -> Decision:
-        """Return the decision about a whole request."""
+    ) -> Decision | Begun:
+        """Return the decision about a request, or what it must begin with instead."""
         question = await self._question(ask, scope, is_slow=is_slow)
+        if isinstance(question, Begun):
+            return question
+        if question.begun.given.changed_by(partial(self.store.line, scope)):
+            return question.begun.anew(Way.OTHER_TURNS)  # its lookup would be in vain
         found = await self._look_up(exchange, scope, question)
         caller, is_created = _caller(exchange, scope), exchange.route in CAPTURED_ROUTES
         decide = partial(self.engine.decide, caller, body, question, found, is_created=is_created)
@@ -266,8 +248,8 @@ class Replay:
             )
 
     async def _question(
-        self, ask: Callable[[], Question], tenant: bytes | None, *, is_slow: bool
-    ) -> Question:
+        self, ask: Callable[[], _AskedT], tenant: bytes | None, *, is_slow: bool
+    ) -> _AskedT:
         """Parse a request; for a long one, the keys are also computed in the thread."""
         if not is_slow:
             return ask()
@@ -333,7 +315,9 @@ def _caller(exchange: Exchange, scope: bytes) -> Caller:
     return Caller(scope, exchange.account, exchange.is_watched)
 
 
-def _with_keys(ask: Callable[[], Question]) -> Question:
+def _with_keys(ask: Callable[[], _AskedT]) -> _AskedT:
     question = ask()
-    lookups = [item._replace(doubtful=list(item.doubtful)) for item in question.lookups]
-    return question._replace(lookups=lookups)
+    if isinstance(question, Question):
+        lookups = [item._replace(doubtful=list(item.doubtful)) for item in question.lookups]
+        return question._replace(lookups=lookups)
+    return question

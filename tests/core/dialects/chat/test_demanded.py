@@ -5,8 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 from reasoning_replay.core.dialects.base import RefusedBodies
-from reasoning_replay.core.dialects.chat.heal.diagnosis import diagnose
+from reasoning_replay.core.dialects.chat.dialect import DEMANDED, ChatDialect
+from reasoning_replay.core.dialects.chat.heal.diagnosis import Demand, diagnose
+from reasoning_replay.core.dialects.chat.profiles import GENERIC
+from reasoning_replay.core.dialects.chat.request import read_request
+from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
+from reasoning_replay.core.history.decided import NOTHING, Reopened
+from reasoning_replay.core.history.lookup_keys import LookupResult
 
 from tests.core.dialects.chat.chats import Chats, Message, assistant, body_of, tool, user
 from tests.core.dialects.chat.streams import answer, call
@@ -347,3 +354,14 @@ def test_ids_are_not_given_back_in_part(sent: list[Message]) -> None:
     chats.learn([ASK], named(*THEIRS[:count], reasoning_details=encrypted(THEIRS[0])))
 
     assert healed(chats, sent, O1) is None
+
+
+def test_calls_decide_about_the_whole_history() -> None:
+    """What is decided already is decided again: a call has its place among all others."""
+    taught = RefusalMemory(lambda: 0.0).known_to(b"scope")
+    taught = taught._replace(lessons=frozenset({(DEMANDED, str(Demand.CALLS))}))
+    request = read_request(body_of(list(LOOP)), {})
+    request.given = structs.replace(NOTHING, items=1)
+
+    with pytest.raises(Reopened):
+        ChatDialect(GENERIC).match(request, LookupResult(), taught)

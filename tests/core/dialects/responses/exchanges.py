@@ -8,7 +8,7 @@ from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.tenancy.scope import NO_ACCOUNT
 
-from tests.core.engines import engine_of
+from tests.core.engines import answered, asked, engine_of
 from tests.core.world import answer, body, call, reasoning, user
 
 R1, C1 = reasoning("1"), call("1")
@@ -27,8 +27,8 @@ def engine(
 
 def found(one: Engine) -> LookupResult:
     """Return the lookup result of a store that captured one turn."""
-    question = one.ask(body([ASK]), {}, SCOPE)
-    first = one.decide(CALLER, body([ASK]), question, LookupResult(), is_created=True)
+    question = asked(one, body([ASK]), SCOPE)
+    first = answered(one, CALLER, body([ASK]), question, LookupResult(), is_created=True)
     capture = one.capture(first.origin)
     capture.read(answer([R1, C1], "resp_1"))
     part = capture.snapshot(1).part
@@ -39,4 +39,4 @@ def found(one: Engine) -> LookupResult:
 
 def decided(one: Engine, sent: bytes, held: LookupResult | None) -> Decision:
     """Return the decision on one request."""
-    return one.decide(CALLER, sent, one.ask(sent, {}, SCOPE), held, is_created=True)
+    return answered(one, CALLER, sent, asked(one, sent, SCOPE), held, is_created=True)

@@ -63,7 +63,7 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
 
     @override
     def repaired(
-        self, request: MessagesRequest, held: LookupResult, refused: KnownRefusals
+        self, request: MessagesRequest, found: LookupResult, refused: KnownRefusals
     ) -> tuple[MessagesRequest, Mapping[str, int]]:
         # Takes out the client's blocks that upstream has refused.
         if FOREIGN not in self.repairs or refused.is_empty or not request.has_reasoning:

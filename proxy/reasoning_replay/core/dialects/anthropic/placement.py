@@ -28,6 +28,7 @@ from reasoning_replay.core.dialects.anthropic.message_groups import MessageGroup
 from reasoning_replay.core.dialects.anthropic.prefix_walk import BoundEdits, walk
 from reasoning_replay.core.dialects.anthropic.profiles import Profile
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest
+from reasoning_replay.core.history.decided import Reopened
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
@@ -101,8 +102,11 @@ class _Planner:
         groups = groups_of(self._request, self._matched)
         planned = {group.first: made for group in groups if (made := self._plan(group))}
         self._note_unknown(groups)
-        due, prefix = set(planned), b""
+        due, prefix, open_from = set(planned), b"", None
         if self._needs_prefix(groups):
+            if self._request.given.items and not self._request.bound_to:
+                raise Reopened  # the digest of what is given is not known
+            open_from = 0 if self._goes_on() else len(self._request.places)
             bound = {first: made.bound for first, made in planned.items()}
             began = read_binding(self._request.bound_to)
             due, prefix = walk(self._request, groups, bound, began)
@@ -122,7 +126,12 @@ class _Planner:
                 for index, _, part in added
             ]
         notes = tuple(sorted(self._notes, key=lambda note: note.place))
-        return Plan(tuple(edits), outcomes_of(notes), notes, completed, prefix)
+        return Plan(tuple(edits), outcomes_of(notes), notes, completed, prefix, open_from)
+
+    def _goes_on(self) -> bool:
+        """Return whether what is bound was made after all that is given."""
+        newest = self._matched.newest() if self._matched.matches else None
+        return newest is None or newest.binding.startswith(self._request.bound_to)
 
     def _needs_prefix(self, groups: Sequence[MessageGroup]) -> bool:
         """Return whether the request's history may be what reasoning is bound to."""
@@ -217,7 +226,7 @@ class _Planner:
     def _turns_that_say(self) -> Mapping[bytes, set[bytes]]:
         """The turns that emitted a text, by its content."""
         said: defaultdict[bytes, set[bytes]] = defaultdict(set)
-        for turn in self._matched.turns:
+        for turn in self._matched.found:
             for item in turn.items:
                 if item.type == MESSAGE:
                     said[item.content].add(turn.id)

@@ -154,7 +154,7 @@ class _Case:
         turns = [turn for turn in self._followers.get(before, ()) if turn.id not in self._used]
         if before == _BEGINNING:
             place = self._request.places[calls[0]]
-            chain = self._request.chains[place.depth]
+            chain = self._request.chain(place.depth)
             turns = [turn for turn in turns if turn.context.chain == chain]
         if len(turns) > FOLLOWERS_WEIGHED:
             return None

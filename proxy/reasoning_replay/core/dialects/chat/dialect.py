@@ -30,7 +30,7 @@ from reasoning_replay.core.dialects.chat.request import ChatRequest, read_reques
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route
-from reasoning_replay.core.history.items import Role
+from reasoning_replay.core.history.decided import Reopened
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.plan import Plan
@@ -68,19 +68,14 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         demand = _demand_known(refused)
         if demand is None:
             return match_items(request, held)
-        return match_demanded(request, held, demand)
+        if request.given.items:
+            raise Reopened  # calls decide about the whole history
+        return match_demanded(request, refused.without_refused(held), demand)
 
     @override
     def plan(self, request: ChatRequest, matched: Matches, refused: KnownRefusals) -> Plan:
         policy = self._policy_for(request, refused)
         return plan_injection(request, matched, policy, refused.completes)
-
-    @override
-    def may_go_on(self, new: ChatRequest) -> bool:
-        if not Policy(self.profile, self.rounds).is_current_only:
-            return True
-        items = [place.item for place in new.places]
-        return not any(item.role is Role.CLIENT and item.type == "message" for item in items)
 
     @override
     def finished(

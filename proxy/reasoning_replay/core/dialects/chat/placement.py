@@ -122,7 +122,15 @@ class _Planner:
             elif not self._note_replayed(group):
                 is_run = self._note_unknown(group, is_run=is_run)
         notes = tuple(self._notes)
-        return Plan(tuple(self._edits), outcomes_of(notes), notes, self._completed)
+        start = self._round_start  # what this round gets, the next one takes away
+        is_open = self._policy.is_current_only and start < len(self._request.places)
+        return Plan(
+            tuple(self._edits),
+            outcomes_of(notes),
+            notes,
+            self._completed,
+            open_from=start if is_open else None,
+        )
 
     def _note_replayed(self, group: MessageGroup) -> bool:
         """Note reasoning of the client that cannot be compared; return whether there is any."""

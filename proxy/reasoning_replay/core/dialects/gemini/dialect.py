@@ -61,13 +61,14 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
 
     @override
     def repaired(
-        self, request: GeminiRequest, held: LookupResult, refused: KnownRefusals
+        self, request: GeminiRequest, found: LookupResult, refused: KnownRefusals
     ) -> tuple[GeminiRequest, Mapping[str, int]]:
         # Takes out the client's signatures that upstream has refused. Parts that were arranged once
         # are arranged again.
         if refused.is_empty:
             return request, {}
         if refused.has(ARRANGED, ""):
+            held = refused.without_refused(found)
             request = _read_again(
                 request, arranged(request, match_items(request, held), held.turns)
             )

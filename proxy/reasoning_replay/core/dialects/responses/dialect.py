@@ -100,13 +100,16 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
 
     @override
     def repaired(
-        self, request: Request, held: LookupResult, refused: KnownRefusals
+        self, request: Request, found: LookupResult, refused: KnownRefusals
     ) -> tuple[Request, Mapping[Repair, int]]:
         if request.is_stateful:
             return request, {}
-        is_unknown = not (held.turns or refused.may_concern_blobs)
+        is_unknown = not (found.turns or refused.may_concern_blobs)
         if is_unknown and is_sound(request):
             return request, {}  # the usual case
+        if refused.is_empty and not request.has_reasoning:
+            return request, {}
+        held = refused.without_refused(found)
         profile = self._profile_for(request, refused)
         case = RefusedItems(request, request, _NO_FAULT, held, profile)
         body, counts = repair(case, refused, self.repairs)

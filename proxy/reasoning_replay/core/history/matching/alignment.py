@@ -5,7 +5,6 @@ Each pass (`remembered`, `by_id`, `ancestry`, `by_content`) assigns the blocks t
 An assignment is final. It includes neighbouring blocks that hold the rest of the turn.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from reasoning_replay.core.history.item_index import Match
@@ -24,7 +23,10 @@ class Alignment:
     """
     The blocks of one request, and the turns that they are assigned to.
 
+    What is given has no blocks and no matches here; its turns are assigned.
+
     Attributes:
+        given: What is decided already.
         matches: Index into `RequestHistory.places` -> the captured item.
         ambiguous: Indices of items that more than one turn could have emitted.
         blocks: Blocks in order.
@@ -44,33 +46,31 @@ class Alignment:
         is_refused: bool = False,
     ) -> None:
         self.request = request
+        self.given = request.given
         self.places = request.places
         self.crowded = looked_up.crowded
         self.is_refused = is_refused
         self.ambiguous: set[int] = set()
         self.chosen: set[int] = set()
-        self.known = Candidates(looked_up.turns)
-        self.turns, self.by_whole = self.known.turns, self.known.by_whole
+        self.known = Candidates(looked_up.turns, self.given.turns)
+        index = self.known.index
+        self.turns, self.by_whole, self.by_content = index.turns, index.by_whole, index.by_content
+        self.children, self.parentless = index.children, index.parentless
         self.evidence = Evidence(request, self.known)
         # Matches by certain ids, and whether no other item can be matched.
         self.matches, self.is_all_certain = self.known.match_certain(self.places, self.crowded)
         self.blocks: list[Block] = []
-        self.children: dict[bytes, list[Turn]] = defaultdict(list)
-        self.by_content: dict[bytes, list[Turn]] = defaultdict(list)
-        self.parentless: list[Turn] = []
         self._assigned: dict[bytes, int] = {}  # id of an assigned turn -> number of its first block
         self._by_history: dict[bytes, Block] = {}  # digest of a block's history -> the block
         self._openings: dict[bytes, Turn] = {}  # id of a turn -> the first turn of its round
 
     def begin(self) -> None:
-        """Make the blocks, and index the turns."""
+        """Make the blocks."""
         self.blocks = blocks_of(self.request, self.known.types)
-        for turn in self.turns.values():
-            self.children[turn.parent].append(turn)
-            if turn.lacks_parent:
-                self.parentless.append(turn)
-            for content in {item.content for item in turn.items if item.content}:
-                self.by_content[content].append(turn)
+
+    def newest(self) -> Turn | None:
+        """Return the turn of the last matched item; None without a match."""
+        return self.matches[max(self.matches)].turn if self.matches else self.given.newest
 
     def contents(self, block: Block) -> set[bytes]:
         """Return the content digests of a block's items."""
@@ -80,7 +80,7 @@ class Alignment:
 
     def is_assigned(self, turn: Turn) -> bool:
         """Return whether a block is assigned to a turn."""
-        return turn.id in self._assigned
+        return turn.id in self._assigned or turn.id in self.given.turns
 
     def has_other_place(self, block: Block, turn: Turn) -> bool:
         """Return whether another block stands where a turn was given."""

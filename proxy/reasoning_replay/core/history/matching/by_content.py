@@ -7,10 +7,11 @@ Different explanations that cover as much leave the block ambiguous.
 
 from typing import NamedTuple
 
+from reasoning_replay.core.history.decided import MESSAGES_WEIGHED
 from reasoning_replay.core.history.fingerprints import TRACE_BYTES
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.ancestry import ancestry
-from reasoning_replay.core.history.matching.evidence import MESSAGES_WEIGHED, Block, Pairs
+from reasoning_replay.core.history.matching.evidence import Block, Pairs
 from reasoning_replay.core.history.turns import LINK_BYTES, Context, Turn
 
 # Content that more turns share is no evidence, and comparing all of them would not be linear.
@@ -252,7 +253,7 @@ def _has_second_evidence(found: Alignment, block: Block, turn: Turn, pairs: Pair
 
 def _continued_otherwise(found: Alignment, block: Block, turn: Turn) -> bool:
     """Return whether a turn was only followed by other messages of the client than a block is."""
-    children = found.children.get(turn.id, [])[-CANDIDATES_WEIGHED:]
+    children = found.children.get(turn.id, ())[-CANDIDATES_WEIGHED:]
     return bool(children) and not any(_is_followed(found, block, child) for child in children)
 
 
@@ -261,7 +262,7 @@ def _may_continue(found: Alignment, block: Block, turn: Turn) -> bool:
     if block.number + 1 == len(found.blocks):
         return True
     said = _contents_after(found, block)
-    children = found.children.get(turn.id, [])[-CANDIDATES_WEIGHED:]
+    children = found.children.get(turn.id, ())[-CANDIDATES_WEIGHED:]
     return any(
         _is_followed(found, block, child) or any(item.content in said for item in child.items)
         for child in children
@@ -274,11 +275,11 @@ def _is_continued(found: Alignment, block: Block, turn: Turn) -> bool:
 
     That is the next message, what the turn's child said, or a block that the child has.
     """
-    asked, said = found.request.said[block.depth : block.depth + 1], _contents_after(found, block)
-    for child in found.children.get(turn.id, [])[-CANDIDATES_WEIGHED:]:
+    asked, said = found.request.link(block.depth), _contents_after(found, block)
+    for child in found.children.get(turn.id, ())[-CANDIDATES_WEIGHED:]:
         tail = child.context.tail
         at = len(tail) - (child.context.depth - turn.context.depth) * LINK_BYTES
-        is_asked = at >= 0 and [each[:LINK_BYTES] for each in asked] == [tail[at : at + LINK_BYTES]]
+        is_asked = at >= 0 and bool(asked) and asked == tail[at : at + LINK_BYTES]
         if is_asked or found.is_assigned(child) or any(e.content in said for e in child.items):
             return True
     return False
@@ -292,10 +293,9 @@ def _contents_after(found: Alignment, block: Block) -> set[bytes]:
 
 def _is_followed(found: Alignment, block: Block, child: Turn) -> bool:
     """Return whether the message after a block is one before a child, or the child has a block."""
-    said = [each[:LINK_BYTES] for each in found.request.said[block.depth : block.depth + 1]]
-    tail = child.context.tail
+    asked, tail = found.request.link(block.depth), child.context.tail
     return found.is_assigned(child) or any(
-        said == [tail[at : at + LINK_BYTES]] for at in range(0, len(tail), LINK_BYTES)
+        asked == tail[at : at + LINK_BYTES] for at in range(0, len(tail), LINK_BYTES)
     )
 
 

@@ -20,9 +20,12 @@ def drop_contradicted(found: Alignment) -> bool:
     """
     doubted = {n for n, match in found.matches.items() if _is_doubted(found, n, match)}
     if doubted:
-        pairs = list(itertools.pairwise(found.matches))
+        turns = {n: match.turn for n, match in found.matches.items()}
+        if found.given.newest is not None:
+            turns = {-1: found.given.newest, **turns}
+        pairs = list(itertools.pairwise(turns))
         for sure, n in pairs + [(after, before) for before, after in reversed(pairs)]:
-            one, two = (found.matches[at].turn for at in sorted((sure, n)))
+            one, two = (turns[at] for at in sorted((sure, n)))
             if sure not in doubted and one.id in (two.id, two.parent):
                 doubted.discard(n)
     for n in doubted:
@@ -41,10 +44,10 @@ def _is_doubted(found: Alignment, n: int, match: Match) -> bool:
     if found.request.is_stateful or not context.is_known:
         return False  # the history is unknown
     item, emitted = place.item, match.emitted
-    last = found.request.said[place.depth - 1] if place.depth else b""
-    is_after_the_same = last[:LINK_BYTES] == context.tail[-LINK_BYTES:]
+    last = found.request.link(place.depth - 1) if place.depth else b""
+    is_after_the_same = last == context.tail[-LINK_BYTES:]
     is_other = bool(item.content and emitted.content and item.content != emitted.content)
-    if found.known.names_recur:
+    if found.known.index.names_recur:
         return is_other or not is_after_the_same
     if is_after_the_same or (item.id == emitted.id and is_distinctive(item.id, "")):
         return False

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
 
+from reasoning_replay.core.history.decided import Reopened
 from reasoning_replay.core.history.fingerprints import (
     are_two_counts,
     are_two_items,
     have_one_origin,
     is_distinctive,
 )
-from reasoning_replay.core.history.item_index import IndexedTurns, ItemIndex, Match
+from reasoning_replay.core.history.item_index import FoundTurns, IndexedTurns, ItemIndex, Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import response_named_by
 from reasoning_replay.core.history.request_history import Place
@@ -24,26 +24,20 @@ class Candidates:
     Turns found for a request, and which of their items are already matched.
 
     Attributes:
+        index: Index of them.
         turns, by_whole: Turns by id, and by `Context.whole`.
         types: Types of all their items. An item of another type cannot match, unless it is a
             reference.
     """
 
-    def __init__(self, turns: Iterable[Turn]) -> None:
-        names = turns.names if isinstance(turns, IndexedTurns) else ItemIndex(turns)
-        self.turns, self.by_whole, self.types = names.turns, names.by_whole, names.types
-        self._by_id, self._by_call = names.by_id, names.by_call
+    def __init__(self, turns: Iterable[Turn], given: bytes = b"") -> None:
+        """Search turns; those of `given` (`Decided.turns`) are matched already."""
+        indexed = turns if isinstance(turns, IndexedTurns | FoundTurns) else None
+        self.index = index = indexed.names if indexed is not None else ItemIndex(turns)
+        self.turns, self.by_whole, self.types = index.turns, index.by_whole, index.types
+        self._by_id, self._by_call = index.by_id, index.by_call
+        self._given = given
         self._used: set[tuple[bytes, int]] = set()
-
-    @cached_property
-    def names_recur(self) -> bool:
-        """Whether a random id names items of several turns, so that none of them is random."""
-        return any(
-            is_distinctive(name, found[0].emitted.name)
-            and any(match.turn is not found[0].turn for match in found)
-            for names in (self._by_id, self._by_call)
-            for name, found in names.items()
-        )
 
     def match_certain(
         self, places: Sequence[Place[HistoryItem]], crowded: AbstractSet[int] = frozenset()
@@ -103,7 +97,7 @@ class Candidates:
         ):
             # Fast path, for most items: their ids lead to one and the same item.
             match = named[0]
-            if self.is_free(match, item):
+            if self.is_free(match, item) and match.turn.id not in self._given:
                 sure = is_distinctive(item.id, "") or is_distinctive(item.call_id, item.name)
                 return match if sure else None
         return self._certain_match(item)
@@ -117,6 +111,8 @@ class Candidates:
             both = {_place(match) for match in called}
             named = [match for match in named if _place(match) in both] if named else called
         agreed = [match for match in named if _agrees(item, match.emitted)]
+        if any(match.turn.id in self._given for match in agreed):
+            raise Reopened  # a part of a response that began before
         # A name of several captured items proves nothing, even if all but one are matched.
         is_free = len(agreed) == 1 and _place(agreed[0]) not in self._used
         return agreed[0] if is_free else None

@@ -7,7 +7,9 @@ A block is the items of a model between two messages of the client's side.
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 
+from reasoning_replay.core.history.decided import MUCH_CHARS
 from reasoning_replay.core.history.fingerprints import are_two_counts
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
@@ -20,11 +22,6 @@ from reasoning_replay.core.history.request_history import RequestHistory
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context, Emitted, Turn
 
 Pairs = dict[int, int]  # index of a place -> index of the matching item in a turn
-
-# Number of the last client messages before a block that count as evidence.
-MESSAGES_WEIGHED = 32
-# Text with this many characters is one piece of evidence. It may still recur (refusals, sign-offs).
-MUCH_CHARS = 24
 
 
 @dataclass(slots=True)
@@ -137,11 +134,10 @@ class Evidence:
 
     def equal_messages(self, block: Block, context: Context) -> int:
         """Count the last client messages before a block that equal the last before a turn."""
-        said, depth, tail = self._request.said, block.depth, context.tail
+        newest, tail, link = block.depth - 1, context.tail, self._request.link
         equal = 0
         for at in range(len(tail) - LINK_BYTES, -1, -LINK_BYTES):
-            newest = depth - 1 - equal
-            if newest < 0 or said[newest][:LINK_BYTES] != tail[at : at + LINK_BYTES]:
+            if newest < equal or link(newest - equal) != tail[at : at + LINK_BYTES]:
                 break
             equal += 1
         return equal
@@ -154,7 +150,7 @@ class Evidence:
         agree must not be short. If the block has other older ones, its text must not be short.
         """
         request, depth = self._request, block.depth
-        if context.depth == depth and context.chain == request.chains[depth]:
+        if context.depth == depth and context.chain == request.chain(depth):
             if depth:
                 return depth
             return int(bool(context.frame) and context.frame == self._places[block.places[0]].frame)
@@ -173,19 +169,15 @@ class Evidence:
         That is the model's last run and the message that it answered. The message after it may
         differ: the application may have written into it.
         """
-        first, depth = block.places[0], block.depth - 1
-        place = self._places[first]
-        asked = self._request.said[max(0, depth - 1) : depth]
-        tail = [context.tail[-2 * LINK_BYTES : -LINK_BYTES]]
-        if [
-            said[:LINK_BYTES] for said in asked
-        ] != tail or place.model_traces != context.model_traces:
+        first, before = block.places[0], self._places[block.places[0]].before
+        _, *asked = islice(self._request.asked_before(first), 2)
+        if [one.said[:LINK_BYTES] for one in asked] != [
+            context.tail[-2 * LINK_BYTES : -LINK_BYTES]
+        ]:
             return False
-        at = first
-        while self._places[at].depth >= depth:
-            at -= 1
-        chars = {item.content: item.chars for item in place.before}
-        return sum(chars.values()) + self._places[at].item.chars >= MUCH_CHARS
+        if before.traces != context.model_traces:
+            return False
+        return before.chars + asked[0].chars >= MUCH_CHARS
 
     def says_much(self, turn: Turn, pairs: Pairs, block: Block, messages: int) -> bool:
         """
@@ -198,15 +190,14 @@ class Evidence:
         items = [item for item, spelling in both if spelling in (None, item.spelling)]
         chars = sum({item.content: item.chars for item in items}.values())
         said: set[bytes] = set()
-        at = block.places[0] - 1
-        while chars < MUCH_CHARS and messages and at >= 0:
-            item = self._places[at].item
-            if item.role is Role.CLIENT:
-                messages -= 1
-                chars += item.chars if item.said not in said else 0
-                said.add(item.said)
-            at -= 1
-        return chars >= MUCH_CHARS
+        if chars >= MUCH_CHARS or not messages:
+            return chars >= MUCH_CHARS
+        for one in islice(self._request.asked_before(block.places[0]), messages):
+            chars += one.chars if one.said not in said else 0
+            said.add(one.said)
+            if chars >= MUCH_CHARS:
+                return True
+        return False
 
     def pairs(self, block: Block, turn: Turn) -> Pairs:
         """

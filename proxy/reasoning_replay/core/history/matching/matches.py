@@ -22,6 +22,9 @@ the history and with the number of turns that have the same content; the latter 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
+from reasoning_replay.core.history.decided import NOTHING, Decided, Reopened
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import RESPONSE, LookupResult
@@ -47,25 +50,38 @@ class Matches:
     The result of matching for the items of a request.
 
     Attributes:
-        matches: Index into `RequestHistory.places` -> the captured item.
+        matches: Index into `RequestHistory.places` -> the captured item. What is given has none.
         ambiguous: Indices of items that more than one turn could have emitted.
         seen: Decisions that the next turn records; None if ids alone decide, or if the client does
             not only append.
         is_certain: Whether ids alone decided, or there was nothing to match.
-        turns: The turns that were found, matched or not.
+        found: The turns that were found, matched or not.
         chosen: Indices of items for which one of equal turns was taken after a refusal.
+        given: What was decided already.
     """
 
     matches: dict[int, Match] = field(default_factory=dict)
     ambiguous: set[int] = field(default_factory=set)
     seen: Seen | None = None
     is_certain: bool = False
-    turns: Sequence[Turn] = ()
+    found: Sequence[Turn] = ()
     chosen: set[int] = field(default_factory=set)
+    given: Decided = NOTHING
 
     def newest(self) -> Turn | None:
         """Return the turn of the last matched item; None without a match."""
-        return self.matches[max(self.matches)].turn if self.matches else None
+        return self.matches[max(self.matches)].turn if self.matches else self.given.newest
+
+    def turns(self) -> dict[bytes, Turn]:
+        """Return the turns of the matched items by their id."""
+        return {match.turn.id: match.turn for match in self.matches.values()}
+
+    def decided(self, end: Decided) -> Decided | None:
+        """Return the decisions up to the end of the request; None: they must be made again."""
+        if self.seen is None and not self.is_certain:
+            return None  # the client does not only append
+        turns = b"".join([self.given.turns, *self.turns()])
+        return structs.replace(end, turns=turns, newest=self.newest(), seen=self.seen)
 
 
 def match_items(
@@ -75,24 +91,33 @@ def match_items(
     Match each item of a request with the captured item that it came from.
 
     Args:
-        request: The parsed request. If it names the previous response, upstream has the history up
-            to that response, and only later turns are matched.
+        request: The parsed request; what it gives as decided is not matched again. If it names the
+            previous response, upstream has the history up to that response, and only later turns
+            are matched.
         looked_up: Result of the lookup; turns in any order.
         anew: Whether upstream refused the request. Then earlier decisions about older items are
             ignored; and of turns with the same items after the same history, the oldest is taken.
 
     Returns:
         The matches. Each captured item occurs at most once; contradictory evidence is no match.
+
+    Raises:
+        Reopened: What is given cannot stay: the request must be matched as a whole.
     """
+    given = request.given
+    if given.items and not request.places:
+        return Matches(seen=given.seen, is_certain=given.seen is None, given=given)
     if not looked_up.turns:
-        crowded = looked_up.crowded
-        seen = _NOTHING_SEEN if request.run and not request.is_stateful else None
-        return Matches(ambiguous=set(crowded - {RESPONSE}), seen=seen, is_certain=not request.run)
+        unclear = set(looked_up.crowded - {RESPONSE})
+        seen = _NOTHING_SEEN if request.run and not request.is_stateful else given.seen
+        return Matches({}, unclear, seen, is_certain=seen is None and not request.run, given=given)
     found = Alignment(request, looked_up, is_refused=anew)
     seen = None
     is_all = not drop_contradicted(found) and found.is_all_certain
     is_certain = is_all and (anew or not is_remembered(found))
     if not is_certain:
+        if given.items and given.seen is None:
+            raise Reopened  # ids decided what is older; the rest must be seen together with it
         found.begin()
         basis = None if anew else repeat_decisions(found)
         assign_by_id(found)
@@ -101,10 +126,11 @@ def match_items(
         assign_descendants(found)
         seen = to_remember(found, basis)
     if request.is_stateful:
-        return Matches(_after(request.continues, found.matches, looked_up))
+        return Matches(_after(request.continues, found.matches, looked_up), given=given)
     crowded = looked_up.crowded - found.matches.keys() - {RESPONSE}
     ambiguous = found.ambiguous | crowded
-    return Matches(found.matches, ambiguous, seen, is_certain, looked_up.turns, found.chosen)
+    turns = looked_up.turns
+    return Matches(found.matches, ambiguous, seen, is_certain, turns, found.chosen, given)
 
 
 def parent_of(
@@ -148,7 +174,7 @@ def is_whole(
     newest = matched.newest()
     if newest is None:
         return False
-    last = max(matched.matches)
+    last = max(matched.matches, default=-1)
     if any(place.item.role is Role.MODEL for place in request.places[last + 1 :]):
         return False
     turns = {turn.id: turn for turn in looked_up.turns}

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from reasoning_replay.core.history.decided import Reopened
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.by_content import is_enough
 from reasoning_replay.core.history.matching.evidence import Block
-from reasoning_replay.core.history.seen import Seen, decided, seen_of
+from reasoning_replay.core.history.seen import MatchedRun, Seen, recorded, seen_of
 from reasoning_replay.core.history.turns import Turn
 
 _Source = tuple[bytes, int]  # id of a turn, and index of an item in it
@@ -21,7 +22,8 @@ ANSWERS_WEIGHED = 32
 
 def is_remembered(found: Alignment) -> bool:
     """Return whether the newest matched turn records decisions; it records none if ids decided."""
-    return bool(found.matches) and found.matches[max(found.matches)].turn.seen is not None
+    newest = found.newest()
+    return found.given.seen is not None or (newest is not None and newest.seen is not None)
 
 
 def repeat_decisions(found: Alignment) -> Basis | None:
@@ -30,6 +32,9 @@ def repeat_decisions(found: Alignment) -> Basis | None:
 
     Returns:
         None unless the request begins with the unchanged history of a captured turn.
+
+    Raises:
+        Reopened: They are not those that are given.
     """
     seen = _sent_before(found)
     if seen is not None:
@@ -96,17 +101,20 @@ def to_remember(found: Alignment, basis: Basis | None) -> Seen | None:
 
     `basis` is the result of `repeat_decisions`.
     """
-    places = found.places
-    if found.matches and basis is None:
+    places, given = found.places, found.given.seen
+    older: tuple[MatchedRun, ...] = ()
+    if given is not None:
+        before = given.basis, given.since
+        basis = before if basis in (None, _NO_BASIS) else basis
+        older = given.runs if basis == before else ()
+    elif found.matches and basis is None:
         return None
-    return seen_of(
-        *(basis or _NO_BASIS),
-        (
-            (places[n].heard, match.turn.id, match.k)
-            for n, match in sorted(found.matches.items())
-            if places[n].item.role is not Role.REFERENCE
-        ),
+    matched = (
+        (places[n].heard, match.turn.id, match.k)
+        for n, match in sorted(found.matches.items())
+        if places[n].item.role is not Role.REFERENCE
     )
+    return seen_of(*(basis or _NO_BASIS), matched, older)
 
 
 def _turns_of(found: Alignment, block: Block) -> list[Turn]:
@@ -135,7 +143,8 @@ def _repeat_known(found: Alignment, ending: Block, turns: Sequence[Turn]) -> Bas
     known = _repeat(found, seen, first)
     if len(memories) > 1:
         return _NO_BASIS
-    if known:  # its ancestors are matched, so no other block can come from this turn
+    # If its ancestors are matched, no other block can come from this turn.
+    if known or found.given.newest is not None:
         for n, k in found.evidence.pairs(ending, turn).items():
             if n not in found.matches:
                 found.record(n, turn, k)
@@ -182,7 +191,13 @@ def _captured(found: Alignment, source: _Source | None) -> Match | None:
 
 
 def _decided(found: Alignment, seen: Seen) -> tuple[int, dict[int, _Source]]:
-    return decided(seen, lambda this: turn.seen if (turn := found.turns.get(this)) else None)
+    given = found.given
+    since, known, of_given = recorded(
+        seen, lambda this: turn.seen if (turn := found.turns.get(this)) else None, given.heard
+    )
+    if of_given is not None and of_given != given.seen:
+        raise Reopened
+    return since, known
 
 
 def _age(turn: Turn) -> tuple[int, bytes]:

@@ -7,7 +7,7 @@ refusal, and they are counted as degraded.
 """
 
 from bisect import bisect
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,8 +18,9 @@ from reasoning_replay.core.dialects.chat.heal.message_editor import (
     messages_of,
 )
 from reasoning_replay.core.dialects.chat.members import ChatMessage
-from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
+from reasoning_replay.core.dialects.chat.request import ChatRequest
 from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
+from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
 
@@ -62,31 +63,35 @@ FILLERS = MappingProxyType(
 )
 
 
-def with_fillers_for(request: ChatRequest, plan: Plan, names: Iterable[str]) -> Plan:
+def with_fillers_for(request: ChatRequest, plan: Plan, names: Sequence[str]) -> Plan:
     """Return a plan that also puts these fillers where they are lacking, and notes them."""
-    body, filled_in = plan.apply(request.body), list[int]()
-    for name in names:
-        body, indexes = with_fillers(read_request(body, {}), FILLERS[name])
-        filled_in += indexes
-    if not filled_in:
-        return plan
-    given, now = messages_of(request), messages_of(read_request(body, {}))
-    filled = [(given[index], now[index].raw) for index in sorted({*filled_in})]
-    ends = [0, *(message.end for message, _ in filled)]
-    starts = [-1, *(message.start for message, _ in filled)]
-    others = (edit for edit in plan.edits if edit.start >= ends[bisect(starts, edit.start) - 1])
     # A message with a filler has no known reasoning; the first of its items stands for it.
     firsts: dict[int, int] = {}
     for place, of in enumerate(request.places):
         firsts.setdefault(of.item.message.start, place)
-    places = (firsts.get(given[index].start) for index in filled_in)
-    notes = (PlanNote(place, Outcome.DEGRADED) for place in places if place is not None)
-    return replace(
-        plan,
-        edits=(*others, *(Edit(message.start, message.end, raw) for message, raw in filled)),
-        outcomes={**plan.outcomes, Outcome.DEGRADED: len(filled_in)},
-        notes=(*plan.notes, *notes),
-    )
+    messages = [*messages_of(request).values()]
+    starts = [message.start for message in messages]
+    inside: dict[int, list[Edit]] = {}  # by the number of the message; -1: outside of all
+    for edit in plan.edits:
+        at = bisect(starts, edit.start) - 1
+        inside.setdefault(at if at >= 0 and edit.start < messages[at].end else -1, []).append(edit)
+    edits, notes, count = inside.get(-1, []), [*plan.notes], 0
+    for at, given in enumerate(messages):
+        own, start = inside.get(at, []), given.start
+        here = [Edit(edit.start - start, edit.end - start, edit.new) for edit in own]
+        raw = before = json_spans.apply(given.raw, here)
+        for filler in (FILLERS[name] for name in names):
+            now = ChatMessage(raw, start)
+            if filler.is_lacking(now):
+                raw, count = filled(now, filler.name, filler.value), count + 1
+                if start in firsts:
+                    notes.append(PlanNote(firsts[start], Outcome.DEGRADED))
+        edits += own if raw is before else [Edit(start, given.end, raw)]
+    if not count:
+        return plan
+    outcomes = {**plan.outcomes}
+    outcomes[Outcome.DEGRADED] = outcomes.get(Outcome.DEGRADED, 0) + count
+    return replace(plan, edits=tuple(edits), outcomes=outcomes, notes=tuple(notes))
 
 
 def with_fillers(request: ChatRequest, filler: Filler) -> tuple[bytes, list[int]]:

@@ -122,7 +122,7 @@ class _Arranger:
         """Return the turn that emitted these items in another order, after the same history."""
         if not self._is_models(indices):
             return None
-        chain = self._request.chains[self._request.places[indices[0]].depth]
+        chain = self._request.chain(self._request.places[indices[0]].depth)
         return self._free.get((chain, _said([self._items[index] for index in indices])))
 
     def _is_models(self, indices: Sequence[int]) -> bool:

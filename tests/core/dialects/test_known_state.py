@@ -1,4 +1,4 @@
-"""Known prefix: when a request is decided on the short way, and why not."""
+"""Known state: which requests begin with what is decided already, and why others do not."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
 from reasoning_replay.core.dialects.anthropic.profiles import PROFILES as ANTHROPIC
-from reasoning_replay.core.dialects.base import Decision, Dialect, RefusedBodies
+from reasoning_replay.core.dialects.base import Begun, Decision, Dialect, Question, RefusedBodies
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
 from reasoning_replay.core.dialects.chat.profiles import Rounds
-from reasoning_replay.core.dialects.known_prefix import LongWay
+from reasoning_replay.core.dialects.known_state import NOTHING_KNOWN
 from reasoning_replay.core.dialects.refusal_memory import BLOB
 from reasoning_replay.core.dialects.request_body import ITEMS_MAX
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
@@ -27,7 +27,7 @@ from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.sent_items import NOT_SENT
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 
-from tests.core.engines import engine_of
+from tests.core.engines import answered, asked, engine_of
 from tests.core.world import (
     MODEL,
     Item,
@@ -68,6 +68,13 @@ class Talk:
         """Send the history; return the decision."""
         return self.proxy.decide(Told(told(self.items, **more)))
 
+    def question(self) -> Question:
+        """Ask about the history, after what is known of it."""
+        body, engine = told(self.items), self.proxy.engine
+        question = engine.ask(body, {}, engine.begun(body, CALLER.scope))
+        assert isinstance(question, Question)
+        return question
+
     def turn(self, *emitted: Item, **more: Any) -> Decision:
         """Send the history; its response has these items, by default reasoning and a call."""
         self.turns += 1
@@ -96,7 +103,7 @@ def nameless(item: Item) -> Item:
 
 
 @pytest.mark.parametrize("seen", [dict, nameless])
-def test_a_client_that_goes_on_takes_the_short_way(seen: Callable[[Item], Item]) -> None:
+def test_a_client_that_goes_on_begins_with_what_is_known(seen: Callable[[Item], Item]) -> None:
     """With ids from its second request on; without them the first response must be found first."""
     talk = Talk(seen=seen)
     decisions = [talk.turn() for _ in range(6)]
@@ -126,7 +133,7 @@ def test_a_request_that_is_sent_again_is_repeated() -> None:
     assert [unknown.ask().way for _ in range(2)] == [Way.NEW, Way.SHORT]
     assert unknown.ask().outcomes == {"missed": 1}
     unknown.turn()
-    assert unknown.ask().way == Way.OTHER_TURNS  # only the first response is known
+    assert unknown.ask().way == Way.OTHER_FORM  # more may be found than at first
 
 
 def test_what_may_be_found_later_is_decided_again() -> None:
@@ -233,27 +240,27 @@ def nothing(_: Talk) -> None:
         pytest.param(put(user("and now?")), {}, Way.SHORT, id="adds-a-message"),
         pytest.param(nothing, {"temperature": 0.5}, Way.OTHER_FORM, id="other-member"),
         pytest.param(nothing, {"prompt_cache_key": "x"}, Way.OTHER_FORM, id="names-it"),
-        pytest.param(put(user("wait"), at=2), {}, Way.OTHER_FORM, id="message-before"),
-        pytest.param(put(message("m", "more")), {}, Way.OTHER_FORM, id="ends-with-the-model"),
+        pytest.param(put(user("wait"), at=2), {}, Way.SHORT, id="message-before"),
+        pytest.param(put(message("m", "more")), {}, Way.SHORT, id="ends-with-the-model"),
         pytest.param(put(reasoning("3"), at=2), {}, Way.OTHER_FORM, id="keeps-reasoning"),
-        pytest.param(cut, {}, Way.OTHER_FORM, id="leaves-the-response-out"),
-        pytest.param(forget_all, {}, Way.NOT_FOUND, id="store-is-empty"),
-        pytest.param(save_elsewhere, {}, Way.NOT_FOUND, id="does-not-follow"),
+        pytest.param(cut, {}, Way.SHORT, id="leaves-the-response-out"),
+        pytest.param(forget_all, {}, Way.OTHER_TURNS, id="store-is-empty"),
+        pytest.param(save_elsewhere, {}, Way.SHORT, id="does-not-follow"),
         pytest.param(change, {}, Way.OTHER_TURNS, id="changed-elsewhere"),
         pytest.param(forget, {}, Way.OTHER_TURNS, id="lost-the-turn"),
-        pytest.param(answer_again, {}, Way.OTHER_TURNS, id="two-responses"),
-        pytest.param(send_before, {}, Way.OTHER_TURNS, id="sent-before"),
+        pytest.param(answer_again, {}, Way.SHORT, id="two-responses"),
+        pytest.param(send_before, {}, Way.SHORT, id="sent-before"),
         pytest.param(refuse, {}, Way.REFUSED, id="refused"),
         pytest.param(put(call("other"), at=1), {}, Way.OTHER_ITEMS, id="one-item-more"),
-        pytest.param(rewrite(arguments='{"city":"Rome"}'), {}, Way.OTHER_ITEMS, id="other-content"),
+        pytest.param(rewrite(arguments='{"city":"Rome"}'), {}, Way.SHORT, id="other-content"),
         pytest.param(rewrite(id="", call_id="call_1"), {}, Way.OTHER_ITEMS, id="other-names"),
-        pytest.param(rewrite(type="custom_tool_call"), {}, Way.OTHER_ITEMS, id="other-type"),
+        pytest.param(rewrite(type="custom_tool_call"), {}, Way.SHORT, id="other-type"),
     ],
 )
-def test_a_doubt_takes_the_long_way(
+def test_what_is_known_changes_no_decision(
     act: Callable[[Talk], None], more: dict[str, Any], way: Way
 ) -> None:
-    """The decision is what it is without the short way."""
+    """It is gone on from, or a doubt reopens it: the decision is that about the whole request."""
     talk, other = Talk(), Talk()
     other.proxy.is_short = False
     for one in (talk, other):
@@ -298,7 +305,7 @@ def test_every_conversation_that_was_used_is_asked_for() -> None:
     """So it does not expire, and another conversation is not asked for."""
     talk = Talk()
     merged(talk)
-    question = talk.proxy.engine.ask_after(told(talk.items), {}, CALLER.scope)
+    question = talk.question()
     found = talk.proxy.look_up(question.lookups)
     assert {turn.conversation for turn in found.turns} == talk.proxy.conversations.keys()
     assert len(question.lookups) == 1 + 2  # the new call, and one for each conversation
@@ -306,7 +313,7 @@ def test_every_conversation_that_was_used_is_asked_for() -> None:
     alone = Talk()
     for _ in range(4):
         alone.turn()
-    assert len(alone.proxy.engine.ask_after(told(alone.items), {}, CALLER.scope).lookups) == 1 + 1
+    assert len(alone.question().lookups) == 1 + 1
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
@@ -332,22 +339,6 @@ def test_a_change_of_any_conversation_that_was_used_reopens_the_decision(is_dele
     assert (b'"gAAAA2"' in decision.body) is not is_deleted
 
 
-def test_another_conversation_that_has_a_name_of_the_response_is_a_doubt() -> None:
-    """Then the ids do not prove which of the two turns it is."""
-    talk = Talk()
-    name = merged(talk)
-    other = talk.proxy.conversations[name]
-    again = structs.replace(
-        other[-1],
-        items=(structs.replace(other[-1].items[0], call_id=talk.items[-2]["call_id"], id="fc_1"),),
-    )
-    before = IndexedTurns(other[:-1])
-    before.line = other.line
-    talk.proxy.conversations[name] = IndexedTurns([*other[:-1], again], before)
-
-    assert talk.ask().way == Way.OTHER_ITEMS
-
-
 def test_turns_that_are_not_indexed_are_decided_again() -> None:
     """Nothing shows whether they change."""
     talk = Talk()
@@ -355,28 +346,23 @@ def test_turns_that_are_not_indexed_are_decided_again() -> None:
         talk.turn()
     engine, sent = talk.proxy.engine, told([*talk.items, user("and?")])
     for _ in range(2):
-        question = engine.ask(sent, {}, CALLER.scope)
+        question = asked(engine, sent, CALLER.scope)
         found = talk.proxy.look_up(question.lookups)
         bare = found._replace(turns=[*found.turns])
-        assert engine.decide(CALLER, sent, question, bare, is_created=True).outcomes
-        with pytest.raises(LongWay):
-            engine.ask_after(sent, {}, CALLER.scope)
+        assert answered(engine, CALLER, sent, question, bare, is_created=True).outcomes
+        assert engine.begun(sent, CALLER.scope).given.outline is None
 
 
-def test_the_reason_is_the_first_that_is_found() -> None:
-    """Without a store, with much that is new, and for another conversation's name."""
+def test_another_name_of_the_conversation_is_another_form() -> None:
+    """The request is asked about as a whole."""
     talk = Talk()
     for _ in range(3):
         talk.turn()
     engine, sent = talk.proxy.engine, told(talk.items)
-
-    with pytest.raises(LongWay) as caught:
-        engine.ask_after(sent, {}, CALLER.scope, is_long=lambda _: True)
-    assert caught.value.way == Way.LONG
-    with pytest.raises(LongWay) as caught:
-        engine.ask_after(sent, {"session-id": "another"}, CALLER.scope)
-    assert caught.value.way == Way.OTHER_FORM
-    assert talk.proxy.decide(Told(sent, has_failed=True)).way == Way.NOT_FOUND
+    again = engine.ask(sent, {"session-id": "another"}, engine.begun(sent, CALLER.scope))
+    assert isinstance(again, Begun)
+    assert (again.way, again.given) == (Way.OTHER_FORM, NOTHING_KNOWN)
+    assert talk.proxy.decide(Told(sent, has_failed=True)).way == Way.OTHER_TURNS
 
 
 def test_digests_are_made_for_a_watcher_only() -> None:
@@ -386,9 +372,9 @@ def test_digests_are_made_for_a_watcher_only() -> None:
         talk.turn()
     sent = []
     for is_watched in (True, False):
-        question = talk.proxy.engine.ask_after(told(talk.items), {}, CALLER.scope)
+        question = talk.question()
         found, caller = talk.proxy.look_up(question.lookups), CALLER._replace(is_watched=is_watched)
-        decision = talk.proxy.engine.decide_after(caller, question, found, is_created=True)
+        decision = answered(talk.proxy.engine, caller, told(talk.items), question, found)
         assert decision.summary is not None
         sent.append(decision.summary.sent)
     talk.proxy.is_short = False
@@ -405,11 +391,11 @@ def test_too_many_items_are_too_many() -> None:
     talk.items += [user("x")] * ITEMS_MAX
     sent = told(talk.items)
     with pytest.raises(TooMany):
-        talk.proxy.engine.ask_after(sent, {}, CALLER.scope)
+        talk.proxy.engine.ask(sent, {}, talk.proxy.engine.begun(sent, CALLER.scope))
 
 
 def same_both_ways(new: bytes, end: bytes = b"") -> None:
-    """Assert that bytes after a known history are read as they are without the short way."""
+    """Assert that bytes after a known history are read as they are in a whole request."""
     talk, other = Talk(), Talk()
     other.proxy.is_short = False
     results: list[object] = []
@@ -531,10 +517,8 @@ def test_a_chat_that_took_another_in_is_decided_again_without_it() -> None:
     assert b'"reasoning_content":"2"' not in decision.body.replace(b": ", b":")
 
 
-@pytest.mark.parametrize(
-    ("rounds", "way"), [(Rounds.ALL, Way.SHORT), (Rounds.CURRENT, Way.OTHER_FORM)]
-)
-def test_a_new_round_of_a_chat_may_take_reasoning_away(rounds: Rounds, way: Way) -> None:
+@pytest.mark.parametrize(("rounds", "count"), [(Rounds.ALL, 4), (Rounds.CURRENT, 0)])
+def test_a_new_round_of_a_chat_may_take_reasoning_away(rounds: Rounds, count: int) -> None:
     """Where only the current round has reasoning, a message of the user changes the older part."""
     proxy = Proxy(engine_of(ChatDialect(CHAT, rounds=rounds)))
     kept: list[Item] = [ASK]
@@ -552,7 +536,11 @@ def test_a_new_round_of_a_chat_may_take_reasoning_away(rounds: Rounds, way: Way)
     assert decision.outcomes == {"injected": 3}
 
     kept.append(user("and now?"))
-    assert proxy.decide(Told(chats(kept))).way == way
+    decision = proxy.decide(Told(chats(kept)))
+    assert decision.way == Way.SHORT  # from before the round on
+    assert decision.outcomes.get(Outcome.INJECTED, 0) == count
+    proxy.is_short = False
+    assert proxy.decide(Told(chats(kept))).body == decision.body
 
 
 def blocks(n: int) -> list[Item]:
@@ -563,7 +551,7 @@ def blocks(n: int) -> list[Item]:
 
 
 @pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-fable-5-1"])
-def test_bound_reasoning_takes_the_short_way(model: str) -> None:
+def test_bound_reasoning_goes_on_with_what_is_known(model: str) -> None:
     """The digest of the history grows with it; what was made after another history does not fit."""
     engine = engine_of(MessagesDialect(ANTHROPIC["anthropic"], frozenset({"foreign"})))
     proxy, long = (
