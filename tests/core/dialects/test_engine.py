@@ -190,18 +190,21 @@ def test_a_blob_that_was_refused_is_not_injected_again() -> None:
     assert Outcome.INJECTED in answered(one, other, given, question, held, is_created=True).outcomes
 
 
-def test_a_client_that_damages_blobs_is_refused_once() -> None:
+@pytest.mark.parametrize("is_continued", [False, True])
+def test_a_client_that_damages_blobs_is_refused_once(*, is_continued: bool) -> None:
     """From then on, the captured ones go in their place, also those of later turns."""
     one = engine()
     held = found(one)
     bad = R1 | {"encrypted_content": "gAAAAbad"}
     given = body([ASK, bad, C1, output(C1)])
-    bodies = RefusedBodies(given, given)
+    bodies = RefusedBodies(given, given, is_continued=is_continued)
     refusal = one.readers.diagnose(400, refusal_body(UNVERIFIED))
     cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, held)
 
     assert cured is not None
     assert R1 in input_of(cured.body)
+    # What it continues is only looked for where that is not known.
+    assert (cured.origin is None) == is_continued
     one.learn(SCOPE, refusal, cured, "gpt-5.6-sol")
     worse = body([ASK, R1 | {"encrypted_content": "gAAAAworse"}, C1, output(C1)])
     again = decided(one, worse, held)

@@ -16,7 +16,6 @@ from msgspec import structs
 from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
 from reasoning_replay.core.dialects.anthropic.profiles import PROFILES
 from reasoning_replay.core.dialects.base import Begun, Caller, Decision, Dialect
-from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
 from reasoning_replay.core.dialects.engine import Engine
@@ -121,6 +120,7 @@ class Proxy:
         ways: How often each way was taken.
         draw: If given, a request begins with a random one of all states that it may begin with.
         states: All states.
+        has_lost: Whether the store has lost turns.
     """
 
     engine: Engine
@@ -130,6 +130,7 @@ class Proxy:
     ways: Counter[Way] = field(default_factory=Counter)
     draw: Random | None = None
     states: list[ParsedPrefix[Any, KnownState]] = field(default_factory=list)
+    has_lost: bool = False
 
     def look_up(self, lookups: Sequence[Lookup]) -> LookupResult:
         """Return what a store has for a lookup."""
@@ -183,6 +184,7 @@ class Proxy:
 
     def lose(self, turns: frozenset[bytes]) -> None:
         """Forget turns, as a store does that is full."""
+        self.has_lost = True
         for conversation, known in self.conversations.items():
             if any(turn.id in turns for turn in known):
                 left = [turn for turn in known if turn.id not in turns]
@@ -219,12 +221,32 @@ def _shown(decision: Decision) -> object:
     return shown["items"], [note for note in shown["notes"] if note[1] not in _UNKNOWN]
 
 
-def _meaning(proxy: Proxy, origin: Origin | None) -> object:
-    """Return an origin with its decisions as they are read back, whatever turn records them."""
-    if origin is None or origin.seen is None:
-        return origin
-    seen = {turn.id: turn.seen for turns in proxy.conversations.values() for turn in turns}
-    return structs.replace(origin, seen=None), recorded(origin.seen, seen.get)
+def _is_recorded_alike(one: Proxy, first: Seen | None, other: Proxy, second: Seen | None) -> bool:
+    """
+    Return whether two ways record the same decisions, whatever turns record them.
+
+    With a turn, its record is lost. Then one may know decisions about older items than the other.
+    """
+    if first is None or second is None:
+        return first is second
+    records = []
+    for proxy, seen in ((one, first), (other, second)):
+        of_turn = {turn.id: turn.seen for turns in proxy.conversations.values() for turn in turns}
+        records.append(recorded(seen, of_turn.get))
+    since = [record[0] for record in records]
+    start = max(since) if one.has_lost else 0
+    known = [{n: it for n, it in record[1].items() if n >= start} for record in records]
+    return known[0] == known[1] and (one.has_lost or since[0] == since[1])
+
+
+def _is_alike(one: Proxy, first: Decision, other: Proxy, second: Decision) -> bool:
+    """Return whether two ways store the same with the response."""
+    if first.origin is None or second.origin is None:
+        return first.origin is second.origin
+    bare = [structs.replace(each.origin, seen=None) for each in (first, second)]
+    return bare[0] == bare[1] and _is_recorded_alike(
+        one, first.origin.seen, other, second.origin.seen
+    )
 
 
 def differences(
@@ -252,7 +274,7 @@ def differences(
             continue
         if _counts(first) != _counts(second):
             found.append(f"request {n} ({second.way}): {first.outcomes} {second.outcomes}")
-        if _meaning(long, first.origin) != _meaning(short, second.origin):
+        if not _is_alike(long, first, short, second):
             found.append(f"request {n} ({second.way}): {first.origin}\n{second.origin}")
         if _shown(first) != _shown(second):
             found.append(f"request {n} ({second.way}): {first.summary}\n{second.summary}")

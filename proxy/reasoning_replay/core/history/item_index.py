@@ -179,13 +179,16 @@ class _JoinedIndex(ItemIndex):
         Cost: some C passes over the names and the turns.
         """
         self.turns = turns = ChainMap(*[one.turns for one in reversed(parts)])
+        pairs = combinations([one.turns for one in parts], 2)
+        # None: no turn is in two of them.
+        held = turns if any(not one.keys().isdisjoint(two) for one, two in pairs) else None
         self.types = {*chain(*[one.types for one in parts])}
         self.has_lessons = any(one.has_lessons for one in parts)
-        by_id = self.by_id = _Joined([one.by_id for one in parts], _of_match, turns)
-        by_call = self.by_call = _Joined([one.by_call for one in parts], _of_match, turns)
-        self.by_whole = _Joined([one.by_whole for one in parts], _itself, turns)
-        self.by_content = _Joined([one.by_content for one in parts], _itself, turns)
-        self.children = _Joined([one.children for one in parts], _itself, turns)
+        by_id = self.by_id = _Joined([one.by_id for one in parts], _of_match, held)
+        by_call = self.by_call = _Joined([one.by_call for one in parts], _of_match, held)
+        self.by_whole = _Joined([one.by_whole for one in parts], _itself, held)
+        self.by_content = _Joined([one.by_content for one in parts], _itself, held)
+        self.children = _Joined([one.children for one in parts], _itself, held)
         self.parentless = [
             turn for one in parts for turn in one.parentless if turns[turn.id] is turn
         ]
@@ -198,7 +201,11 @@ class _JoinedIndex(ItemIndex):
 
 
 class _Joined(Mapping[_K, Sequence[_V]]):
-    """The lists of several mappings, joined."""
+    """
+    The lists of several mappings, joined.
+
+    With `turns`, what is of another turn than the one that counts is left out.
+    """
 
     __slots__ = ("_parts", "_turn_of", "_turns")
 
@@ -206,7 +213,7 @@ class _Joined(Mapping[_K, Sequence[_V]]):
         self,
         parts: Sequence[Mapping[_K, Sequence[_V]]],
         turn_of: Callable[[_V], Turn],
-        turns: Mapping[bytes, Turn],
+        turns: Mapping[bytes, Turn] | None,
     ) -> None:
         self._parts, self._turn_of, self._turns = parts, turn_of, turns
 
@@ -220,9 +227,9 @@ class _Joined(Mapping[_K, Sequence[_V]]):
         found = [parts[key] for parts in self._parts if key in parts]
         if not found:
             raise KeyError(key)
-        if len(found) == 1:
-            return found[0]
-        every = [*chain(*found)]
+        every = found[0] if len(found) == 1 else [*chain(*found)]
+        if self._turns is None:
+            return every
         return [one for one in every if self._turns[self._turn_of(one).id] is self._turn_of(one)]
 
     @override

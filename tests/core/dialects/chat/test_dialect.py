@@ -1,5 +1,7 @@
 """Dialect: what the Chat Completions API gives to the engine."""
 
+from reasoning_replay.core.dialects.base import Cure
+from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.states import RequestState
 from reasoning_replay.core.history.sent_items import DIGEST_BYTES, common_items
 
@@ -7,8 +9,11 @@ from tests.core.dialects.chat.chats import (
     Chats,
     assistant,
     body_of,
+    tool,
     user,
 )
+from tests.core.dialects.chat.streams import MODEL
+from tests.core.dialects.tenant import CALLER
 
 ASK, GO = user("What is the weather in Paris?"), user("Go on")
 SAID = assistant("It is sunny in Paris, and warm.")
@@ -51,3 +56,19 @@ def test_the_digests_are_those_of_what_is_sent() -> None:
     assert injected.items == own.items
     assert common_items(own, bare.summary.sent) == 1
     assert own.head == bare.summary.sent.head
+
+
+def test_fillers_stand_beside_what_is_injected() -> None:
+    """A tenant whose upstream wants reasoning in each message: known as it was, else the filler."""
+    chats = learned(Chats())
+    lacks = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_content")
+    chats.engine.learn(CALLER.scope, lacks, Cure(b"", degraded=1), MODEL)
+    calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    unknown = assistant("Of another vendor.", tool_calls=calls)
+    bare = [*LATER, unknown, tool("7", "c")]
+
+    sent = chats.send(bare)
+
+    assert sent[1] == SAID | {"reasoning_content": "Hm"}
+    assert sent[3] == unknown | {"reasoning_content": ""}
+    assert chats.outcomes(bare)["degraded"] == 1

@@ -133,6 +133,8 @@ def _repeat_known(found: Alignment, ending: Block, turns: Sequence[Turn]) -> Bas
     """Repeat what these turns remember; if they differ, what upstream saw first."""
     memories = [(turn, turn.seen) for turn in sorted(turns, key=_age) if turn.seen is not None]
     if len(memories) < len(turns):
+        if found.given.seen is not None:
+            raise Reopened  # a lookup failed since: with nothing given, all is decided again
         return _NO_BASIS
     if len(memories) > 1:
         memories = [one for one in memories if not _is_contradicted(found, one[1])]
