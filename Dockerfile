@@ -21,7 +21,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     && python -m venv --without-pip /opt/backend \
     && pip --python /opt/backend/bin/python install --no-compile \
         --only-binary=:all: --require-hashes --requirement requirements-build.lock
-COPY pyproject.toml build_version.py README.md LICENSE ./
+COPY pyproject.toml build_metadata.py build_version.py README.md CHANGELOG.md LICENSE ./
 COPY proxy proxy
 # Part of the version. A release has none; with another build:
 #   docker build --build-arg COMMIT="g$(git rev-parse --short HEAD)" .

@@ -10,10 +10,10 @@ INSTALL := $(PIP) install --constraint constraints.txt --editable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve check demo playground test test-all bench fuzz soak screenshot dist image lock format clean
+.PHONY: help serve check demo playground test test-all bench fuzz soak screenshot dist release-check image lock format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 serve: $(VENV)/runtime ## run the proxy; settings in ARGS="--store-url ..." or REPLAY_* variables
 	@exec $(BIN)/reasoning-replay serve $(ARGS)
@@ -69,6 +69,9 @@ dist: $(VENV)/backend ## build the source distribution, the wheel and, with helm
 	$(VENV)/backend/bin/python -m hatchling build -d dist
 	@if command -v helm >/dev/null; then helm package helm --destination dist; \
 	else echo "make dist: no chart package, because helm is not installed" >&2; fi
+
+release-check: ## rehearse a release: build, install each artifact, check the page of the index, the chart and the workflows
+	@PYTHON=$(PYTHON) .ci/release check
 
 # Needs a builder that is not the engine itself: docker buildx create --use --driver docker-container.
 # BuildKit sets the date of the image, and every later time in a layer, to that of the Dockerfile. An

@@ -12,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent
 # Set by a build that knows its commit, such as `g1a2b3c4d5`, and empty in a release.
 COMMIT = "BUILD_COMMIT"
+# Set for the test index, which takes no local part: the number of the build.
+NUMBER = "BUILD_NUMBER"
 UNKNOWN = "source"
 
 
@@ -21,6 +23,9 @@ def build_version(root: Path = ROOT) -> str:
     if built.is_file():
         return _found(r"^Version: (\S+)$", built)
     release = _found(r'^__version__ = "(.+)"$', root / "proxy/reasoning_replay/__init__.py")
+    if number := os.environ.get(NUMBER):
+        first, _, patch = release.rpartition(".")
+        return f"{first}.{int(patch) + 1}.dev{number}"
     commit = os.environ.get(COMMIT)
     if commit is None:
         commit = _commit(root, f"v{release}")

@@ -19,7 +19,7 @@ def table() -> str:
     """Return the table: a row for each value that has a default on its line, or a comment."""
     rows = (
         f"| `{name}` | {f'`{default}`' if default else ''} | {said} |\n"
-        for name, default, said in _values()
+        for name, default, said in values()
         if default or said
     )
     return HEAD + "".join(rows)
@@ -30,7 +30,7 @@ def written() -> str:
     return HEAD + CHART_README.read_text().partition(HEAD)[2]
 
 
-def _values() -> Iterator[tuple[str, str, str]]:
+def values() -> Iterator[tuple[str, str, str]]:
     """Yield each value of values.yaml: its name with its parents, its default and its comment."""
     path: list[str] = []
     said = ""

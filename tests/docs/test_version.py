@@ -30,7 +30,7 @@ def test_a_copy_is_equal_to_the_version_of_the_package(path: str, pattern: str) 
 def test_the_package_is_the_only_source() -> None:
     """`pyproject.toml` reads the version from the package, and a source runs as such."""
     text = (ROOT / "pyproject.toml").read_text()
-    assert 'dynamic = ["version"]' in text
+    assert '"version"]' in text
     assert 'path = "build_version.py"' in text
     assert build_version() == f"{__version__}+source"
 

@@ -52,7 +52,14 @@ TEXTS = [
     *(path for kind in ("html", "css", "js") for path in ROOT.glob(f"proxy/**/*.{kind}")),
     *(
         ROOT / name
-        for name in ("Makefile", "Dockerfile", "pyproject.toml", ".ci/run", ".ci/release")
+        for name in (
+            "Makefile",
+            "Dockerfile",
+            "pyproject.toml",
+            ".ci/run",
+            ".ci/lowest",
+            ".ci/release",
+        )
     ),
 ]
 

@@ -10,7 +10,28 @@ import yaml
 from tests.docs.page_tables import ROOT
 
 FOLDER = ROOT / ".github/workflows"
-SCRIPTS = {"ci.yaml": ".ci/run", "release.yaml": '.ci/release "$GITHUB_REF_NAME"'}
+READ = {"contents": "read"}
+IDENTITY = {**READ, "id-token": "write"}
+PACKAGES = {**IDENTITY, "packages": "write"}
+ON_A_TAG = '"$GITHUB_REF_NAME"'
+# Each job that runs here: its script, and its permissions.
+JOBS = {
+    ("ci.yaml", "test"): (".ci/run", READ),
+    ("ci.yaml", "lowest"): (".ci/lowest", READ),
+    ("release.yaml", "check"): ('.ci/release check "$TAG"', READ),
+    ("release.yaml", "test-index"): (
+        ".ci/release index https://test.pypi.org/legacy/ https://test.pypi.org/simple/",
+        IDENTITY,
+    ),
+    ("release.yaml", "index"): (
+        ".ci/release index https://upload.pypi.org/legacy/ https://pypi.org/simple/",
+        IDENTITY,
+    ),
+    ("release.yaml", "image"): (f".ci/release image {ON_A_TAG}", PACKAGES),
+    ("release.yaml", "chart"): (f".ci/release chart {ON_A_TAG}", PACKAGES),
+    ("release.yaml", "page"): (f".ci/release page {ON_A_TAG}", {"contents": "write"}),
+}
+JOB_IDS = ["-".join(job) for job in JOBS]
 
 
 def workflow(name: str) -> dict[Any, Any]:
@@ -19,10 +40,10 @@ def workflow(name: str) -> dict[Any, Any]:
     return loaded
 
 
-def steps(name: str) -> list[dict[str, Any]]:
-    """Return the steps of the one job that does not call another workflow."""
-    (found,) = [job["steps"] for job in workflow(name)["jobs"].values() if "steps" in job]
-    return list(found)
+def job_of(name: str, job: str) -> dict[str, Any]:
+    """Return a job of a workflow."""
+    found: dict[str, Any] = workflow(name)["jobs"][job]
+    return found
 
 
 def pythons() -> list[str]:
@@ -33,48 +54,70 @@ def pythons() -> list[str]:
     return versions
 
 
-def test_each_workflow_is_known() -> None:
-    """A new workflow must be in SCRIPTS."""
-    assert {path.name for path in FOLDER.iterdir()} == SCRIPTS.keys()
+def test_each_job_is_known() -> None:
+    """A new job that runs something must be in JOBS."""
+    found = {
+        (path.name, job)
+        for path in FOLDER.iterdir()
+        for job, told in workflow(path.name)["jobs"].items()
+        if "steps" in told
+    }
+    assert found == JOBS.keys()
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_it_runs_only_its_script(name: str) -> None:
+@pytest.mark.parametrize(("name", "job"), JOBS, ids=JOB_IDS)
+def test_a_job_runs_only_its_script(name: str, job: str) -> None:
     """The steps of a job are in its script only, so that they also run on a laptop."""
-    assert [step["run"] for step in steps(name) if "run" in step] == [SCRIPTS[name]]
-    assert (ROOT / SCRIPTS[name].partition(" ")[0]).stat().st_mode & 0o111
+    script, permissions = JOBS[name, job]
+    told = job_of(name, job)
+    assert [step["run"] for step in told["steps"] if "run" in step] == [script]
+    assert (ROOT / script.partition(" ")[0]).stat().st_mode & 0o111
+    assert told["permissions"] == permissions
+    assert told["timeout-minutes"]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_it_may_only_read(name: str) -> None:
-    """A workflow has no permission, and its jobs may only read the repository."""
-    read = workflow(name)
-    assert read["permissions"] == {}
-    assert all(job["permissions"] == {"contents": "read"} for job in read["jobs"].values())
+@pytest.mark.parametrize("name", sorted({name for name, _ in JOBS}))
+def test_a_workflow_has_no_permission(name: str) -> None:
+    """Only its jobs have some; and no secret is named but the token of the run."""
+    assert workflow(name)["permissions"] == {}
+    assert "secrets." not in (FOLDER / name).read_text()
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_each_action_is_pinned_by_its_commit(name: str) -> None:
-    """A tag can be moved; a commit hash cannot."""
-    used = [step["uses"] for step in steps(name) if "uses" in step]
+@pytest.mark.parametrize(("name", "job"), JOBS, ids=JOB_IDS)
+def test_each_action_is_pinned_by_its_commit(name: str, job: str) -> None:
+    """A tag can be moved; a commit hash cannot. All are of the platform itself."""
+    used = [step["uses"] for step in job_of(name, job)["steps"] if "uses" in step]
     assert used
-    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) for action in used)
+    assert all(re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", action) for action in used)
 
 
-def test_ci_uses_the_oldest_and_the_newest_python() -> None:
-    """`requires-python` names the oldest version, and the last classifier the newest one."""
-    (job,) = workflow("ci.yaml")["jobs"].values()
-    assert job["strategy"]["matrix"]["python"] == [pythons()[0], pythons()[-1]]
+def test_ci_uses_every_python() -> None:
+    """`requires-python` names the oldest version, and the classifiers name all."""
+    assert job_of("ci.yaml", "test")["strategy"]["matrix"]["python"] == pythons()
+    (setup,) = [step["with"] for step in job_of("ci.yaml", "lowest")["steps"] if "with" in step][1:]
+    assert setup == {"python-version": pythons()[0]}
 
 
-def test_a_release_is_a_tag_whose_tests_pass() -> None:
-    """A tag `v*` starts the release; its artifacts are built after CI passed for that commit."""
-    read = workflow("release.yaml")
-    assert read[True] == {"push": {"tags": ["v*"]}}  # YAML reads the key `on` as true
-    test, artifacts = read["jobs"].values()
-    assert test["uses"] == "./.github/workflows/ci.yaml"
+def test_main_and_tags_are_tested_once() -> None:
+    """The release calls CI for both, so CI itself runs for pull requests."""
+    assert "push" not in workflow("ci.yaml")[True]  # YAML reads the key `on` as true
     assert "workflow_call" in workflow("ci.yaml")[True]
-    assert artifacts["needs"] == "test"
-    by_action = {step.get("uses", "").partition("@")[0]: step for step in steps("release.yaml")}
-    assert by_action["actions/setup-python"]["with"]["python-version"] == pythons()[-1]
-    assert by_action["actions/upload-artifact"]["with"]["path"] == "dist/"
+    read = workflow("release.yaml")
+    assert read[True] == {"push": {"branches": ["main"], "tags": ["v*"]}}
+    assert read["jobs"]["test"]["uses"] == "./.github/workflows/ci.yaml"
+
+
+def test_a_release_goes_step_by_step() -> None:
+    """Each step needs the one before it; only a tag goes further than the test index."""
+    needs = {name: job.get("needs") for name, job in workflow("release.yaml")["jobs"].items()}
+    assert needs == {
+        "test": None,
+        "check": "test",
+        "test-index": "check",
+        "index": "check",
+        "image": "index",
+        "chart": "image",
+        "page": "chart",
+    }
+    assert job_of("release.yaml", "test-index")["if"] == "github.ref_type == 'branch'"
+    assert job_of("release.yaml", "index")["if"] == "github.ref_type == 'tag'"

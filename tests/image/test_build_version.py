@@ -78,6 +78,15 @@ def test_a_build_may_name_its_commit(
     assert VERSION_OF(folder) == f"{__version__}{want}"
 
 
+def test_a_build_for_the_test_index_has_a_number(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes before the next patch, and has no commit, which the index refuses."""
+    monkeypatch.setenv("BUILD_NUMBER", "7")
+    first, _, patch = __version__.rpartition(".")
+    assert VERSION_OF(folder) == f"{first}.{int(patch) + 1}.dev7"
+
+
 def test_a_source_distribution_has_its_version_already(folder: Path) -> None:
     """The wheel that is made from it is of the same commit."""
     (folder / "PKG-INFO").write_text("Metadata-Version: 2.4\nName: x\nVersion: 9.9+gabc\n")
