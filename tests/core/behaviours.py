@@ -1,5 +1,5 @@
 """
-Tables of docs/what-comes-back.md: `python -m tests.core.behaviours` writes them.
+Tables of docs/internals/what-comes-back.md: `python -m tests.core.behaviours` writes them.
 
 Each row is one behaviour of clients, played through the core by `player.py`. The text around the
 tables is written by hand, and `write` keeps it.
@@ -15,7 +15,7 @@ from tests.core import changes
 from tests.core.player import CELLS, Behaviour, Cell, play
 from tests.core.world import MODEL
 
-PAGE: Final = Path(__file__).parents[2] / "docs/what-comes-back.md"
+PAGE: Final = Path(__file__).parents[2] / "docs/internals/what-comes-back.md"
 HEAD: Final = (
     "| the client | tool loop, ids kept | tool loop, ids dropped | chat, ids kept"
     " | chat, ids dropped | why not all |\n|---|---|---|---|---|---|\n"

@@ -1,4 +1,4 @@
-"""The tables of docs/what-comes-back.md match what the core does."""
+"""The tables of docs/internals/what-comes-back.md match what the core does."""
 
 import re
 

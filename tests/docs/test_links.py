@@ -1,4 +1,4 @@
-"""The documentation is a set of short pages: every link resolves, and every page is reachable."""
+"""The documentation is a set of pages: every link resolves, and every page is reachable."""
 
 import re
 from collections import Counter
@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.request_engine import RequestEngine
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 
 from tests.docs.page_tables import DOCS, PACKAGE, ROOT
 
 README = ROOT / "README.md"
 INDEX = DOCS / "README.md"
-DOCS_PAGES = sorted(DOCS.glob("*.md"))
+DOCS_PAGES = sorted(DOCS.glob("**/*.md"))
 PAGES = sorted({*ROOT.glob("*.md"), *DOCS_PAGES, *ROOT.glob("*/README.md")})
 README_LINES_MAX, README_CHARS_MAX = 110, 9_000
 
@@ -99,7 +101,7 @@ def test_every_page_that_the_product_names_exists() -> None:
     folders = [ROOT / name for name in ("proxy", "helm", "config", "examples")]
     files = [path for folder in folders for path in folder.rglob("*.*")]
     files = [path for path in files if path.suffix in {".py", ".yaml", ".tpl", ".json", ".html"}]
-    named = {page for path in files for page in re.findall(r"docs/[a-z-]+\.md", path.read_text())}
+    named = {page for path in files for page in re.findall(r"docs/[a-z/-]+\.md", path.read_text())}
 
     assert len(named) > 5
     assert {page for page in named if not (ROOT / page).is_file()} == set()
@@ -107,12 +109,23 @@ def test_every_page_that_the_product_names_exists() -> None:
 
 def test_every_decision_has_a_number_and_a_title() -> None:
     """A number is a stable anchor such as `decisions.md#d5`: it is used once, and in order."""
-    text = (DOCS / "decisions.md").read_text()
+    text = (DOCS / "internals/decisions.md").read_text()
     headings = re.findall(r"^## (.+)\n\n(.*)$", text, re.MULTILINE)
     numbers = [int(heading.removeprefix("D")) for heading, _ in headings]
     assert numbers == sorted(set(numbers))
     for heading, record in headings:
         assert record.startswith("**"), heading
+
+
+def test_the_design_names_what_exists() -> None:
+    """Each method and each module of the page is in the code."""
+    text = (DOCS / "internals/design.md").read_text()
+    for owner, method in re.findall(r"`(Engine|RequestEngine)\.(\w+)`", text):
+        assert callable(getattr({"Engine": Engine, "RequestEngine": RequestEngine}[owner], method))
+    paths = re.findall(r"`((?:core|adapters|web|settings|check)/[\w/]+)`", text)
+    assert {path for path in paths if not (PACKAGE / path).exists()} == set()
+    sends = {"ask", "decide", "ask_after", "decide_after", "cure", "learn"}
+    assert sends <= {method for _, method in re.findall(r"`(Engine|RequestEngine)\.(\w+)`", text)}
 
 
 @pytest.mark.parametrize(

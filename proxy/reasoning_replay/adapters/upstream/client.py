@@ -1,7 +1,7 @@
 """
 Upstream HTTP client: sends requests exactly as they are given, on connections that it keeps.
 
-docs/design.md compares it with aiohttp's own client.
+docs/internals/design.md compares it with aiohttp's own client.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """
 Registry: what the shell knows of each dialect, as data: its routes, key space and label values.
 
-A new dialect is one entry here, and one line in `web.wiring`, which creates it.
+A new dialect is one entry here; docs/internals/design.md lists what else it touches.
 """
 
 from collections.abc import Container, Mapping

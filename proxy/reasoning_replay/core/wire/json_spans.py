@@ -3,7 +3,7 @@ JSON spans: byte ranges inside raw JSON, and edits of these ranges.
 
 The law of this file: bytes outside the edited ranges keep their values and their order.
 Bodies are never decoded and encoded again, because number spelling, escapes, key order
-and duplicate keys would be lost (docs/decisions.md, D2).
+and duplicate keys would be lost (docs/internals/decisions.md, D2).
 """
 
 import re

@@ -39,7 +39,7 @@ def admin_app(  # noqa: PLR0913, PLR0917 - each is another part of the port
     Return the admin port's application; `state` is the body of `/readyz`, `about` that of `/livez`.
 
     Readiness does not depend on the store. The proxy forwards requests without it, and a store that
-    is down must not take every replica out of service (docs/decisions.md).
+    is down must not take every replica out of service (docs/internals/decisions.md).
     """
     check, measurement = _SharedCall(store.check), _SharedCall(store.measure)
 
