@@ -1,4 +1,4 @@
-"""The troubleshooting pages list every header word, error code and log event, and no other."""
+"""The reference of words lists every header word, error code and log event, and no other."""
 
 import json
 import re
@@ -25,8 +25,10 @@ from tests.docs.page_tables import first_names, names_in, rows_of, section_of
 from tests.docs.source_words import error_codes, events
 
 PAGE = "troubleshooting.md"
-PORTS = ("## On the clients' port", "## On the admin port")
-COLLECTORS = "## Field names for collectors"
+WORDS = "words.md"
+PORTS = ("### On the clients' port", "### On the admin port")
+LOG = "## Log events"
+COLLECTORS = "### Field names for collectors"
 # The sets of fields in ECS 8.11: each of these names is an object.
 ECS_OBJECTS = frozenset(
     {
@@ -37,7 +39,7 @@ ECS_OBJECTS = frozenset(
         *("transaction", "url", "user", "user_agent", "vulnerability"),
     }
 )
-WRONG_PATH = "## Words of `wrong_path`"
+WRONG_PATH = "### Words of `wrong_path`"
 REFUSED = "## The upstream refuses the request"
 
 
@@ -55,9 +57,9 @@ def test_every_header_word_is_in_the_table() -> None:
     summary = summary_header(exchange, is_shadow=True)
     error = as_response(BUG).headers["x-reasoning-replay"]
     members = {member.partition("=")[0] for member in [*summary.split(", "), error]}
-    named = [row for row in rows_of(PAGE, "## Header words") if len(row) == 3]
+    named = [row for row in rows_of(WORDS, "## Header words") if len(row) == 3]
     words = [name for row in named for name in names_in(row[0])]
-    asked = first_names(PAGE, "### asked")
+    asked = first_names(WORDS, "### asked")
 
     assert sorted(set(words) - set(asked)) == sorted(members)
     assert {*Outcome} <= set(words)
@@ -65,17 +67,17 @@ def test_every_header_word_is_in_the_table() -> None:
 
 def test_every_value_of_asked_is_in_the_table() -> None:
     """The table has every state of a request except `planned`."""
-    assert sorted(first_names(PAGE, "### asked")) == sorted({*RequestState} - {"planned"})
+    assert sorted(first_names(WORDS, "### asked")) == sorted({*RequestState} - {"planned"})
 
 
 def test_every_value_of_healed_is_explained() -> None:
     """Each reason of a refusal has one row, with its message or with its meaning."""
     messages = [name for row in rows_of(PAGE, REFUSED) for name in names_in(row[1])]
-    others = first_names(PAGE, "### healed")
+    others = first_names(WORDS, "### healed")
 
     assert sorted({*messages, *others}) == sorted(RefusalKind)
     assert len(messages) == len(set(messages))
-    listed = section_of(PAGE, "### healed").partition("|")[0]
+    listed = section_of(WORDS, "### healed").partition("|")[0]
     assert set(names_in(listed)) == {*RefusalKind} - set(others)
 
 
@@ -91,9 +93,7 @@ def test_the_message_of_a_row_has_the_diagnosis_of_the_row(row: list[str]) -> No
 def test_every_mistake_in_a_base_url_is_explained() -> None:
     """The table has each word of `wrong_path`, and an example that shows this mistake."""
     rows = {
-        row[0].strip("`"): row
-        for row in rows_of("wrong-path.md", WRONG_PATH)
-        if row[0][1:-1] in [*PathFault]
+        row[0].strip("`"): row for row in rows_of(WORDS, WRONG_PATH) if row[0][1:-1] in [*PathFault]
     }
 
     assert sorted(rows) == sorted(PathFault)
@@ -109,7 +109,7 @@ def test_every_mistake_in_a_base_url_is_explained() -> None:
 
 def test_every_cause_of_an_error_is_explained() -> None:
     """The field `error` of the log has these values and no others."""
-    assert sorted(first_names("error-codes.md", "## Causes")) == sorted(ErrorCause)
+    assert sorted(first_names(WORDS, "### Causes")) == sorted(ErrorCause)
 
 
 # --- error codes ---
@@ -117,16 +117,14 @@ def test_every_cause_of_an_error_is_explained() -> None:
 
 def test_every_error_code_is_in_a_table() -> None:
     """The page has each error code in the source, and no other."""
-    told = [name for port in PORTS for name in first_names("error-codes.md", port)]
+    told = [name for port in PORTS for name in first_names(WORDS, port)]
     assert len(error_codes()) > len(told)  # some codes occur twice
     assert sorted(told) == sorted({one.code for one in error_codes()})
 
 
 def test_every_error_code_has_its_status() -> None:
     """The status of a row is that of the response, if the source fixes it."""
-    told = {
-        row[0].strip("`"): int(row[1]) for port in PORTS for row in rows_of("error-codes.md", port)
-    }
+    told = {row[0].strip("`"): int(row[1]) for port in PORTS for row in rows_of(WORDS, port)}
     for code, status in error_codes():
         assert status in (told[code], None), code
 
@@ -136,8 +134,8 @@ def test_every_error_code_has_its_status() -> None:
 
 def event_rows() -> dict[str, list[str]]:
     """Return the row of each log event by its name."""
-    others = rows_of("log-events.md", COLLECTORS)
-    rows = [row for row in rows_of("log-events.md") if row not in others]
+    others = rows_of(WORDS, COLLECTORS)
+    rows = [row for row in rows_of(WORDS, LOG) if row not in others]
     assert len(rows) == len({row[0] for row in rows})
     return {row[0].strip("`"): row for row in rows}
 
@@ -162,7 +160,7 @@ def test_every_log_event_has_its_levels_and_fields() -> None:
 
 def test_every_name_of_a_collector_is_in_the_table() -> None:
     """The table has each renamed field, under the names that each collector expects."""
-    rows = rows_of("log-events.md", COLLECTORS)
+    rows = rows_of(WORDS, COLLECTORS)
     told = {
         naming: {row[0].strip("`"): row[at].split("`")[1] for row in rows}
         for at, naming in enumerate(("gcp", "ecs"), 1)
@@ -188,13 +186,13 @@ def test_no_text_has_the_name_of_an_object() -> None:
 # --- all pages ---
 
 
-@pytest.mark.parametrize("page", [PAGE, "error-codes.md", "log-events.md"])
+@pytest.mark.parametrize("page", [PAGE, WORDS])
 def test_every_row_has_a_cause_and_an_action(page: str) -> None:
     """No cell of the tables is empty."""
     assert [row for row in rows_of(page) if not all(row)] == []
 
 
-@pytest.mark.parametrize("page", [PAGE, "error-codes.md", "log-events.md", "alerts.md"])
+@pytest.mark.parametrize("page", [PAGE, WORDS, "alerts.md"])
 def test_every_setting_in_the_text_exists(page: str) -> None:
     """A word that ends in a unit, like a setting, is the name of a setting, a field or a code."""
     units = re.compile(r"\w+_(?:s|ms|bytes|turns|exchanges|connections|file|url)")
@@ -204,7 +202,7 @@ def test_every_setting_in_the_text_exists(page: str) -> None:
     logged = {"total_ms", "before_ms", "between_ms", "after_ms", "first_byte_ms", "received_bytes"}
     counted = {
         "cert_file",
-        *first_names("error-codes.md"),
+        *first_names(WORDS),
         *(f for e in events() for f in e.fields),
     }
 

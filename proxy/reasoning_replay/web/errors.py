@@ -3,7 +3,7 @@ Error responses of the proxy itself: OpenAI's JSON error shape, and a header tha
 
 For clients of Anthropic's API the shape has one more member, which makes it that of Anthropic's.
 
-Each message names the event, the place and the way out. docs/troubleshooting.md lists the codes.
+Each message names the event, the place and the way out. docs/words.md lists the codes.
 """
 
 import json
