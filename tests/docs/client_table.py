@@ -1,8 +1,8 @@
 """
-Client table: the page docs/client-table.md, made by running each client with `verify`.
+Client table: the last section of docs/compatibility.md, made by running each client with `verify`.
 
 `python -m tests.docs.client_table` installs the newest versions into temporary folders, runs each
-client straight and through the proxy, and writes the page. It needs a package index and npm.
+client straight and through the proxy, and writes the section. It needs a package index and npm.
 """
 
 import datetime as dt
@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.docs.page_tables import ROOT
 
-PAGE = ROOT / "docs" / "client-table.md"
+PAGE = ROOT / "docs" / "compatibility.md"
 KEEPERS = ROOT / "tests" / "verify" / "clients"
 EXAMPLES = ROOT / "examples"
 LANGCHAIN = ("langchain", "langchain-openai")
@@ -52,11 +52,11 @@ CLIENTS: tuple[tuple[Path, str, tuple[str, ...]], ...] = (
     (EXAMPLES / "gemini_python.py", "drops signatures", ("google-genai",)),
 )
 HEAD = """\
-# Client table
+## Clients
 
-What clients bring back of their reasoning, straight to a strict API and through the proxy. For developers who look for theirs, or who wonder what a framework does.
+What clients bring back of their reasoning, straight to a strict API and through the proxy.
 
-[`verify`](verify.md) ran each of them on {date}, with version {version} of the proxy, and `python -m tests.docs.client_table` wrote this page. What is not here was not run.
+[`verify`](verify.md) ran each of them on {date}, with version {version} of the proxy, and `python -m tests.docs.client_table` wrote this section. What is not here was not run.
 Some of these programs drop reasoning on purpose, as many apps do; the column *history* says what they do. *Whole* means that in each request, all reasoning that was due came back.
 
 | client | API | history | straight | through the proxy |
@@ -65,7 +65,7 @@ Some of these programs drop reasoning on purpose, as many apps do; the column *h
 
 
 def main() -> None:
-    """Run all clients, and write the page."""
+    """Run all clients, and write the section."""
     rows, version = [], ""
     with tempfile.TemporaryDirectory() as folder:
         for file, history, packages in CLIENTS:
@@ -74,7 +74,8 @@ def main() -> None:
             rows.append(_row(file, history, versions, report))
             print(rows[-1])  # noqa: T201 (a program)
     today = dt.datetime.now(tz=dt.UTC).date()
-    PAGE.write_text(HEAD.format(date=today, version=version) + "\n".join(rows) + "\n")
+    above = PAGE.read_text().partition(HEAD.partition("\n")[0] + "\n")[0]
+    PAGE.write_text(above + HEAD.format(date=today, version=version) + "\n".join(rows) + "\n")
 
 
 def _run(file: Path, packages: Sequence[str], folder: Path) -> tuple[Any, list[str]]:

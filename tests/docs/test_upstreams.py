@@ -149,7 +149,7 @@ def test_what_was_tried_with_each_upstream_is_told() -> None:
         + [evidence(entry, vendor) for entry in DIALECTS]
         for name, vendor in vendors.items()
     }
-    told = rows_of("tried.md")
+    told = rows_of("compatibility.md", "## Upstreams")
     assert {names_in(row[0])[0]: row[1:] for row in told if len(row) == 6} == want
 
 
