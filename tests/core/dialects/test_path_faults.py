@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.path_faults import (
     PathFault,
+    api_paths,
     base_path,
     client_settings,
     fault_in_refusal,
@@ -39,6 +40,18 @@ PATH = st.lists(
         ("/v1/responses/", "/v1", PathFault.TRAILING_SLASH),
         ("/v2/responses", "/v1", PathFault.OTHER_VERSION),
         ("/v1beta/messages", "/v1", PathFault.OTHER_VERSION),
+        ("/V1/responses", "/v1", PathFault.LETTER_CASE),
+        ("/V1/Responses", "", PathFault.LETTER_CASE),
+        ("/v1/Chat/Completions", "/v1", PathFault.LETTER_CASE),
+        ("/openai/deployments/My-Own/chat/completions", "/openai/v1", None),
+        ("/openai/v1/responses", "/v1", PathFault.PREFIX),
+        ("/openai/v1/models", "", PathFault.PREFIX),
+        ("/api/v1/chat/completions", "/v1", PathFault.PREFIX),
+        ("/gemini/v1beta/models/g:generateContent", "/v1beta", PathFault.PREFIX),
+        ("/openai/v1/responses", "/openai/v1", None),
+        ("/gateway/v1/responses", "/gateway", None),
+        ("/openai/v1/nothing", "/v1", None),
+        ("/v1/openai/v1/responses", "/v1", None),
         ("/v1/response", "/v1", PathFault.MISSPELT),
         ("/chat/completion", "/v1", PathFault.MISSPELT),
         ("/v1/message", "/v1", PathFault.MISSPELT),
@@ -140,6 +153,14 @@ def test_an_api_that_the_upstream_lacks_is_named_before_its_path_is_blamed() -> 
     assert path_fault("/messages", "/v1", lacking) is PathFault.LACKS_V1
     assert path_fault("/v1beta/models/g:countTokens", "/v1", lacking) is PathFault.LACKS_API
     assert path_fault("/v1/responses", "/v1", lacking) is None
+
+
+def test_a_path_at_which_the_host_has_an_api_is_not_blamed() -> None:
+    """Azure has its API at /openai/v1, and DeepSeek that of Anthropic at /anthropic/v1."""
+    azure, deepseek = "https://x.openai.azure.com", "https://api.deepseek.com/v1"
+    assert path_fault("/openai/v1/responses", "", apis=api_paths(azure)) is None
+    assert path_fault("/anthropic/v1/messages", "/v1", apis=api_paths(deepseek)) is None
+    assert path_fault("/openai/v1/responses", "/v1", apis=api_paths(deepseek)) is PathFault.PREFIX
 
 
 @given(PATH)

@@ -29,6 +29,8 @@ NOT_FOUND = b'{"error":{"message":"Invalid URL (POST /responses)"}}'
         ("/v1", "/v1/v1/responses", "double_v1"),
         ("/v1", "/v1/chat/completions/responses", "endpoint"),
         ("", "/v1/responses", "upstream_lacks_v1"),
+        ("/v1", "/openai/v1/responses", "prefix"),
+        ("/v1", "/V1/responses", "letter_case"),
     ],
 )
 async def test_a_wrong_base_url_is_explained(
@@ -40,6 +42,8 @@ async def test_a_wrong_base_url_is_explained(
         got = await w.ask(request("POST", target, KEY, body=b'{"input":"x"}'))
         assert (got.status, got.body) == (404, NOT_FOUND)
         assert got.mark == f"injected=0, wrong_path={word}"
+        mapped = base + target.removeprefix("/v1") if target.startswith("/v1/") else target
+        assert w.upstream.received[0].line == f"POST {mapped} HTTP/1.1"
     warning, exchange = logged(capsys, "wrong_path", "exchange")
     assert (warning["level"], warning["reason"], warning["status"]) == ("warning", word, 404)
     assert "/v1" in warning["hint"]

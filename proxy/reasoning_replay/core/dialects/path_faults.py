@@ -5,7 +5,7 @@ A path may also be right for the API and wrong for the model: the refusal says s
 """
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from enum import StrEnum
 from urllib.parse import urlsplit
 
@@ -25,6 +25,8 @@ _TWO_ENDPOINTS = re.compile(rf"(?:/(?:{'|'.join(ENDPOINTS)})){{2}}\Z")
 # Maps to the upstream's URL; any other path goes to the same path of its host.
 _V1 = "/v1"
 _OTHER_VERSION = re.compile(r"/v(?!1/)\d[a-z0-9]{0,15}(?=/)")
+_UPPER_VERSION = re.compile(r"/V\d")
+_BEHIND = re.compile(r"(/(?!v\d).*?)(/v\d[a-z0-9]{0,15})/")
 _OWN_VERSION = frozenset(entry.name for entry in DIALECTS if entry.has_own_version)
 # How alike a misspelt path is, and how long a path is compared at all.
 _ALIKE = 0.8
@@ -47,6 +49,8 @@ class PathFault(StrEnum):
     DOUBLE_SLASH = "double_slash"  # //v1/responses: the base URL ends in a slash
     TRAILING_SLASH = "trailing_slash"  # /v1/responses/
     OTHER_VERSION = "other_version"  # /v2/responses: only /v1 stands for the upstream's URL
+    LETTER_CASE = "letter_case"  # /V1/responses, /v1/Responses
+    PREFIX = "prefix"  # /openai/v1/responses, where the upstream has no API at /openai
     MISSPELT = "misspelt"  # /v1/response
     LACKS_API = "lacks_api"  # the path is right, and the upstream has no such API there
     UPSTREAM_LACKS_V1 = "upstream_lacks_v1"  # the path is right, and upstream_url has none
@@ -88,6 +92,12 @@ def lacking_apis(upstream_url: str) -> Mapping[str, str]:
     return way_outs
 
 
+def api_paths(upstream_url: str) -> frozenset[str]:
+    """Return the paths of an upstream's host at which APIs are known to be, that of its URL too."""
+    found = (upstream_at(upstream_url, entry.vendors.values()) for entry in DIALECTS)
+    return frozenset({urlsplit(upstream_url).path, *(one.base_path for one in found if one)})
+
+
 def client_settings(url: str, upstream_url: str) -> dict[str, list[DialectEntry]]:
     """
     Return the variable of each sort of client, with its base URL -> the dialects that it is for.
@@ -121,7 +131,9 @@ def _is_of_other(path: str, own: Upstream, other: Upstream) -> bool:
     return path == other.base_path or (not other.base_path and path == _V1)
 
 
-def path_fault(path: str, upstream_path: str, lacking: Container[str] = ()) -> PathFault | None:
+def path_fault(
+    path: str, upstream_path: str, lacking: Container[str] = (), apis: Collection[str] = ()
+) -> PathFault | None:
     """
     Return the likely mistake that led to a path; None if there is none.
 
@@ -129,16 +141,16 @@ def path_fault(path: str, upstream_path: str, lacking: Container[str] = ()) -> P
         path: Path of the client's request, without the query. The upstream did not find it.
         upstream_path: Path of the upstream's URL.
         lacking: Names of the dialects that the upstream does not have there.
+        apis: Result of `api_paths`.
     """
     is_mapped = path.startswith(f"{_V1}/")
     rest = path.removeprefix(_V1) if is_mapped else path
-    first, _, second = rest[1:].partition("/")
-    if fault := _fault_of_base(path, rest):
+    if fault := _fault_of_base(path, rest, (upstream_path, *apis)):
         return fault
     dialect = dialect_of(route_of("POST", path))
     if dialect in _OWN_VERSION and not is_mapped:
         return PathFault.LACKS_API if dialect in lacking else None
-    if first not in KNOWN and f"{first}/{second.partition('/')[0]}" not in KNOWN:
+    if not _is_known(rest[1:]):
         return PathFault.MISSPELT if _is_like_an_endpoint(rest[1:]) else None
     if is_mapped and dialect in lacking:
         return PathFault.LACKS_API
@@ -147,20 +159,34 @@ def path_fault(path: str, upstream_path: str, lacking: Container[str] = ()) -> P
     return None if is_mapped else PathFault.LACKS_V1
 
 
-def _fault_of_base(path: str, rest: str) -> PathFault | None:
+def _fault_of_base(path: str, rest: str, apis: Collection[str]) -> PathFault | None:
     """Return the mistake in a base URL that shows in the form of a path."""
-    if _TWO_ENDPOINTS.search(rest):
-        return PathFault.ENDPOINT
-    if rest.startswith(f"{_V1}/"):
-        return PathFault.DOUBLE_V1
-    if "//" in path and _is_handled(re.sub("/+", "/", path)):
-        return PathFault.DOUBLE_SLASH
-    if path.endswith("/") and _is_handled(path.rstrip("/")):
-        return PathFault.TRAILING_SLASH
-    if dialect_of(route_of("POST", path)) in _OWN_VERSION:
-        return PathFault.DOUBLE_V1 if rest != path and _OTHER_VERSION.match(rest) else None
-    is_other = _OTHER_VERSION.match(path) and _is_handled(path)
-    return PathFault.OTHER_VERSION if is_other else None
+    is_handled = _is_handled(path)
+    names_version = dialect_of(route_of("POST", path)) in _OWN_VERSION
+    other = _OTHER_VERSION.match(rest if names_version else path)
+    behind = _BEHIND.match(path)
+    # Of several, the first one.
+    shows = {
+        PathFault.ENDPOINT: _TWO_ENDPOINTS.search(rest),
+        PathFault.DOUBLE_V1: rest.startswith(f"{_V1}/")
+        or (other and names_version and rest != path),
+        PathFault.DOUBLE_SLASH: "//" in path and _is_handled(re.sub("/+", "/", path)),
+        PathFault.TRAILING_SLASH: path.endswith("/") and _is_handled(path.rstrip("/")),
+        PathFault.OTHER_VERSION: other and is_handled and not names_version,
+        PathFault.LETTER_CASE: _is_handled(path.lower())
+        and (not is_handled or _UPPER_VERSION.match(path)),
+        PathFault.PREFIX: behind
+        and _is_known(path[behind.end() :])
+        and not {behind[1], behind[1] + behind[2]}.intersection(apis),
+    }
+    return next((fault for fault, is_shown in shows.items() if is_shown), None)
+
+
+def _is_known(rest: str) -> bool:
+    """Return whether a path, without its version and the slash after that, is of a known API."""
+    first, _, second = rest.partition("/")
+    known = (first, f"{first}/{second.partition('/')[0]}")
+    return any(name in KNOWN for name in known)
 
 
 def _is_handled(path: str) -> bool:

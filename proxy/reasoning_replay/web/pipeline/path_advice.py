@@ -7,7 +7,12 @@ The response stays the upstream's own, so the log and the `x-reasoning-replay` h
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from reasoning_replay.core.dialects.path_faults import PathFault, lacking_apis, path_fault
+from reasoning_replay.core.dialects.path_faults import (
+    PathFault,
+    api_paths,
+    lacking_apis,
+    path_fault,
+)
 from reasoning_replay.core.dialects.registry import (
     REPLAYED_PATHS,
     REPLAYED_ROUTES,
@@ -39,6 +44,11 @@ _HINTS = {
     "{base}",
     PathFault.OTHER_VERSION: "only /v1 stands for upstream_url, whatever version that has: the "
     "base URL of the client is {base}",
+    PathFault.LETTER_CASE: "paths are case-sensitive, and this one has capital letters: the base "
+    "URL of the client is {base}, and the client adds the rest in small letters",
+    PathFault.PREFIX: "the path has a segment in front of the version, and goes to that path of "
+    "the upstream's host: the base URL of the client is {base}, unless the upstream has an API "
+    "there. Only with `upstreams` does a name in front choose an upstream",
     PathFault.MISSPELT: "the path looks misspelt: the base URL of the client is {base}, and "
     f"reasoning is injected on {_PATHS.replace('{', '{{').replace('}', '}}')}",
     PathFault.LACKS_API: "{way_out}",
@@ -67,7 +77,7 @@ class PathAdvice:
         self._name = name
         self._here = _HERE + path_of(name)
         self._upstream_path = urlsplit(upstream_url).path
-        self._lacking = lacking_apis(upstream_url)
+        self._lacking, self._apis = lacking_apis(upstream_url), api_paths(upstream_url)
         self._log, self._clock = exchange_log.log, exchange_log.clock
         self._untold = _OTHER_APIS - REPLAYED_ROUTES if is_on else set()
         self._warned_s: dict[str, float] = {}  # by mistake
@@ -84,7 +94,8 @@ class PathAdvice:
             )
         fault = exchange.wrong_path  # as far as the refusal names one
         if not fault and status in _NOT_FOUND:
-            fault = exchange.wrong_path = path_fault(path, self._upstream_path, self._lacking) or ""
+            found = path_fault(path, self._upstream_path, self._lacking, self._apis)
+            fault = exchange.wrong_path = found or ""
         if not fault:
             return
         now_s = self._clock()

@@ -54,6 +54,7 @@ const WRONG_PATH = {
   trailing_slash: "the path ends in a slash",
   other_version: "only /v1 stands for upstream_url",
   misspelt: "the path is misspelt",
+  letter_case: "capital letters in the path", prefix: "a segment in front of the version",
   lacks_api: "the upstream lacks this API",
   upstream_lacks_v1: "upstream_url has no path; most APIs are at /v1",
   needs_responses: "this model needs /responses for tools",
