@@ -91,7 +91,6 @@ async def operated(w: World, sent: bytes) -> dict[str, Any]:
         pytest.param("/a/models", f"{HOST.upper()}.:8080", ("b", "/a/models"), id="host-wins"),
         pytest.param("/a/v1/models", f"x.{HOST}", ("a", "/v1/models"), id="another-host"),
         pytest.param("/v1/models", "", None, id="no-name"),
-        pytest.param("/", "", None, id="root"),
         pytest.param("/A/v1/models", "", None, id="upper-case"),
         pytest.param("/ab/v1/models", "", None, id="longer-name"),
         pytest.param("/%61/v1/models", "", None, id="encoded-name"),

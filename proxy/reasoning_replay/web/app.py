@@ -156,7 +156,8 @@ class App:
         admin.add_routes([wrong_port(self.url + ("/<name>" if settings.upstreams else ""))])
         self._operators = Listener(admin_runner(admin), "admin_listen")
         await self._operators.open(settings.admin_listen)
-        self.admin_url = self._operators.url
+        self.admin_url = self.handler.own_paths.admin_url = self._operators.url
+        self.handler.own_paths.base_urls = [*base_urls(self.url, settings)]
         self._has_started = True
         self.announce()
         return self

@@ -113,6 +113,12 @@ ADMIN_PORT = ErrorResponse(
     "This is the admin port of the proxy, which forwards nothing. The base URL for clients is "
     "{base_url}.",
 )
+CLIENTS_PORT = ErrorResponse(
+    HTTPStatus.NOT_FOUND,
+    "clients_port",
+    "This is the port for clients of the proxy. Metrics, probes and the inspector are on its admin "
+    "port, {admin_url} (admin_listen).",
+)
 FOREIGN_KEY = ErrorResponse(
     HTTPStatus.BAD_REQUEST,
     "foreign_key",
@@ -146,6 +152,21 @@ MALFORMED = ErrorResponse(
     "bad_request",
     "The request is not valid HTTP: its request line, a header or a chunk of its body is "
     "malformed. Check the client, and any proxy between the client and this one.",
+    ends=True,
+)
+
+NO_TLS = ErrorResponse(
+    HTTPStatus.BAD_REQUEST,
+    "no_tls",
+    "The client speaks TLS, and this port does not: write http:// and not https:// in the base URL "
+    "of the client, or set tls_cert_file and tls_key_file.",
+    ends=True,
+)
+NO_HTTP2 = ErrorResponse(
+    HTTPStatus.HTTP_VERSION_NOT_SUPPORTED,
+    "no_http2",
+    "The client speaks HTTP/2 without having asked whether this port does: only HTTP/1.0 and "
+    "HTTP/1.1 are supported. Switch HTTP/2 off in the client, or in the gateway before the proxy.",
     ends=True,
 )
 

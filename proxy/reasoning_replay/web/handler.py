@@ -19,6 +19,8 @@ from reasoning_replay.core.dialects.states import ErrorCause, ExchangeOutcome, R
 from reasoning_replay.web.errors import (
     BUG,
     DRAINING,
+    NO_HTTP2,
+    NO_TLS,
     TOTAL_TIMEOUT,
     UNKNOWN_UPSTREAM,
     ErrorResponse,
@@ -32,6 +34,7 @@ from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.http.client_connection import ClientConnection
 from reasoning_replay.web.http.strict_request import require_well_formed
 from reasoning_replay.web.memory_budget import MemoryBudget, MemoryLease
+from reasoning_replay.web.own_paths import OwnPaths
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 from reasoning_replay.web.pipeline.client_request import ClientRequest, client_request
 from reasoning_replay.web.pipeline.path_advice import PathAdvice
@@ -41,6 +44,10 @@ from reasoning_replay.web.pipeline.upstream_phase import UpstreamPhase
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress
 from reasoning_replay.web.upstreams import UpstreamChoice, UpstreamParts, Upstreams
 from reasoning_replay.web.websocket.handler import WebSocketHandler
+
+# A scanner may try these on many connections: they are counted, and told of once in this time.
+_OTHER_PROTOCOLS = frozenset({NO_TLS.code, NO_HTTP2.code})
+WARNING_EVERY_S = 60.0
 
 
 class _Phases(NamedTuple):
@@ -68,6 +75,7 @@ class ProxyHandler:
         admission: Counter of the exchanges in flight.
         budget: Memory that they hold.
         is_leaving: Whether the process is about to stop.
+        own_paths: Answers for the proxy itself.
     """
 
     def __init__(
@@ -87,6 +95,7 @@ class ProxyHandler:
             exchange_log: Records every exchange.
         """
         self._choice = UpstreamChoice(upstreams, hosts)
+        self.own_paths = OwnPaths({name: parts.url for name, parts in upstreams.items()})
         self._exchange_log = exchange_log
         self._limits = limits
         self.admission = AdmissionControl(limits, exchange_log)
@@ -95,6 +104,7 @@ class ProxyHandler:
         exchange_log.metrics.memory_budget_used.set_function(lambda: budget.used)
         self.is_leaving = False
         self._draining = asyncio.Event()
+        self._warned_s: dict[str, float] = {}  # by the code of another protocol
         self.use(upstreams)
 
     def use(self, upstreams: Upstreams) -> None:
@@ -131,13 +141,19 @@ class ProxyHandler:
         self._draining.set()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Run one exchange through all its phases."""
+        """Run one exchange through all its phases, or answer for the proxy itself."""
+        name, target = self._choice.of(request)
+        own = self.own_paths.answer(request, name, target, is_leaving=self.is_leaving)
+        return own or await self._exchange(request, name, target)
+
+    async def _exchange(
+        self, request: web.BaseRequest, name: str | None, target: str
+    ) -> web.StreamResponse:
         exchange_log = self._exchange_log
         exchange = exchange_log.new(Route.OTHER, request.method)
         exchange.lease = lease = MemoryLease(self.budget)
         try:
             exchange.client = exchange_log.client_of(request)
-            name, target = self._choice.of(request)
             client = client_request(request, target, self._limits, lease)
             exchange.route, exchange.upstream = client.route, name or ""
             exchange_log.tracer.begin(request, exchange.route, exchange.upstream)
@@ -172,7 +188,15 @@ class ProxyHandler:
             exchange_log.settle(exchange)
 
     def refuse(self, fault: ErrorResponse, client: str) -> str:
-        """Record a request that was refused before it became an exchange; return its id."""
+        """
+        Record a request that was refused before it became an exchange; return its id.
+
+        It is "" for another protocol, which has no line of its own in the log.
+        """
+        if fault.code in _OTHER_PROTOCOLS:
+            self.count_refusal(fault)
+            self._warn(fault, client)
+            return ""
         exchange = self._refused(fault)
         exchange.client = client
         self._exchange_log.settle(exchange)
@@ -181,6 +205,15 @@ class ProxyHandler:
     def count_refusal(self, fault: ErrorResponse) -> None:
         """Count a refused connection, without a log line."""
         self._exchange_log.count(self._refused(fault))
+
+    def _warn(self, fault: ErrorResponse, client: str) -> None:
+        now_s = self._exchange_log.clock()
+        if now_s - self._warned_s.get(fault.code, -WARNING_EVERY_S) >= WARNING_EVERY_S:
+            self._warned_s[fault.code] = now_s
+            hint = fault.message
+            self._exchange_log.log.warning(
+                "wrong_protocol", reason=fault.code, client=client, hint=hint
+            )
 
     def _refused(self, fault: ErrorResponse) -> Exchange:
         exchange = self._exchange_log.new(Route.OTHER)

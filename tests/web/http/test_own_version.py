@@ -37,7 +37,7 @@ async def raw(w: World, data: bytes) -> tuple[bytes, bytes, bytes]:
         (GET.replace(b"GET", b"get"), b"HTTP/1.1 501 Not Implemented", "method"),
         (GET.replace(b"GET", b"GETS"), b"HTTP/1.1 501 Not Implemented", "method"),
         (GET.replace(b"GET", b"G@T"), b"HTTP/1.1 400 Bad Request", "bad_request"),
-        (b"\x16\x03\x01\x02\x00" + GET, b"HTTP/1.1 400 Bad Request", "bad_request"),
+        (b"\x16\x03\x01\x02\x00" + GET, b"HTTP/1.1 400 Bad Request", "no_tls"),
         (GET.replace(b"Host:", b"Host :"), b"HTTP/1.1 400 Bad Request", "bad_request"),
         (GET.replace(b"/v1", b"http://x/v1"), b"HTTP/1.1 400 Bad Request", "bad_target"),
         (GET.replace(b"/1.1", b"/1.0"), b"HTTP/1.1 599 unscripted", ""),

@@ -26,6 +26,8 @@ from reasoning_replay.web.errors import (
     BUG,
     HEAD_TOO_LARGE,
     MALFORMED,
+    NO_HTTP2,
+    NO_TLS,
     UNKNOWN_METHOD,
     UNKNOWN_VERSION,
     ErrorResponse,
@@ -52,6 +54,9 @@ _TOO_MANY = "Too many headers"  # aiohttp has no exception class for it
 # its parser does not know.
 _OTHER_METHOD = re.compile(r"\bb['\"][!#$%&*+.^_`|~0-9A-Za-z-]+ \S+ HTTP/1\.[01]['\"]")
 _OTHER_VERSION = re.compile(r"\bb['\"][A-Z]+ \S+ HTTP/(?!1\.[01]\b)\d\.\d\b")
+# The first bytes of a TLS handshake.
+_TLS = re.compile(r"Received HTTPS traffic|\bb['\"]\\x16")
+_HTTP2 = "Pause on PRI"  # the first bytes of HTTP/2 without an upgrade
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,13 +279,17 @@ class ClientConnection(web.RequestHandler):
         return fault._replace(request_id=self._on_refused(fault, client))
 
     def _fault_of(self, status: int, error: BaseException | None) -> ErrorResponse:
-        if isinstance(error, LineTooLong) or _TOO_MANY in str(error):
-            return _HEAD_TOO_LARGE
-        if isinstance(error, BadHttpMethod) and _OTHER_METHOD.search(str(error)):
-            return UNKNOWN_METHOD
-        if isinstance(error, BadStatusLine) and _OTHER_VERSION.search(str(error)):
-            return UNKNOWN_VERSION
-        return MALFORMED._replace(status=status)
+        text = str(error)
+        # In this order, the first one counts.
+        signs = {
+            _HEAD_TOO_LARGE: isinstance(error, LineTooLong) or _TOO_MANY in text,
+            UNKNOWN_METHOD: isinstance(error, BadHttpMethod) and _OTHER_METHOD.search(text),
+            NO_TLS: isinstance(error, BadHttpMethod) and _TLS.search(text),
+            NO_HTTP2: _HTTP2 in text,
+            UNKNOWN_VERSION: isinstance(error, BadStatusLine) and _OTHER_VERSION.search(text),
+        }
+        malformed = MALFORMED._replace(status=status)
+        return next((fault for fault, is_shown in signs.items() if is_shown), malformed)
 
 
 def _head_size(request: web.BaseRequest) -> int:
