@@ -20,6 +20,7 @@ from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import ExchangeLog
 
+from tests.begun_metrics import begun_metrics
 from tests.docs.page_tables import first_names, names_in, rows_of, section_of
 from tests.monitoring.promql import selectors_of
 from tests.web.reports import describe
@@ -40,7 +41,7 @@ def metric_rows() -> dict[str, list[str]]:
 
 def test_every_metric_is_in_a_table() -> None:
     """Each metric has a row with its labels and their values, and each row has a metric."""
-    metrics = Metrics()
+    metrics = begun_metrics()
     _ = metrics.exchange_seconds["responses"]  # not every histogram series exists yet
     _ = metrics.store_seconds["recall"]
     metrics.show_usage(StoreUsage(0, 0, 0, 0))  # there is none before it was read

@@ -12,8 +12,11 @@ RULES_PATH = ROOT / "helm/files/alerts.yaml"
 Json = dict[str, Any]
 
 DASHBOARD: Json = json.loads((ROOT / "helm/files/dashboard.json").read_text())
-# All panels except rows, in the order of the dashboard.
-PANELS: list[Json] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+# All panels, in the order of the dashboard; a row that is folded holds its own.
+EVERY: list[Json] = [
+    one for panel in DASHBOARD["panels"] for one in (panel, *panel.get("panels", []))
+]
+PANELS: list[Json] = [panel for panel in EVERY if panel["type"] != "row"]
 
 _GROUPS: list[Json] = yaml.safe_load(RULES_PATH.read_text())["groups"]
 RULES: list[Json] = [rule for group in _GROUPS for rule in group["rules"]]

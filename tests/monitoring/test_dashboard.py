@@ -5,14 +5,14 @@ import re
 from typing import Any
 
 import pytest
-from reasoning_replay.adapters.telemetry.metrics import Metrics
 
-from tests.monitoring.files import DASHBOARD, PANELS, queries
+from tests.begun_metrics import begun_metrics
+from tests.monitoring.files import DASHBOARD, EVERY, PANELS, queries
 
 Json = dict[str, Any]
 
 COLUMNS = 24
-METRICS = Metrics(upstreams=["a"])
+METRICS = begun_metrics(upstreams=["a"])
 _ = METRICS.exchange_seconds["responses", "a"]  # it has no series yet
 # Labels that a variable of the dashboard chooses -> the metrics with them, as in Prometheus.
 CHOSEN = {
@@ -25,7 +25,6 @@ CHOSEN = {
     for label in ("dialect", "upstream")
 }
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-EVERY: list[Json] = DASHBOARD["panels"]
 VARIABLES: dict[str, Json] = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
 
 
@@ -50,15 +49,31 @@ def test_ids_and_titles_are_unique() -> None:
     assert len(set(titles)) == len(titles)
 
 
-def test_panels_fill_the_page() -> None:
-    """No panels overlap, none leaves the page, and no row of the grid has a gap."""
+def lines_of(panels: list[Json], top: int = 0) -> int:
+    """Return the number of lines of panels that begin at a line; fail unless they fill them."""
     cells = [
         (at["y"] + y, at["x"] + x)
-        for at in (panel["gridPos"] for panel in EVERY)
+        for at in (panel["gridPos"] for panel in panels)
         for y, x in itertools.product(range(at["h"]), range(at["w"]))
     ]
     lines = 1 + max(y for y, _ in cells)
-    assert sorted(cells) == list(itertools.product(range(lines), range(COLUMNS)))
+    assert sorted(cells) == list(itertools.product(range(top, lines), range(COLUMNS)))
+    return lines - top
+
+
+def test_panels_fill_the_page() -> None:
+    """No panels overlap, none leaves the page, and no row has a gap, folded or not."""
+    assert lines_of(DASHBOARD["panels"]) > 1
+    for row in (panel for panel in DASHBOARD["panels"] if panel.get("collapsed")):
+        assert lines_of(row["panels"], row["gridPos"]["y"] + 1) > 1
+
+
+def test_only_what_most_people_need_is_open() -> None:
+    """A folded row asks Prometheus nothing until it is opened."""
+    rows = [panel for panel in EVERY if panel["type"] == "row"]
+    assert [row["title"] for row in rows if not row["collapsed"]] == ["Reasoning"]
+    assert [row["title"] for row in rows if row["collapsed"] and not row["panels"]] == []
+    assert rows[0]["title"] == "Reasoning"
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=named)

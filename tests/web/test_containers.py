@@ -122,6 +122,10 @@ ROWS: dict[str, dict[str, Bound]] = {
             if isinstance(one, Series)
         },
         "metrics.Metrics._models": FIXED,
+        "metrics.Metrics._of_dialects": FIXED,
+        "metrics.Metrics._of_dialects[]": FIXED,
+        "metrics.Metrics._of_dialects[][]": FIXED,
+        "metrics.Metrics._seen": Bound(100, "dialects and none, by upstream"),
     },
     "adapters.upstream": {
         "client.UpstreamClient._connections": Bound(CONNECTIONS, "exchanges, and idle for IDLE_S"),

@@ -61,7 +61,9 @@ class ExchangeLog:
         return Exchange(route, Times(self.clock()), method, is_watched=is_watched)
 
     def begin(self, exchange: Exchange) -> None:
-        """Show an exchange in the inspector before its request is sent; `settle` must follow."""
+        """Show an exchange in metrics and inspector before it is sent; `settle` must follow."""
+        at = self.metrics.upstream_label(exchange.upstream)
+        self.metrics.begin(exchange.dialect, at)  # so that a scrape finds its series at 0
         if self.inspector is not None:
             self._or_warn(self.inspector.begin, exchange, "inspector_failed")
 
@@ -100,6 +102,7 @@ class ExchangeLog:
         """Count a finished exchange."""
         metrics, route, times = self.metrics, exchange.route, exchange.times
         at = metrics.upstream_label(exchange.upstream)
+        metrics.begin(exchange.dialect, at)
         metrics.exchanges[route, status_label(exchange.status), exchange.outcome, *at].inc()
         metrics.exchange_seconds[route, *at].observe((times.total_ms or 0.0) / 1000)
         if times.first_byte_ms:

@@ -1,4 +1,4 @@
-"""Every series exists from the start, and no label has an unlimited number of values."""
+"""A series exists before it counts, and no label has an unlimited number of values."""
 
 import resource
 import sys
@@ -32,6 +32,7 @@ from reasoning_replay.core.dialects.states import (
 )
 from reasoning_replay.core.history.plan import Outcome
 
+from tests.begun_metrics import begun_metrics
 from tests.fast_lane import examples
 
 Labels = frozenset[tuple[str, str]]
@@ -52,10 +53,14 @@ def each(**values: Iterable[str]) -> list[dict[str, str]]:
     return [dict(zip(values, one, strict=True)) for one in product(*values.values())]
 
 
+def _labels(one: dict[str, str]) -> Labels:
+    return frozenset(one.items())
+
+
 NAMES = [dialect.name for dialect in DIALECTS]
 ROUTES = ("responses", "chat", "compact", "input_tokens", "retrieve", "create", "other")
 USUAL = {"ok": "200", "refused": "400", "upstream_error": "500", "client_gone": "none"}
-# All series of a name that exist before any exchange.
+# All series of a name once each dialect has had an exchange.
 ALL_SERIES = {
     "removed_items_total": each(reason=REMOVALS),
     "reasoning_contexts_total": each(context=CONTEXTS),
@@ -92,21 +97,37 @@ SOME_SERIES = {
 
 
 @pytest.mark.parametrize("name", [*ALL_SERIES, *SOME_SERIES])
-def test_every_series_exists_from_the_start(name: str) -> None:
-    """Each is 0 at the start: `rate` and alerts miss the event with which a series appears."""
-    found = samples(Metrics()).get(f"reasoning_replay_{name}", {})
+def test_every_series_exists_once_its_dialect_has_an_exchange(name: str) -> None:
+    """Each is 0 at first: `rate` and alerts miss the event with which a series appears."""
+    found = samples(begun_metrics()).get(f"reasoning_replay_{name}", {})
     want = {frozenset(one.items()): 0.0 for one in ALL_SERIES.get(name) or SOME_SERIES[name]}
     assert found.items() >= want.items()
     assert name in SOME_SERIES or found == want
 
 
 @pytest.mark.parametrize("name", ["items_total", "requests_total", "tokens_total"])
-def test_each_listed_model_has_its_series_from_the_start(name: str) -> None:
+def test_each_listed_model_has_its_series(name: str) -> None:
     """As above; a model that is not listed has no series of its own."""
-    found = samples(Metrics(["gpt-5", "glm-5"]))[f"reasoning_replay_{name}"]
+    found = samples(begun_metrics(["gpt-5", "glm-5"]))[f"reasoning_replay_{name}"]
     models = {"gpt-5", "glm-5", "other"}
     wanted = [one | {"model": model} for one in ALL_SERIES[name] for model in models]
     assert found.keys() == {frozenset(one.items()) for one in wanted}
+
+
+def test_an_idle_proxy_has_only_what_is_there_and_what_one_event_makes_an_alert_of() -> None:
+    """Most proxies serve one dialect of one upstream: the others add no series."""
+    idle = samples(Metrics(upstreams=["a", "b"]))
+    failed = each(dialect=NAMES, result=["failed"], upstream=["a", "b"])
+    assert idle["reasoning_replay_requests_total"].keys() == {*map(_labels, failed)}
+    metrics = Metrics(upstreams=["a", "b"])
+    metrics.begin("chat", ("b",))
+    for name, series in samples(metrics).items():
+        more = series.keys() - idle.get(name, {}).keys()
+        assert all({("upstream", "b")} <= labels for labels in more), name
+        assert all(dict(labels).get("dialect", "chat") == "chat" for labels in more), name
+    once = metrics.exposition()
+    metrics.begin("chat", ("b",))
+    assert metrics.exposition() == once
 
 
 def test_a_store_is_up_and_its_breakers_are_closed_until_it_fails() -> None:

@@ -29,6 +29,7 @@ from reasoning_replay.core.dialects.registry import (
     DIALECTS,
     HANDLED_ROUTES,
     RESPONSES,
+    dialect_of,
 )
 from reasoning_replay.core.dialects.responses.events import CONTEXTS
 from reasoning_replay.core.dialects.states import (
@@ -130,7 +131,10 @@ class Series(dict[str | Labels, _Metric]):
 
 class Metrics:
     """
-    Metrics of one proxy, in a registry of their own; known series exist from the start.
+    Metrics of one proxy, in a registry of their own.
+
+    The series of a dialect exist from its first exchange with an upstream on, all others from the
+    start, and so does what one event of makes an alert fire.
 
     Requests, items and tokens are counted by the given models; without any, that label is absent.
     So is the label of what an exchange did, if upstreams have no names.
@@ -148,9 +152,15 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
 
+        self._of_dialects: list[tuple[Counter, Mapping[str, Iterable[str]]]] = []
+        self._seen: set[tuple[str, Labels]] = set()
+
         # Each label has its known values; (): unknown, or not in any combination.
         def counter(name: str, text: str, **labels: Iterable[str]) -> Series[Counter]:
             made = Counter(PREFIX + name, text, [*labels], registry=self.registry)
+            if "dialect" in labels:
+                self._of_dialects.append((made, labels))
+                return Series(made)
             return Series(_begun(made, labels))
 
         def gauge(name: str, text: str, **labels: Iterable[str]) -> Gauge:
@@ -313,30 +323,47 @@ class Metrics:
         self.memory_budget_max = gauge(
             "memory_budget_max_bytes", "Limit on the bytes of requests and responses that are held."
         )
-        Info(PREFIX + "build", "Version of this program.", registry=self.registry).info(
-            {"version": build_version()}
-        )
-        self._store_usage = StoreUsageMetrics()
-        self.registry.register(self._store_usage)
-        self._room_usage = RoomMetrics()
-        self.registry.register(self._room_usage)
-        self._begin(names)
+        self._store_usage, self._room_usage = StoreUsageMetrics(), RoomMetrics()
+        for usage in (self._store_usage, self._room_usage):
+            self.registry.register(usage)
+        self._begin(by_model.get("model", ()), names or [""])
+
+    def _begin(self, models: Iterable[str], upstreams: Iterable[str]) -> None:
+        """Begin what is known at once, and the series of which one event makes an alert fire."""
+        version = Info(PREFIX + "build", "Version of this program.", registry=self.registry)
+        version.info({"version": build_version()})
+        own = [(model,) for model in models] or [()]
+        for entry, model, name in product(DIALECTS, own, upstreams):
+            _ = self.requests[entry.name, RequestState.FAILED, *model, *self.upstream_label(name)]
         self.store_up.set(1)
         for operation in BREAKERS:
             self.store_breakers.labels(operation, BreakerState.CLOSED).set(1)
 
-    def _begin(self, upstreams: Iterable[str]) -> None:
-        """Create the series of which not every combination of labels exists."""
+    def begin(self, dialect: str, at: Labels) -> None:
+        """
+        Create the known series of a dialect, unless they exist; "" stands for all other exchanges.
+
+        Args:
+            dialect: Name of the dialect.
+            at: Result of `upstream_label`.
+        """
+        if (dialect, at) in self._seen:
+            return
+        self._seen.add((dialect, at))
         # Of the routes that are passed through, only OTHER: else a hundred empty series.
-        routes = (one for one in Route if one in HANDLED_ROUTES or one is Route.OTHER)
-        own = [self.upstream_label(name) for name in upstreams or [""]]
-        for route, outcome, at in product(routes, ExchangeOutcome, own):
+        handled = (one for one in Route if one in HANDLED_ROUTES or one is Route.OTHER)
+        routes = [route for route in handled if dialect_of(route) == dialect]
+        for route, outcome in product(routes, ExchangeOutcome):
             _ = self.exchanges[route, usual_status(route, outcome), outcome, *at]
-        for entry, at in product(DIALECTS, own):
+        own = {"dialect": (dialect,)} | ({"upstream": at} if at else {})
+        for metric, labels in self._of_dialects:
+            if dialect in labels["dialect"]:
+                _begun(metric, {**labels, **own})
+        for entry in (one for one in DIALECTS if one.name == dialect):
             for refusal, result in product(entry.refusals, ("cured", "refused")):
-                _ = self.heals[entry.name, refusal, result, *at]
+                _ = self.heals[dialect, refusal, result, *at]
             for repair in entry.repairs:
-                _ = self.repairs[entry.name, repair, *at]
+                _ = self.repairs[dialect, repair, *at]
 
     def model_label(self, model: str) -> Labels:
         """Return the label of a requested model: none if they are not counted by model."""
