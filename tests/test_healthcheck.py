@@ -1,5 +1,6 @@
 """`health` ends with 0 if the proxy on this machine responds with 200, else with 1."""
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -15,6 +16,7 @@ import pytest
 from reasoning_replay import cli, healthcheck
 from reasoning_replay.__main__ import main
 from reasoning_replay.settings.model import Settings
+from reasoning_replay.web.app import running
 
 from tests.patience import SOON_S
 
@@ -68,6 +70,33 @@ def test_an_answer_of_200_is_health(
     assert asked[0].startswith(f"GET /livez HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n".encode())
     (line,) = capsys.readouterr().out.splitlines()
     assert line == f"127.0.0.1:{port}/livez: {said}"
+
+
+@pytest.mark.parametrize(
+    ("path", "state", "want"),
+    [
+        pytest.param("", "ok", 0, id="used"),
+        pytest.param("missing/", "degraded", 1, id="not-used"),
+    ],
+)
+async def test_strict_health_needs_the_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str, state: str, want: int
+) -> None:
+    """A proxy without its store is ready, and `health --strict` fails."""
+    settings = Settings(
+        store_url=f"sqlite://{tmp_path}/{path}replay.db",
+        listen="127.0.0.1:0",
+        admin_listen="127.0.0.1:0",
+        log_level="error",
+    )
+    async with running(settings) as app:
+        here = app.admin_url.removeprefix("http://")
+        codes = [
+            await asyncio.to_thread(cli.main, ["health", flag, "--admin-listen", here])
+            for flag in ("--ready", "--strict")
+        ]
+    assert codes == [0, want]
+    assert capsys.readouterr().out.count(f'200 {{"status": "ready", "store": "{state}"}}') == 2
 
 
 @pytest.mark.parametrize(

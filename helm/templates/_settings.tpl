@@ -3,10 +3,13 @@ Settings become environment variables. The image's variables (REPLAY_LISTEN) wou
 settings, and a sidecar would need a ConfigMap. A changed setting also changes the pod.
 */}}
 
-{{/* Settings of the gateway as YAML: `config`, with open listen addresses as defaults. */}}
+{{/* Settings of the gateway as YAML: `config`. Defaults: open listen addresses, and a start that needs a store that is named. */}}
 {{- define "reasoning-replay.gatewayConfig" -}}
-{{- $open := dict "listen" "0.0.0.0:8080" "admin_listen" "0.0.0.0:9090" -}}
-{{- include "reasoning-replay.over" (list $open .Values.config) -}}
+{{- $defaults := dict "listen" "0.0.0.0:8080" "admin_listen" "0.0.0.0:9090" -}}
+{{- if ne (include "reasoning-replay.storeKind" (dict "root" . "config" .Values.config)) "memory" -}}
+{{- $_ := set $defaults "require_store" true -}}
+{{- end -}}
+{{- include "reasoning-replay.over" (list $defaults .Values.config) -}}
 {{- end -}}
 
 {{- define "reasoning-replay.sidecarConfig" -}}

@@ -99,7 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command == "health":
         from reasoning_replay.healthcheck import health  # noqa: PLC0415 (as above)
 
-        return health(settings.admin_listen, "/readyz" if arguments.ready else "/livez")
+        path = "/readyz" if arguments.ready or arguments.strict else "/livez"
+        return health(settings.admin_listen, path, is_strict=arguments.strict)
     if arguments.command == "check":
         from reasoning_replay.check import check  # noqa: PLC0415 (as above)
 
@@ -261,6 +262,8 @@ def _parser(words: Sequence[str]) -> _Parser:
             command.add_argument(
                 "--ready", action="store_true", help="check whether it is ready for traffic"
             )
+            text = "check whether it is ready and uses its store, as after an installation"
+            command.add_argument("--strict", action="store_true", help=text)
     purpose = "run one agent loop without and with the proxy, against a built-in API"
     show = commands.add_parser("demo", help=purpose, allow_abbrev=False)
     _add_version(show, argparse.SUPPRESS)

@@ -16,15 +16,21 @@ ADMIN_LISTEN: Final = "127.0.0.1:9090"
 """The default of the setting `admin_listen`."""
 
 DEADLINE_S: Final = 2.0
+STORE_OK: Final = '"store": "ok"'
 LINE_MAX_BYTES: Final = 16 * 1024
 ABOUT_MAX_BYTES: Final = 120
 
 
-def health(admin_listen: str, path: str = "/livez") -> int:
+def health(admin_listen: str, path: str = "/livez", *, is_strict: bool = False) -> int:
     """
     Send one GET to the admin port, never through a proxy that the environment names.
 
     If the setting means every interface, the request goes to loopback.
+
+    Args:
+        admin_listen: The setting.
+        path: `/livez` or `/readyz`.
+        is_strict: Whether `/readyz` must also say that the store is used.
 
     Returns:
         The exit code: 0 for status 200, else 1. Never 2, which Docker reserves. One printed line
@@ -47,7 +53,7 @@ def health(admin_listen: str, path: str = "/livez") -> int:
         print(f"{place}: {error.strerror or 'no response'}")
         return 1
     print(f"{place}: {status or 'the response is not HTTP'} {about}".rstrip())
-    return int(status != "200")
+    return int(status != "200" or (is_strict and STORE_OK not in about))
 
 
 def _asked(host: str, port: int, path: str) -> tuple[str, str]:

@@ -48,6 +48,14 @@ def test_the_proxy_takes_what_the_chart_sets(helm: Helm, name: str, a_file: Path
     }
     assert settings.listen == f"0.0.0.0:{ports['http']}"
     assert settings.admin_listen == f"0.0.0.0:{ports['admin']}"
+    assert settings.require_store is not settings.store_url.startswith("memory:")
+
+
+def test_a_store_that_is_named_is_required(helm: Helm) -> None:
+    """Unless the values say otherwise: then a pod starts while the store is down."""
+    config = REDIS["config"] | {"require_store": False}
+    env = env_of_container(helm.pod({"config": config})["containers"][0])
+    assert load({}, env, None).require_store is False
 
 
 def test_every_setting_reaches_the_proxy(helm: Helm) -> None:

@@ -186,6 +186,19 @@ async def test_the_test_asks_each_of_several_upstreams(helm: Helm, *, is_down: b
     assert ("error=upstream_unreachable" in said) is is_down
 
 
+async def test_the_test_fails_when_the_store_is_not_used(helm: Helm) -> None:
+    """A proxy without its store serves, but an installation without it is not complete."""
+    async with (
+        scripted() as upstream,
+        served(upstream_url=f"{upstream.url}/v1", store_url="redis://127.0.0.1:9") as proxy,
+    ):
+        await proxy.started()
+        answers(upstream, 200)
+        code, said = await release_test(helm, proxy.admin_url, proxy.url)
+
+    assert (code, "failed: the store is not used" in said) == (1, True), said
+
+
 async def test_the_test_fails_when_the_proxy_is_not_ready(helm: Helm) -> None:
     """A health check that returns 503 is a failure, whatever the clients' port returns."""
     async with scripted() as upstream:

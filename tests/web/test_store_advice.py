@@ -8,11 +8,13 @@ from tests.web.served import served
 
 
 @pytest.mark.parametrize(
-    ("folder", "code"), [("missing", 1), ("", 0)], ids=["unreachable", "reachable"]
+    ("store", "code"),
+    [("redis://127.0.0.1:9", 1), ("sqlite://{tmp_path}/replay.db", 0)],
+    ids=["unreachable", "reachable"],
 )
-async def test_a_start_may_require_the_store(tmp_path: Path, folder: str, code: int) -> None:
-    """With `require_store`, a store that cannot be used ends the start, before a port opens."""
-    url = f"sqlite://{tmp_path / folder}/replay.db"
+async def test_a_start_may_require_the_store(tmp_path: Path, store: str, code: int) -> None:
+    """With `require_store`, also a fault that may pass ends the start, before a port opens."""
+    url = store.format(tmp_path=tmp_path)
     async with served(store_url=url, require_store="true") as process:
         if code:
             assert "require_store" in (await process.until("cannot_start"))["reason"]
@@ -21,5 +23,6 @@ async def test_a_start_may_require_the_store(tmp_path: Path, folder: str, code: 
             assert "started" not in events
         else:
             await process.started()
+            assert process.log[-1]["store_state"] == "ok"
             process.signal(2)
         assert await process.exit_code() == code

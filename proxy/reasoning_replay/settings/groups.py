@@ -211,8 +211,9 @@ class StorePlace(Group):
     )
     require_store: bool = Field(
         default=False,
-        description="`true`: a start fails if the store cannot be used then. `false`: the proxy "
-        "serves, without replay until the store is there, and logs `store_failed`.",
+        description="`true`: a start fails if the store cannot be used then. `false`: it fails "
+        "only for a fault that cannot pass by itself; else the proxy serves, without replay until "
+        "the store is there, and logs `store_failed`.",
     )
     ttl_s: Count = Field(
         default=604_800,  # 7 days

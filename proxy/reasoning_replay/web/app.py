@@ -143,7 +143,7 @@ class App:
         watchers = Watchers(
             self.recorder,
             self._access,
-            lambda: _facts(self.settings, self.url) | _ROUTES | self._of_clients(),
+            lambda: facts_of(self.settings, self.url) | _ROUTES | self._of_clients(),
             self._state,
             self.metrics.registry.collect,
         )
@@ -164,7 +164,8 @@ class App:
 
     def announce(self) -> None:
         """Log the start, and settings that may be a mistake."""
-        self.log.info("started", **_facts(self.settings, self.url), admin=self.admin_url)
+        facts = facts_of(self.settings, self.url) | {"store_state": self._state()["store"]}
+        self.log.info("started", **facts, admin=self.admin_url)
         for hint in doubts(self.settings):
             self.log.warning("doubtful_setting", hint=hint)
 
@@ -283,7 +284,7 @@ _ROUTES: dict[str, object] = {
 }
 
 
-def _facts(settings: Settings, url: str) -> dict[str, str]:
+def facts_of(settings: Settings, url: str) -> dict[str, str]:
     """Return the facts of a proxy for the log and the inspector, without secrets."""
     return {
         "version": build_version(),

@@ -17,6 +17,7 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.own_store import is_own
 from reasoning_replay.settings.urls import redacted
 from reasoning_replay.web.app import App
+from reasoning_replay.web.store_advice import sentence, store_advice
 from reasoning_replay.web.wiring import base_urls
 
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -61,8 +62,8 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     except OSError as error:  # an invalid file or variable
         log.error("cannot_start", reason=str(error))  # noqa: TRY400 (our own Log)
         return 1
-    if settings.require_store and not await app.store.check():
-        app.log.error("cannot_start", reason="require_store is set, and the store cannot be used")
+    if reason := _store_fault(settings, await app.store.trial()):
+        app.log.error("cannot_start", reason=reason)
         await app.stop()
         return 1
     try:
@@ -73,7 +74,6 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
         return 1
     if sys.stdout.isatty():
         print(_welcome(app, settings), flush=True)  # noqa: T201 (for a person, not a log)
-    await app.store.check()  # so that a failing store is logged at once
     reload = partial(_reload, app, load, signals.hangup)
     reloads = keep_doing("reload", reload, app.log)
     grace_s = await signals.grace_s(settings.drain_grace_s)
@@ -83,12 +83,27 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     return 0
 
 
+def _store_fault(settings: Settings, fault: str) -> str:
+    """Return why a fault of the store ends the start; "" if it may pass, or if there is none."""
+    if not fault:
+        return ""
+    is_lasting = store_advice(settings.store_url, fault).is_lasting
+    if not (is_lasting or settings.require_store):
+        return ""
+    why = "" if is_lasting else "; require_store is set"
+    return (
+        f"{redacted(settings.store_url)} cannot be used: {sentence(settings.store_url, fault)}{why}"
+    )
+
+
 def _welcome(app: App, settings: Settings) -> str:
     """Return the URLs that a person needs: of the inspector, and for each sort of client."""
     rows = [f"  your app   {client}" for client in base_urls(app.url, settings)]
     store = redacted(settings.store_url)
     if is_own(settings.store_url):
         store += "  (for no file: --store-url memory://)"
+    if fault := app.store.fault:
+        store += f"\n             not used yet: {sentence(settings.store_url, fault)}"
     rows += [f"  inspector  {app.admin_url}/", f"  store      {store}"]
     return "\n".join(["", *rows, "", "  Ctrl-C ends it.", ""])
 

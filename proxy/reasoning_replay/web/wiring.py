@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -272,7 +271,10 @@ def tracer(settings: Settings, log: Log) -> Tracer:
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloader) -> SafeStore:
     """Return the local table with the configured store, which connects on first use."""
-    advice = partial(store_advice, settings.store_url)
+
+    def advice(fault: str, has_worked: bool) -> str:  # noqa: FBT001 - as the guard calls it
+        return store_advice(settings.store_url, fault, has_worked=has_worked).way_out
+
     guard = StoreGuard(_store_timeout_s(settings), metrics, log, time.monotonic, advice)
     room = Room(settings.local_max_bytes or UNSAVED_MAX_BYTES, threading.RLock())
     metrics.watch(room)

@@ -18,6 +18,7 @@ from reasoning_replay.adapters.resilience.store_guard import Budget, Call, Store
 from reasoning_replay.adapters.resilience.writer import Writer
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import Page, Store, StoreError
+from reasoning_replay.adapters.stores.trial import Trial
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 from reasoning_replay.core.history.room import Room
 
@@ -76,6 +77,11 @@ class SafeStore:
     def is_degraded(self) -> bool:
         """Whether the store failed within the last second, or has not worked since it failed."""
         return self._guard.is_degraded
+
+    @property
+    def fault(self) -> str:
+        """Why it is degraded; "" while it is not."""
+        return self._guard.fault
 
     @property
     def has_failed_lately(self) -> bool:
@@ -222,17 +228,31 @@ class SafeStore:
         if (store := self.inner) is None:
             return True
 
-        async def check() -> bool:
-            await store.check()
-            return True
-
         # What failed is tried here as well, where no exchange is involved.
         await self._reader.probe()
-        is_there = await self._guard.run(Call("check"), check)
+        is_there = await self._guard.run(Call("check"), partial(_done, store.check))
         if is_there:
             await self._writer.probe()
         # A store that responds to PING may still fail its operations.
         return bool(is_there) and not self.is_degraded
+
+    async def trial(self) -> str:
+        """
+        Save a test turn, look it up and delete it, with the operations of exchanges.
+
+        Returns:
+            Why the first of them failed; "" if all of them work.
+        """
+        if self.inner is None:
+            return ""
+        trial = Trial(self.inner)
+        for operation, act in trial.steps.items():
+            if await self._guard.run(Call(operation), partial(_done, act)) is None:
+                return self._guard.fault
+        with contextlib.suppress(StoreError, TimeoutError):  # then it expires
+            async with asyncio.timeout(self._guard.timeout_s):
+                await trial.delete()
+        return ""
 
     async def close(self) -> None:
         """Wait up to `timeout_s` for operations and for what is not saved, then close the store."""
@@ -252,6 +272,12 @@ class SafeStore:
     def tasks(self) -> "list[asyncio.Task[Any]]":
         """Unfinished operations."""
         return [*self._reader.tasks, *self._writer.tasks]
+
+
+async def _done(act: Callable[[], Awaitable[object]]) -> bool:
+    """Run an operation of which only the success counts."""
+    await act()
+    return True
 
 
 async def _for_operator(act: Callable[[], Awaitable[_Got]]) -> _Got:

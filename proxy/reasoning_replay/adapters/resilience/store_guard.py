@@ -91,6 +91,7 @@ class StoreGuard:
         is_degraded: Whether the store failed within the last PAUSE_S, or an operation that failed
             has not worked since.
         failing: Operations that failed and have not worked since.
+        fault: Why it is degraded, as logged; "" while it is not.
         timeout_s: Timeout of one operation.
         clock: Monotonic clock, in seconds.
     """
@@ -123,6 +124,7 @@ class StoreGuard:
         }
         self.is_degraded = False
         self.failing: set[str] = set()
+        self.fault = ""
         self.metrics = metrics
         self._log = log
         self._failed_at = float("-inf")
@@ -206,7 +208,7 @@ class StoreGuard:
         # log, so that takes PAUSE_S without a failure as well.
         is_usable = all(one.is_closed for one in self.breakers.values())
         if self.is_degraded and self._is_quiet(PAUSE_S) and is_usable and not self.failing:
-            self.is_degraded = False
+            self.is_degraded, self.fault = False, ""
             self._log.info("store_recovered", operation=call.operation)
             self.metrics.store_up.set(1)
 
@@ -242,7 +244,7 @@ class StoreGuard:
     def _degrade(self, operation: str, reason: str) -> None:
         self.failing.add(operation)
         if not self.is_degraded:
-            self.is_degraded = True
+            self.is_degraded, self.fault = True, reason
             advice = self._advice(reason, self._has_worked)
             told = {"hint": advice} if advice else {}
             self._log.warning("store_failed", operation=operation, reason=reason, **told)

@@ -323,6 +323,15 @@ class Store(Protocol):
         """
         ...
 
+    async def when_full(self) -> str:
+        """
+        Return why saves will fail once the store is full, and the way out; "" if they will not.
+
+        Raises:
+            StoreError: That is not known.
+        """
+        return ""
+
     async def close(self) -> None:
         """Close the connections or files of the store."""
         ...

@@ -54,6 +54,20 @@ def number_of(value: bytes) -> int:
         raise StoreError("a counter of a conversation is not a number", is_local=True) from None
 
 
+def fault_when_full(told: bytes | str) -> str:
+    """Return what `Store.when_full` does, from `INFO memory` of one server."""
+    text = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
+    facts = dict(line.partition(":")[::2] for line in text.splitlines())
+    most = facts.get("maxmemory", "0")
+    if facts.get("maxmemory_policy") != "noeviction" or most == "0":
+        return ""
+    room = facts.get("maxmemory_human", most)
+    return (
+        f"its maxmemory is {room} and its maxmemory-policy is noeviction, so it will refuse to "
+        "save when it is full: set maxmemory-policy to volatile-ttl"
+    )
+
+
 def raise_first(results: Sequence[Any]) -> None:
     """Raise the first error among results as a StoreError."""
     for result in results:

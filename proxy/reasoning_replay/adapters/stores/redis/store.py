@@ -52,6 +52,7 @@ from reasoning_replay.adapters.stores.base import (
 from reasoning_replay.adapters.stores.redis.commands import (
     ID_BYTES,
     Commands,
+    fault_when_full,
     hash_of,
     ids_of,
     number_of,
@@ -240,6 +241,11 @@ class RedisStore(Store):
         name = self._mark_name(scope)
         await self._all([("SET", name, made, "EX", self._bounds.marked_s)])
         return made
+
+    @override
+    async def when_full(self) -> str:
+        (told,) = await self._all([("INFO", "memory")])
+        return fault_when_full(told)
 
     @override
     async def usage(self) -> None:
