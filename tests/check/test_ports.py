@@ -2,10 +2,12 @@
 
 import errno
 import socket
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 from aiohttp.pytest_plugin import AiohttpServer
+from pydantic import SecretStr
 from reasoning_replay.build import build_version
 from reasoning_replay.check.local import of_ports
 from reasoning_replay.settings.model import Settings
@@ -72,6 +74,24 @@ async def test_a_proxy_that_runs_is_told(settings: Settings) -> None:
     (line,) = lines
     assert line.startswith(f"ok: reasoning-replay {build_version()} for ")
     assert line.endswith(" is running here: ready, store ok")
+
+
+@pytest.mark.parametrize("name", ["upstream_url", "store_url"])
+async def test_another_proxy_that_runs_is_a_problem(
+    settings: Settings, tmp_path: Path, name: str
+) -> None:
+    """One with another upstream or another store holds the port, and is named."""
+    token = {"admin_token": SecretStr("of the operators" * 2), "log_level": "error"}
+    own = settings.model_copy(update=token)
+    there = {"upstream_url": "http://127.0.0.1:9/v2", "store_url": f"sqlite://{tmp_path}/their.db"}
+    async with running(own.model_copy(update={name: there[name]})) as app:
+        here = app.admin_url.removeprefix("http://")
+        (line,) = await ports(own, admin_listen=here)
+        (unknown,) = await ports(settings, admin_listen=here)  # without the token
+    assert line.startswith("problem: reasoning-replay ")
+    told = f"it is another proxy, with the {name.removesuffix('_url')} {there[name]}: stop it"
+    assert told in line
+    assert unknown.startswith("ok: reasoning-replay ")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Whether the upstream can be reached and accepts the caller's key, and what to do if not."""
 
+import asyncio
 import ssl
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,8 @@ async def answering(
     ("status", "want"),
     [
         pytest.param(200, "ok: {said} 200", id="ok"),
-        pytest.param(401, "warning: {said} 401: it does not accept this key", id="refused-key"),
-        pytest.param(403, "warning: {said} 403: it does not accept this key", id="forbidden"),
+        pytest.param(401, "problem: {said} 401: it does not accept this key", id="refused-key"),
+        pytest.param(403, "warning: {said} 403: it does not accept this key, or the key may not list models", id="forbidden"),  # noqa: E501
         pytest.param(404, "warning: {said} 404: is the path of upstream_url right? It usually ends in /v1", id="path"),  # noqa: E501
         pytest.param(302, "warning: {said} 302: redirects are not followed; set upstream_url to the new address: https, another host or another path", id="redirect"),  # noqa: E501
         pytest.param(503, "warning: {said} 503: not the status of a healthy upstream", id="down"),
@@ -185,6 +186,22 @@ async def test_a_server_of_ones_own_that_wants_a_key_is_told(aiohttp_server: Aio
     lines = await upstream(await answering(aiohttp_server, models=401), upstream_profile="vllm")
     assert lines[-1].startswith("warning: ")
     assert "it needs a key; set VLLM_API_KEY" in lines[-1]
+
+
+@pytest.mark.parametrize("says", [b"SSH-2.0-OpenSSH_9.6\r\n", b"-ERR unknown command\r\n", b""])
+async def test_another_program_on_its_port_is_told(says: bytes) -> None:
+    """It answers as no API does, or not at all."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(says)
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as other:
+        url = f"http://127.0.0.1:{other.sockets[0].getsockname()[1]}/v1"
+        *_, line = await upstream(url, {"OPENAI_API_KEY": KEY})
+    assert line.startswith(f"problem: GET {url}/models failed: ")
+    assert "is it an API? Another program seems to listen there; if it uses TLS" in line
 
 
 async def test_an_upstream_that_is_not_there_is_a_problem(closed_port: int) -> None:

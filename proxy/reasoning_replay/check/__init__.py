@@ -4,7 +4,7 @@ Check: a report on whether the proxy can serve with these settings, and what to 
 Every probe has a deadline. No line contains a key or a password.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from reasoning_replay.check.local import of_clients, of_ports, of_settings
 from reasoning_replay.check.store import of_store
@@ -22,7 +22,7 @@ async def check(
     upstream: str = "",
 ) -> int:
     """
-    Print one line for each finding as soon as it is known.
+    Print one line for each finding as soon as it is known, and a summary with the worst one.
 
     Args:
         settings: The settings of `serve`.
@@ -54,10 +54,24 @@ async def check(
         name, own = next(iter(asked.items()))
         key = key_of(own, environ, dialect)
         probes.append(("proof", name, of_proof(own, key, prove, dialect)))
-    worst = 0
+    lines: dict[str, list[str]] = {"problem": [], "warning": [], "ok": []}
     for subject, name, probe in probes:
         async for grade, words in probe:
-            told = in_words_of(name, words)
-            print(f"{grade:<8} {subject:<9} {told}", flush=True)
-            worst = max(worst, grade == "problem")
-    return int(worst)
+            told = f"{subject:<9} {in_words_of(name, words)}"
+            print(f"{grade:<8} {told}", flush=True)
+            lines[grade].append(told)
+    print(_summary(lines["problem"], lines["warning"]))
+    return int(bool(lines["problem"]))
+
+
+def _summary(problems: Sequence[str], warnings: Sequence[str]) -> str:
+    """Return the last line: how many there are of each, and again the first of the worst."""
+    counts = [
+        f"{len(told)} {name}{'s' if len(told) > 1 else ''}"
+        for told, name in ((problems, "problem"), (warnings, "warning"))
+        if told
+    ]
+    grade = "problem" if problems else "warning" if warnings else "ok"
+    said = ", ".join(counts) or "no problem, no warning"
+    worst = " ".join((problems or warnings or [""])[0].split(maxsplit=1))
+    return f"{grade:<8} {'summary':<9} {said}{f': {worst}' if worst else ''}"

@@ -1,6 +1,8 @@
 """Local checks: the settings, the base URLs for clients, and the ports, without any server."""
 
+import contextlib
 import errno
+import json
 import socket
 from collections.abc import AsyncIterator
 from typing import Final, Literal, NamedTuple
@@ -81,9 +83,9 @@ async def of_ports(settings: Settings) -> AsyncIterator[Finding]:
         for name, reuse_port in (("listen", settings.reuse_port), ("admin_listen", False))
         if (fault := _fault(getattr(settings, name), reuse_port=reuse_port))
     }
-    running = await _running(settings.admin_listen) if "admin_listen" in faults else ""
+    running = await _running(settings) if "admin_listen" in faults else None
     if running:
-        yield Finding("ok", running)
+        yield running
         faults = {name: one for name, one in faults.items() if one.errno != errno.EADDRINUSE}
     for name, fault in faults.items():
         address = getattr(settings, name)
@@ -104,19 +106,46 @@ def _fault(listen: str, *, reuse_port: bool) -> OSError | None:
     return None
 
 
-async def _running(admin_listen: str) -> str:
-    """Return what the proxy that listens there says of itself; "" if something else does."""
-    host, port = host_and_port(admin_listen)
+async def _running(settings: Settings) -> Finding | None:
+    """Return what the proxy that listens there says of itself; None if something else does."""
+    host, port = host_and_port(settings.admin_listen)
     url = f"http://{authority(dialled(host), port)}"
     timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
+    other: list[str] = []
     try:
         async with aiohttp.ClientSession(timeout=timeout) as session:
             async with session.get(f"{url}/livez", allow_redirects=False) as response:
                 about = (await response.text()).strip()
             if not about.startswith("reasoning-replay "):
-                return ""
+                return None
             async with session.get(f"{url}/readyz", allow_redirects=False) as response:
                 state = await response.json()
+            with contextlib.suppress(aiohttp.ClientError, ValueError, KeyError):
+                other = await _differing(session, url, settings)
     except (aiohttp.ClientError, OSError, ValueError):
-        return ""
-    return f"{about} is running here: {state['status']}, store {state['store']}"
+        return None
+    words = f"{about} is running here: {state['status']}, store {state['store']}"
+    if other:
+        words += (
+            f"; it is another proxy, with {' and '.join(other)}: stop it, or choose other ports"
+        )
+    return Finding("problem" if other else "ok", words)
+
+
+async def _differing(session: aiohttp.ClientSession, url: str, settings: Settings) -> list[str]:
+    """
+    Return in what a running proxy differs from the settings.
+
+    Raises:
+        aiohttp.ClientError, ValueError, KeyError: It does not say that, as without its admin token.
+    """
+    from reasoning_replay.web.app import facts_of  # noqa: PLC0415 (the whole proxy, for this line)
+
+    token = settings.admin_token.get_secret_value()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    events = f"{url}/inspector/events"
+    async with session.get(events, headers=headers, raise_for_status=True) as response:
+        told = json.loads(await response.content.readline())["hello"]
+    own = facts_of(settings, "")
+    names = [name for name in ("upstream", "store") if told[name] != own[name]]
+    return [f"the {name} {told[name]}" for name in names]

@@ -30,6 +30,8 @@ from reasoning_replay.wires import MODEL, WIRES
 ANSWER_TIMEOUT_S: Final = 10.0
 # Statuses of a path that the upstream does not have; an invalid request is a 400 or 422.
 NOT_SERVED: Final = frozenset({0, 404, 405, 501})
+# How other programs answer a request of HTTP.
+NO_API: Final = frozenset({ErrorCause.PROTOCOL, ErrorCause.CLOSED})
 ISSUER_TIMEOUT_S: Final = 3.0
 OPENAI_KEY: Final = "OPENAI_API_KEY"
 # OpenSSL's X509_V_ERR_*: not yet valid, expired; not for this host or address.
@@ -188,6 +190,8 @@ async def _models(way: UpstreamClient, upstream_url: str, chosen: Upstream, key:
     except (UpstreamError, TimeoutError) as error:
         reason = str(error) or f"no response within {ANSWER_TIMEOUT_S:g} s"
         words = f"GET {url} failed: {reason}"
+        if isinstance(error, UpstreamError) and cause_of(error) in NO_API:
+            words += "; is it an API? Another program seems to listen there"
         if url.startswith("http:") and not isinstance(error, TimeoutError):
             words += "; if it uses TLS, write https://"
         return Finding("problem", words)
@@ -249,8 +253,10 @@ def _judged(status: int, said: str, chosen: Upstream, key: ApiKey) -> Finding:
             return Finding("ok", said)
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN if not key.name:
             words = f"{said}: it needs a key; set {chosen.key_names[0]} to test one"
-        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
-            words = f"{said}: it does not accept this key"
+        case HTTPStatus.UNAUTHORIZED:
+            return Finding("problem", f"{said}: it does not accept this key")
+        case HTTPStatus.FORBIDDEN:  # a key that may ask models need not be allowed to list them
+            words = f"{said}: it does not accept this key, or the key may not list models"
         case HTTPStatus.NOT_FOUND:
             usual = chosen.base_path or "/v1"
             words = f"{said}: is the path of upstream_url right? It usually ends in {usual}"
