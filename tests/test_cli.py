@@ -396,6 +396,19 @@ def test_a_shell_can_complete_every_command_and_flag(shell: str) -> None:
         assert word.removeprefix("--") in done.stdout
 
 
+def test_scope_has_a_line_for_each_secret() -> None:
+    """In a rotation, data may be in the scope of each."""
+    command = [sys.executable, "-m", "reasoning_replay", "scope", "--scope-secret"]
+    new, both = (
+        subprocess.run(  # noqa: S603 (our own program)
+            [*command, secret], input="api-key: sk-1", capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        for secret in ("n", "s,n")
+    )
+    assert both[1] == f"{new[0]}  old-secret"
+    assert len({*new, *both}) == 3
+
+
 @pytest.mark.parametrize(
     ("text", "upstreams", "code", "out", "message"),
     [

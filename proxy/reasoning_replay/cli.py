@@ -201,7 +201,8 @@ def _scope(settings: Settings) -> int:
         print(f"scope: {error}", file=sys.stderr)
         return USAGE_ERROR
     for one in found:
-        print(*filter(None, (one.upstream, one.scope.hex(), one.header)), sep="  ")
+        mark = "old-secret" if one.is_former else ""
+        print(*filter(None, (one.upstream, one.scope.hex(), one.header, mark)), sep="  ")
     return 0
 
 

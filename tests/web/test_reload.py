@@ -113,7 +113,7 @@ async def test_a_stream_is_not_cut(secret: Path) -> None:
 
 
 async def test_other_settings_wait_for_a_restart(tmp_path: Path, secret: Path) -> None:
-    """The log names them, and says what a new scope_secret would do."""
+    """The log names them, and what a new scope_secret would do without the old one after it."""
     config = tmp_path / "replay.yaml"
     put(config, "ttl_s: 1d\n")
     words = ["/bin/sh", "-c", 'exec "$@" --config "$0"', str(config)]
@@ -127,6 +127,8 @@ async def test_other_settings_wait_for_a_restart(tmp_path: Path, secret: Path) -
             "needs_restart": "ttl_s,scope_secret",
             "hint": "a new scope_secret hides every stored conversation",
         }
+        put(secret, "another,the-first-token")
+        assert "hint" not in await reloaded(proxy)
         put(config, "ttl_s: 10 parsecs")
         got = await reloaded(proxy, "not_reloaded")
         assert got["reason"].startswith(f'{config}:1: ttl_s: "10 parsecs": "parsecs" is not a unit')

@@ -10,7 +10,7 @@ from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.vendors import AUTO, GENERIC
 from reasoning_replay.core.history.model_names import NAME_CHARS, family
-from reasoning_replay.core.tenancy.scope import read_parts
+from reasoning_replay.core.tenancy.scope import read_parts, read_secrets
 from reasoning_replay.core.wire.forwarded import read_networks
 from reasoning_replay.settings import urls
 from reasoning_replay.settings.encryption_keys import parse_keys
@@ -40,6 +40,11 @@ def _readable_by(read: Callable[[str], object]) -> AfterValidator:
 
 def _keys(secret: SecretStr) -> SecretStr:
     parse_keys(secret.get_secret_value())
+    return secret
+
+
+def _scope_secrets(secret: SecretStr) -> SecretStr:
+    read_secrets(secret.get_secret_value())
     return secret
 
 
@@ -107,6 +112,7 @@ ScopeFrom = Annotated[str, _readable_by(read_parts)]
 TrustedProxies = Annotated[str, _readable_by(read_networks)]
 File = Annotated[str, AfterValidator(_file)]
 Secret = Annotated[SecretStr, AfterValidator(_utf8)]
+ScopeSecret = Annotated[SecretStr, AfterValidator(_utf8), AfterValidator(_scope_secrets)]
 EncryptionKeys = Annotated[SecretStr, AfterValidator(_keys)]
 TracingWay = Annotated[Literal["off", "otlp"], AfterValidator(_tracing)]
 Count = Annotated[int, Field(ge=1)]

@@ -17,6 +17,7 @@ from reasoning_replay.settings.field_types import (
     ProfileName,
     RepairNames,
     ScopeFrom,
+    ScopeSecret,
     Secret,
     StoreUrl,
     TracingWay,
@@ -227,11 +228,12 @@ class Access(Group):
 
     heading = "Tenants and admin port"
 
-    scope_secret: Secret = Field(
+    scope_secret: ScopeSecret = Field(
         default=SecretStr(""),
         description="Key of the hash that replaces a client's credential in the store: a long "
         "random text, the same on all replicas. If it changes, stored reasoning is not found "
-        "again. Do not set it by a flag: flags show in the process list.",
+        "again, unless both are named: `new,old` (docs/data-protection.md). Do not set it by a "
+        "flag: flags show in the process list.",
     )
     scope_from: ScopeFrom = Field(
         default="credential",

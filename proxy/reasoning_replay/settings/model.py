@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
+from reasoning_replay.core.tenancy.scope import read_secrets
 from reasoning_replay.settings import units, upstreams, urls
 from reasoning_replay.settings.expert_groups import StorageLimits, Timeouts, TrafficLimits
 from reasoning_replay.settings.groups import (
@@ -92,8 +93,11 @@ class Settings(  # the last base's fields come first
     @property
     def short_secrets(self) -> list[str]:
         """Names of the secrets that are set and can be found by brute force."""
-        given = {"scope_secret": self.scope_secret, "admin_token": self.admin_token}
-        return [name for name, secret in given.items() if 0 < len(secret) < SECRET_MIN]
+        given = {
+            "scope_secret": read_secrets(self.scope_secret.get_secret_value()),
+            "admin_token": (self.admin_token.get_secret_value(),),
+        }
+        return [name for name, all_of in given.items() if any(map(_is_short, all_of))]
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -127,3 +131,7 @@ class Settings(  # the last base's fields come first
                 "reuse_port: processes that share a port cannot share memory://, which belongs "
                 "to one process; use sqlite:///path on one machine, or redis://host:6379/0"
             )
+
+
+def _is_short(secret: str) -> bool:
+    return 0 < len(secret) < SECRET_MIN

@@ -242,6 +242,7 @@ class Exchange:
         tenant: Scope of the request's tenant, for people; None if it is unknown.
         scope: Key space of the tenant in the request's dialect; None if nothing may be stored or
             injected.
+        former_scope: The same by the second `scope_secret`; None unless there is one.
         account: Account that the upstream issues reasoning to, as far as the request names it.
         conversation: Conversation that the request continues, then the one that the response
             belongs to; b"" if unknown.
@@ -267,6 +268,7 @@ class Exchange:
     upstream: str = ""
     tenant: bytes | None = None
     scope: bytes | None = None
+    former_scope: bytes | None = None
     account: Account = ()
     conversation: bytes = b""
     store_budget: Budget = NO_TIME

@@ -12,6 +12,7 @@ from reasoning_replay.adapters.runtime.allocator import tune_allocator
 from reasoning_replay.adapters.runtime.background import keep_doing
 from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
 from reasoning_replay.adapters.telemetry.log import Log
+from reasoning_replay.core.tenancy.scope import read_secrets
 from reasoning_replay.settings.entries import SettingsError
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.own_store import is_own
@@ -114,6 +115,7 @@ async def _reload(app: App, load: Callable[[], Settings], hangup: asyncio.Event)
     hangup.clear()
     try:
         settings = await asyncio.to_thread(load)
+        before = _scope_secrets(app.settings)
         changed, waiting = app.reload(settings)
     except SettingsError as error:
         app.log.warning("not_reloaded", reason="; ".join(error.faults))
@@ -126,9 +128,13 @@ async def _reload(app: App, load: Callable[[], Settings], hangup: asyncio.Event)
         fields = {"needs_restart": ",".join(waiting)} if waiting else {}
         if "mode" in changed:
             fields["mode"] = settings.mode
-        if "scope_secret" in waiting:
+        if "scope_secret" in waiting and before[0] not in _scope_secrets(settings):
             fields["hint"] = "a new scope_secret hides every stored conversation"
         app.log.info("reloaded", changed=",".join(changed) or "nothing", **fields)
+
+
+def _scope_secrets(settings: Settings) -> tuple[str, ...]:
+    return read_secrets(settings.scope_secret.get_secret_value())
 
 
 class StopSignals:

@@ -39,7 +39,7 @@ from reasoning_replay.core.dialects.routes import DialectEntry
 from reasoning_replay.core.dialects.vendors import Upstream, UpstreamProfile
 from reasoning_replay.core.history.prefix_cache import PrefixCache
 from reasoning_replay.core.history.room import Room
-from reasoning_replay.core.tenancy.scope import Scoping, read_parts
+from reasoning_replay.core.tenancy.scope import Scoping, read_parts, read_secrets
 from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.store_url import read_store_url
@@ -179,8 +179,10 @@ def certificate(settings: Settings, log: Log) -> Certificate | None:
 
 def scoping(settings: Settings) -> Scoping:
     """Return the rule that tells tenants apart."""
-    secret = settings.scope_secret.get_secret_value()
-    return Scoping(settings.upstream_url, secret, read_parts(settings.scope_from))
+    upstream_url, parts = settings.upstream_url, read_parts(settings.scope_from)
+    secret, *others = read_secrets(settings.scope_secret.get_secret_value())
+    former = Scoping(upstream_url, others[0], parts) if others else None
+    return Scoping(upstream_url, secret, parts, former)
 
 
 def scopings(settings: Settings) -> dict[str, Scoping]:

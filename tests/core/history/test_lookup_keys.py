@@ -20,6 +20,7 @@ from reasoning_replay.core.history.lookup_keys import (
     Lookup,
     certain_keys_of_turn,
     choose,
+    count_led,
     key_of_response,
     key_of_turn,
     keys_of_name,
@@ -129,6 +130,25 @@ def test_a_turn_and_its_replay_share_keys(
 ) -> None:
     """Keys come from upstream's names and from content after a history, never from common names."""
     assert met(captured(told, emitted), asking(replayed)) == want
+
+
+@pytest.mark.parametrize(
+    ("told", "replayed", "want"),
+    [
+        ([ASK], [ASK, SAID], (1, 1)),
+        ([ASK], [ASK, *without_ids([SAID])], (1, 1)),
+        ([ASK], [MORE, LAST, *without_ids([SAID]), MORE], (0, 1)),
+        ([ASK], [ASK, {"role": "assistant", "content": "No."}], (0, 0)),
+        ([], [], (0, 0)),
+    ],
+    ids=["by-its-id", "by-its-history", "by-its-text-alone", "another", "none"],
+)
+def test_the_items_that_lead_to_turns_are_counted(
+    told: list[Item], replayed: list[Item], want: tuple[int, int]
+) -> None:
+    """A bare text counts less, because many conversations may have it."""
+    turns = [turn_of(told, [SAID])] if told else []
+    assert count_led(keys_of_request(asking(replayed)), turns) == want
 
 
 @given(

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
-from reasoning_replay.core.tenancy.scope import Parts, Scoping, account_of, hint_of, read_parts
+from reasoning_replay.core.tenancy.scope import (
+    Parts,
+    Scoping,
+    account_of,
+    hint_of,
+    read_parts,
+    read_secrets,
+)
 from reasoning_replay.core.wire.headers import CONVERSATION_HEADER
 
 from tests.fast_lane import examples
@@ -338,3 +345,24 @@ def test_an_account_is_named_by_organisation_or_account_id() -> None:
     assert {len(name) for account in accounts for name in account} == {0, 16}
     assert account_of({**names[0], **KEY}) == account_of({**names[0], "openai-project": "p"})
     assert account_of(KEY) == account_of({**KEY, "openai-organization": ""}) == (b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("written", "want"),
+    [
+        ("", ("",)),
+        (" one ", (" one ",)),
+        ("new,old", ("new", "old")),
+        ("new, old ", ("new", "old")),
+        ("new,", ("new", "")),
+        (",old", None),
+        ("a,b,c", None),
+    ],
+)
+def test_a_secret_may_have_an_old_one(written: str, want: tuple[str, ...] | None) -> None:
+    """The first is for new conversations; an empty old one means that there was none."""
+    if want is not None:
+        assert read_secrets(written) == want
+        return
+    with pytest.raises(ValueError, match="new,old"):
+        read_secrets(written)

@@ -32,6 +32,18 @@ def test_a_key_alone_has_the_scope_of_each_header_that_may_carry_it() -> None:
     }
 
 
+def test_a_tenant_has_a_scope_for_each_secret() -> None:
+    """In a rotation, data may be in both."""
+    old = Scoping("https://api.openai.com/v1", "old")
+    both = Scoping("https://api.openai.com/v1", "s", former=old)
+    headers = {"authorization": "Bearer sk-1"}
+    found = scopes_in("Authorization: Bearer sk-1", {"": both})
+    assert [(one.scope, one.is_former) for one in found] == [
+        (rule().of(headers), False),
+        (old.of(headers), True),
+    ]
+
+
 @pytest.mark.parametrize(
     ("scope_from", "text", "headers"),
     [

@@ -165,6 +165,20 @@ def choose(
     return ConversationChoice(list(chosen), crowded)
 
 
+def count_led(asked: Sequence[Lookup], turns: Iterable[Turn]) -> tuple[int, int]:
+    """
+    Return how many items of a request lead to some turns: by more than a bare text, and at all.
+
+    Cost: the keys of all these turns.
+    """
+    keys = {key for turn in turns for key in keys_of_turn(turn)}
+    if not keys:
+        return 0, 0
+    strong = [[*item.certain, *list(item.doubtful)[:-1]] for item in asked]
+    led = sum(not keys.isdisjoint(of_item) for of_item in strong)
+    return led, sum(not keys.isdisjoint(item.keys) for item in asked)
+
+
 def _named(
     asked: Sequence[Lookup], leads_to: Callable[[Key], Sequence[bytes] | None]
 ) -> list[tuple[Lookup, Sequence[bytes], Sequence[bytes]]]:

@@ -121,6 +121,21 @@ def _read_header(name: str) -> str:
 CREDENTIAL = Parts()
 
 
+def read_secrets(written: str) -> tuple[str, ...]:
+    """
+    Parse the secret of scopes, and after a comma a second one, under which is looked as well.
+
+    An empty second one stands for the time when there was none.
+
+    Raises:
+        ValueError: The first is empty although there is a second, or there are more.
+    """
+    secrets = tuple(map(str.strip, written.split(","))) if "," in written else (written,)
+    if len(secrets) > 2 or (len(secrets) > 1 and not secrets[0]):  # noqa: PLR2004 (new and old)
+        raise ValueError("use one secret, or two as new,old; a secret has no comma in it")
+    return secrets
+
+
 class Scoping:
     """
     Computation of request scopes for one upstream: prepared once, used for every request.
@@ -138,9 +153,16 @@ class Scoping:
         parts: Parts of a request that distinguish tenants.
         credentials: Names of the credential headers that count.
         counting: Names of all headers that count.
+        former: The rule of the second secret, under which is looked as well; None: there is none.
     """
 
-    def __init__(self, upstream: str, secret: str, parts: Parts = CREDENTIAL) -> None:
+    def __init__(
+        self,
+        upstream: str,
+        secret: str,
+        parts: Parts = CREDENTIAL,
+        former: "Scoping | None" = None,
+    ) -> None:
         """
         Prepare the part of the digest that all scopes share.
 
@@ -148,8 +170,10 @@ class Scoping:
             upstream: URL that requests are sent to; another upstream is another scope.
             secret: Key of the digest, so that a leaked store cannot be searched for credentials.
             parts: Parts of a request that distinguish tenants.
+            former: The same rule with the second secret.
         """
         self.parts = parts
+        self.former = former
         self._blank = blake2b(digest_size=16, key=sha256(secret.encode()).digest())
         self._blank.update(_sized([upstream.encode("utf-8", "surrogateescape")]))
         self.credentials = _CREDENTIALS if parts.credential or parts.claims else ()

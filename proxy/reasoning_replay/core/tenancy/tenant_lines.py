@@ -28,11 +28,13 @@ class TenantScope(NamedTuple):
     Attributes:
         header: The header that has the credential; "" if the operator named the headers.
         upstream: Name of the upstream that it is for; "" if it is the only one.
+        is_former: Whether it is that of the second secret.
     """
 
     scope: bytes
     header: str
     upstream: str = ""
+    is_former: bool = False
 
 
 def scopes_in(text: str, scopings: Mapping[str, Scoping]) -> list[TenantScope]:
@@ -51,9 +53,11 @@ def scopes_in(text: str, scopings: Mapping[str, Scoping]) -> list[TenantScope]:
             value.
     """
     return [
-        one._replace(upstream=name)
+        one._replace(upstream=name, is_former=rule is not scoping)
         for name, scoping in scopings.items()
-        for one in _scopes_at(text, scoping)
+        for rule in (scoping, scoping.former)
+        if rule is not None
+        for one in _scopes_at(text, rule)
     ]
 
 

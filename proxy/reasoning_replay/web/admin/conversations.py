@@ -210,6 +210,7 @@ class Conversations:
             "scopes": [
                 {"scope": one.scope.hex(), "header": one.header}
                 | ({"upstream": one.upstream} if one.upstream else {})
+                | ({"secret": "old"} if one.is_former else {})
                 for one in found
             ]
         }

@@ -32,6 +32,7 @@ from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
     LookupResult,
+    count_led,
     key_of_response,
     keys_of_turn,
 )
@@ -42,6 +43,8 @@ from reasoning_replay.web.exchange import Exchange
 
 # Items that are saved at once; each takes about 50 microseconds on the event loop.
 SAVED_AT_ONCE = 64
+# Turns of which the keys are computed at once.
+COUNTED_AT_ONCE = 64
 _NOTHING_FOUND = LookupResult()
 _AskedT = TypeVar("_AskedT", Question, Question | Begun)
 _STATES = {
@@ -82,6 +85,8 @@ class Replay:
         exchange.tenant = tenant = self.scoping.of(headers)
         exchange.scope = None if tenant is None else scope_in(self.engine.name, tenant)
         exchange.lease.tenant = exchange.scope or b""
+        if self.scoping.former is not None and (old := self.scoping.former.of(headers)) is not None:
+            exchange.former_scope = scope_in(self.engine.name, old)
         exchange.account = account_of(headers)
         exchange.store_budget = self.store.budget(self.store_budget_s)
 
@@ -113,6 +118,8 @@ class Replay:
             exchange.request.state = RequestState.NO_SCOPE
             return unread
         try:
+            if exchange.former_scope is not None:
+                scope = exchange.scope = await self._home(exchange, body, headers, path)
             begun = self.engine.begun(body, scope, path)
             decision: Decision | Begun = begun
             while isinstance(decision, Begun):  # once, and again only if anything has changed
@@ -143,6 +150,33 @@ class Replay:
             exchange.note_unread(RequestState.BUSY)
             return unread
         return bodies
+
+    async def _home(
+        self, exchange: Exchange, body: bytes, headers: Mapping[str, str], path: str
+    ) -> bytes:
+        """
+        Return the scope of the secret under which most of a request's history is stored.
+
+        Of equals it is the first secret's, so a conversation stays where it began, and a new one
+        is stored under the first. Nothing is copied.
+        """
+        spaces = [one for one in (exchange.scope, exchange.former_scope) if one is not None]
+        for space in spaces:
+            if self.engine.begun(body, space, path).is_any:
+                return space
+        is_slow = is_long(body)
+        async with self._document(exchange, len(body), is_slow=is_slow):
+            ask = partial(self.engine.ask, body, headers, Begun(), path)
+            question = await self._question(ask, spaces[0], is_slow=is_slow)
+        if isinstance(question, Begun):
+            return spaces[0]  # never: nothing is given that could not be gone on from
+        counts: dict[bytes, tuple[int, int]] = {}
+        for space in spaces:
+            found = await self._look_up(exchange, space, question) or _NOTHING_FOUND
+            count = partial(count_led, question.lookups, found.turns)
+            is_slow = len(found.turns) > COUNTED_AT_ONCE
+            counts[space] = await self.offloader.run(count, space, is_long=is_slow)
+        return max(spaces, key=lambda space: counts[space])  # the first of equals
 
     def _document(
         self, exchange: Exchange, size: int, *, is_slow: bool
@@ -193,10 +227,13 @@ class Replay:
         if exchange.scope is None or retrieval is None or not response_id:
             return
         lookups = [Lookup(RESPONSE, [key_of_response(response_id)])]
-        found = await self.store.look_up(exchange.scope, lookups, exchange.store_budget)
-        origin = retrieval.origin_of(response_id, found or _NOTHING_FOUND)
-        if origin is not None:
-            exchange.response.capture = self.engine.capture(origin)
+        for space in filter(None, (exchange.scope, exchange.former_scope)):
+            found = await self.store.look_up(space, lookups, exchange.store_budget)
+            origin = retrieval.origin_of(response_id, found or _NOTHING_FOUND)
+            if origin is not None:
+                exchange.scope = space
+                exchange.response.capture = self.engine.capture(origin)
+                return
 
     def follow(self, exchange: Exchange, origin: Origin | None) -> None:
         """Capture a response to an unknown request; `origin` is the turn it continues, if known."""
