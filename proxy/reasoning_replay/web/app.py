@@ -17,6 +17,11 @@ from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.egress import trust
 from reasoning_replay.build import build_version
 from reasoning_replay.core.dialects.registry import BASE_PATHS, HANDLED_ROUTES, REPLAYED_PATHS
+from reasoning_replay.core.tenancy.scope import (
+    FINGERPRINT_BYTES,
+    fingerprint_of,
+    read_secrets,
+)
 from reasoning_replay.core.wire.forwarded import read_networks
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port, redacted
@@ -50,6 +55,8 @@ CUT_OFF_S = 0.1
 # How long the last spans have to reach their collector: the rest of the drain, in these bounds.
 TRACES_S = 2.0
 TRACES_LEAST_S = 0.1
+# How often processes that share a store compare their secrets.
+COMPARED_S = 1800.0
 # Settings that a reload changes. A new `scope_secret` would hide every stored conversation, and
 # every other setting is part of connections and limits that exist already.
 RELOADABLE = ("admin_token", "encryption_keys", "mode")
@@ -138,6 +145,7 @@ class App:
         self._loops = (
             keep_doing("look_after", partial(look_after, self.store), self.log),
             keep_doing("give_back", self.handler.budget.give_back, self.log),
+            keep_doing("compare_secrets", self._compare_secrets, self.log),
         )
         conversations = Conversations(self.store, self._access, scopings(settings))
         watchers = Watchers(
@@ -168,6 +176,21 @@ class App:
         self.log.info("started", **facts, admin=self.admin_url)
         for hint in doubts(self.settings):
             self.log.warning("doubtful_setting", hint=hint)
+
+    async def _compare_secrets(self) -> None:
+        """
+        Warn if another process on the store has another `scope_secret`; this is repeated.
+
+        Two processes of which one names the other's secret are in a rotation.
+        """
+        secrets = read_secrets(self.settings.scope_secret.get_secret_value())
+        own = [fingerprint_of(one) for one in secrets]
+        met = await self.store.meet(b"".join(own))
+        size = FINGERPRINT_BYTES
+        others = [{mark[at : at + size] for at in range(0, len(mark), size)} for mark in met]
+        if any(other.isdisjoint(own) for other in others):
+            self.log.warning("scope_secrets_differ", hint=_SECRETS_DIFFER)
+        await asyncio.sleep(COMPARED_S)
 
     def _of_clients(self) -> dict[str, object]:
         """Return the variables of the clients with the ends of their base URLs, and the agents."""
@@ -268,6 +291,12 @@ class App:
         if self._has_started:
             (self.log.warning if cut_off else self.log.info)("stopped", cut_off=cut_off)
         self.log.close()
+
+
+_SECRETS_DIFFER = (
+    "another process on this store has another scope_secret, now or within the last two hours: "
+    "each finds only what it stored itself; set the same on all, in a rotation as new,old"
+)
 
 
 def admin_runner(app: web.Application) -> web.AppRunner:

@@ -9,6 +9,7 @@ from reasoning_replay.adapters.resilience.local_table import EXPIRED_AT_ONCE
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
     MARKED_S,
+    MET_S,
     BadCursor,
     Bounds,
     ConversationInfo,
@@ -645,3 +646,17 @@ async def test_a_trim_of_a_key_hides_no_conversation(kept: Kept) -> None:
         recalled = await looked_up(other, asked(key("waiting")), scope)
         conversations = {said.conversation for said in recalled.turns}
         assert conversations == {bytes_of("polling"), *(said.conversation for said in new)}
+
+
+@pytest.mark.parametrize("kind", [one for one in BEHIND if not one.startswith("dictionary")])
+async def test_processes_that_share_a_store_meet(kind: str, request: pytest.FixtureRequest) -> None:
+    """Each sees the marks of those that noted one lately, and their own store keeps no other."""
+    async with on_kind(kind, request.getfixturevalue) as kept:
+        one, other = kept.opens(BRIEF), kept.opens(BRIEF)
+        assert await one.meet(b"abc") == [b"abc"]
+        assert {*await other.meet(b"defghi")} == {b"abc", b"defghi"}
+        await kept.passes(MET_S * 0.75)
+        assert {*await one.meet(b"abc")} == {b"abc", b"defghi"}
+        await kept.passes(MET_S * 0.75)
+        assert {*await one.meet(b"\xff\x00\n")} == {b"abc", b"\xff\x00\n"}
+        assert (await one.survey(None, "", 10)).conversations == []

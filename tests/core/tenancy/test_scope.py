@@ -13,6 +13,7 @@ from reasoning_replay.core.tenancy.scope import (
     Parts,
     Scoping,
     account_of,
+    fingerprint_of,
     hint_of,
     read_parts,
     read_secrets,
@@ -366,3 +367,10 @@ def test_a_secret_may_have_an_old_one(written: str, want: tuple[str, ...] | None
         return
     with pytest.raises(ValueError, match="new,old"):
         read_secrets(written)
+
+
+def test_a_fingerprint_tells_secrets_apart_and_proves_no_guess() -> None:
+    """It is too short for that: of any dictionary, many secrets have the same."""
+    prints = {fingerprint_of(secret) for secret in ("", "a", "b", "c" * 99)}
+    assert len(prints) == 4
+    assert {len(one) for one in prints} == {3}

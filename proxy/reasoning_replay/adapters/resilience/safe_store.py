@@ -236,6 +236,14 @@ class SafeStore:
         # A store that responds to PING may still fail its operations.
         return bool(is_there) and not self.is_degraded
 
+    async def meet(self, own: bytes) -> Sequence[bytes]:
+        """Return what `Store.meet` does; () if the store fails."""
+        if self.inner is None:
+            return ()
+        with contextlib.suppress(StoreError):
+            return await _for_operator(partial(self.inner.meet, own))
+        return ()
+
     async def trial(self) -> str:
         """
         Save a test turn, look it up and delete it, with the operations of exchanges.

@@ -22,6 +22,9 @@ SCOPE_ITSELF = b""
 # long, and no outage is longer than a day.
 MARKED_S = 24 * 3600
 
+# A mark of a process counts for this time, and is noted again before it is over.
+MET_S = 2 * 3600
+
 # A key leads to at most this many conversations, the newest ones.
 CONVERSATIONS_PER_KEY = 32
 # Size of the random numbers of which versions are made. Redis adds them up in 64 bits, with a sign.
@@ -322,6 +325,15 @@ class Store(Protocol):
             StoreError: The store does not respond.
         """
         ...
+
+    async def meet(self, own: bytes) -> Sequence[bytes]:
+        """
+        Note a mark of this process for MET_S; return those of all processes that share the store.
+
+        Raises:
+            StoreError: The store could not be read or written.
+        """
+        return (own,)
 
     async def when_full(self) -> str:
         """

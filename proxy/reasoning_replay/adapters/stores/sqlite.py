@@ -51,6 +51,7 @@ from reasoning_replay.adapters.stores.sqlite_rows import (
     led_to,
     marks_of,
     maybe_deleted,
+    meet,
     rows_of,
 )
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
@@ -228,6 +229,17 @@ class SqliteStore(Store):
         def write(db: sqlite3.Connection) -> bytes:
             with transaction(db):
                 return self._add_mark(db, (scope, SCOPE_ITSELF), now)
+
+        return await self._writes(write)
+
+    @override
+    async def meet(self, own: bytes) -> Sequence[bytes]:
+        now = self._clock()
+
+        def write(db: sqlite3.Connection) -> list[bytes]:
+            with transaction(db):
+                drop_expired_marks(db, now)
+                return meet(db, own, now)
 
         return await self._writes(write)
 

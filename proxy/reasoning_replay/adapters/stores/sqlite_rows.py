@@ -7,12 +7,16 @@ from typing import NamedTuple
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
+    MET_S,
     SCOPE_ITSELF,
     VERSION_BITS,
     Deleted,
     Name,
 )
 from reasoning_replay.core.history.records import turn_of_record
+
+# In place of a scope, which has 16 bytes: the marks of processes.
+PROCESSES = b"processes"
 
 
 class Row(NamedTuple):
@@ -87,6 +91,18 @@ def maybe_deleted(
     if conversation in marks:
         return Deleted()
     return Deleted(of_scope) if of_scope and mark not in (None, of_scope) else None
+
+
+def meet(db: sqlite3.Connection, own: bytes, now: float) -> list[bytes]:
+    """Note a mark of a process, in place of a conversation, and return all that count."""
+    db.execute(
+        "INSERT OR REPLACE INTO marks (scope, conversation, mark, expires_at) VALUES (?, ?, ?, ?)",
+        (PROCESSES, own, b"", now + MET_S),
+    )
+    found = db.execute(
+        "SELECT conversation FROM marks WHERE scope = ? AND expires_at > ?", (PROCESSES, now)
+    )
+    return [mark for (mark,) in found]
 
 
 def begin(db: sqlite3.Connection, name: Name, expires_at: float, now: float) -> tuple[int, int]:

@@ -40,6 +40,7 @@ _HINTS = (
     "x-litellm-session-id",
 )
 
+FINGERPRINT_BYTES = 3
 _NOT_LET_IN = frozenset({401, 403})
 _SUCCESS = 2  # the first digit of a status
 
@@ -134,6 +135,15 @@ def read_secrets(written: str) -> tuple[str, ...]:
     if len(secrets) > 2 or (len(secrets) > 1 and not secrets[0]):  # noqa: PLR2004 (new and old)
         raise ValueError("use one secret, or two as new,old; a secret has no comma in it")
     return secrets
+
+
+def fingerprint_of(secret: str) -> bytes:
+    """
+    Return 3 bytes by which replicas notice that they have different secrets.
+
+    A store shows them, so they are too few to prove a guess of a secret.
+    """
+    return digest(b"scope secret", secret.encode())[:FINGERPRINT_BYTES]
 
 
 class Scoping:

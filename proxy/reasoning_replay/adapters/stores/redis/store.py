@@ -7,6 +7,7 @@ Redis store: conversations that replicas share.
                                     deleted it, "d": then no lookup finds it, whatever is added
     rr:2:k:<scope>:<key>            string: the 16-byte ids of conversations, oldest first
     rr:2:d:<scope>                  string: the mark of the last deletion of the whole scope
+    rr:2:s                          hash: the mark of a process -> when it was noted last
 
 One conversation is one hash in one slot with one sliding TTL. A lookup takes at most two round
 trips for a request of any length, and one if all local copies are valid. A save takes one, unless
@@ -36,6 +37,7 @@ from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
+    MET_S,
     VERSION_BITS,
     Bounds,
     Codec,
@@ -241,6 +243,17 @@ class RedisStore(Store):
         name = self._mark_name(scope)
         await self._all([("SET", name, made, "EX", self._bounds.marked_s)])
         return made
+
+    @override
+    async def meet(self, own: bytes) -> Sequence[bytes]:
+        name, now = f"{self._prefix}:2:s", int(self._clock())
+        *_, answer = await self._all(
+            [("HSET", name, own, now), ("EXPIRE", name, MET_S), ("HGETALL", name)]
+        )
+        met = {mark: number_of(seen) for mark, seen in hash_of(answer).items()}
+        if gone := [mark for mark, seen in met.items() if seen < now - MET_S]:
+            await self._all([("HDEL", name, *gone)])
+        return [mark for mark in met if mark not in gone]
 
     @override
     async def when_full(self) -> str:
