@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from msgspec import structs
-from reasoning_replay.web.admin.inspector.prefixes import Prefix
 from reasoning_replay.web.exchange import Exchange
 
 from tests.browser.stage import TOOLS, Agent, Stage
@@ -65,14 +64,14 @@ class Hour:
         times.started_s -= age_s
         times.total_ms = (times.total_ms or 0.0) + 1000 * thought_s
         times.first_byte_ms += 1000 * thought_s
-        self._cache(seen.exchange, seen.prefix)
+        self._cache(seen.exchange)
 
-    def _cache(self, exchange: Exchange, prefix: Prefix | None) -> None:
-        """Count the tokens of the turn before as cached, if the prefix was kept."""
+    def _cache(self, exchange: Exchange) -> None:
+        """Count the tokens of the turn before as cached."""
         usage, turn = exchange.response.usage, exchange.conversation.hex()
         if usage is None or not usage.input_tokens:
             return
-        if prefix is not None and not prefix.has_moved:
+        if exchange.request.parent:
             cached = self.sent.get(turn, 0) // CACHED_STEP * CACHED_STEP
             exchange.response.usage = structs.replace(usage, cached_tokens=cached)
             self.on.app.recorder._minutes._minutes[-1][5] += cached
@@ -121,6 +120,7 @@ async def _interleaved(hour: Hour, planner: Agent, *others: Agent) -> None:
                 client.history.append({"role": "user", "content": "And the hotel?"})
         if turn == 4:  # as a client does that has the time of day in its instructions
             planner.history[0]["content"] += "It is half past two."
+            hour.sent.clear()
 
 
 async def _streamed(agent: Agent) -> None:

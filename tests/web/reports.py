@@ -13,7 +13,6 @@ _PLACES = {
     "injected_bytes": "request.injected_bytes",
     "summary": "request.summary",
     "healed": "request.healed",
-    "changes": "request.changes",
     "parent": "request.parent",
     "capture": "response.capture",
     "captured": "response.state",

@@ -30,7 +30,6 @@ from reasoning_replay.core.history.room import EVICTED_REMEMBERED
 from reasoning_replay.web.admin.inspector import recorder
 from reasoning_replay.web.admin.inspector.events import WATCHERS_MAX
 from reasoning_replay.web.admin.inspector.minutes import MINUTES
-from reasoning_replay.web.admin.inspector.prefixes import TURNS_MAX
 from reasoning_replay.web.wiring import REDIS_MAX_CONNECTIONS
 
 from tests.web.containers import containers_of
@@ -201,10 +200,6 @@ ROWS: dict[str, dict[str, Bound]] = {
         "inspector.events.Watchers._watchers": Bound(WATCHERS_MAX, "further ones are refused"),
         "inspector.minutes.Minutes._minutes": Bound(MINUTES, "a deque of this length"),
         "inspector.minutes.Minutes._minutes[]": Bound(99, "one number for each sum"),
-        "inspector.prefixes.Prefixes._sent": Bound(TURNS_MAX, "keep drops the oldest"),
-        "inspector.recorder.Recorder._different": Bound(
-            2 * recorder.DIFFERENT_MAX, "nothing is added beyond the limit"
-        ),
         "inspector.recorder.Recorder._open": IN_FLIGHT,
         "inspector.recorder.Recorder._over": Bound(recorder.KEPT, "end drops the oldest"),
     },

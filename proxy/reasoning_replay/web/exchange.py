@@ -11,7 +11,6 @@ from reasoning_replay.core.dialects.captures import Capture, Usage
 from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames, Refusal
 from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, dialect_of
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestKind, RequestState, Route
-from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.plan import LACKING, Outcome
 from reasoning_replay.core.tenancy.scope import Account
@@ -96,7 +95,6 @@ class RequestReport:
         injected_bytes: Size of the reasoning injected into the accepted request.
         summary: Types, ids and sizes of its items, for the inspector; None if they were not read.
         healed: Kind of the refusal that was cured; "" if none was.
-        changes: What the cure changed in the items of the refused request.
         parent: Id of the turn that the request continues; b"" if unknown.
         hint: What to do about a request that was not read, or a refusal that was not cured; "" if
             there is nothing to say.
@@ -111,7 +109,6 @@ class RequestReport:
     injected_bytes: int = 0
     summary: ItemSummary | None = None
     healed: str = ""
-    changes: tuple[ItemChange, ...] = ()
     parent: bytes = b""
     hint: str = ""
     unhealed: str = ""
@@ -171,9 +168,6 @@ class RequestReport:
         if cure.is_same_history:
             return
         self.injected_bytes = cure.injected_bytes
-        self.changes = cure.changes
-        if self.summary is not None:  # it shows the first attempt
-            self.summary = self.summary._replace(sent=cure.sent)
         outcomes = self.outcomes
         refused = outcomes.pop(Outcome.INJECTED, 0) - cure.injected
         if cure.injected:
@@ -258,7 +252,6 @@ class Exchange:
         upstream_bytes: Size of the body that upstream got, in the last attempt; 0: it was streamed.
         upstream_request_id: The upstream's id of the request; "" if it sent none.
         trace_id: Id of its trace; "" without tracing.
-        is_watched: Whether the inspector is watched.
         lease: Memory that its request holds, in all its forms.
     """
 
@@ -285,7 +278,6 @@ class Exchange:
     upstream_bytes: int = 0
     upstream_request_id: str = ""
     trace_id: str = ""
-    is_watched: bool = False
     lease: MemoryLease = field(default_factory=lambda: MemoryLease(UNCOUNTED))
     _id: str = ""
 

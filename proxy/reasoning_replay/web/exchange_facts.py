@@ -93,7 +93,6 @@ FACTS = (
     Fact("unhealed", "request.unhealed", _ALL),
     Fact("repaired", "request.repaired", _LOG | _SPAN),
     Fact("repairs", "request.repairs", _PAGE),
-    Fact("changes", "request.changes", _PAGE),
     Fact("outcomes", "request.counts", _ALL, is_mapping=True),
     Fact("injected_bytes", "request.injected_bytes", _ALL),
     Fact("captured_items", "response.reasoning_items", _ALL, has_zero=True),

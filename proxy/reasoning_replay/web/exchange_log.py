@@ -57,8 +57,7 @@ class ExchangeLog:
 
     def new(self, route: Route, method: str = "") -> Exchange:
         """Return an exchange that begins now; `settle` must follow."""
-        is_watched = self.inspector is not None and self.inspector.is_watched
-        return Exchange(route, Times(self.clock()), method, is_watched=is_watched)
+        return Exchange(route, Times(self.clock()), method)
 
     def begin(self, exchange: Exchange) -> None:
         """Show an exchange in metrics and inspector before it is sent; `settle` must follow."""

@@ -24,7 +24,6 @@ from reasoning_replay.core.dialects.states import RequestState, Way
 from reasoning_replay.core.history import prefix_cache
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.plan import Outcome
-from reasoning_replay.core.history.sent_items import NOT_SENT
 from reasoning_replay.core.wire.json_spans import TooMany, Unspliceable
 
 from tests.core.engines import answered, asked, engine_of
@@ -363,25 +362,6 @@ def test_another_name_of_the_conversation_is_another_form() -> None:
     assert isinstance(again, Begun)
     assert (again.way, again.given) == (Way.OTHER_FORM, NOTHING_KNOWN)
     assert talk.proxy.decide(Told(sent, has_failed=True)).way == Way.OTHER_TURNS
-
-
-def test_digests_are_made_for_a_watcher_only() -> None:
-    """They are of all items that are sent, also of those that were known."""
-    talk = Talk()
-    for _ in range(3):
-        talk.turn()
-    sent = []
-    for is_watched in (True, False):
-        question = talk.question()
-        found, caller = talk.proxy.look_up(question.lookups), CALLER._replace(is_watched=is_watched)
-        decision = answered(talk.proxy.engine, caller, told(talk.items), question, found)
-        assert decision.summary is not None
-        sent.append(decision.summary.sent)
-    talk.proxy.is_short = False
-    long = talk.ask().summary
-
-    assert long is not None
-    assert sent == [long.sent, NOT_SENT]
 
 
 def test_too_many_items_are_too_many() -> None:

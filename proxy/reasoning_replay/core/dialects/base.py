@@ -16,7 +16,6 @@ from reasoning_replay.core.dialects.known_state import NOTHING_KNOWN, KnownState
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.dialects.states import RequestState, Way
-from reasoning_replay.core.history.item_changes import ItemChange
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
@@ -24,7 +23,6 @@ from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.prefix_cache import Owner, ParsedPrefix
 from reasoning_replay.core.history.request_history import HistoryPrefix
-from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems, sent_items
 from reasoning_replay.core.history.turns import Lesson, Turn
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.core.wire.packed_edits import NO_EDITS, PackedEdits
@@ -37,12 +35,10 @@ class Caller(NamedTuple):
     Attributes:
         scope: 16 bytes; data of other scopes is never read.
         account: Account that upstream issues reasoning to, as far as the request names it.
-        is_watched: Whether the digests of the items that are sent are wanted.
     """
 
     scope: bytes
     account: Account
-    is_watched: bool = True
 
 
 RequestT = TypeVar("RequestT", bound=ParsedRequest[HistoryItem])
@@ -200,8 +196,8 @@ class Cure:
         withheld: Stored turns that hold a blob that upstream named. Their runs with lost blobs
             must never be injected again.
         binding: As in `Origin`, of this request.
-        changes: How its items differ from those of the refused request.
-        is_same_history: Whether they do not: what was decided about them holds.
+        is_same_history: Whether its items are those of the refused request: what was decided about
+            them holds.
         lessons: What it teaches about its conversation, if it is accepted.
         origin: The conversation that its request continues; None if that was known before.
         matched: What the dialect matched for it, if not as for any request.
@@ -218,8 +214,6 @@ class Cure:
     completed: frozenset[bytes] = frozenset()
     withheld: tuple[Turn, ...] = ()
     binding: bytes = b""
-    sent: SentItems = NOT_SENT
-    changes: tuple[ItemChange, ...] = ()
     is_same_history: bool = False
     lessons: tuple[Lesson, ...] = ()
     origin: Origin | None = None
@@ -330,10 +324,6 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
     def binding_of(self, request: RequestT, refused: KnownRefusals) -> bytes:
         """Return the `Origin.binding` of a request that is sent without edits."""
         return b""
-
-    def sent(self, request: RequestT, plan: Plan) -> SentItems:
-        """Return the digests of a request as it is sent with a plan."""
-        return sent_items(request.head, request.places, plan.edits)
 
     def lookups_for_cure(self, sent: RequestT, refusal: RefusalT) -> Sequence[Lookup]:
         """Return the store lookups that the cure of a refused request needs."""

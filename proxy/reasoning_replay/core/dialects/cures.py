@@ -22,10 +22,8 @@ from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.lessons import blobs_of, is_of
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
-from reasoning_replay.core.history.item_changes import ItemChange, item_changes
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Plan
-from reasoning_replay.core.history.sent_items import SentItems, packed, sent_items
 from reasoning_replay.core.history.turns import Turn
 
 RequestT = TypeVar("RequestT", bound=ParsedRequest[Any])
@@ -39,12 +37,10 @@ class SentReasoning(NamedTuple):
     Attributes:
         blobs: Digests of what upstream can read in it, or refuse.
         size_bytes: Its size.
-        hash: Its digest for `SentItems.injected`.
     """
 
     blobs: tuple[bytes, ...]
     size_bytes: int
-    hash: int
 
 
 @dataclass(eq=False)
@@ -115,15 +111,6 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         """Return the body with the reasoning that upstream demands."""
         return self.planned
 
-    def digests(self, cured: RequestT) -> SentItems:
-        """Return the digests of the request of the retry."""
-        return sent_items(cured.head, cured.places)
-
-    def changes(self, cured: RequestT) -> tuple[ItemChange, ...]:
-        """Return how the request of the retry differs from the refused one."""
-        before, after = ([place.item for place in one.places] for one in (self.sent, cured))
-        return item_changes(before, after)
-
     def finished(self, cure: Cure, _cured: RequestT) -> Cure:
         """Return the cure with what only its dialect can tell of the request of the retry."""
         return cure
@@ -163,8 +150,6 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
                 for turn in self.turns
                 if turn.without_reasoning(refused.__contains__) is not turn
             ),
-            sent=self.digests(cured)._replace(injected=packed(piece.hash for piece in added)),
-            changes=self.changes(cured),
         )
         return self.finished(cure, cured)
 

@@ -49,7 +49,6 @@ class ParsedRequest(RequestHistory[ItemT_co]):
     One parsed request; `places` is [] if the array with the history is missing or no array.
 
     Attributes:
-        head_keys: Keys of the members that a model reads before the items.
         switches: Values that switch reasoning off, by their key and their place; "" is the value
             itself.
         body: Body as received, except that lone surrogate escapes may be replaced by U+FFFD.
@@ -63,7 +62,6 @@ class ParsedRequest(RequestHistory[ItemT_co]):
         bound_to: The `Origin.binding` of what is given.
     """
 
-    head_keys: ClassVar[tuple[str, ...]]
     switches: ClassVar[Mapping[str, Sequence[tuple[str, object]]]] = {}
 
     body: bytes = b""
@@ -76,11 +74,6 @@ class ParsedRequest(RequestHistory[ItemT_co]):
     began_with: bytes = b""
     elements: Sequence[tuple[int, int]] | None = None
     bound_to: bytes = b""
-
-    @property
-    def head(self) -> tuple[bytes, ...]:
-        """JSON of the members that a model reads before the items."""
-        return tuple(map(self.raw, self.head_keys))
 
     @property
     def stores(self) -> bool:

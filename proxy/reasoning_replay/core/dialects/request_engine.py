@@ -38,9 +38,8 @@ from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_requ
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.prefix_cache import Owner, PrefixCache
 from reasoning_replay.core.history.request_history import HistoryPrefix
-from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 from reasoning_replay.core.wire.json_spans import Edit
-from reasoning_replay.core.wire.packed_edits import NO_EDITS, PackedEdits
+from reasoning_replay.core.wire.packed_edits import NO_EDITS
 
 Prefixes = PrefixCache[HistoryPrefix[Any], KnownState]
 NOT_BEGUN = Begun()
@@ -182,7 +181,6 @@ class RequestEngine:
             state = None  # the binding is that of a request that is sent as it is
         self._keep(question, state)
         planned = injected.planned
-        digests = self._digests(caller, edited, planned, sent)
         return Decision(
             way=way,
             state=RequestState.STATEFUL if request.is_stateful else known.state,
@@ -193,7 +191,7 @@ class RequestEngine:
             repairs=repairs,
             outcomes=planned.outcomes,
             injected_bytes=0 if self._is_shadow else planned.injected_bytes,
-            summary=_maybe_summary(request, planned, digests, injected.shown),
+            summary=_maybe_summary(request, planned, injected.shown),
             is_doubted=refused.has(FORM, OLDER),
         )
 
@@ -323,35 +321,15 @@ class RequestEngine:
         if prefix is not None and prefix.end:
             self._prefixes.keep(owner, prefix, before)
 
-    def _digests(
-        self, caller: Caller, request: ParsedRequest[Any], plan: Plan, edits: PackedEdits
-    ) -> Callable[[], SentItems]:
-        """
-        Return what digests the items that are sent, for a watcher.
-
-        If only the last items were read, the request is read again.
-        """
-
-        def digests() -> SentItems:
-            whole = self._read(request.body, {}) if request.given.items else request
-            return self._dialect.sent(whole, replace(plan, edits=(*edits,)))
-
-        return digests if caller.is_watched else _no_digests
-
-
-def _no_digests() -> SentItems:
-    return NOT_SENT
-
 
 def _maybe_summary(
     request: ParsedRequest[HistoryItem],
     plan: Plan,
-    digests: Callable[[], SentItems],
     shown: ShownItems,
 ) -> ItemSummary | None:
     """Return the item summary; None on a fault, which must not fail the request."""
     try:
-        return summarise(request, plan.notes, digests(), shown)
+        return summarise(request, plan.notes, shown)
     except Exception:  # noqa: BLE001 (fail open: the request does not need it)
         return None
 

@@ -16,7 +16,6 @@ from msgspec import Raw
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.core.history.request_history import Place, RequestHistory
-from reasoning_replay.core.history.sent_items import NOT_SENT, SentItems
 
 # Up to this many items are all shown. Of a longer list, only the first and last items and those
 # with notes are shown.
@@ -83,13 +82,11 @@ class ItemSummary(NamedTuple):
         total: Number of items in the request.
         items: Its items; None: only their number is shown.
         notes: The newest notes of the plan.
-        sent: Digests of the items as they are sent; they are never shown.
     """
 
     total: int
     items: ShownItems | None = None
     notes: Sequence[PlanNote] = ()
-    sent: SentItems = NOT_SENT
 
     @property
     def shown(self) -> bytes:
@@ -99,7 +96,7 @@ class ItemSummary(NamedTuple):
         `items` lists for each item its letter (below), type, id and size in bytes; a number stands
         for that many omitted items. `notes` lists the notes.
         """
-        total, of, notes, _ = self
+        total, of, notes = self
         if of is not None:
             noted = [
                 note._replace(reasoning_id=note.reasoning_id[:ID_CHARS])
@@ -116,7 +113,7 @@ class ItemSummary(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """Size of everything that it holds, in bytes."""
-        size = len(self.sent.items) + len(self.sent.injected) + _NOTE_BYTES * len(self.notes)
+        size = _NOTE_BYTES * len(self.notes)
         return size + (self.items.size_bytes if self.items is not None else 0)
 
     def counted(self) -> "ItemSummary":
@@ -170,13 +167,12 @@ def shown_items(
 def summarise(
     request: RequestHistory[HistoryItem],
     notes: Sequence[PlanNote],
-    sent: SentItems = NOT_SENT,
     of: ShownItems | None = None,
 ) -> ItemSummary:
     """Return the summary of a request with the notes of its plan; `of` are its items, if known."""
     items = of if of is not None else shown_items(request.places, notes)
     noted = notes if items.total <= WHOLE_SHOWN else notes[-NOTED_SHOWN:]
-    return ItemSummary(items.total, items, noted, sent)
+    return ItemSummary(items.total, items, noted)
 
 
 def _with_gaps(of: ShownItems, notes: Sequence[PlanNote]) -> list[Raw | int]:

@@ -349,7 +349,7 @@ Replays = Mapping[str, Replay]
 
 
 def _caller(exchange: Exchange, scope: bytes) -> Caller:
-    return Caller(scope, exchange.account, exchange.is_watched)
+    return Caller(scope, exchange.account)
 
 
 def _with_keys(ask: Callable[[], _AskedT]) -> _AskedT:

@@ -3,7 +3,6 @@
 from reasoning_replay.core.dialects.anthropic.binding import prefix_of
 from reasoning_replay.core.dialects.anthropic.request import read_request
 from reasoning_replay.core.dialects.states import RequestState
-from reasoning_replay.core.history.sent_items import DIGEST_BYTES, common_items
 
 from tests.core.dialects.anthropic.streams import MODEL, THOUGHT, text
 from tests.core.dialects.anthropic.tenant import (
@@ -86,29 +85,3 @@ def test_the_path_names_the_model_in_the_clouds() -> None:
 def compact(messages: list[Message], **more: str) -> bytes:
     """Return a request as the SDKs write it."""
     return body_of(messages, **more).replace(b" , ", b",").replace(b" : ", b":")
-
-
-def test_digests_tell_that_a_request_begins_with_the_one_before() -> None:
-    """They are of the blocks as they are sent; a cache mark, which clients move, is no part."""
-    tenant = learned(Tenant())
-    marked = SAID | {"cache_control": {"type": "ephemeral"}}
-    first = tenant.decide(compact(dropped([ASK, assistant(THOUGHT, marked), GO])))
-    whole = [*LATER, assistant(text("It is dry as well.")), GO]
-    second = tenant.decide(compact(dropped(whole)))
-    other = tenant.decide(compact(dropped([user("Hello"), *whole[1:]]), system="Be brief."))
-    assert first.summary is not None
-    assert second.summary is not None
-    assert other.summary is not None
-    sent = first.summary.sent
-    assert (sent.total, len(sent.injected)) == (4, DIGEST_BYTES)
-    assert common_items(sent, second.summary.sent) == 4
-    assert common_items(sent, other.summary.sent) == 0
-    assert other.summary.sent.head != sent.head == second.summary.sent.head
-
-
-def test_digests_in_shadow_mode_are_those_of_the_clients_request() -> None:
-    """Nothing is injected into what is sent."""
-    tenant = learned(Tenant(is_shadow=True))
-    decided = tenant.decide(body_of(dropped(LATER)))
-    assert decided.summary is not None
-    assert (decided.summary.sent.total, decided.summary.sent.injected) == (3, b"")

@@ -3,7 +3,6 @@
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.states import RequestState
-from reasoning_replay.core.history.sent_items import DIGEST_BYTES, common_items
 
 from tests.core.dialects.chat.chats import (
     Chats,
@@ -40,22 +39,6 @@ def test_a_request_is_decided_on() -> None:
     assert decided.origin is not None
     (turn,) = chats.store.turns.values()
     assert (decided.origin.parent, decided.origin.stores) == (turn.id, False)
-
-
-def test_the_digests_are_those_of_what_is_sent() -> None:
-    """A client that replays the same bytes itself continues the prefix of an injected request."""
-    chats = learned(Chats())
-    sent = chats.decide(body_of(LATER))
-    same, bare = chats.decide(sent.body), Chats().decide(body_of(LATER))
-
-    assert sent.summary is not None
-    assert same.summary is not None
-    assert bare.summary is not None
-    injected, own = sent.summary.sent, same.summary.sent
-    assert (own.total, len(injected.injected), own.injected) == (3, DIGEST_BYTES, b"")
-    assert injected.items == own.items
-    assert common_items(own, bare.summary.sent) == 1
-    assert own.head == bare.summary.sent.head
 
 
 def test_fillers_stand_beside_what_is_injected() -> None:

@@ -28,13 +28,12 @@ def read(body: dict[str, Any] | bytes) -> GeminiRequest:
 
 
 def test_the_path_names_the_model_and_the_contents_are_the_history() -> None:
-    """The tools and the instructions come before them."""
+    """The instructions are no part of it."""
     system = {"parts": [{"text": "Be brief."}]}
     request = read({"contents": [user("Hi")], "systemInstruction": system, "tools": []})
 
     assert request.model == "gemini-3"
     assert [place.item.type for place in request.places] == ["message"]
-    assert request.head == (json.dumps(system).encode(), b"", b"[]")
     assert len(request.contents) == 1
 
 

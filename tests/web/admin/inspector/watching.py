@@ -17,13 +17,6 @@ def to_watch(*headers: str, host: str = "127.0.0.1") -> bytes:
     return "\r\n".join([f"GET {PATH} HTTP/1.1", f"Host: {host}", *headers, "", ""]).encode()
 
 
-def prefix(kept: int, before: int | None = None, *, is_head_new: bool = False) -> Json:
-    """Return how a request is shown that begins with so many items of the one before."""
-    before = kept if before is None else before
-    has_moved = is_head_new or kept < before
-    return {"before": before, "kept": kept, "has_moved": has_moved, "is_head_new": is_head_new}
-
-
 class Watching:
     """An open event stream, and its lines so far."""
 

@@ -76,11 +76,6 @@ def edits_of(
     return edits if not emptied else None
 
 
-def is_inserted_ahead(edit: Edit) -> bool:
-    """Return whether an edit inserts a value directly before a block, or a comma."""
-    return edit.start == edit.end and (edit.new == COMMA or edit.new[:1] != COMMA)
-
-
 def _without_theirs(group: MessageGroup) -> tuple[list[Edit], dict[int, tuple[int, int]]]:
     """
     Return the edits that take the client's reasoning out of a group.

@@ -7,7 +7,6 @@ from typing import ClassVar
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.anthropic.binding import prefix_of
-from reasoning_replay.core.dialects.anthropic.block_edits import is_inserted_ahead
 from reasoning_replay.core.dialects.anthropic.capture import MessagesCapture
 from reasoning_replay.core.dialects.anthropic.heal.cure import (
     BETA,
@@ -30,11 +29,9 @@ from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS
-from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.plan import Plan
-from reasoning_replay.core.history.sent_items import SentItems, digests_of, sent_items
 
 FOREIGN = "foreign"  # the repair that takes out reasoning that upstream has refused before
 # Refusals that hold for all requests of a model.
@@ -91,16 +88,6 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
     def binding_of(self, request: MessagesRequest, refused: KnownRefusals) -> bytes:
         may_bind = self._profile_for(request, refused).may_bind(request.model)
         return prefix_of(request) if may_bind else b""
-
-    @override
-    def sent(self, request: MessagesRequest, plan: Plan) -> SentItems:
-        if all(map(is_inserted_ahead, plan.edits)):
-            return sent_items(request.head, request.places, plan.edits)
-        theirs = {place.item.raw for place in request.places}
-        now = read_request(plan.apply(request.body), {})
-        items = [place.item for place in now.places]
-        added = (item for item in items if item.role is Role.REASONING and item.raw not in theirs)
-        return sent_items(now.head, now.places)._replace(injected=digests_of(added))
 
     @override
     def cure(

@@ -15,7 +15,6 @@ from reasoning_replay.core.wire.text_folding import folded
 class MessagesRequest(ParsedRequest[MessagesItem]):
     """One parsed request."""
 
-    head_keys: ClassVar = ("system", "tools")
     switches: ClassVar = {"thinking": (("type", "disabled"),)}  # without it, newer models reason
 
     @property

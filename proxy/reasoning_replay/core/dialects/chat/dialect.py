@@ -26,7 +26,7 @@ from reasoning_replay.core.dialects.chat.heal.diagnosis import (
 from reasoning_replay.core.dialects.chat.heal.fillers import with_fillers_for
 from reasoning_replay.core.dialects.chat.placement import plan_injection
 from reasoning_replay.core.dialects.chat.profiles import Policy, Profile, Rounds
-from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request, sent_messages
+from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route
@@ -34,7 +34,6 @@ from reasoning_replay.core.history.decided import Reopened
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import Matches, match_items
 from reasoning_replay.core.history.plan import Plan
-from reasoning_replay.core.history.sent_items import SentItems
 from reasoning_replay.core.history.turns import Lesson, Turn
 
 # The kind of what a conversation taught about reasoning that upstream demands: of which messages,
@@ -85,10 +84,6 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         if not fillers or request.is_mended or request.is_switched_off:
             return plan
         return with_fillers_for(request, plan, fillers)
-
-    @override
-    def sent(self, request: ChatRequest, plan: Plan) -> SentItems:
-        return sent_messages(request, plan)
 
     @override
     def lookups_for_cure(self, sent: ChatRequest, refusal: Diagnosis) -> Sequence[Lookup]:

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
 from msgspec import Raw
 
@@ -25,8 +24,6 @@ _WRAPPERS = ("generateContentRequest", "generate_content_request")
 @dataclass(slots=True)
 class GeminiRequest(ParsedRequest[GeminiItem]):
     """One parsed request."""
-
-    head_keys: ClassVar = (*_INSTRUCTIONS, "tools")
 
     may_rename: bool = True
     may_merge: bool = True

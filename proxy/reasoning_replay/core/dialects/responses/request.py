@@ -1,7 +1,6 @@
 """Parsed request: the body of a request to `/responses`, parsed as far as injection needs it."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 from typing_extensions import override
@@ -19,8 +18,6 @@ class Request(ParsedRequest[ResponsesItem]):
     Attributes:
         restored: Number of reasoning items that a repair has added to the client's.
     """
-
-    head_keys: ClassVar = ("instructions", "tools")
 
     restored: int = 0
 

@@ -5,15 +5,12 @@ from collections.abc import Callable
 
 import pytest
 from reasoning_replay.core.dialects.anthropic.profiles import PROFILES
-from reasoning_replay.core.dialects.anthropic.request import read_request
-from reasoning_replay.core.history.sent_items import sent_items
 
 from tests.core.dialects.anthropic.heal.test_cure import (
     ALL,
     DISABLED,
     ELSEWHERE,
     LONG,
-    MISSING,
     MODIFIED,
     OTHER,
     UNKNOWN,
@@ -181,18 +178,6 @@ def test_it_is_remembered_for_the_conversation() -> None:
     assert tenant.decide(other).body is other
     tenant.hours = 1.1
     assert tenant.decide(body_of(sent)).body == body_of(sent)
-
-
-def test_the_summary_is_that_of_the_completed_request() -> None:
-    """Also with another number of items."""
-    tenant = Tenant()
-    given = body_of(damaged(history(tenant), emptied))
-    cured = tenant.cure(given, given, MISSING)
-    summary = tenant.decide(given).summary
-    assert summary is not None
-    again = read_request(cured.body, {})
-    assert summary.sent.items == sent_items(again.head, again.places).items
-    assert summary.sent.injected == cured.sent.injected
 
 
 @pytest.mark.parametrize("refusal", [NAMED.format(INVALID), NAMED.format(MODIFIED)])

@@ -5,7 +5,6 @@ import json
 import pytest
 from reasoning_replay.core.dialects.anthropic.profiles import GENERIC
 from reasoning_replay.core.dialects.base import Cure
-from reasoning_replay.core.history.sent_items import DIGEST_BYTES
 
 from tests.core.dialects.anthropic.heal.test_diagnosis import INVALID
 from tests.core.dialects.anthropic.streams import MODEL, THOUGHT, call, text, thought
@@ -111,9 +110,6 @@ def test_a_block_that_upstream_cannot_read_is_left_out_and_withheld() -> None:
     assert (cured.injected, cured.is_clients_own, len(cured.lost)) == (2, False, 2)
     (turn,) = cured.withheld
     assert [part.blobs for item in turn.items for part in item.run]
-    changes = [(change.change, change.type) for change in cured.changes]
-    assert changes == [("removed", "thinking")] * 2
-    assert len(cured.sent.injected) == 2 * DIGEST_BYTES
     assert signatures(tenant.decide(body_of(told)).body) == ["S0", "S2"]  # remembered
 
 

@@ -12,7 +12,6 @@ from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, Refusa
 from reasoning_replay.core.dialects.chat.members import reasoning_of
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
 from reasoning_replay.core.history.plan import Plan
-from reasoning_replay.core.history.sent_items import DIGEST_BYTES
 from reasoning_replay.core.history.turns import Emitted, Turn
 from reasoning_replay.core.wire.json_spans import Edit
 
@@ -89,8 +88,6 @@ def test_missing_reasoning_that_is_known_is_injected() -> None:
         '"reasoning_content":"Again."'
     )
     assert (found.lost, found.withheld) == (frozenset(), ())
-    assert [change[:3] for change in found.changes] == [("added", "reasoning_content", "")] * 2
-    assert len(found.sent.injected) == 2 * DIGEST_BYTES
 
 
 def test_a_refusal_of_all_that_is_known_is_passed_on() -> None:
@@ -140,7 +137,6 @@ def test_a_refused_member_is_taken_out_of_every_message() -> None:
     """What the proxy injected is taken back, byte for byte."""
     found = cured(NO_TEXT, THOUGHT, BARE)
     assert (found.body, found.is_clients_own, found.injected) == (body(*BARE), True, 0)
-    assert [change[:2] for change in found.changes] == [("removed", "reasoning_content")] * 2
 
 
 def test_other_members_stay() -> None:

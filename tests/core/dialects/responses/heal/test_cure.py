@@ -9,7 +9,6 @@ from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, R
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_name, keys_of_request
-from reasoning_replay.core.history.sent_items import digests_of, sent_items
 
 from tests.core.dialects.responses.heal.played import (
     ASK,
@@ -44,26 +43,6 @@ def test_without_another_edit_the_clients_own_body_is_sent(fault: RefusalKind) -
     found = cure_of(World(), SENT, Diagnosis(fault, subject="x"), given=GIVEN)
     assert found.body == body(GIVEN)
     assert found.is_clients_own
-
-
-def test_a_cure_names_the_items_that_it_changes() -> None:
-    """It also has the digests of the items that are sent in the retry."""
-    found = cure_of(World(), SENT, Diagnosis(RefusalKind.INPUT), given=GIVEN)
-    given = read_request(body(GIVEN), {})
-    assert [change[:3] for change in found.changes] == [("removed", "reasoning", R1["id"])]
-    assert found.sent == sent_items(given.head, given.places)
-    back = cure_of(World(), GIVEN, Diagnosis(RefusalKind.INPUT), given=[ASK, C1])
-    assert back.sent.injected == b""
-
-
-def test_a_cure_has_the_digests_of_the_reasoning_that_it_adds() -> None:
-    """Reasoning that the client did not send counts as injected."""
-    world = world_of([R1, C1])
-    found = cure_of(
-        world, GIVEN, Diagnosis(RefusalKind.LACKS_REASONING, **NAMED | {"wanted": R1["id"]})
-    )
-    assert found.injected == 1
-    assert found.sent.injected == digests_of([read_request(found.body, {}).places[1].item])
 
 
 @pytest.mark.parametrize("fault", [RefusalKind.LACKS_OUTPUT, RefusalKind.LACKS_CALL])

@@ -74,7 +74,7 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
     @override
     def reasoning_in(self, request: MessagesRequest) -> Mapping[Hashable, SentReasoning]:
         return {
-            (index, item.raw): SentReasoning((item.blob,), item.end - item.start, hash(item.raw))
+            (index, item.raw): SentReasoning((item.blob,), item.end - item.start)
             for index, items in _blocks_in(request).items()
             for item in items
         }

@@ -26,12 +26,10 @@ from reasoning_replay.core.dialects.chat.heal.message_editor import (
     without,
 )
 from reasoning_replay.core.dialects.chat.members import Part, reasoning_of
-from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request, sent_messages
+from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
 from reasoning_replay.core.dialects.cures import RefusedRequest, SentReasoning
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
-from reasoning_replay.core.history.item_changes import ItemChange, listed
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.sent_items import SentItems
 
 _Parts = Mapping[int, Sequence[Part]]
 _FILLER = "filler"  # the kind under which a filler that was accepted is recorded
@@ -54,9 +52,7 @@ class RefusedChat(RefusedRequest[ChatRequest, Diagnosis]):
     @override
     def reasoning_in(self, request: ChatRequest) -> Mapping[Hashable, SentReasoning]:
         return {
-            (index, part): SentReasoning(
-                _blobs(part), len(part.name) + len(part.value) + 3, hash(part)
-            )
+            (index, part): SentReasoning(_blobs(part), len(part.name) + len(part.value) + 3)
             for index, parts in _parts_of(request).items()
             for part in parts
             if self._filler is None or part.value != self._filler.value
@@ -103,17 +99,6 @@ class RefusedChat(RefusedRequest[ChatRequest, Diagnosis]):
     def proven(self, lost: frozenset[bytes]) -> Collection[bytes]:
         parts = (part for parts in self._ours.values() for part in parts if self._is_quoted(part))
         return lost.intersection(blob for part in parts for blob in _blobs(part))
-
-    @override
-    def digests(self, cured: ChatRequest) -> SentItems:
-        return sent_messages(cured)
-
-    @override
-    def changes(self, cured: ChatRequest) -> tuple[ItemChange, ...]:
-        now = _parts_of(cured)
-        changes = [("removed", part) for part in _left_out(self._ours, now)]
-        changes += [("added", part) for part in _left_out(now, self._ours)]
-        return listed([ItemChange(how, part.name, number=len(part.value)) for how, part in changes])
 
     def _filled(self, body: bytes, filler: Filler | None) -> bytes:
         if filler is None or not self.fills:

@@ -49,7 +49,7 @@ class RefusedGemini(RefusedRequest[GeminiRequest, Diagnosis]):
     @override
     def reasoning_in(self, request: GeminiRequest) -> Mapping[Hashable, SentReasoning]:
         return {
-            one.blob: SentReasoning((one.blob,), len(one.part.signature), hash(one.blob))
+            one.blob: SentReasoning((one.blob,), len(one.part.signature))
             for one in signatures_in(request)
         }
 

@@ -165,7 +165,7 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
     @override
     def reasoning_in(self, request: Request) -> Mapping[Hashable, SentReasoning]:
         return {
-            name: SentReasoning((blob_digest(item),), item.end - item.start, hash(item.raw))
+            name: SentReasoning((blob_digest(item),), item.end - item.start)
             for name, item in _reasoning_of(request).items()
         }
 

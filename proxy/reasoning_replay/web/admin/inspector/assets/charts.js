@@ -75,11 +75,8 @@ function showState(state) {
   const t = state.totals, items = t.items_total, requests = sum(t.requests_total);
   const read = (t.requests_total.planned || 0) + (t.requests_total.stateful || 0), unread = requests - read;
   const other = sum(Object.fromEntries(Object.entries(items).filter(([what]) => what in WHY && what !== "degraded" && what !== "phase" && what !== "missed")));
-  // The same item is injected in each turn, so the number of different items is told as well. They
-  // are counted only while a page is open.
-  const different = state.different ? `${state.different_is_more ? "more than " : ""}${count(state.different)} different while watched` : "";
   figure("requests", count(requests), requests ? (unread ? `${count(read)} read, ${count(unread)} not read` : "all read") : "on replayed paths");
-  figure("injected", count(items.injected || 0), different || "reasoning items", items.injected ? "good" : "");
+  figure("injected", count(items.injected || 0), "reasoning items", items.injected ? "good" : "");
   figure("missed", count(items.missed || 0), other ? `${count(other)} left out for other reasons` : "", items.missed ? "poor" : "");
   figure("healed", count(t.heals_total.cured || 0), t.heals_total.refused ? `${count(t.heals_total.refused)} refused again` : "requests");
   figure("captured", count(t.captured_items_total), t.captured_bytes_total ? `items, ${bytes(t.captured_bytes_total)}` : "reasoning items");

@@ -3,15 +3,6 @@
 
 const TURNS_MAX = 60, ITEM_PX = 20, MARK_PX = 27, GAP_PX = 46;
 
-function prefixOf(e) {
-  if (!e.prefix) return "";
-  const { before, kept, has_moved, is_head_new } = e.prefix;
-  if (!has_moved) return `prefix kept, ${several(before, "item")}`;
-  const head = is_head_new ? "instructions or tools have changed" : "";
-  const items = kept < before ? `differs from item ${count(kept + 1)} on; upstream saw ${several(before, "item")} in the turn before` : "";
-  return [head, items].filter(Boolean).join(", and ");
-}
-
 // The place of each item and of the marks before it, in pixels; `gaps` are items that no turn shows.
 function columnsOf(turns) {
   const items = new Set(), marks = new Map();
@@ -52,34 +43,7 @@ function lineOf(e, columns) {
     const n = Math.min(gap.to, e.items) - gap.from;
     if (n > 0) add(make("span", "fold", `⋯${n < 1000 ? n : many(n)}`), gap.x);
   }
-  for (const [kind, from, to] of barsOf(e, columns)) {
-    const bar = make("i", `bar ${kind}`);
-    bar.style.width = `${to - from}px`;
-    add(bar, from);
-  }
   return toolbarOf(e, line);
-}
-
-// In Chat Completions, reasoning is a member of an item, in the other dialects an item of its own.
-const isMember = (e) => e.dialect === "chat";
-
-// Bars below the items: those that begin the request as in the turn before, those that no longer do,
-// and the new ones. Nothing if the items were not sent as they are shown.
-function barsOf(e, columns) {
-  const edges = [], marks = marksOf(e);
-  let last = 0;
-  for (let number = 0; number < e.items; number += 1) {
-    const back = (marks.get(number) || []).find((note) => note[1] === "injected");
-    const isBack = back && facts.mode !== "shadow";
-    if (isBack && !isMember(e)) for (let i = 0; i < back[2]; i += 1) edges.push(columns.marks.get(number));
-    edges.push(isBack && isMember(e) ? columns.marks.get(number) : columns.items.get(number));
-    last = columns.items.get(number) + ITEM_PX;
-  }
-  if (!edges.length || edges.length !== e.sent_items) return [];
-  const edge = (n) => n < edges.length ? edges[n] : last;
-  if (!e.prefix) return e.parent ? [] : [["new", 0, last - 3]];
-  const { before, kept } = e.prefix;
-  return [["kept", 0, edge(kept) - 3], ["moved", edge(kept), edge(before) - 3], ["new", edge(before), last - 3]].filter(([, from, to]) => to > from);
 }
 
 function turnOf(e, number, columns) {
@@ -90,16 +54,12 @@ function turnOf(e, number, columns) {
   head.prepend(make("span", "number", count(number)));
   if (e.route !== "responses") head.append(make("span", "soft", e.route));
   const said = [];
-  const fresh = e.prefix ? e.sent_items - e.prefix.before : 0;
-  if (fresh > 0 && !e.prefix.has_moved) said.push(`${count(fresh)} new`);
   if (e.outcomes.injected) said.push(`${count(e.outcomes.injected)} ${injected()}`);
   for (const [what, n] of misses(e)) said.push(`${count(n)} ${plain(what)}`);
   if (e.healed) said.push(`healed (${plain(e.healed)})`);
   if (e.asked === "stateful") said.push("upstream holds the history");
   if (e.tokens.input_tokens && e.tokens.cached_tokens !== null) said.push(`${share(e.tokens.cached_tokens, e.tokens.input_tokens)} of ${many(e.tokens.input_tokens)} input tokens cached`);
-  if (e.prefix && !e.prefix.has_moved) said.push(prefixOf(e));
   head.append(make("span", "soft", said.join(" · ")));
-  if (e.prefix?.has_moved) head.append(make("b", "moved", `prefix moved: ${prefixOf(e)}`));
   turn.append(head, lineOf(e, columns));
   if (view.exchange && e.request_id === view.exchange) turn.setAttribute("aria-current", "true");
   return turn;

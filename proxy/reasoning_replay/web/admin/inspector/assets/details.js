@@ -37,8 +37,6 @@ function showDetails() {
 function sectionsOf(e) {
   const key = keyOf(e), t = e.tokens;
   const upstreamError = [["Upstream's code", copied(e.error_code)], ["Upstream's type", copied(e.error_type)]];
-  const changes = e.changes.map(([change, type, id, n]) => change === "more" ? `${count(n)} more changes`
-    : [plain(change), type, id, n && bytes(n)].filter(Boolean).join(" "));
   return [
     section("Ids", [
       ["Request id", copied(e.request_id)], ["Upstream's request id", copied(e.upstream_request_id)], ["Trace id", copied(e.trace_id)],
@@ -60,10 +58,9 @@ function sectionsOf(e) {
       ["Sent by the client", e.outcomes.present && count(e.outcomes.present)],
       ...misses(e).map(([what, n]) => [capital(plain(what)), `${count(n)}: ${WHY[what]}`]),
       ["Captured", e.captured && `${e.captured_items ? `${several(e.captured_items, "item")}, ` : ""}${CAPTURED[e.captured] || e.captured}`],
-      ["Prefix", prefixOf(e)],
     ]),
     section("Repairs before the first attempt", Object.entries(e.repairs).map(([what, n]) => [what, `${count(n)}: ${REPAIRS[what] || what}`])),
-    section("Healing", e.healed ? [["First attempt", `refused: ${plain(e.healed)}`], ...upstreamError, ["Changed", changes.length ? listOf(changes) : "nothing in the items"]] : []),
+    section("Healing", e.healed ? [["First attempt", `refused: ${plain(e.healed)}`], ...upstreamError] : []),
     section("Sizes", [
       ["Request", e.received_bytes && bytes(e.received_bytes)],
       ["Sent upstream", e.upstream_bytes && bytes(e.upstream_bytes)],
@@ -98,12 +95,6 @@ function section(title, pairs) {
   const all = make("section");
   all.append(make("h3", "", title), list);
   return all;
-}
-
-function listOf(texts) {
-  const list = make("ul");
-  list.append(...texts.map((text) => make("li", "mono", text)));
-  return list;
 }
 
 function timesOf(e) {

@@ -69,7 +69,6 @@ function wordsOf(e) {
   if (e.asked in ASKED) say("", ASKED[e.asked]);
   if (repaired) say("", `${several(repaired, "item")} repaired before the first attempt.`);
   if (e.healed) say("Healed:", ` upstream refused the first attempt (${[plain(e.healed), e.error_code].filter(Boolean).join(", ")}), shown here, and accepted the second.`);
-  if (e.prefix?.has_moved) say("Prefix moved:", ` ${prefixOf(e)}.`, "hmm");
   return words;
 }
 
