@@ -243,7 +243,7 @@ def _is_alike(one: Proxy, first: Decision, other: Proxy, second: Decision) -> bo
     """Return whether two ways store the same with the response."""
     if first.origin is None or second.origin is None:
         return first.origin is second.origin
-    bare = [structs.replace(each.origin, seen=None) for each in (first, second)]
+    bare = [structs.replace(each, seen=None) for each in (first.origin, second.origin)]
     return bare[0] == bare[1] and _is_recorded_alike(
         one, first.origin.seen, other, second.origin.seen
     )
