@@ -1,10 +1,11 @@
 """Reopened: what is new in a request may change what is decided; then it is decided as a whole."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from msgspec import structs
 from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
 from reasoning_replay.core.dialects.anthropic.heal.diagnosis import RefusalKind as MessagesKind
 from reasoning_replay.core.dialects.anthropic.profiles import PROFILES
@@ -15,6 +16,7 @@ from reasoning_replay.core.dialects.lessons import FORM
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.states import Way
 from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Lesson
 
 from tests.core.dialects.test_known_state import (
@@ -148,26 +150,78 @@ def test_a_model_that_takes_no_reasoning_but_binds_it() -> None:
         kept += more
 
 
+def text(n: str) -> Item:
+    """Return a text, which is known by what it says."""
+    return message(n, f"I looked at file {n} of the service, and it sets no timeout. ")
+
+
+class Client:
+    """A client of which three requests were decided on by two proxies, by calls or texts."""
+
+    def __init__(self, made: Callable[[str], Item] = call) -> None:
+        self.both = Both(RESPONSES)
+        self.items: list[Item] = [ASK]
+        self._made = made
+        for n in range(3):
+            self.turn(n, [self.both.short, self.both.long])
+
+    def turn(self, n: int, proxies: Sequence[Proxy], *, has_failed: bool = False) -> None:
+        """Send a request to these proxies, and keep its response."""
+        said = [reasoning(f"{n}"), self._made(f"{n}")]
+        sent = told(self.items)
+        for one in proxies:
+            decision = one.decide(Told(sent, has_failed=has_failed))
+            one.capture(decision, answer(said, f"resp_{n}", store=False), n)
+        after = output(said[1]) if self._made is call else user(f"What else, apart from {n}?")
+        self.items.extend([nameless(said[1]), after])
+
+    def other(self) -> Proxy:
+        """Return another replica, with the store of the one that knows the client."""
+        other = Proxy(engine_of(RESPONSES), is_short=False)
+        other.conversations, other.index = self.both.short.conversations, self.both.short.index
+        return other
+
+
 @pytest.mark.parametrize("is_edited", [False, True])
 def test_a_name_is_doubted_and_what_is_given_agrees(*, is_edited: bool) -> None:
-    """Another replica answered: of two new calls, both are changed, one is after a known turn."""
-    both = Both(RESPONSES)
-    items: list[Item] = [ASK]
-
-    def turn(n: int, proxies: Sequence[Proxy]) -> None:
-        said = [reasoning(f"{n}"), call(f"{n}")]
-        for one in proxies:
-            decision = one.decide(Told(told(items)))
-            one.capture(decision, answer(said, f"resp_{n}", store=False), n)
-        items.extend([nameless(said[1]), output(said[1])])
-
-    for n in range(3):
-        turn(n, [both.short, both.long])
-    other = Proxy(engine_of(RESPONSES), is_short=False)
-    other.conversations, other.index = both.short.conversations, both.short.index
-    turn(3, [other, both.long])
+    """Another replica answered, and the client changed that call and the output before it."""
+    client = Client()
+    client.turn(3, [client.other(), client.both.long])
+    items = client.items
     if is_edited:
-        items[-3] = {**items[-3], "output": "edited"}  # of the call before
+        items[-3] = {**items[-3], "output": "edited"}
         items[-2] = {**items[-2], "arguments": '{"city": "edited"}'}
-    decision = both.decide(told([*items, user("and?")]))
+    decision = client.both.decide(told([*items, user("and?")]))
     assert decision.outcomes[Outcome.INJECTED] >= 2
+
+
+def test_a_lookup_failed_at_another_replica() -> None:
+    """Its turn records no decisions, so with nothing given, all is decided again."""
+    client = Client(text)
+    client.turn(3, [client.other(), client.both.long], has_failed=True)
+    decision = client.both.decide(told(client.items))
+    assert (decision.way, decision.outcomes) == (Way.OTHER_ITEMS, {"injected": 4})
+
+
+def test_another_replica_decided_otherwise_about_what_is_given() -> None:
+    """It sent nothing of it. That is what upstream has seen last, so it holds."""
+    client = Client(text)
+    other = client.other()
+    other.conversations = {**other.conversations}
+    client.turn(3, [other])
+    [turns] = other.conversations.values()
+    bare = structs.replace(turns[-1], seen=Seen(b"", 0, ()))
+    for one in (client.both.short, client.both.long):
+        one._save(bare)
+    decision = client.both.decide(told(client.items))
+    assert (decision.way, decision.outcomes) == (Way.OTHER_ITEMS, {"injected": 1, "missed": 3})
+
+
+def test_only_what_is_new_is_read() -> None:
+    """The rest of the body was read before."""
+    client = Client()
+    sent = told(client.items)
+    begun = client.both.short.engine.begun(sent, CALLER.scope)
+    assert begun.is_any
+    assert begun.unread(sent) == sent[begun.given.end :]
+    assert begun.anew(Way.NEW).unread(sent) == sent

@@ -48,6 +48,18 @@ def check(index: ItemIndex, whole: ItemIndex) -> None:
     assert index.names_recur >= whole.names_recur
 
 
+def test_one_name_in_two_conversations() -> None:
+    """It recurs, so it is not random; of a turn that is in both, the later copy counts."""
+    one, two = turn("one", call("1")), turn("two", call("1"), call("2"))
+    joined = FoundTurns({b"1": IndexedTurns([one]), b"2": IndexedTurns([two])}).names
+    check(joined, ItemIndex([one, two]))
+    assert joined.names_recur
+
+    copy = structs.replace(one, items=two.items)
+    joined = FoundTurns({b"1": IndexedTurns([one]), b"2": IndexedTurns([copy])}).names
+    check(joined, ItemIndex([copy]))
+
+
 @given(turns(b"one"), turns(b"two"), turns(b"one"))
 def test_joined_indexes_are_as_one(one: list[Turn], two: list[Turn], other: list[Turn]) -> None:
     """Also of conversations that share a turn: then the later copy counts."""
