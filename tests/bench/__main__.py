@@ -29,7 +29,7 @@ STOPPED = 130  # exit status of a shell for an interrupted program
 
 
 def main() -> int:
-    """Return 0 if all targets are met, 1 if one is missed, 130 if interrupted."""
+    """Return 0 if all figures are within their bounds, 1 if one is beyond, 130 if interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}")
     parser.add_argument("--quick", action="store_true", help="rougher figures, in ten minutes")

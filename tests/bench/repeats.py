@@ -55,7 +55,7 @@ async def repeats(
     """
     Measure the last request of some conversations, sent again and again.
 
-    The target is a multiple of bare. If the conversations are known, they were captured, so that
+    The bound is a multiple of bare. If the conversations are known, they were captured, so that
     reasoning is injected. Each of the connections waits for its response.
     """
     turns = items // dialect.items_a_turn

@@ -1,4 +1,4 @@
-"""Table of the figures, with their targets and results."""
+"""Table of the figures, with their bounds and results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 from tests.bench.runs import Rounds
 
 NAMES = ("direct", "nginx", "bare", "proxy")
-HEAD = ("row", "figure", *NAMES, "target", "result")
+HEAD = ("row", "figure", *NAMES, "bound", "result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class Figure:
         row: Name of its row.
         what: The measured quantity, with its unit.
         of: Contender -> value in that unit.
-        reach: The target, in words; empty if there is none and the line is for information only.
+        reach: The bound, in words; empty if there is none and the line is for information only.
         got: The value to compare with `limit`: usually a ratio of two measured ones.
-        limit: Largest value that meets the target.
+        limit: Largest value within the bound, which guards against a regression.
     """
 
     row: str
@@ -33,20 +33,20 @@ class Figure:
 
     @property
     def is_met(self) -> bool:
-        """Whether the target is met; true without a target."""
+        """Whether the value is within its bound; true without one."""
         return self.got is None or self.limit is None or self.got <= self.limit
 
     @property
     def verdict(self) -> str:
-        """The value, and whether it meets the target."""
+        """The value, and whether it is within its bound."""
         got = "" if self.got is None else _number(self.got)
         if self.limit is None:
             return got
-        return f"{got} {'ok' if self.is_met else 'MISSED'}"
+        return f"{got} {'ok' if self.is_met else 'BEYOND'}"
 
 
 def bounded(row: str, what: str, of: Mapping[str, float], limit: float) -> Figure:
-    """Build the figure of a value of the product that has a target."""
+    """Build the figure of a value of the product that has a bound."""
     return Figure(row, what, of, f"<= {limit:g}", of["proxy"], limit)
 
 
