@@ -11,7 +11,16 @@ QUESTIONS = QUESTION.findall(PAGE.read_text())
 # A section with fewer words answers nothing.
 WORDS_MIN = 20
 # Words that users type: each is in a question.
-TYPED = ("latency", "HTTP/2", "nginx", "roll back", "Redis version", "delete", "model", "save")
+TYPED: tuple[str, ...] = (
+    "latency",
+    "HTTP/2",
+    "nginx",
+    "roll back",
+    "Redis version",
+    "delete",
+    "model",
+    "save",
+)
 TYPED += ("Cursor", "CA", "install", "Docker", "Kubernetes", "404", "health check", "encrypt")
 
 

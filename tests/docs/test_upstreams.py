@@ -112,7 +112,10 @@ def test_every_field_of_another_profile_is_named(
 
 def test_every_field_of_a_profile_is_explained() -> None:
     """Each field has a row with its default."""
-    explained = {row[0].strip("`"): row[1:] for row in rows_of(PAGE, "### The fields of a profile")}
+    explained = {
+        row[0].strip("`"): row[1:]
+        for row in rows_of("internals/profiles.md", "## The fields of a profile")
+    }
     of_profile = [field for field in fields(Profile) if field.name != "vendor"]
     assert list(explained) == [field.name for field in (*fields(Upstream), *of_profile)]
     words = {"": "empty", (): "none", True: "true", False: "false"}
