@@ -101,6 +101,12 @@ class Clients(Group):
         description="Addresses and networks of load balancers in front, separated by commas. "
         "`client` in the log is then the last other address in `X-Forwarded-For`.",
     )
+    overhead_header: Literal["off", "on"] = Field(
+        default="off",
+        description="`on`: responses of the upstream carry `x-reasoning-replay-overhead-ms`, the "
+        "time that the proxy added until their first byte, in milliseconds "
+        "(docs/observability.md). `off`: they do not.",
+    )
     tls_cert_file: File = Field(
         default="",
         description="PEM file with the certificate for clients, and its chain. It is read again "

@@ -113,6 +113,7 @@ class App:
             settings.upstream_hosts,
             limits(settings),
             exchange_log,
+            tells_overhead=settings.overhead_header == "on",
         )
         self._loops: tuple[asyncio.Task[None], ...] = ()
         admin_host, _ = host_and_port(settings.admin_listen)

@@ -21,6 +21,8 @@ from reasoning_replay.core.dialects.states import ErrorCause
 MARK = "x-reasoning-replay"
 # Every response carries the id of its exchange in the log under this name.
 REQUEST_ID = "x-reasoning-replay-request-id"
+# With `overhead_header: on`, responses of the upstream have the time that the proxy added.
+OVERHEAD = "x-reasoning-replay-overhead-ms"
 # What scripts of a page may read in addition to the headers that browsers always show.
 EXPOSE = "Access-Control-Expose-Headers"
 EXPOSED = f"{MARK}, {REQUEST_ID}"

@@ -84,6 +84,8 @@ class ProxyHandler:
         hosts: Mapping[str, str],
         limits: Limits,
         exchange_log: ExchangeLog,
+        *,
+        tells_overhead: bool = False,
     ) -> None:
         """
         Admit no exchange yet; `use` takes another mode later.
@@ -93,11 +95,12 @@ class ProxyHandler:
             hosts: Host names that choose an upstream -> its name.
             limits: Limits on exchanges.
             exchange_log: Records every exchange.
+            tells_overhead: Whether clients are told how long the proxy took.
         """
         self._choice = UpstreamChoice(upstreams, hosts)
         self.own_paths = OwnPaths({name: parts.url for name, parts in upstreams.items()})
         self._exchange_log = exchange_log
-        self._limits = limits
+        self._limits, self._tells_overhead = limits, tells_overhead
         self.admission = AdmissionControl(limits, exchange_log)
         self.budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
         exchange_log.metrics.memory_budget_max.set(budget.units)
@@ -116,7 +119,7 @@ class ProxyHandler:
         address, most_bytes = UpstreamAddress(upstream.url), limits.inspect_max_bytes
         guard = ForeignKeys(upstream.url) if upstream.refuses_foreign_keys else None
         advice = PathAdvice(upstream.url, log, name, is_on=bool(replays))
-        responses = ResponsePhase(replays, most_bytes, log, advice)
+        responses = ResponsePhase(replays, most_bytes, log, advice, self._tells_overhead)
         sockets = replays.get(Route.CREATE), limits, log, responses
         return _Phases(
             address.origin,

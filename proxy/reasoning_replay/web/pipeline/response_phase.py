@@ -9,7 +9,7 @@ from reasoning_replay.adapters.upstream.client import UpstreamResponse
 from reasoning_replay.core.dialects.registry import REPLAYED_ROUTES
 from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
 from reasoning_replay.core.wire.headers import Headers, for_downstream, without
-from reasoning_replay.web.errors import EXPOSE, EXPOSED, MARK, REQUEST_ID, ProxyError
+from reasoning_replay.web.errors import EXPOSE, EXPOSED, MARK, OVERHEAD, REQUEST_ID, ProxyError
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog, summary_header
 from reasoning_replay.web.pipeline.capture_tee import Tee, tee_for
@@ -21,6 +21,7 @@ from reasoning_replay.web.pipeline.replay import Replays
 
 _MARK = MARK.encode()
 _REQUEST_ID = REQUEST_ID.encode()
+_OVERHEAD = OVERHEAD.encode()
 # A second field of this name: browsers join their values.
 _EXPOSE = (EXPOSE.encode(), EXPOSED.encode())
 _ALLOW_ORIGIN = b"access-control-allow-origin"
@@ -36,12 +37,14 @@ class ResponsePhase:
         capture_max_bytes: Largest response that is captured.
         exchange_log: Provides the clock and the log.
         advice: Explains paths that were not found.
+        tells_overhead: Whether clients are told how long the proxy took.
     """
 
     replays: Replays
     capture_max_bytes: int
     exchange_log: ExchangeLog
     advice: PathAdvice
+    tells_overhead: bool = False
 
     async def relay(
         self, exchange: Exchange, client: ClientRequest, checked: CheckedResponse, *, is_last: bool
@@ -59,7 +62,8 @@ class ResponsePhase:
         Raises:
             ProxyError: The rest of the request is invalid, and no head was sent yet.
         """
-        body, response = client.body, checked.response
+        body, response, clock = client.body, checked.response, self.exchange_log.clock
+        arrived_s = clock() if self.tells_overhead else 0.0
         # A fault in a body that is still being sent ends the response.
         body.on_fault = response.close
         tee = Tee()
@@ -71,9 +75,13 @@ class ResponsePhase:
             headers = self._headers(exchange, response)
             if hdrs.ORIGIN in client.http.headers and response.value(_ALLOW_ORIGIN):
                 headers.append(_EXPOSE)
+                if self.tells_overhead:
+                    headers.append((_EXPOSE[0], _OVERHEAD))
+            if self.tells_overhead:
+                added_ms = exchange.times.before_ms + (clock() - arrived_s) * 1000
+                headers = [*without(headers, _OVERHEAD), (_OVERHEAD, b"%.2f" % added_ms)]
             downstream = ClientResponse(client.http, response, headers, is_last=is_last)
             exchange.status = response.status
-            clock = self.exchange_log.clock
             if await relay(exchange, response, downstream, tee, checked.taken(), clock):
                 await checked.learn(exchange)
                 downstream.write_end()
