@@ -1,5 +1,5 @@
 // OpenAI SDK for JavaScript: an agent loop that stores nothing and drops the reasoning.
-// Run it with:   npm install --no-save --prefix examples openai && node examples/openai_node.mjs
+// Run it with:   npm install --no-save --prefix examples openai ai @ai-sdk/openai zod && node examples/openai_node.mjs
 
 import OpenAI from "openai";
 

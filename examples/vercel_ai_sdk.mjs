@@ -1,5 +1,5 @@
 // Vercel AI SDK, Chat Completions: its provider for OpenAI keeps no reasoning of such a model.
-// Run it with:   npm install --no-save --prefix examples ai @ai-sdk/openai zod && node examples/vercel_ai_sdk.mjs
+// Run it with:   npm install --no-save --prefix examples openai ai @ai-sdk/openai zod && node examples/vercel_ai_sdk.mjs
 
 import { openai } from "@ai-sdk/openai"; // reads OPENAI_BASE_URL and OPENAI_API_KEY
 import { generateText, stepCountIs, tool } from "ai";

@@ -110,6 +110,12 @@ env:
         key: {{ $key | quote }}
 {{- end }}
 {{- with concat ($root.Values.extraEnv | default list) (.extraEnv | default list) }}
+{{- $known := include "reasoning-replay.variables" $root | trim | splitList "\n" }}
+{{- range . }}
+{{- if and (hasPrefix "REPLAY_" .name) (not (hasPrefix "REPLAY_TEST_" .name)) (not (has (upper .name) $known)) }}
+{{- fail (printf "extraEnv: %s is no variable of a setting, so the proxy would not start; write settings into config, secrets into secrets.keys, and see docs/configuration.md for the names" .name) }}
+{{- end }}
+{{- end }}
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}

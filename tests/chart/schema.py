@@ -1,7 +1,8 @@
 """
-Generator of the settings in the chart's schema: `python -m tests.chart.schema`.
+Generator of the settings in the chart: `python -m tests.chart.schema`.
 
-The rest of helm/values.schema.json is written by hand and stays.
+It writes those of helm/values.schema.json, whose rest is written by hand and stays, and the list of
+variables with which the templates compare `extraEnv`.
 """
 
 import json
@@ -10,11 +11,12 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 from reasoning_replay.settings import upstreams
-from reasoning_replay.settings.loader import SECRET_NAMES
+from reasoning_replay.settings.loader import CONFIG_VARIABLE, FILE_SUFFIX, SECRET_NAMES, env_of
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.units import kind_of
 
 SCHEMA: Final = Path(__file__).parents[2] / "helm" / "values.schema.json"
+VARIABLES: Final = SCHEMA.parent / "templates" / "_variables.tpl"
 KEPT: Final = ("type", "enum", "minimum", "exclusiveMinimum", "pattern", "description")
 YAML_BOOLEANS: Final = {"on": True, "off": False}  # YAML reads these bare words as booleans
 SECRET_KEY: Final = {"type": "string", "minLength": 1}
@@ -38,6 +40,15 @@ def definitions() -> dict[str, Any]:
             "properties": {name: SECRET_KEY for name in told if name in SECRET_NAMES},
         },
     }
+
+
+def variables() -> str:
+    """Return the template with the names of all variables that the proxy reads as settings."""
+    files = (env_of(name + FILE_SUFFIX) for name in SECRET_NAMES)
+    names = sorted({CONFIG_VARIABLE, *map(env_of, Settings.model_fields), *files})
+    lines = "\n".join(names)
+    about = "{{/* Variables of the settings; `python -m tests.chart.schema` writes this file. */}}"
+    return f'{about}\n{{{{- define "reasoning-replay.variables" -}}}}\n{lines}\n{{{{- end -}}}}\n'
 
 
 def _of_setting(name: str, about: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +89,7 @@ def _write() -> None:
     schema = json.loads(SCHEMA.read_text())
     schema["definitions"] = definitions()
     SCHEMA.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n")
+    VARIABLES.write_text(variables())
 
 
 if __name__ == "__main__":

@@ -268,7 +268,8 @@ def test_a_changed_setting_rolls_the_pods(helm: Helm) -> None:
         pytest.param(PLATFORM, ["=https://replay.example.com/v1   (http, if the Gateway"], id="gateway-api"),  # noqa: E501
         pytest.param({"httpRoute": {"enabled": True, "parentRefs": [{"name": "a"}]}}, ["=https://<host name of the Gateway>/v1"], id="any-host"),  # noqa: E501
         pytest.param({"resources": {"limits": {"memory": "512Mi"}}}, ["512Mi is less than 1024 MiB"], id="burst"),  # noqa: E501
-        pytest.param(CI["sidecar-library"], ["No gateway is installed"], id="library"),
+        pytest.param(CI["sidecar-library"], ["No gateway is installed", "this release has a PodMonitor"], id="library"),  # noqa: E501
+        pytest.param({"gateway": {"enabled": False}}, ["this release has no object at all"], id="nothing"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_the_notes_say_what_to_do(helm: Helm, values: Any, words: list[str]) -> None:

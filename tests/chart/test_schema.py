@@ -11,7 +11,7 @@ from reasoning_replay.settings.loader import load
 from reasoning_replay.settings.model import Settings
 
 from tests.chart.rendering import CHART, Helm
-from tests.chart.schema import SCHEMA, definitions
+from tests.chart.schema import SCHEMA, VARIABLES, definitions, variables
 from tests.chart.values_table import table, written
 
 GUIDE = CHART.parent / "docs/kubernetes.md"
@@ -20,6 +20,7 @@ GUIDE = CHART.parent / "docs/kubernetes.md"
 def test_the_schema_knows_every_setting_and_no_other() -> None:
     """If this fails, `python -m tests.chart.schema` updates the schema."""
     assert json.loads(SCHEMA.read_text())["definitions"] == definitions()
+    assert VARIABLES.read_text() == variables()
 
 
 @pytest.mark.parametrize("unit", ["B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"])

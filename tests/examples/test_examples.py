@@ -101,6 +101,9 @@ def test_each_file_is_on_the_page() -> None:
             assert example.run in text
         if "install" in example.install and is_program:
             assert f"Run it with:   {example.install} && {example.run}\n" in text
+    # `npm install --no-save` removes every package that it does not name.
+    beside = {one.install for one in EXAMPLES.values() if "--no-save" in one.install}
+    assert len(beside) == 1
 
 
 @pytest.mark.parametrize(
