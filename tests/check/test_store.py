@@ -67,10 +67,11 @@ MISTAKES = [
     ("sqlite://{tmp_path}/newer.db", "name another file, or use that version", ENDS),
     ("sqlite://{tmp_path}/anothers.db", "name another file", ENDS),
     ("redis://:hunter2@127.0.0.1:{closed}/0", "is it running, and are host and port in store_url right?", SERVES),  # noqa: E501
-    ("redis://:hunter2@redis.invalid", "is the host in store_url spelt right?", SERVES),
+    ("redis://:hunter2@redis.invalid", "is the host in store_url spelt right? In a user or password, @ is %40", SERVES),  # noqa: E501
     ("redis+cluster://:hunter2@127.0.0.1:{closed},127.0.0.1:{closed}", "is it running, and are host and port in store_url right?", SERVES),  # noqa: E501
     ("redis+sentinel://:hunter2@127.0.0.1:{closed}/name", "are these Sentinels, and is the master's name right?", SERVES),  # noqa: E501
     ("unix:///nowhere/redis.sock?password=hunter2", "is it running, and is the path in store_url right?", SERVES),  # noqa: E501
+    ("unix://{tmp_path}/folder", "{tmp_path}/folder is a folder; name the socket in it, such as {tmp_path}/folder/redis.sock", ENDS),  # noqa: E501
     ("redis://127.0.0.1:{redis}/99", "is there a database with that number? Usually 0 to 15", ENDS),
     ("redis://127.0.0.1:{http}", "is it a Redis? Another server seems to listen there", ENDS),
     ("redis+cluster://127.0.0.1:{redis}", "is it a Cluster? If not, write redis:// and not redis+cluster://", ENDS),  # noqa: E501
@@ -224,6 +225,9 @@ def test_a_folder_that_cannot_be_written_is_named(
     advice = store_advice(f"sqlite://{tmp_path}/replay.db", "unable to open database file")
     assert advice.is_lasting
     assert advice.way_out.startswith(f"this user has no write access to {tmp_path}")
+    short = store_advice("sqlite:///replay.db", "unable to open database file").way_out
+    assert short.startswith("this user has no write access to /; ")
+    assert short.endswith(". Three slashes begin the whole path")
 
 
 async def test_warns_of_a_redis_slower_than_the_budget(

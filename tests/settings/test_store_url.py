@@ -123,6 +123,8 @@ def test_reads_an_address(url: str, want: StoreUrl) -> None:
         pytest.param("redis://h?sentinel_password=x", "has an unknown option", id="sentinels"),
         pytest.param("rediss://h?ssl_ca_certs=/no/such", "cannot be read: No such", id="no-file"),
         pytest.param("redis://:a#b@h", "write it as %23", id="fragment"),
+        pytest.param("redis://:a/b@h", "write %2F or %3F", id="slash-in-password"),
+        pytest.param("rediss://u:a?b@h:6379/0", "write %2F or %3F", id="question-in-password"),
         pytest.param("redis://\ud800", "not UTF-8 text", id="not-text"),
         pytest.param("redis://u:\udcff@h", "not UTF-8 text", id="password-not-text"),
         pytest.param("unix:///r.sock?username=\udcff", "not UTF-8 text", id="option-not-text"),

@@ -36,6 +36,8 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "ssl_cert_reqs": ("required", "optional", "none"),
     "ssl_check_hostname": ("true", "false"),
 }
+# A user or password with a bare / or ?, which ends the part in which they stand.
+_CUT: Final = re.compile(r"[^/?@]*(?:/[^?@]*|\?[^=&@]*)@")
 _PREFIX: Final = r"[A-Za-z0-9_.:-]{1,64}"  # an ACL pattern reads each of them literally
 _KINDS: Final[Mapping[str, Kind]] = {  # scheme -> kind; an "s" before the "+" means TLS
     "memory": "memory",
@@ -92,13 +94,9 @@ def read_store_url(url: str) -> StoreUrl:
     if "#" in url:
         raise ValueError('has a "#"; remove it, or write it as %23 in a password')
     scheme, _, rest = url.partition("://")
-    plain = re.sub(r"^(?:redis|valkey)s?(?=\+|$)", "redis", scheme)
-    if plain not in _KINDS:
-        shown = scheme if re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,20}", scheme) else "***"
-        raise ValueError(f'unknown scheme "{shown}"; use {_CHOICE}')
-    if plain != "sqlite" and not is_utf8(url):  # the path of a file may be any bytes
+    kind, tls = _kind_of(scheme), scheme.partition("+")[0] in ("rediss", "valkeys")
+    if kind != "sqlite" and not is_utf8(url):  # the path of a file may be any bytes
         raise ValueError("not UTF-8 text; percent-encode the other characters")
-    kind, tls = _KINDS[plain], scheme.partition("+")[0] in ("rediss", "valkeys")
     place, _, query = rest.partition("?")
     match kind:
         case "memory":
@@ -113,7 +111,19 @@ def read_store_url(url: str) -> StoreUrl:
                     "sqlite:// has no options; the limit of its size is store_max_bytes"
                 )
             return StoreUrl("sqlite", path=_path(place, "sqlite:///var/lib/replay/replay.db"))
+    if kind in {"redis", "cluster"} and _CUT.match(rest):
+        raise ValueError(
+            "has a / or ? before an @; write %2F or %3F in a password, or set store_password"
+        )
     return _server(place, kind, _options(query, kind, tls=tls), tls=tls)
+
+
+def _kind_of(scheme: str) -> Kind:
+    plain = re.sub(r"^(?:redis|valkey)s?(?=\+|$)", "redis", scheme)
+    if plain not in _KINDS:
+        shown = scheme if re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,20}", scheme) else "***"
+        raise ValueError(f'unknown scheme "{shown}"; use {_CHOICE}')
+    return _KINDS[plain]
 
 
 def _server(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> StoreUrl:

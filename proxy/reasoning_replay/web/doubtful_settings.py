@@ -95,8 +95,8 @@ def _keeping(settings: Settings) -> Iterator[str]:
         )
     if kind == "sqlite" and "/" not in settings.store_url.removeprefix("sqlite:///"):
         yield (
-            f"store_url {settings.store_url} is a file in the root folder: write the whole path, "
-            "as in sqlite:///var/lib/replay/replay.db"
+            f"store_url {settings.store_url} is a file in the root folder, because three slashes "
+            "begin a whole path: write all of it, as in sqlite:///var/lib/replay/replay.db"
         )
     if kind == "memory" or is_own(settings.store_url):
         return  # its only reader has the clients' keys as well

@@ -21,7 +21,11 @@ WAYS_OUT: Final = (
         "set REPLAY_STORE_PASSWORD, and a user as in redis://user@host if needed; @ is %40 in one",
         True,
     ),
-    ("name resolution|not known|nodename", "is the host in store_url spelt right?", False),
+    (
+        "name resolution|not known|nodename",
+        "is the host in store_url spelt right? In a user or password, @ is %40",
+        False,
+    ),
     (
         "certificate (has expired|is not yet valid)",
         "renew its certificate, or set this machine's clock",
@@ -105,7 +109,12 @@ def store_advice(store_url: str, fault: str, *, has_worked: bool = False) -> Adv
     """
     url = read_store_url(store_url)
     if url.kind == "sqlite" and (of_folder := folder_fault(Path(url.path).parent)):
-        return Advice(of_folder, is_lasting=True)
+        is_short = url.path.count("/") == 1
+        way_out = f"{of_folder}. Three slashes begin the whole path" if is_short else of_folder
+        return Advice(way_out, is_lasting=True)
+    if url.kind == "unix" and Path(url.path).is_dir():
+        way_out = f"{url.path} is a folder; name the socket in it, such as {url.path}/redis.sock"
+        return Advice(way_out, is_lasting=True)
     if url.kind not in {"sqlite", "unix"} and re.search(SILENT, fault):
         if url.kind == "cluster" and (
             place := re.search(r"in time: (?:connecting to )?(\S+:\d+)", fault)

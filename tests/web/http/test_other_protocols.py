@@ -94,7 +94,7 @@ def test_another_protocol_is_answered_counted_and_told_of_once(
 
 
 async def test_a_request_that_only_looks_like_another_protocol_goes_on() -> None:
-    """Its body may hold anything, and so may that of the request behind it."""
+    """A body may hold anything."""
     async with world() as w:
         w.upstream.otherwise = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
         bodies = [hello(), PREFACE]
