@@ -56,7 +56,7 @@ def lines_of(panels: list[Json], top: int = 0) -> int:
         for at in (panel["gridPos"] for panel in panels)
         for y, x in itertools.product(range(at["h"]), range(at["w"]))
     ]
-    lines = 1 + max(y for y, _ in cells)
+    lines: int = 1 + max(y for y, _ in cells)
     assert sorted(cells) == list(itertools.product(range(top, lines), range(COLUMNS)))
     return lines - top
 

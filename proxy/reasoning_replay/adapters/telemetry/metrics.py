@@ -151,7 +151,6 @@ class Metrics:
         # They are a third of all series, and tell only when this process started.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-
         self._of_dialects: list[tuple[Counter, Mapping[str, Iterable[str]]]] = []
         self._seen: set[tuple[str, Labels]] = set()
 
@@ -332,7 +331,7 @@ class Metrics:
         """Begin what is known at once, and the series of which one event makes an alert fire."""
         version = Info(PREFIX + "build", "Version of this program.", registry=self.registry)
         version.info({"version": build_version()})
-        own = [(model,) for model in models] or [()]
+        own: list[Labels] = [(model,) for model in models] or [()]
         for entry, model, name in product(DIALECTS, own, upstreams):
             _ = self.requests[entry.name, RequestState.FAILED, *model, *self.upstream_label(name)]
         self.store_up.set(1)
