@@ -9,6 +9,7 @@ from typing import Self
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.web.pipeline.admission import AdmissionControl
 
 from tests.monitoring.files import ALERTS, RECORDED, RULES, queries
@@ -155,3 +156,12 @@ def test_every_metric_of_ours_is_shown_or_stands_on_the_list(scraped: Scraped) -
         family for family in scraped.families if not any(name.startswith(family) for name in named)
     }
     assert unshown == set(UNUSED)
+
+
+def test_an_alert_on_one_event_has_its_series_from_the_start() -> None:
+    """`increase` misses the event with which a series appears, and here it is the only one."""
+    one_event = re.compile(r'sum by \([^)]*\) \(increase\((\w+)\{(\w+)="(\w+)"\}\[\w+\]\)\) > 0')
+    found = [match for rule in ALERTS.values() if (match := one_event.fullmatch(rule["expr"]))]
+    idle = Scraped().take(Metrics().exposition().decode())
+    assert [one[3] for one in found if one[3] not in idle.labels[one[1]][one[2]]] == []
+    assert found
