@@ -153,7 +153,7 @@ async def world(base: str = "/v1", name: str = "", **settings: Any) -> AsyncIter
         yield World(app, upstream)
 
 
-class Hooked:
+class Hooked(Store):
     """Store that lets a test wait, count or raise before each operation."""
 
     codec: Codec | None = None
