@@ -75,6 +75,26 @@ async def test_a_conversation_stays_where_it_began(
             assert (await w.turn(*LOST, SAID, NEXT)).mark == "injected=2"
 
 
+async def test_what_is_known_is_not_decided_again(shared: dict[str, Any]) -> None:
+    """The short way is as short as without a rotation, in the scope of the old secret."""
+    ways = []
+    long = {"role": "user", "content": "x" * 3000}
+    for secret in (OLD, BOTH):
+        store = {"store_url": f"{shared['store_url']}.{len(ways)}"}
+        async with world(**shared | store) as w:
+            answering(w, RS, CALL, number=1)
+            await w.turn(long, ASK)
+            there = {"upstream_url": f"{w.upstream.url}/v1", "scope_secret": secret}
+            async with world(**shared | store | there) as replica:
+                for number in range(2, 6):
+                    answering(w, SAID | {"id": f"msg_{number:048}"}, number=number)
+                    await replica.turn(long, *LOST, *[SAID, NEXT] * (number - 2))
+                short = replica.counted("decisions_total", way="short")
+                ways.append((short, await stored(replica)))
+    assert ways[0] == ways[1]
+    assert ways[0][0] >= 2
+
+
 async def test_a_new_conversation_has_the_new_secret(shared: dict[str, Any]) -> None:
     """Also one that begins with the same words; the end of the rotation hides the other one."""
     async with world(**shared) as w:
