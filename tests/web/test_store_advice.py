@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.redis_server import RedisServer
 from tests.web.served import served
 
 
@@ -26,3 +27,12 @@ async def test_a_start_may_require_the_store(tmp_path: Path, store: str, code: i
             assert process.log[-1]["store_state"] == "ok"
             process.signal(2)
         assert await process.exit_code() == code
+
+
+async def test_a_store_that_can_be_read_is_enough(own_redis: RedisServer) -> None:
+    """A new replica must not wait for room in a Redis that has what it looks up."""
+    own_redis.do("CONFIG", "SET", "maxmemory", "1", "maxmemory-policy", "noeviction")
+    async with served(store_url=own_redis.url, require_store="true") as process:
+        await process.started()
+        assert process.log[-1]["store_state"] == "degraded"
+        assert process.log[0]["operation"] == "save"

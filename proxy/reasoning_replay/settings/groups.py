@@ -218,7 +218,7 @@ class StorePlace(Group):
     )
     require_store: bool = Field(
         default=False,
-        description="`true`: a start fails if the store cannot be used then. `false`: it fails "
+        description="`true`: a start fails if the store cannot be reached. `false`: it fails "
         "only for a fault that cannot pass by itself; else the proxy serves, without replay until "
         "the store is there, and logs `store_failed`.",
     )

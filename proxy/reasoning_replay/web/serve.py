@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
+from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.runtime.allocator import tune_allocator
 from reasoning_replay.adapters.runtime.background import keep_doing
 from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
@@ -63,7 +64,7 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     except OSError as error:  # an invalid file or variable
         log.error("cannot_start", reason=str(error))  # noqa: TRY400 (our own Log)
         return 1
-    if reason := _store_fault(settings, await app.store.trial()):
+    if reason := _store_fault(settings, await app.store.trial(), app.store):
         app.log.error("cannot_start", reason=reason)
         await app.stop()
         return 1
@@ -84,12 +85,12 @@ async def _serve(settings: Settings, load: Callable[[], Settings]) -> int:
     return 0
 
 
-def _store_fault(settings: Settings, fault: str) -> str:
+def _store_fault(settings: Settings, fault: str, store: SafeStore) -> str:
     """Return why a fault of the store ends the start; "" if it may pass, or if there is none."""
     if not fault:
         return ""
     is_lasting = store_advice(settings.store_url, fault).is_lasting
-    if not (is_lasting or settings.require_store):
+    if not (is_lasting or (settings.require_store and store.is_unreachable)):
         return ""
     why = "" if is_lasting else "; require_store is set"
     return (

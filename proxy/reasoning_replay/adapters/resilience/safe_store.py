@@ -84,6 +84,11 @@ class SafeStore:
         return self._guard.fault
 
     @property
+    def is_unreachable(self) -> bool:
+        """Whether its last check failed. One that is full, or a replica, can still be read."""
+        return "check" in self._guard.failing
+
+    @property
     def has_failed_lately(self) -> bool:
         """As `StoreGuard.has_failed_lately`."""
         return self._guard.has_failed_lately
