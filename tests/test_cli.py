@@ -365,6 +365,7 @@ def test_the_help_is_short(command: str, capsys: pytest.CaptureFixture[str]) -> 
         "--config",
         "--help-all",
         "--ready",
+        "--strict",
         "--prove",
         "--dialect",
         "--upstream",

@@ -77,7 +77,7 @@ async def test_a_conversation_stays_where_it_began(
 
 async def test_what_is_known_is_not_decided_again(shared: dict[str, Any]) -> None:
     """The short way is as short as without a rotation, in the scope of the old secret."""
-    ways = []
+    ways: list[tuple[float, tuple[int, int]]] = []
     long = {"role": "user", "content": "x" * 3000}
     for secret in (OLD, BOTH):
         store = {"store_url": f"{shared['store_url']}.{len(ways)}"}
