@@ -7,7 +7,7 @@ from playwright.async_api import Locator, Page
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.item_summary import ItemSummary, summarise
-from reasoning_replay.core.history.plan import PlanNote
+from reasoning_replay.core.history.plan import PlanNote, forms_of, outcomes_of
 from reasoning_replay.web.exchange import Exchange, Times
 
 from tests.browser.stage import Stage
@@ -38,8 +38,8 @@ def record(on: Stage, items: list[dict[str, Any]], *notes: PlanNote, **fields: A
     exchange = Exchange(Route.RESPONSES, Times(on.app.recorder._clock()))
     exchange.status, exchange.outcome, exchange.request.state = 200, "ok", "planned"
     exchange.request.summary = strip(items, *notes)
-    for _, what, count, *_ in notes:
-        exchange.request.outcomes[what] = exchange.request.outcomes.get(what, 0) + count
+    exchange.request.outcomes.update(outcomes_of(notes))
+    exchange.request.forms.update(forms_of(notes))
     describe(exchange, **fields)
     exchange.tenant = exchange.scope  # equal in the Responses API
     exchange.times.total_ms = 100.0

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 from reasoning_replay.core.history.plan import Outcome, PlanNote
+from reasoning_replay.web.admin.inspector.recorder import PAGE
 
 from tests.browser.passing import LOST_CALL, record, rows
 from tests.browser.stage import ASK, Seen, Stage, looking, stage
@@ -40,17 +41,17 @@ async def test_filters_narrow_the_rows(cleared: tuple[Stage, Seen]) -> None:
         await expect(page.locator("#shown")).to_have_text(f"{count} of 3 exchanges")
         await page.get_by_role("button", name="Show all").click()
         await expect(rows(page)).to_have_count(3)
-    for word in ("Missed", "Healed", "Errors"):
+    for word in ("Lacking", "Healed", "Errors"):
         await page.get_by_role("radio", name=word).check()
         await expect(rows(page)).to_have_count(1)
     await page.get_by_role("button", name="Show all").click()
     await expect(page.get_by_role("radio", name="All")).to_be_checked()
     for text, count in (("FC_Other", 1), ("fc_never", 2), ("bb22bb22", 1), ("no such id", 0)):
-        await page.get_by_label("Find an id").fill(text)
+        await page.locator("#q").fill(text)
         await expect(rows(page)).to_have_count(count)
     await expect(page.locator("#none")).to_be_visible()
     await page.locator("#model").select_option("gpt-5.4-mini")
-    await page.get_by_label("Find an id").fill("aa11")
+    await page.locator("#q").fill("aa11")
     await expect(rows(page)).to_have_count(1)
     await page.get_by_role("button", name="Show all").click()
     assert seen.complaints == []
@@ -78,9 +79,9 @@ async def test_the_view_is_in_the_address_and_survives_a_reload(chromium: Browse
         page = seen.page
         record_three(on)
         await expect(rows(page)).to_have_count(3)
-        await page.get_by_role("radio", name="Missed").check()
+        await page.get_by_role("radio", name="Lacking").check()
         await page.locator("#model").select_option("gpt-5.4")
-        await page.get_by_label("Find an id").fill("fc_never")
+        await page.locator("#q").fill("fc_never")
         await rows(page).first.click()
         await page.locator("#close").click()
         await rows(page).first.locator(".when").click()
@@ -91,9 +92,9 @@ async def test_the_view_is_in_the_address_and_survives_a_reload(chromium: Browse
         await page.reload()
         await expect(rows(page)).to_have_count(1)
         await expect(page.locator("#pause")).to_have_text("Resume, 1 new")
-        await expect(page.get_by_role("radio", name="Missed")).to_be_checked()
+        await expect(page.get_by_role("radio", name="Lacking")).to_be_checked()
         await expect(page.locator("#model")).to_have_value("gpt-5.4")
-        await expect(page.get_by_label("Find an id")).to_have_value("fc_never")
+        await expect(page.locator("#q")).to_have_value("fc_never")
         await expect(page.locator("#details")).to_be_visible()
         await page.locator("#pause").click()
         await expect(rows(page)).to_have_count(2)
@@ -148,3 +149,27 @@ async def test_the_export_has_the_exchanges_that_are_shown(
         ]
         assert ASK not in text
         assert seen.complaints == []
+
+
+async def test_older_exchanges_are_loaded_page_by_page(chromium: Browser) -> None:
+    """With a filter, until one matches; the page says that it has the newest ones."""
+    async with stage() as on:
+        record(on, [LOST_CALL], model="rare")
+        for _ in range(2 * PAGE):
+            record(on, [LOST_CALL], model="usual")
+        async with looking(chromium, on.app.admin_url) as seen:
+            page = seen.page
+            await expect(page.locator("#shown")).to_have_text("the newest 200 exchanges")
+            await page.locator("#q").fill("rare")
+            await expect(rows(page)).to_have_count(0)
+            await page.locator("#older").click()
+            await expect(page.locator("#shown")).to_have_text("1 of the newest 401 exchanges")
+            await expect(page.locator("#older")).to_be_hidden()
+            assert seen.complaints == []
+
+
+async def test_a_small_part_of_a_number_is_no_zero(cleared: tuple[Stage, Seen]) -> None:
+    """A part has the unit of the whole, unless it is too small for that."""
+    parts = [12, 0, 5_500, 11_000]
+    told = await cleared[1].page.evaluate("parts => parts.map((n) => many(n, 11000))", parts)
+    assert told == ["12", "0", "5.5K", "11.0K"]

@@ -95,7 +95,8 @@ async def test_calls_of_one_response_are_as_emitted(
 
 @pytest.mark.parametrize("way", ["proxied", "replicas"])
 @pytest.mark.parametrize(
-    ("sentinel", "mark"), [("keep", "injected=0, unchecked=1"), ("replace", "injected=1")]
+    ("sentinel", "mark"),
+    [("keep", "injected=0, lacking=1, unchecked=1"), ("replace", "injected=1")],
 )
 async def test_a_sentinel_is_no_signature(
     sentinel: str, mark: str, way: Way, shared_redis: RedisServer

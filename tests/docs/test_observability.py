@@ -14,7 +14,7 @@ from reasoning_replay.core.dialects.registry import DIALECTS, HANDLED_ROUTES, KN
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.plan import ItemForm, Outcome
 from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
@@ -99,6 +99,7 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
     exchange.response.capture = ResponsesCapture(Origin(Context(), "gpt-5.4"), 1 << 20)
     exchange.response.capture.usage = Usage(1, 1, 1, 1)
     exchange.request.outcomes = dict.fromkeys(Outcome, 1)
+    exchange.request.forms = dict.fromkeys(ItemForm, 1)
     exchange.request.repairs = dict.fromkeys(Repair, 1)
     for name in ("asked", "way", "captured", "healed", "model", "upstream_request_id", "trace_id"):
         describe(exchange, **{name: "x"})

@@ -15,7 +15,7 @@ from reasoning_replay.core.dialects.path_faults import (
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ErrorCause, RequestState, Route
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.plan import ItemForm, Outcome
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.errors import BUG, as_response
 from reasoning_replay.web.exchange import Exchange, Times
@@ -50,6 +50,7 @@ def test_every_header_word_is_in_the_table() -> None:
     """The table has the members that the header can have, and no other."""
     exchange = Exchange(Route.RESPONSES, Times(0.0))
     exchange.request.outcomes = dict.fromkeys(Outcome, 1)
+    exchange.request.forms = dict.fromkeys(ItemForm, 1)
     exchange.request.repairs = dict.fromkeys(Repair, 1)
     exchange.request.healed = exchange.request.unhealed = RefusalKind.BLOB
     exchange.request.state = RequestState.BUSY

@@ -26,6 +26,7 @@ OF_PROMETHEUS = {"up", "ALERTS"}
 # Our metrics that neither uses, each with a reason.
 UNUSED = {
     "reasoning_replay_local_evicted_unsaved": "it follows a store that fails, which has an alert",
+    "reasoning_replay_item_forms": "it explains a word of the header, and calls for no action",
     "process_start_time_seconds": "the restarts of a replica show in its other panels",
     "process_virtual_memory_bytes": "it comes with the resident memory, which is what runs out",
 }

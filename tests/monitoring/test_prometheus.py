@@ -112,7 +112,7 @@ MOVED = (
     "Refusals healed: ",
     "Exchanges succeeded: ",
     "Reasoning in requests: injected",
-    "Reasoning in requests: not injected",
+    "Reasoning in requests: lacking",
     "Tokens reported by the upstream: {{kind}}",
     "Bytes injected: injected",
     "Exchanges by status: {{status}}",

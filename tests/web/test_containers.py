@@ -178,6 +178,7 @@ ROWS: dict[str, dict[str, Bound]] = {
         "history.item_index.ItemIndex.types": RECORDS,
         "history.item_summary.ShownItems": Bound(NOTED_SHOWN, "shown_items leaves others out"),
         "history.plan.Plan.completed": ITEMS,
+        "history.plan.Plan.forms": EACH,
         "history.plan.Plan.outcomes": EACH,
         "history.request_history.HistoryPrefix": ITEMS,
         "history.request_history.Place.before": ITEMS,
@@ -201,12 +202,15 @@ ROWS: dict[str, dict[str, Bound]] = {
         "inspector.minutes.Minutes._minutes": Bound(MINUTES, "a deque of this length"),
         "inspector.minutes.Minutes._minutes[]": Bound(99, "one number for each sum"),
         "inspector.recorder.Recorder._open": IN_FLIGHT,
-        "inspector.recorder.Recorder._over": Bound(recorder.KEPT, "end drops the oldest"),
+        "inspector.recorder.Recorder._over": Bound(
+            recorder.KEPT_BYTES // recorder.EXCHANGE_BYTES, "end drops the oldest"
+        ),
     },
     "settings": {"model.Settings.upstreams": FIXED},
     "web": {
         "app.App.agents": FIXED,
         "app.App.upstreams": FIXED,
+        "exchange.RequestReport.forms": EACH,
         "exchange.RequestReport.outcomes": EACH,
         "exchange.RequestReport.repairs": EACH,
         "handler.ProxyHandler._phases": FIXED,

@@ -130,7 +130,9 @@ async def test_no_tenant_gets_the_reasoning_of_another(api: Api, other: str) -> 
         w.upstream.answers(api.plain, DONE, DONE)
         await api.send(w, api.lost[0])
         got = await w.ask(request("POST", api.path, *([other] if other else []), body=body))
-        assert got.mark == ("injected=0, missed=1" if other else "injected=0, asked=no_scope")
+        assert got.mark == (
+            "injected=0, lacking=1, missed=1" if other else "injected=0, asked=no_scope"
+        )
         assert (await api.send(w, *api.lost)).mark == "injected=1"
 
 
@@ -149,7 +151,7 @@ async def test_each_dialect_has_its_own_conversations() -> None:
             await w.turn(completions.ASK, {"type": "message"} | words, completions.ASK),
             await exchanges.send(w, completions.ASK, words, completions.ASK, **bearer),
         ):
-            assert (got.mark or "").startswith("injected=0, missed=1")
+            assert (got.mark or "").startswith("injected=0, lacking=1, missed=1")
         message = exchanges.answer(exchanges.THOUGHT, text, reason="end_turn", model="gpt-5.4")
         w.upstream.answers(message, DONE, DONE)
         await exchanges.send(w, completions.ASK, **bearer)
@@ -202,7 +204,7 @@ async def test_refused_reasoning_is_taken_back(api: Api, form: int) -> None:
         w.upstream.answers(api.plain, refusals(api.refusal)[form], DONE, DONE)
         await api.send(w, api.lost[0])
         got = await api.send(w, *api.lost)
-        want = f"injected=0, refused=1, healed={api.diagnosis}"
+        want = f"injected=0, lacking=1, refused=1, healed={api.diagnosis}"
         assert (got.status, got.body, got.mark) == (200, b"{}", want)
         assert (w.sent(1)["messages"], w.sent()["messages"]) == (api.whole, api.lost)
         heals: Json = {"dialect": api.name, "diagnosis": api.diagnosis}
@@ -249,7 +251,7 @@ async def test_reasoning_that_a_setting_left_out_is_injected_if_it_is_demanded(
         w.upstream.answers(APIS[0].plain, refused, DONE, DONE)
         await completions.chat(w, completions.ASK)
         got = await completions.chat(w, *late)
-        assert got.mark == "injected=1, skipped=1, missed=1, healed=lacks_reasoning"
+        assert got.mark == "injected=1, lacking=1, missed=1, healed=lacks_reasoning"
         assert (w.sent(1)["messages"], w.sent()["messages"][:3]) == (late, completions.WHOLE)
         assert ((await completions.chat(w, *late)).mark or "").startswith("injected=1")
         assert len(w.upstream.received) == 4
@@ -271,8 +273,8 @@ async def test_a_filler_is_opt_in_and_remembered() -> None:
     async with world(chat_fill="on") as w:
         w.upstream.answers(refusals(completions.PASSED_BACK)[0], DONE, DONE)
         got = await completions.chat(w, *completions.LOST)
-        assert got.mark == "injected=0, missed=1, degraded=1, healed=lacks_reasoning"
+        assert got.mark == "injected=0, lacking=1, missed=1, degraded=1, healed=lacks_reasoning"
         got = await completions.chat(w, *completions.LOST)
-        assert got.mark == "injected=0, missed=1, degraded=1"
+        assert got.mark == "injected=0, lacking=1, missed=1, degraded=1"
         assert w.sent()["messages"] == [completions.ASK, filled, completions.RESULT]
         assert len(w.upstream.received) == 3

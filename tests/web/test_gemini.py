@@ -175,7 +175,9 @@ async def test_the_key_is_the_tenant_wherever_it_is(capsys: pytest.CaptureFixtur
         assert w.upstream.received[-1].target.endswith(f"?alt=json&key={SECRET}")
         assert (await send(w, *LOST)).mark == "injected=1"
         for path, key in ((f"{PATH}?key=other", ""), (PATH, f"Authorization: Bearer {SECRET}")):
-            assert (await send(w, *LOST, path=path, key=key)).mark == "injected=0, missed=1"
+            assert (
+                await send(w, *LOST, path=path, key=key)
+            ).mark == "injected=0, lacking=1, missed=1"
         got = await send(w, *LOST, path=f"{PATH}?alt=json", key="")
         assert got.mark == "injected=0, asked=no_scope"
         shown = (await w.ask_admin("/metrics")).body
@@ -243,7 +245,10 @@ async def test_the_path_names_the_model() -> None:
     async with world(base="/v1") as w:
         w.upstream.answers(answer(SIGNED), DONE, DONE)
         await send(w, ASK, path=CLOUD, key="Authorization: Bearer ya29.token")
-        for path, mark in ((CLOUD, "injected=1"), (other, "injected=0, guarded_model=1")):
+        for path, mark in (
+            (CLOUD, "injected=1"),
+            (other, "injected=0, lacking=1, guarded_model=1"),
+        ):
             got = await send(w, *LOST, path=path, key="Authorization: Bearer ya29.token")
             assert got.mark == mark
 
@@ -287,7 +292,7 @@ async def test_a_refused_signature_is_taken_back(words: str) -> None:
         w.upstream.answers(answer(SIGNED), refusal(f"{words} thought signature."), DONE, DONE)
         await send(w, ASK)
         got = await send(w, *LOST)
-        assert (got.status, got.mark) == (200, "injected=0, refused=1, healed=blob")
+        assert (got.status, got.mark) == (200, "injected=0, lacking=1, refused=1, healed=blob")
         assert (contents(w, 1), contents(w)) == (WHOLE, LOST)
         assert w.counted("heals_total", dialect="gemini", diagnosis="blob", result="cured") == 1
         await send(w, *LOST)

@@ -42,13 +42,13 @@ async def test_the_path_names_the_model_in_a_cloud() -> None:
         assert (await send(w, *LOST, path=VERTEX, model=None)).mark == "injected=1"
         assert messages(w) == WHOLE
         assert (await send(w, *LOST, path=other, model=None)).mark == (
-            "injected=0, guarded_model=1"
+            "injected=0, lacking=1, guarded_model=1"
         )
         assert w.counted("exchanges_total", route="messages", outcome="ok") == 3
 
 
 @pytest.mark.parametrize(
-    ("model", "mark"), [(MODEL, "injected=2"), (BOUND, "injected=1, guarded_prefix=1")]
+    ("model", "mark"), [(MODEL, "injected=2"), (BOUND, "injected=1, lacking=1, guarded_prefix=1")]
 )
 async def test_a_thread_that_ends_is_sent_as_a_whole(model: str, mark: str) -> None:
     """Upstream has the history, so nothing is due; the bound rest was made after an unseen one."""
@@ -97,12 +97,13 @@ async def test_an_alias_of_the_model_gets_the_reasoning_after_a_refusal_and_from
         got = await send(w, *LOST)
         assert (got.status, got.mark) == (
             200,
-            "injected=1, guarded_model=1, healed=lacks_reasoning",
+            "injected=1, healed=lacks_reasoning",
         )
         assert (messages(w, 1), messages(w)) == (LOST, WHOLE)
         assert (await send(w, *LOST)).mark == "injected=1"
         assert (messages(w), len(w.upstream.received)) == (WHOLE, 4)
-        assert (await send(w, *LOST, model="claude-opus-4-6")).mark == "injected=0, guarded_model=1"
+        other = await send(w, *LOST, model="claude-opus-4-6")
+        assert other.mark == "injected=0, lacking=1, guarded_model=1"
 
 
 async def test_a_type_that_a_model_of_a_cloud_does_not_accept_is_remembered() -> None:
@@ -112,7 +113,7 @@ async def test_a_type_that_a_model_of_a_cloud_does_not_accept_is_remembered() ->
         w.upstream.answers(answer(*BLOCKS), refusal(UNKNOWN), DONE, DONE, answer(*BLOCKS), DONE)
         await send(w, ASK, path=VERTEX, model=None)
         assert (await send(w, *LOST, path=VERTEX, model=None)).mark == (
-            "injected=0, refused=1, healed=field"
+            "injected=0, lacking=1, refused=1, healed=field"
         )
         assert (await send(w, *LOST, path=VERTEX, model=None)).mark == "injected=0"
         await send(w, ASK, path=other, model=None)

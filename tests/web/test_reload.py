@@ -212,7 +212,7 @@ async def test_new_encryption_keys_are_in_use() -> None:
 
         without: dict[str, Any] = {"encryption_keys": SecretStr(f"b:{KEYS['b']}")}
         w.app.reload(w.app.settings.model_copy(update=without))
-        assert (await w.ask(again)).mark == "injected=0, missed=1"
+        assert (await w.ask(again)).mark == "injected=0, lacking=1, missed=1"
 
 
 async def test_a_new_mode_is_in_use() -> None:

@@ -1,9 +1,9 @@
 """
 Traffic of the playground: agents that talk through the proxy in a loop, each with its own habits.
 
-Together they cause everything that the inspector shows: injected, present, missed and ambiguous
-reasoning, repaired and healed requests, prefixes that move, refusals, a client that leaves, a path
-that is not replayed, and one that lacks `/v1`. Some use another API than Responses.
+Together they cause everything that the inspector shows: injected, present and lacking
+reasoning, repaired and healed requests, refusals, a client that leaves, a path that is not
+replayed, and one that lacks `/v1`. Some use another API than Responses.
 """
 
 import asyncio

@@ -12,7 +12,7 @@ from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames, Ref
 from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, dialect_of
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestKind, RequestState, Route
 from reasoning_replay.core.history.item_summary import ItemSummary
-from reasoning_replay.core.history.plan import LACKING, Outcome
+from reasoning_replay.core.history.plan import LACKING, ItemForm, Outcome
 from reasoning_replay.core.tenancy.scope import Account
 from reasoning_replay.web.errors import amount
 from reasoning_replay.web.memory_budget import UNCOUNTED, MemoryLease
@@ -91,6 +91,7 @@ class RequestReport:
         way: A Way; "" if nothing was decided.
         model: Model that the client requested; "" if unknown.
         outcomes: Number of reasoning items for each outcome.
+        forms: Number of items in each form.
         repairs: Number of items that each repair changed before the first attempt.
         injected_bytes: Size of the reasoning injected into the accepted request.
         summary: Types, ids and sizes of its items, for the inspector; None if they were not read.
@@ -105,6 +106,7 @@ class RequestReport:
     way: str = ""
     model: str = ""
     outcomes: dict[Outcome, int] = field(default_factory=dict)
+    forms: dict[ItemForm, int] = field(default_factory=dict)
     repairs: dict[str, int] = field(default_factory=dict)
     injected_bytes: int = 0
     summary: ItemSummary | None = None
@@ -115,8 +117,18 @@ class RequestReport:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The outcomes that occurred, by name."""
-        return {outcome.value: count for outcome, count in self.outcomes.items() if count}
+        """The outcomes and forms that occurred, by name; `lacking` is the sum of its reasons."""
+        named: dict[str, int] = {}
+        reasons: dict[str, int] = {}
+        for what, count in self.outcomes.items():
+            if count:
+                (reasons if what in LACKING else named)[what.value] = count
+        if reasons:
+            named |= {"lacking": sum(reasons.values()), **reasons}
+        for form, count in self.forms.items():
+            if count:
+                named[form.value] = count
+        return named
 
     @property
     def kind(self) -> RequestKind:
@@ -138,6 +150,7 @@ class RequestReport:
         self.state, self.way = decision.state, decision.way
         self.repairs.update(decision.repairs)
         self.outcomes.update(decision.outcomes)
+        self.forms.update(decision.forms)
         self.injected_bytes = decision.injected_bytes
         self.summary = decision.summary
         if decision.origin is not None:
@@ -148,6 +161,7 @@ class RequestReport:
         """Record why the request is forwarded unchanged."""
         self.state, self.way, self.summary, self.injected_bytes = state, "", None, 0
         self.outcomes.clear()
+        self.forms.clear()
         self.repairs.clear()
 
     def note_too_large(self, size: str, max_bytes: int) -> None:
@@ -174,13 +188,16 @@ class RequestReport:
             outcomes[Outcome.INJECTED] = cure.injected
         if refused > 0:
             outcomes[Outcome.REFUSED] = outcomes.get(Outcome.REFUSED, 0) + refused
-        outcomes.pop(Outcome.PHASE, None)
-        if cure.phases:
-            outcomes[Outcome.PHASE] = cure.phases
+        for reason in reversed(Outcome):
+            if refused < 0 and reason in LACKING and reason in outcomes:
+                found = min(outcomes[reason], -refused)  # it was lacking, and the cure injects it
+                outcomes[reason] -= found
+                refused += found
+        self.forms[ItemForm.PHASE] = cure.phases
         if cure.degraded:
-            outcomes[Outcome.DEGRADED] = cure.degraded
+            self.forms[ItemForm.DEGRADED] = cure.degraded
         if cure.is_clients_own:
-            outcomes.pop(Outcome.DEGRADED, None)
+            self.forms.clear()
             self.repairs.clear()
 
 

@@ -13,6 +13,7 @@ from reasoning_replay.adapters.telemetry.metrics import (
     TOKENS,
     Labels,
     Metrics,
+    outcome_labels,
     status_label,
 )
 from reasoning_replay.core.dialects.captures import Capture
@@ -131,7 +132,9 @@ class ExchangeLog:
         if request.way:
             metrics.decisions[dialect, request.way, *at].inc()
         for outcome, count in request.outcomes.items():
-            metrics.items[dialect, outcome.value, *model, *at].inc(count)
+            metrics.items[dialect, *outcome_labels(outcome), *model, *at].inc(count)
+        for form, count in request.forms.items():
+            metrics.item_forms[dialect, form, *at].inc(count)
         for repair, count in request.repairs.items():
             metrics.repairs[dialect, repair, *at].inc(count)
         if request.injected_bytes:

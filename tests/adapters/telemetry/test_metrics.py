@@ -30,7 +30,7 @@ from reasoning_replay.core.dialects.states import (
     RequestState,
     Route,
 )
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.plan import LACKING, ItemForm, Outcome
 
 from tests.begun_metrics import begun_metrics
 from tests.fast_lane import examples
@@ -65,7 +65,13 @@ ALL_SERIES = {
     "removed_items_total": each(reason=REMOVALS),
     "reasoning_contexts_total": each(context=CONTEXTS),
     "cache_lookups_total": each(result=CACHE_RESULTS),
-    "items_total": each(dialect=NAMES, outcome=[outcome.value for outcome in Outcome]),
+    "items_total": [
+        {"dialect": name, "outcome": "lacking" if what in LACKING else what, "reason": reason}
+        for name in NAMES
+        for what in Outcome
+        for reason in [what if what in LACKING else ""]
+    ],
+    "item_forms_total": each(dialect=NAMES, form=ItemForm),
     "requests_total": each(dialect=NAMES, result=RequestState),
     "captures_total": each(dialect=NAMES, result=CaptureState),
     "tokens_total": each(dialect=NAMES, kind=TOKENS, request=RequestKind),

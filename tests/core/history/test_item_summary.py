@@ -191,7 +191,8 @@ def test_outcomes_are_the_sums_of_notes(tape: list[Step], kept: Any, profile: An
             assert 0 <= index < len(request.places)
             assert (size > 0) == (what is Outcome.INJECTED)
             assert bool(ids) == (what is Outcome.INJECTED)
-            sums[what] = sums.get(what, 0) + count
+            if isinstance(what, Outcome):
+                sums[what] = sums.get(what, 0) + count
         assert sums == decided.outcomes
         put = [edit.new for edit in decided.edits if b'"reasoning"' in edit.new[:4096]]
         assert sum(map(len, put)) == sum(size for *_, size, _ in decided.notes)

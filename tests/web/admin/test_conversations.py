@@ -394,7 +394,7 @@ async def test_a_deleted_conversation_is_not_injected(capsys: pytest.CaptureFixt
         page = await forget.get("/conversations")
         assert [kept["id"] for kept in page["conversations"]] == [name]
         assert await forget.delete(f"/conversations/{name}") == {"forgotten": True}
-        assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=0, missed=1"
+        assert (await w.turn(ASK, CALL, RESULT)).mark == "injected=0, lacking=1, missed=1"
         assert (await forget.get("/conversations"))["conversations"] == []
 
 

@@ -81,7 +81,7 @@ async def test_it_goes_out_as_it_came_and_is_counted(body: bytes, counted_as: st
         assert w.upstream.received[0].body == body
         assert (got.status, refusal.endswith(got.body)) == (400, True)
         suffix = "" if counted_as == "planned" else f", asked={counted_as}"
-        assert (got.mark or "").replace(", missed=1", "") == "injected=0" + suffix
+        assert (got.mark or "").replace(", lacking=1, missed=1", "") == "injected=0" + suffix
         assert await metric(w, f'requests_total{{dialect="responses",result="{counted_as}"}} 1.0')
         labels = 'outcome="refused",route="responses",status="400"'
         assert await metric(w, f"exchanges_total{{{labels}}} 1.0")

@@ -191,4 +191,4 @@ async def test_what_was_not_kept_is_not_taken_from_another_that_says_the_same() 
         w.app.store.inner = store
         known = await w.turn(ASK, said[0], NEXT, store=False)
         unknown = await w.turn(ASK, said[1], NEXT, store=False)
-        assert (known.mark, unknown.mark) == ("injected=1", "injected=0, missed=1")
+        assert (known.mark, unknown.mark) == ("injected=1", "injected=0, lacking=1, missed=1")

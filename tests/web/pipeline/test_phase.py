@@ -26,7 +26,7 @@ async def test_a_dropped_phase_is_added_and_counted() -> None:
         assert first == [ASK, RS, PHASED, NEXT]
         await w.turn(ASK, MESSAGE, NEXT, MESSAGE | {"id": "msg_2"}, NEXT)
         assert w.sent()["input"][:4] == first
-        assert w.counted("items_total", outcome="phase") == 2
+        assert w.counted("item_forms_total", form="phase") == 2
 
 
 @pytest.mark.parametrize("more", [{"phase": "off"}, {"mode": "shadow"}])
@@ -37,4 +37,4 @@ async def test_it_can_be_switched_off(more: dict[str, str]) -> None:
         w.upstream.answers(OK)
         await w.turn(ASK, MESSAGE, NEXT)
         assert MESSAGE in w.sent()["input"]
-        assert w.counted("items_total", outcome="phase") == ("mode" in more)
+        assert w.counted("item_forms_total", form="phase") == ("mode" in more)

@@ -92,7 +92,7 @@ async def test_a_refusal_of_its_own_bytes_is_the_clients() -> None:
         last = error("Without ids, too.")
         w.upstream.answers(error("reasoning is odd", "input[1]"), error("Its own fault."), last)
         got = await w.post(BODY)
-        assert (got.status, got.mark) == (400, "injected=0, refused=1")
+        assert (got.status, got.mark) == (400, "injected=0, lacking=1, refused=1")
         assert error("Its own fault.").endswith(got.body)
         assert [one.body == BODY for one in w.upstream.received] == [False, True, False]
         for diagnosis in ("input", "form"):
@@ -105,7 +105,10 @@ async def test_the_last_resort_is_the_clients_own_request() -> None:
         await taught(w)
         w.upstream.answers(error(FOLLOWER), error(PAIRING), OK)
         got = await w.post(BODY)
-        assert (got.status, got.mark) == (200, "injected=0, refused=1, healed=lacks_follower")
+        assert (got.status, got.mark) == (
+            200,
+            "injected=0, lacking=1, refused=1, healed=lacks_follower",
+        )
         assert [one.body == BODY for one in w.upstream.received] == [False, False, True]
         for result in ("refused", "cured"):
             assert w.counted("heals_total", diagnosis="lacks_follower", result=result) == 1
@@ -117,7 +120,7 @@ async def test_the_refusal_of_the_last_resort_is_the_clients() -> None:
         await taught(w)
         w.upstream.answers(error(FOLLOWER), error(PAIRING), error("Its own fault."))
         got = await w.post(BODY)
-        assert (got.status, got.mark) == (400, "injected=0, refused=1")
+        assert (got.status, got.mark) == (400, "injected=0, lacking=1, refused=1")
         assert error("Its own fault.").endswith(got.body)
         assert len(w.upstream.received) == 3
         assert w.counted("heals_total", diagnosis="lacks_follower", result="refused") == 2

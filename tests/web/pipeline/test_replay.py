@@ -77,7 +77,7 @@ async def test_the_header_says_what_was_done() -> None:
             "injected=0",
             "injected=1",
             "injected=0, present=1",
-            "injected=0, missed=1",
+            "injected=0, lacking=1, missed=1",
         ]
         assert w.counted("items_total", outcome="injected") == 1
         assert w.counted("requests_total", result="planned") == 4
@@ -180,4 +180,4 @@ async def test_another_tenant_sees_nothing(headers: list[str]) -> None:
         await taught(w)
         got = await w.post({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]}, *headers)
         assert w.sent()["input"] == [ASK, CALL, RESULT]
-        assert got.mark == "injected=0, missed=1"
+        assert got.mark == "injected=0, lacking=1, missed=1"

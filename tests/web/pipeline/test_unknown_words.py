@@ -61,7 +61,7 @@ async def test_a_conversation_pays_for_one_refusal() -> None:
         w.upstream.received.clear()
         got = await w.turn(*more, include=INCLUDED)
         assert len(w.upstream.received) == 1
-        assert got.mark == "injected=1, refused=1, degraded=1"
+        assert got.mark == "injected=1, lacking=1, refused=1, degraded=1"
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ async def test_a_refused_injection_is_not_the_clients_error() -> None:
         await upstream.send(b"".join(told(MESSAGE)))
         await client.gets(*told(MESSAGE))
         assert w.counted("heals_total", diagnosis="input", result="cured") == 1
-        assert w.counted("items_total", outcome="refused") == 1
+        assert w.counted("items_total", outcome="lacking", reason="refused") == 1
         assert w.counted("items_total", outcome="injected") == 0
 
 

@@ -41,7 +41,7 @@ from reasoning_replay.core.dialects.states import (
     Way,
 )
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.plan import LACKING, ItemForm, Outcome
 from reasoning_replay.core.history.room import Room
 
 # Source of the conversations that a lookup found.
@@ -89,6 +89,11 @@ def status_label(status: int) -> str:
         return known
     kind = status // 100
     return f"{kind}xx" if kind in _CLASSES else "other" if status else _NO_HEAD
+
+
+def outcome_labels(outcome: Outcome) -> Labels:
+    """Return the labels `outcome` and `reason` of a reasoning item."""
+    return ("lacking", outcome.value) if outcome in LACKING else (outcome.value, "")
 
 
 def usual_status(route: str, outcome: str) -> str:
@@ -142,8 +147,8 @@ class Metrics:
 
     def __init__(self, models: Iterable[str] = (), upstreams: Iterable[str] = ()) -> None:
         self._models = {family(model): model for model in models}
-        labels = (*self._models.values(), OTHER_MODEL)
-        by_model: dict[str, Iterable[str]] = {"model": labels} if self._models else {}
+        self._model_names = (*self._models.values(), OTHER_MODEL) if self._models else ()
+        by_model: dict[str, Iterable[str]] = {"model": self._model_names} if self._models else {}
         names = tuple(upstreams)
         by_upstream: dict[str, Iterable[str]] = {"upstream": names} if names else {}
         self._has_upstreams = bool(names)
@@ -216,10 +221,18 @@ class Metrics:
         )
         self.items = counter(
             "items",
-            "Reasoning items that requests should carry, by outcome.",
-            dialect=dialects,
-            outcome=Outcome,
+            "Reasoning items that are due in requests, by outcome; lacking ones also by reason.",
+            dialect=(),
+            outcome=(),
+            reason=(),
             **by_model,
+            **by_upstream,
+        )
+        self.item_forms = counter(
+            "item_forms",
+            "Items that were sent in another form than the client sent them, by form.",
+            dialect=dialects,
+            form=ItemForm,
             **by_upstream,
         )
         self.injected_bytes = counter(
@@ -358,7 +371,10 @@ class Metrics:
         for metric, labels in self._of_dialects:
             if dialect in labels["dialect"]:
                 _begun(metric, {**labels, **own})
+        models: list[Labels] = [(name,) for name in self._model_names] or [()]
         for entry in (one for one in DIALECTS if one.name == dialect):
+            for of_item, model in product(Outcome, models):
+                _ = self.items[dialect, *outcome_labels(of_item), *model, *at]
             for refusal, result in product(entry.refusals, ("cured", "refused")):
                 _ = self.heals[dialect, refusal, result, *at]
             for repair in entry.repairs:

@@ -20,7 +20,7 @@ from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
 from reasoning_replay.core.history.matching.matches import Matches, match_items
-from reasoning_replay.core.history.plan import Outcome, Plan
+from reasoning_replay.core.history.plan import ItemForm, Outcome, Plan
 from reasoning_replay.core.history.prefix_cache import Owner, ParsedPrefix
 from reasoning_replay.core.history.request_history import HistoryPrefix
 from reasoning_replay.core.history.turns import Lesson, Turn
@@ -103,7 +103,8 @@ class Decision:
         base: Body that is edited: the client's own object, unless a repair edited it before.
         origin: Origin for the capture of the response; None if nothing is known of the request.
         repairs: Number of items that each repair touched.
-        outcomes: Count of each reasoning outcome.
+        outcomes: Number of reasoning items for each outcome.
+        forms: Number of items in each form.
         injected_bytes: Size of all injected reasoning.
         summary: Items by type, id and size, for people; None if it could not be made.
         cache_key: The member with a cache key that an edit adds; b"" if none does.
@@ -116,6 +117,7 @@ class Decision:
     origin: Origin | None = None
     repairs: Mapping[str, int] = field(default_factory=dict)
     outcomes: Mapping[Outcome, int] = field(default_factory=dict)
+    forms: Mapping[ItemForm, int] = field(default_factory=dict)
     injected_bytes: int = 0
     summary: ItemSummary | None = None
     way: Way = Way.NEW

@@ -190,6 +190,7 @@ class RequestEngine:
             origin=origin,
             repairs=repairs,
             outcomes=planned.outcomes,
+            forms=planned.forms,
             injected_bytes=0 if self._is_shadow else planned.injected_bytes,
             summary=_maybe_summary(request, planned, injected.shown),
             is_doubted=refused.has(FORM, OLDER),
@@ -206,7 +207,7 @@ class RequestEngine:
         is_created: bool,
     ) -> Injected:
         """Return all that is injected: what is given, and the finished plan of what is new."""
-        finished = plan.after(given.planned.outcomes)
+        finished = plan.after(given.planned)
         if is_created and not (self._is_shadow or refused.has(FORM, AS_GIVEN)):
             finished = self._dialect.finished(request, finished, known.parent, refused)
         start, end, at = request.history_start, request.history_end, given.decided.items
@@ -221,6 +222,7 @@ class RequestEngine:
             open_from=plan.open_from,
             planned=Plan(
                 outcomes=finished.outcomes,
+                forms=finished.forms,
                 notes=(*given.planned.notes, *notes),
                 completed={**given.planned.completed, **finished.completed},
             ),

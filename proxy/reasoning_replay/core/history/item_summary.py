@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from reasoning_replay.core.history.items import HistoryItem, Role
-from reasoning_replay.core.history.plan import Outcome, PlanNote
+from reasoning_replay.core.history.plan import ItemForm, Outcome, PlanNote
 from reasoning_replay.core.history.request_history import Place, RequestHistory
 
 # Up to this many items are all shown. Of a longer list, only the first and last items and those
@@ -214,8 +214,8 @@ def _entry(item: HistoryItem) -> Raw:
 
 
 def _summed(notes: Sequence[PlanNote]) -> list[PlanNote]:
-    """Return one note for each outcome, all at place 0, the only entry that is left."""
-    sums: dict[Outcome, tuple[int, int]] = {}
+    """Return one note for each outcome and form, all at place 0, the only entry that is left."""
+    sums: dict[Outcome | ItemForm, tuple[int, int]] = {}
     for _, what, count, size, _ in notes:
         before = sums.get(what, (0, 0))
         sums[what] = before[0] + count, before[1] + size

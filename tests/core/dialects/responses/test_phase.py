@@ -11,7 +11,7 @@ from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import match_items
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.plan import ItemForm, Outcome
 
 from tests.core.dialects.responses.exchanges import SCOPE, decided, engine
 from tests.core.dialects.responses.heal.played import cure_of
@@ -71,7 +71,7 @@ def test_a_refused_phase_is_taken_out_and_remembered(said: str) -> None:
     given = body([ASK, bare(LAST), MORE], store=False)
     sent = decided(one, given, held)
     assert input_of(sent.body) == [ASK, R1, LAST, MORE]
-    assert sent.outcomes == {Outcome.INJECTED: 1, Outcome.PHASE: 1}
+    assert (sent.outcomes, sent.forms) == ({Outcome.INJECTED: 1}, {ItemForm.PHASE: 1})
 
     bodies = RefusedBodies(given, sent.body)
     refusal = one.readers.diagnose(400, b'{"error":{"message":%s}}' % _json(said))
@@ -84,7 +84,7 @@ def test_a_refused_phase_is_taken_out_and_remembered(said: str) -> None:
     one.learn(SCOPE, refusal, cured, "gpt-5.6-sol")
     again = decided(one, given, held)
     assert input_of(again.body) == [ASK, R1, bare(LAST), MORE]
-    assert Outcome.PHASE not in again.outcomes
+    assert again.forms == {}
 
 
 def test_another_cure_keeps_the_phases() -> None:
@@ -115,4 +115,4 @@ def test_a_message_never_has_two_phases(old: str, new: str, added: int) -> None:
     request = read_request(raw, {})
     plan = plan_injection(request, match_items(request, world_of(LAST).recall(request)), GENERIC)
 
-    assert plan.outcomes.get(Outcome.PHASE, 0) == added
+    assert plan.forms.get(ItemForm.PHASE, 0) == added

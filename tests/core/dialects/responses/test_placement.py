@@ -57,7 +57,9 @@ def test_reasoning_is_injected_at_its_place_and_in_the_form_that_the_request_tak
     asked = body([ASK, *history(sent)], **request_of(request_))
 
     assert world.seen(asked) == [ASK, *history(received)]
-    counted = {f"{outcome}={count}" for outcome, count in world.ask(asked)[2].outcomes.items()}
+    decided = world.ask(asked)[2]
+    told = [*decided.outcomes.items(), *decided.forms.items()]
+    counted = {f"{what}={count}" for what, count in told}
     assert counted == set(filter(None, outcomes.split(", ")))
 
 

@@ -65,15 +65,15 @@ async def test_the_state_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_series_differ_by_one_label_or_are_summed() -> None:
     """They differ by one label or are summed, over dialects as well; zeros are left out."""
     metrics = Metrics()
-    metrics.items["responses", "injected"].inc(2)
-    metrics.items["chat", "injected"].inc()
-    metrics.items["chat", "missed"].inc()
+    metrics.items["responses", "injected", ""].inc(2)
+    metrics.items["chat", "injected", ""].inc()
+    metrics.items["chat", "lacking", "missed"].inc()
     metrics.heals["responses", "order", "cured"].inc(2)
     metrics.heals["chat", "duplicate", "cured"].inc(2)
     metrics.captured_items["chat"].inc(1e6)
     metrics.in_flight.set(4)
     totals = events.read_totals(metrics.registry.collect())
-    assert totals["items_total"] == {"injected": 3, "missed": 1}
+    assert totals["items_total"] == {"injected": 3, "lacking": 1}
     assert totals["heals_total"] == {"cured": 4}
     assert totals["captured_items_total"] == 1e6
     assert (totals["in_flight"], totals["requests_total"]) == (4, {})

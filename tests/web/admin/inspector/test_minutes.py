@@ -34,7 +34,7 @@ def test_a_minute_sums_what_its_exchanges_did() -> None:
     minutes.add(lost, 7 * MINUTE_MS)
     minutes.add(exchange(between_ms=2.0, after_ms=0.5, usage=Usage(100)), 7 * MINUTE_MS + 1)
     minutes.add(exchange(usage=Usage()), 8 * MINUTE_MS)
-    lacking = len(Outcome) - 4 + 1
+    lacking = len(Outcome) - 2 + 1
     last = [8, 1, *[0] * 9]
     assert minutes.newest(9) == [[7, 3, 5, lacking, 210, 61, 4.0, 100, 60, 10, 1], last]
     assert minutes.newest(1) == [last]

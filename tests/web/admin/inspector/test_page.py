@@ -35,6 +35,7 @@ async def test_browsers_get_the_page_and_other_clients_the_paths() -> None:
                     *("/", "/livez", "/readyz", "/metrics", "/conversations"),
                     *("/conversations/count", "DELETE /conversations/{id}"),
                     *("POST /scopes", "DELETE /scopes/{scope}", "/inspector/events"),
+                    "/inspector/exchanges",
                 ]
             }
 

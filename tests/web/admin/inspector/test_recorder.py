@@ -13,7 +13,7 @@ from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.item_summary import ItemSummary, ShownItems, summarise
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import recorder as module
-from reasoning_replay.web.admin.inspector.recorder import KEPT, Recorder
+from reasoning_replay.web.admin.inspector.recorder import EXCHANGE_BYTES, PAGE, Recorder
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_facts import FACTS, Reader
 
@@ -140,13 +140,13 @@ def test_exchanges_in_flight_are_listed_too() -> None:
 
 def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest completed ones are dropped; those in flight lose only their item summaries."""
-    monkeypatch.setattr(module, "KEPT_BYTES", 5500)
+    monkeypatch.setattr(module, "KEPT_BYTES", 5 * (1000 + EXCHANGE_BYTES))
     monkeypatch.setattr(module, "OPEN_BYTES", 1000)
     monkeypatch.setattr(module, "OPEN_MAX", 50)
     told = Told()
-    for _ in range(2 * KEPT):
+    for _ in range(9):
         told.end(exchange())
-    assert len(told.recent()) == KEPT
+    assert len(told.recent()) == 7
     for _ in range(10):
         told.end(exchange(strip(1000)))
     assert len(told.recent()) == 5
@@ -164,6 +164,21 @@ def test_exchanges_and_their_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     for one in in_flight:
         told.end(one)
     assert (told.recorder._open, told.recorder._open_bytes) == ({}, 0)
+
+
+def test_older_exchanges_are_paged() -> None:
+    """A watcher gets the newest ones; a page are those before an exchange of this process."""
+    told = Told()
+    for _ in range(2 * PAGE + 5):
+        told.end(exchange())
+    pages = [[int(one["id"].rpartition(".")[2]) for one in told.recent()]]
+    while pages[-1]:
+        before = f"{told.recorder._name}.{pages[-1][0]}"
+        lines = map(json.loads, told.recorder.older(before))
+        pages.append([int(line["exchange"]["id"].rpartition(".")[2]) for line in lines])
+    assert [number for page in pages[::-1] for number in page] == [*range(1, 2 * PAGE + 6)]
+    assert [len(page) for page in pages] == [PAGE, PAGE, 5, 0]
+    assert [*map(told.recorder.older, ("", "other.7", f"{told.recorder._name}.x"))] == [[], [], []]
 
 
 def test_an_exchange_that_cannot_be_recorded_hides_no_other() -> None:

@@ -35,9 +35,11 @@ from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
 from reasoning_replay.core.history.plan import (
+    ItemForm,
     Outcome,
     Plan,
     PlanNote,
+    forms_of,
     outcome_of_withheld,
     outcomes_of,
 )
@@ -81,7 +83,8 @@ class _Planner:
             self._add_phases()
         self._note_unknown()
         notes = sorted(self._notes, key=lambda note: note.place)
-        return Plan(tuple(self._edits), outcomes_of(notes), tuple(notes))
+        edits, forms = tuple(self._edits), forms_of(notes)
+        return Plan(edits, outcomes_of(notes), tuple(notes), forms=forms)
 
     def _add_phases(self) -> None:
         """Add to each message the `phase` that upstream emitted it with, as its last member."""
@@ -97,7 +100,7 @@ class _Planner:
             if is_same and (phase := phase_of(emitted)):
                 at = item.end - 1
                 self._edits.append(Edit(at, at, b"," + PHASE + b":" + phase))
-                self._notes.append(PlanNote(index, Outcome.PHASE))
+                self._notes.append(PlanNote(index, ItemForm.PHASE))
 
     def _inject_plainly(self, group: ReasoningRun) -> bool:
         """Do the work of `_inject` for the simple case; return False if a choice is needed."""
@@ -200,7 +203,7 @@ class _Planner:
             removals = id_removals(self._request.body, [pair])
             if removals:
                 self._edits += removals
-                self._notes.append(PlanNote(index, Outcome.DEGRADED))
+                self._notes.append(PlanNote(index, ItemForm.DEGRADED))
 
     def _note_unknown(self) -> None:
         """Note each ambiguous item, and each run of emitted items without any match."""

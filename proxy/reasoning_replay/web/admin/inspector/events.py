@@ -38,6 +38,13 @@ STALLED_S: Final = 60.0
 _SPLIT: Final = {"requests_total": "result", "items_total": "outcome", "heals_total": "result"}
 _SUMMED: Final = ("captured_items_total", "captured_bytes_total", "in_flight")
 
+_HEADERS: Final = {
+    "Content-Type": "application/x-ndjson",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Accel-Buffering": "no",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 # Such a page cannot read the stream, but would occupy a place of a permitted watcher.
 _ANOTHERS = ErrorResponse(
     403, "cross_origin", "A page of another origin may not read events: open this port's page."
@@ -71,27 +78,19 @@ class Watchers:
         self._ticking: asyncio.Task[None] | None = None
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """Return the route for the admin port."""
-        return [web.get("/inspector/events", self._serve, allow_head=False)]
+        """Return the routes for the admin port."""
+        return [
+            web.get("/inspector/events", self._serve, allow_head=False),
+            web.get("/inspector/exchanges", self._older, allow_head=False),
+        ]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         """Stream events to one watcher until it leaves."""
-        if request.headers.get("Sec-Fetch-Site", "none") not in {"same-origin", "none"}:
-            return refused(_ANOTHERS)
-        try:
-            self._access.check(request)
-        except ProxyError as error:
-            return refused(error.fault)
+        if (fault := self._fault(request)) is not None:
+            return refused(fault)
         if sum(watcher.is_there for watcher in self._watchers) >= WATCHERS_MAX:
             return refused(_FULL)
-        headers = {
-            "Content-Type": "application/x-ndjson",
-            "Cache-Control": "no-store",
-            "X-Content-Type-Options": "nosniff",
-            "X-Accel-Buffering": "no",
-            "Cross-Origin-Resource-Policy": "same-origin",
-        }
-        response = web.StreamResponse(headers=headers)
+        response = web.StreamResponse(headers=_HEADERS)
         watcher = _Watcher(request)
         self._watchers[watcher] = asyncio.current_task()
         try:
@@ -108,6 +107,23 @@ class Watchers:
         finally:
             self._leave(watcher)
         return response
+
+    async def _older(self, request: web.Request) -> web.Response:
+        """Return a page of exchanges that are older than the one with the id `before`."""
+        if (fault := self._fault(request)) is not None:
+            return refused(fault)
+        lines = self._source.older(request.query.get("before", ""))
+        return web.Response(body=b"\n".join(lines), headers=_HEADERS)
+
+    def _fault(self, request: web.Request) -> ErrorResponse | None:
+        """Return why a request may not read; None if it may."""
+        if request.headers.get("Sec-Fetch-Site", "none") not in {"same-origin", "none"}:
+            return _ANOTHERS
+        try:
+            self._access.check(request)
+        except ProxyError as error:
+            return error.fault
+        return None
 
     def close(self) -> None:
         """Cancel all streams, so that none delays the shutdown."""

@@ -8,7 +8,9 @@ the page shows of them is collected for watchers only.
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,9 +20,12 @@ from reasoning_replay.web.admin.inspector.minutes import MINUTE_MS, Minutes
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_facts import Reader, facts_of
 
-# Most finished exchanges that are kept, and the largest total size of their strips.
-KEPT: Final = 200
-KEPT_BYTES: Final = 4 << 20
+# Finished exchanges that a new watcher gets; older ones are sent when they are asked for.
+PAGE: Final = 200
+# Largest total size of the finished exchanges that are kept, and the size of one without its strip,
+# which was measured.
+KEPT_BYTES: Final = 8 << 20
+EXCHANGE_BYTES: Final = 2 << 10
 # The same for exchanges in flight. A new watcher gets the newest of them; above this size of all
 # strips, a further strip is reduced to its counts.
 OPEN_SHOWN: Final = 100
@@ -102,16 +107,28 @@ class Recorder:
         size = strip.size_bytes if strip is not None else 0
         seen = _Seen(number, exchange, size)
         self._over.append(seen)
-        self._bytes += size
-        while len(self._over) > KEPT or self._bytes > KEPT_BYTES:
-            self._bytes -= self._over.popleft().size_bytes
+        self._bytes += EXCHANGE_BYTES + size
+        while self._bytes > KEPT_BYTES:
+            self._bytes -= EXCHANGE_BYTES + self._over.popleft().size_bytes
         self._tell(seen)
 
     def recent(self) -> list[bytes]:
-        """Return finished exchanges as JSON, oldest first, followed by those in flight."""
+        """Return the newest finished exchanges as JSON, oldest first, then those in flight."""
         self._look_at_the_time()
+        newest = [*islice(reversed(self._over), PAGE)][::-1]
+        return self._told([*newest, *[*self._open.values()][-OPEN_SHOWN:]])
+
+    def older(self, before: str) -> list[bytes]:
+        """Return up to PAGE finished exchanges that began before the one with this id."""
+        process, _, number = before.rpartition(".")
+        if process != self._name or not number.isdecimal():
+            return []
+        older = [seen for seen in self._over if seen.number < int(number)]
+        return self._told(sorted(older, key=attrgetter("number"))[-PAGE:])
+
+    def _told(self, exchanges: Sequence[_Seen]) -> list[bytes]:
         told: list[bytes] = []
-        for seen in (*self._over, *[*self._open.values()][-OPEN_SHOWN:]):
+        for seen in exchanges:
             with contextlib.suppress(Exception):  # one that cannot be encoded must not hide others
                 told.append(self._json(seen))
         return told

@@ -8,7 +8,7 @@ from reasoning_replay.core.dialects.base import Cure, Decision, RefusedBodies
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.chat.profiles import GENERIC, Rounds
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.plan import ItemForm, Outcome
 
 from tests.core.dialects.chat.chats import Chats
 from tests.core.dialects.chat.heal.requests import (
@@ -135,7 +135,7 @@ def test_a_filler_is_used_again_once_it_was_accepted() -> None:
     assert cure.degraded == 1
     after = decided(one, *LOST)
     assert after.body == cure.body
-    assert after.outcomes == {Outcome.MISSED: 1, Outcome.DEGRADED: 1}
+    assert (after.outcomes, after.forms) == ({Outcome.MISSED: 1}, {ItemForm.DEGRADED: 1})
     assert after.summary is not None
     assert json.loads(after.summary.shown)["notes"] == [
         [1, "missed", 1, 0, ""],
@@ -153,7 +153,7 @@ def test_a_filler_in_an_empty_message_has_no_mark() -> None:
     one = engine(fills=True)
     one.engine.learn(CALLER.scope, LACKS, Cure(body(ASK), degraded=1), MODEL)
     after = decided(one, ASK, message(content=None), ASK)
-    assert after.outcomes == {Outcome.DEGRADED: 1}
+    assert (after.outcomes, after.forms) == ({}, {ItemForm.DEGRADED: 1})
     assert after.summary is not None
     assert json.loads(after.summary.shown)["notes"] == []
 

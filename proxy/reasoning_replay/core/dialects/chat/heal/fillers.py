@@ -19,7 +19,7 @@ from reasoning_replay.core.dialects.chat.heal.message_editor import (
 )
 from reasoning_replay.core.dialects.chat.members import ChatMessage
 from reasoning_replay.core.dialects.chat.request import ChatRequest
-from reasoning_replay.core.history.plan import Outcome, Plan, PlanNote
+from reasoning_replay.core.history.plan import ItemForm, Plan, PlanNote, sums_of
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit
 
@@ -85,13 +85,12 @@ def with_fillers_for(request: ChatRequest, plan: Plan, names: Sequence[str]) -> 
             if filler.is_lacking(now):
                 raw, count = filled(now, filler.name, filler.value), count + 1
                 if start in firsts:
-                    notes.append(PlanNote(firsts[start], Outcome.DEGRADED))
+                    notes.append(PlanNote(firsts[start], ItemForm.DEGRADED))
         edits += own if raw is before else [Edit(start, given.end, raw)]
     if not count:
         return plan
-    outcomes = {**plan.outcomes}
-    outcomes[Outcome.DEGRADED] = outcomes.get(Outcome.DEGRADED, 0) + count
-    return replace(plan, edits=tuple(edits), outcomes=outcomes, notes=tuple(notes))
+    forms = sums_of(plan.forms, {ItemForm.DEGRADED: count})
+    return replace(plan, edits=tuple(edits), forms=forms, notes=tuple(notes))
 
 
 def with_fillers(request: ChatRequest, filler: Filler) -> tuple[bytes, list[int]]:

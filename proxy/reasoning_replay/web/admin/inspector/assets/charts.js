@@ -74,10 +74,9 @@ function figure(id, value, small, kind) {
 function showState(state) {
   const t = state.totals, items = t.items_total, requests = sum(t.requests_total);
   const read = (t.requests_total.planned || 0) + (t.requests_total.stateful || 0), unread = requests - read;
-  const other = sum(Object.fromEntries(Object.entries(items).filter(([what]) => what in WHY && what !== "degraded" && what !== "phase" && what !== "missed")));
   figure("requests", count(requests), requests ? (unread ? `${count(read)} read, ${count(unread)} not read` : "all read") : "on replayed paths");
   figure("injected", count(items.injected || 0), "reasoning items", items.injected ? "good" : "");
-  figure("missed", count(items.missed || 0), other ? `${count(other)} left out for other reasons` : "", items.missed ? "poor" : "");
+  figure("lacking", count(items.lacking || 0), `of ${count(sum(items))} due`, items.lacking ? "poor" : "");
   figure("healed", count(t.heals_total.cured || 0), t.heals_total.refused ? `${count(t.heals_total.refused)} refused again` : "requests");
   figure("captured", count(t.captured_items_total), t.captured_bytes_total ? `items, ${bytes(t.captured_bytes_total)}` : "reasoning items");
   figure("flight", count(t.in_flight), state.status === "ready" ? "exchanges" : state.status, state.status === "ready" ? "" : "poor");

@@ -55,7 +55,7 @@ function turnOf(e, number, columns) {
   if (e.route !== "responses") head.append(make("span", "soft", e.route));
   const said = [];
   if (e.outcomes.injected) said.push(`${count(e.outcomes.injected)} ${injected()}`);
-  for (const [what, n] of misses(e)) said.push(`${count(n)} ${plain(what)}`);
+  for (const [what, n] of reasons(e)) said.push(`${count(n)} ${plain(what)}`);
   if (e.healed) said.push(`healed (${plain(e.healed)})`);
   if (e.asked === "stateful") said.push("upstream holds the history");
   if (e.tokens.input_tokens && e.tokens.cached_tokens !== null) said.push(`${share(e.tokens.cached_tokens, e.tokens.input_tokens)} of ${many(e.tokens.input_tokens)} input tokens cached`);

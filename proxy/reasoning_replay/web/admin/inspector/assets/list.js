@@ -1,12 +1,12 @@
 // List of conversations or models: a line of a table for each one that is shown, the newest first.
 
-const COLUMNS = ["", "Requests", "Injected", "Missed", "Input tokens", "Cached", "If injected", "If lacking", "Output tokens", "Last request"];
+const COLUMNS = ["", "Requests", "Injected", "Lacking", "Input tokens", "Cached", "If injected", "If lacking", "Output tokens", "Last request"];
 const LISTS = { list: "on", models: "models" };
 
 function sumsOf(all) {
   const of = (part, name) => all.reduce((n, e) => n + (e[part][name] || 0), 0);
   return {
-    injected: of("outcomes", "injected"), missed: of("outcomes", "missed"),
+    injected: of("outcomes", "injected"), lacking: of("outcomes", "lacking"),
     input: of("tokens", "input_tokens"), cached: of("tokens", "cached_tokens"), output: of("tokens", "output_tokens"),
   };
 }
@@ -16,10 +16,10 @@ function talksOf(shown, of) {
   const talks = new Map();
   for (const e of shown.reverse().filter(of)) talks.set(of(e), [...talks.get(of(e)) || [], e]);
   return [...talks].map(([key, all]) => {
-    const { injected, missed, input, output } = sumsOf(all);
+    const { injected, lacking, input, output } = sumsOf(all);
     const shares = ["", "injected", "lacking"].map((kind) => sumsOf(all.filter((e) => !kind || e.request === kind)))
       .map((sums) => sums.input ? share(sums.cached, sums.input) : "–");
-    return [key, count(all.length), count(injected), count(missed), many(input), ...shares, many(output), clock(all[0].at_ms)];
+    return [key, count(all.length), count(injected), count(lacking), many(input), ...shares, many(output), clock(all[0].at_ms)];
   });
 }
 

@@ -1,8 +1,9 @@
 // Rows: all exchanges, newest first.
 
-const ROWS_MAX = 200, AT_ONCE = 12;
+const PAGE = 200, AT_ONCE = 12;
 const rows = new Map(); // id -> { e, node, isWhole }
 let waiting = new Map();
+let rowsMax = PAGE, isAllHere = false; // whether no older exchange is kept
 let facts = {}, timer = 0, pace = 80, lost = 0;
 let detailed = null; // the exchange in the pane
 
@@ -63,7 +64,7 @@ function wordsOf(e) {
     const place = Array.isArray(item) ? ` before ${named(item)}` : "";
     say(`${several(n, "reasoning item")} ${injected()}`, `${place}${size ? `, ${bytes(size)}` : ""}.`);
   }
-  for (const [what, n] of misses(e)) say(`${count(n)} ${plain(what)}:`, ` ${WHY[what]}.`, "hmm");
+  for (const [what, n] of reasons(e)) say(`${count(n)} ${plain(what)}:`, ` ${WHY[what]}.`, "hmm");
   if (e.outcomes.present) say("", `${count(e.outcomes.present)} sent by the client itself.`);
   if (path) say(e.wrong_path ? "Wrong path:" : "Passed through:", ` ${path}.`, e.wrong_path ? "hmm" : "");
   if (e.asked in ASKED) say("", ASKED[e.asked]);
@@ -127,9 +128,28 @@ function forget(id) {
 }
 
 function tidy() {
-  while (rows.size > ROWS_MAX) forget($("rows").lastChild.dataset.id);
+  while (rows.size > rowsMax) forget($("rows").lastChild.dataset.id);
   render();
 }
+
+// Older exchanges, page by page, until one of them is shown.
+$("older").onclick = async () => {
+  $("older").disabled = true;
+  try {
+    for (const before = shownNow().length; !isAllHere && shownNow().length <= before;) {
+      const oldest = $("rows").lastChild;
+      const answer = await fetch(`inspector/exchanges?before=${oldest.dataset.id}`, { headers: authorization(), cache: "no-store", credentials: "omit" });
+      const lines = answer.ok ? (await answer.text()).split("\n").filter(Boolean) : [];
+      rowsMax += lines.length;
+      for (const line of lines) put(JSON.parse(line).exchange);
+      tidy();
+      isAllHere = lines.length < PAGE || oldest === $("rows").lastChild;
+    }
+  } finally {
+    $("older").disabled = false;
+    render();
+  }
+};
 
 // A click on a row, except on its other buttons, shows the details; not the end of a selection.
 document.addEventListener("click", (event) => {

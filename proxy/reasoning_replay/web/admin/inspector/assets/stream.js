@@ -4,7 +4,7 @@ function take(told) {
   if (told.exchange) {
     waiting.delete(told.exchange.id);
     waiting.set(told.exchange.id, told.exchange);
-    if (waiting.size > ROWS_MAX) {
+    if (waiting.size > PAGE) {
       const [oldest] = waiting.keys();
       waiting.delete(oldest);
       forget(oldest); // its end is not shown
@@ -15,6 +15,7 @@ function take(told) {
   } else if (told.hello) {
     facts = told.hello;
     minutes.clear();
+    isAllHere = false;
     forgetOpen();
     showFacts();
     setLink("live");

@@ -107,7 +107,7 @@ function tellBy(block, lines) {
   return block;
 }
 
-for (const [kind, names] of [...Object.entries(KINDS), ["plus", ["+", "injected"]], ["hole", ["?", "not injected"]]]) {
+for (const [kind, names] of [...Object.entries(KINDS), ["plus", ["+", "injected"]], ["hole", ["?", "lacking"]]]) {
   const span = make("span");
   span.append(make("i", kind, names[0]), names.at(-1));
   $("key").append(span);

@@ -5,7 +5,7 @@ const FILTERS = ["show", "conversation", "model", "status", "q", "minute"];
 const SHOWS = {
   all: () => true,
   injected: (e) => Boolean(e.outcomes.injected),
-  missed: (e) => misses(e).length > 0 || e.asked in ASKED && e.asked !== "stateful" && e.asked !== "off",
+  lacking: (e) => Boolean(e.outcomes.lacking),
   healed: (e) => Boolean(e.healed) || sum(e.repairs) > 0,
   errors: (e) => !e.open && e.outcome !== "ok",
   mine: (e) => !(facts.agents || []).includes(e.scope),
@@ -85,9 +85,10 @@ function render() {
   $("empty").hidden = rows.size > 0 || isFiltered();
   $("none").hidden = n > 0 || !$("empty").hidden;
   $("reset").hidden = !isFiltered();
+  $("back").hidden = rows.size < PAGE || isAllHere || Boolean(view.conversation || view.list);
   $("export").disabled = !n;
   const which = [view.minute && `ended at ${clock(view.minute * 60000).slice(0, 5)}`, view.exchange && rows.size && !exchangeOf() && "that of the address is no longer here"];
-  $("shown").textContent = [!rows.size ? "" : n === rows.size ? several(n, "exchange") : `${count(n)} of ${several(rows.size, "exchange")}`, ...which].filter(Boolean).join(", ");
+  $("shown").textContent = [!rows.size ? "" : `${n < rows.size ? `${count(n)} of ` : ""}${rows.size < PAGE ? "" : "the newest "}${several(rows.size, "exchange")}`, ...which].filter(Boolean).join(", ");
   $("pause").textContent = view.paused ? (waiting.size ? `Resume, ${count(waiting.size)} new` : "Resume") : "Pause";
   $("pause").setAttribute("aria-pressed", Boolean(view.paused));
   showList();
@@ -115,6 +116,8 @@ $("pause").onclick = () => {
 };
 $("clear").onclick = () => {
   rows.clear();
+  rowsMax = PAGE;
+  isAllHere = false;
   waiting.clear();
   $("rows").replaceChildren();
   choose({ exchange: "" });

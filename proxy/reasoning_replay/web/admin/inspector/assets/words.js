@@ -73,8 +73,8 @@ const make = (tag, kind, text) => {
   return node;
 };
 const count = (n) => Math.round(n).toLocaleString("en");
-// A part of a number is written in the unit of the whole.
-const many = (n, whole = n) => whole < 1e4 ? count(n) : whole < 999_500 ? `${(n / 1e3).toFixed(whole < 99_950 ? 1 : 0)}K` : `${(n / 1e6).toFixed(1)}M`;
+// A part of a number is written in the unit of the whole, unless it is too small for that.
+const many = (n, whole = n) => whole < 1e4 ? count(n) : n < whole / 200 ? many(n) : whole < 999_500 ? `${(n / 1e3).toFixed(whole < 99_950 ? 1 : 0)}K` : `${(n / 1e6).toFixed(1)}M`;
 const bytes = (n) => n < 1000 ? `${n} B` : n < 1e6 ? `${(n / 1e3).toFixed(1)} KB` : `${(n / 1e6).toFixed(1)} MB`;
 const lasting = (ms) => ms < 1000 ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : ms < 1e5 ? `${(ms / 1e3).toFixed(2)} s` : `${(ms / 6e4).toFixed(1)} min`;
 const share = (part, all) => `${Math.floor(100 * part / all)} %`;
@@ -98,7 +98,8 @@ const pathOf = (e) => {
   const isPassed = e.outcome === "ok" || e.outcome in ENDED;
   return isPassed && facts.mode !== "off" && facts.handled && !facts.handled.includes(e.route) ? `reasoning is injected on ${facts.replayed.join(", ")}` : "";
 };
-const misses = (e) => Object.entries(e.outcomes).filter(([what]) => what in WHY);
+// Why reasoning is lacking, and the forms of other items: each word with its number.
+const reasons = (e) => Object.entries(e.outcomes).filter(([what]) => what in WHY);
 
 // The words for a conversation come from its id: they are the same in each page and process.
 const TREES = "acacia alder almond apple ash aspen bamboo bay beech birch box briar cedar cherry citron cypress elder elm fern fig fir gorse hazel heath holly hop iris ivy jasmine juniper larch laurel lemon lilac lime linden lotus maple mint moss myrtle oak olive palm peach pear pecan pine plum poplar privet quince reed rowan rush sage sorrel spruce teak thyme vine walnut willow yew".split(" ");
