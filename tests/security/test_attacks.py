@@ -86,7 +86,7 @@ async def test_odd_ids_disturb_no_other_tenant(odd: Any, shared_redis: RedisServ
     assert keys
     for key in keys:
         assert key.startswith("rr:2:")
-        assert set(key[5:]) <= set("0123456789abcdef{}:ikrt"), key
+        assert set(key[5:]) <= set("0123456789abcdef{}:ikrst"), key
         assert len(key) < 200
 
 
