@@ -124,7 +124,7 @@ def test_the_design_names_what_exists() -> None:
         assert callable(getattr({"Engine": Engine, "RequestEngine": RequestEngine}[owner], method))
     paths = re.findall(r"`((?:core|adapters|web|settings|check)/[\w/]+)`", text)
     assert {path for path in paths if not (PACKAGE / path).exists()} == set()
-    sends = {"ask", "decide", "ask_after", "decide_after", "cure", "learn"}
+    sends = {"begun", "ask", "decide", "cure", "learn"}
     assert sends <= {method for _, method in re.findall(r"`(Engine|RequestEngine)\.(\w+)`", text)}
 
 
