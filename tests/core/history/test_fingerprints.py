@@ -1,7 +1,15 @@
 """Fingerprints: which ids name one item, and which have the form of upstream's."""
 
 import pytest
-from reasoning_replay.core.history.fingerprints import ID_CHARS, have_one_origin, is_distinctive
+from reasoning_replay.core.history.fingerprints import (
+    ID_CHARS,
+    RANDOM_ID_CHARS,
+    _origin_of,
+    are_two_counts,
+    are_two_items,
+    have_one_origin,
+    is_distinctive,
+)
 
 UPSTREAMS = "call_00_a8K2mPqZ7Lx93Qw5Rt61Vb"
 LONG = "call_a8K2mPq4__thought__" + "Qm9" * 20
@@ -86,3 +94,52 @@ CALL_IDS = [
 def test_only_random_ids_are_distinctive(call_id: str, name: str, *, distinctive: bool) -> None:
     """An index, or a tool's name with a counter, occurs in every conversation."""
     assert is_distinctive(call_id, name) is distinctive
+
+
+MINTED = "msg_68c96c54970481958484dea31f07926d"
+
+
+@pytest.mark.parametrize(
+    ("named", "are_two"),
+    [
+        pytest.param("", False, id="no-id"),
+        pytest.param(MINTED, False, id="its-own"),
+        pytest.param("msg_0", False, id="counted"),
+        pytest.param("msg_00000000000000000000000000000000", False, id="counted-and-padded"),
+        pytest.param("68c96c54-9704-8195-8484-dea31f07926d", False, id="uuid"),
+        pytest.param("msg_68c96c54970481958484dea31f0792", False, id="another-length"),
+        pytest.param("msg_68c96c54970481958484dea31f07926z", False, id="another-alphabet"),
+        pytest.param("out_68c96c54970481958484dea31f07926e", False, id="another-prefix"),
+        pytest.param("msg_68c96c54970481958484dea31f07926e", True, id="random-in-the-same-form"),
+    ],
+)
+def test_another_id_in_upstreams_form_means_another_item(named: str, *, are_two: bool) -> None:
+    """Equal content under such an id is from another response, which was not captured."""
+    assert are_two_items(named, MINTED) is are_two
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "are_two"),
+    [
+        ("call_00000002", "call_00000001", True),
+        ("call_1", "call_12", True),
+        ("call_1", "call_1", False),
+        ("mine_2", "call_1", False),
+        ("x", "call_1", False),
+    ],
+)
+def test_two_numbers_of_one_counter_are_two_calls(ours: str, theirs: str, *, are_two: bool) -> None:
+    """A counted id is not a certain name, but different numbers mean different items."""
+    assert are_two_counts(ours, theirs) is are_two
+
+
+def test_long_names_are_compared_in_linear_time_and_not_cached() -> None:
+    """A client may send a name of a million digits; in quadratic time this test takes an hour."""
+    before = _origin_of.cache_info().currsize
+    long = "1" * 1_000_000
+
+    assert not are_two_counts(long + "x", "call_1")
+    assert are_two_counts("call_" + long, "call_" + long[1:])
+    one, other = ("msg_" + letter * RANDOM_ID_CHARS.stop for letter in "ab")
+    assert not are_two_items(one, other)
+    assert _origin_of.cache_info().currsize == before

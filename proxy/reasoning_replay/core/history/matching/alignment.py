@@ -1,39 +1,84 @@
 """
 Alignment: the assignment of a request's blocks to captured turns, shared by all passes.
 
-Each pass (`remembered`, `by_id`, `ancestry`, `by_content`) assigns the blocks that it is sure of.
-An assignment is final. It includes neighbouring blocks that hold the rest of the turn.
+A block is the items of a model between two messages of the client's side. Each pass assigns the
+blocks that it is sure of. An assignment is final.
 """
 
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
 
-from reasoning_replay.core.history.item_index import Match
+from reasoning_replay.core.history.fingerprints import is_distinctive
+from reasoning_replay.core.history.item_index import FoundTurns, IndexedTurns, ItemIndex, Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching.candidates import Candidates
-from reasoning_replay.core.history.matching.evidence import Block, Evidence, Pairs, blocks_of
-from reasoning_replay.core.history.request_history import RequestHistory
+from reasoning_replay.core.history.request_history import Place, RequestHistory
 from reasoning_replay.core.history.turns import Context, Turn
+
+Pairs = dict[int, int]  # index of a place -> index of the matching item in a turn
 
 # Limit on the ancestors that are considered, and on consecutive ancestors without a block.
 ANCESTORS_WEIGHED = 32
 
 
+@dataclass(slots=True)
+class Block:
+    """
+    One block of a request.
+
+    Attributes:
+        number: Index among the blocks.
+        places: Indices of its items, without reasoning.
+        depth: Number of messages of the client's side before it.
+        turn: The turn that emitted it; None if unknown.
+        is_tied: Whether several turns explain it equally well.
+    """
+
+    number: int
+    places: list[int]
+    depth: int
+    turn: Turn | None = None
+    is_tied: bool = False
+
+
+def blocks_of(request: RequestHistory[HistoryItem], emitted_types: AbstractSet[str]) -> list[Block]:
+    """
+    Return the blocks of a request, in order.
+
+    Some outputs come from upstream itself, for example from a hosted search. So an item of a type
+    that a turn emitted belongs to a block, regardless of its role; messages are the exception.
+    """
+    blocks: list[Block] = []
+    is_open = False
+    for n, place in enumerate(request.places):
+        role, kind = place.item.role, place.item.type
+        is_emitted = role is Role.MODEL or role is Role.REFERENCE
+        if is_emitted or (kind in emitted_types and kind != "message"):
+            if is_open:
+                blocks[-1].places.append(n)
+            else:
+                blocks.append(Block(len(blocks), [n], place.depth))
+            is_open = True
+        elif role is Role.CLIENT:
+            is_open = False
+    return blocks
+
+
 class Alignment:
     """
-    The blocks of one request, and the turns that they are assigned to.
+    The blocks of one request, the turns that were found for it, and what is assigned so far.
 
     What is given has no blocks and no matches here; its turns are assigned.
 
     Attributes:
         given: What is decided already.
+        index: The turns that were found, by their names, content and ancestry.
+        turns: The same by id.
         matches: Index into `RequestHistory.places` -> the captured item.
         ambiguous: Indices of items that more than one turn could have emitted.
         blocks: Blocks in order.
-        turns: Turns by id.
-        by_content, by_whole, children: Turns by the content of their items, by `Context.whole`, and
-            by the id of their parent.
-        parentless: Turns without a known parent (`Turn.lacks_parent`).
         is_refused: Whether upstream refused the request.
         chosen: Indices of items for which one of equal turns was taken because of that.
     """
@@ -45,38 +90,56 @@ class Alignment:
         *,
         is_refused: bool = False,
     ) -> None:
-        self.request = request
-        self.given = request.given
-        self.places = request.places
-        self.crowded = looked_up.crowded
-        self.is_refused = is_refused
+        turns = looked_up.turns
+        indexed = turns if isinstance(turns, IndexedTurns | FoundTurns) else None
+        self.index = indexed.names if indexed is not None else ItemIndex(turns)
+        self.turns = self.index.turns
+        self.request, self.given, self.places = request, request.given, request.places
+        self.crowded, self.is_refused = looked_up.crowded, is_refused
+        self.matches: dict[int, Match] = {}
         self.ambiguous: set[int] = set()
         self.chosen: set[int] = set()
-        self.known = Candidates(looked_up.turns, self.given.turns)
-        index = self.known.index
-        self.turns, self.by_whole, self.by_content = index.turns, index.by_whole, index.by_content
-        self.children, self.parentless = index.children, index.parentless
-        self.evidence = Evidence(request, self.known)
-        # Matches by certain ids, and whether no other item can be matched.
-        self.matches, self.is_all_certain = self.known.match_certain(self.places, self.crowded)
         self.blocks: list[Block] = []
+        self._used: set[tuple[bytes, int]] = set()  # id of a turn, and index of a matched item
         self._assigned: dict[bytes, int] = {}  # id of an assigned turn -> number of its first block
-        self._by_history: dict[bytes, Block] = {}  # digest of a block's history -> the block
         self._openings: dict[bytes, Turn] = {}  # id of a turn -> the first turn of its round
 
     def begin(self) -> None:
         """Make the blocks."""
-        self.blocks = blocks_of(self.request, self.known.types)
+        self.blocks = blocks_of(self.request, self.index.types)
 
     def newest(self) -> Turn | None:
         """Return the turn of the last matched item; None without a match."""
         return self.matches[max(self.matches)].turn if self.matches else self.given.newest
 
+    # What a block says.
+
+    def first(self, block: Block) -> Place[HistoryItem]:
+        """Return the place of a block's first item."""
+        return self.places[block.places[0]]
+
+    def whole(self, block: Block) -> bytes:
+        """Return a digest of the whole history before a block, as `Context.whole`."""
+        return self.request.whole(self.first(block))
+
     def contents(self, block: Block) -> set[bytes]:
         """Return the content digests of a block's items."""
         return {self.places[n].item.content for n in block.places} - {b""}
 
-    # Assigning blocks.
+    def saying(self, block: Block) -> dict[bytes, Turn]:
+        """Return the turns that have content of a block, by id."""
+        by_content = self.index.by_content
+        return {t.id: t for said in self.contents(block) for t in by_content.get(said, ())}
+
+    @cached_property
+    def are_renamed(self) -> bool:
+        """Whether the client may replace ids of calls: it keeps none that is known."""
+        called = [(place.item.call_id, place.item.name) for place in self.places]
+        return self.request.may_rename and not any(
+            this in self.index.by_call and is_distinctive(this, name) for this, name in called
+        )
+
+    # Assigning.
 
     def is_assigned(self, turn: Turn) -> bool:
         """Return whether a block is assigned to a turn."""
@@ -84,48 +147,34 @@ class Alignment:
 
     def has_other_place(self, block: Block, turn: Turn) -> bool:
         """Return whether another block stands where a turn was given."""
-        if not self._by_history:
-            self._by_history = {self.evidence.whole(each): each for each in self.blocks}
         return self._by_history.get(turn.context.whole, block) is not block
 
+    @cached_property
+    def _by_history(self) -> dict[bytes, Block]:
+        return {self.whole(each): each for each in self.blocks}
+
     def assign(self, block: Block, turn: Turn, pairs: Pairs) -> None:
-        """Assign a block to a turn, and neighbouring blocks that hold the rest of the turn."""
-        self.assign_alone(block, turn, pairs)
-        self.assign_neighbours(block, turn, pairs)
-
-    def assign_neighbours(self, block: Block, turn: Turn, pairs: Pairs) -> None:
-        """Assign the neighbours of an assigned block that hold the rest of its turn."""
-        first, last = min(pairs.values(), default=0), max(pairs.values(), default=0)
-        for step, rest in ((-1, range(first)), (1, range(last + 1, len(turn.items)))):
-            at, left = block, rest
-            while left and (after := self._beside(at, step)) is not None:
-                more = self.evidence.in_order(after.places, turn, left)
-                if len(more) < len(after.places):
-                    break
-                self.assign_alone(after, turn, more)
-                ends = min(more.values()), max(more.values())
-                left = range(left.start, ends[0]) if step < 0 else range(ends[1] + 1, left.stop)
-                at = after
-
-    def assign_alone(self, block: Block, turn: Turn, pairs: Pairs) -> None:
-        """Assign a block to a turn, without its neighbours."""
+        """Assign a block to a turn, and match its items that are not matched."""
         block.turn = turn
         self._assigned[turn.id] = min(block.number, self._assigned.get(turn.id, block.number))
         for n, k in pairs.items():
             if n not in self.matches:
-                self.record(n, turn, k)
+                self.record(n, Match(turn, k))
             self.ambiguous.discard(n)
 
-    def record(self, n: int, turn: Turn, k: int) -> None:
-        """Match an item with item `k` of a turn; each captured item is used once."""
-        self.matches[n] = match = Match(turn, k)
-        self.known.use(match)
+    def is_used(self, match: Match) -> bool:
+        """Return whether a captured item is matched: each is used once."""
+        return (match.turn.id, match.k) in self._used
 
-    def repeat(self, n: int, match: Match | None) -> None:
-        """Match an item as before, whatever its ids say; None: it stays unmatched."""
-        self.matches.pop(n, None)
-        if match is not None:
-            self.record(n, match.turn, match.k)
+    def record(self, n: int, match: Match) -> None:
+        """Match an item with a captured one."""
+        self.matches[n] = match
+        self._used.add((match.turn.id, match.k))
+
+    def unmatch(self, n: int) -> None:
+        """Undo the match of an item."""
+        match = self.matches.pop(n)
+        self._used.discard((match.turn.id, match.k))
 
     def keep_open(self, is_open: Callable[[int], bool]) -> None:
         """Take the items out of the blocks that no later pass may match."""
@@ -137,21 +186,6 @@ class Alignment:
         """Count a block as ambiguous; a tied one is left to no later pass."""
         block.is_tied = block.is_tied or is_tied
         self.ambiguous.add(block.places[0])
-
-    def unmatch(self, n: int) -> None:
-        """Undo the match of an item."""
-        self.known.release(self.matches.pop(n))
-
-    def _beside(self, block: Block, step: int) -> Block | None:
-        """Return the neighbouring block, if it is not assigned and nothing is said in between."""
-        number = block.number + step
-        if not 0 <= number < len(self.blocks) or self.blocks[number].turn is not None:
-            return None
-        other = self.blocks[number]
-        one, two = (other, block) if step < 0 else (block, other)
-        between = self.places[one.places[-1] + 1 : two.places[0]]
-        spoke = (p.item.type == "message" and p.item.role is not Role.FRAME for p in between)
-        return None if any(spoke) else other
 
     # Ancestors.
 
@@ -206,14 +240,3 @@ class Alignment:
         if parent is None or not calls or not parent.context.is_known:
             return None
         return parent if turn.context.depth - parent.context.depth == calls else None
-
-    # Frames.
-
-    def frame_of(self, block: Block) -> bytes:
-        """Return the digest of the frame before a block."""
-        return self.places[block.places[0]].frame
-
-    def preference(self, block: Block, turn: Turn) -> tuple[bool, bool]:
-        """Return whether a turn has the request's hint, and whether it has the block's frame."""
-        hint, context = self.request.hint, turn.context
-        return bool(hint) and context.hint == hint, context.frame == self.frame_of(block)

@@ -2,8 +2,14 @@
 
 from collections.abc import Iterator
 
-from reasoning_replay.core.history.matching.alignment import ANCESTORS_WEIGHED, Alignment
-from reasoning_replay.core.history.matching.evidence import Block, Pairs
+from reasoning_replay.core.history.matching.alignment import (
+    ANCESTORS_WEIGHED,
+    Alignment,
+    Block,
+    Pairs,
+)
+from reasoning_replay.core.history.matching.evidence import PLACES, Said, proof
+from reasoning_replay.core.history.matching.pairing import assign, pairs_of
 from reasoning_replay.core.history.turns import Turn
 
 # Number of blocks that are searched for a turn. Its block may have moved, because clients add and
@@ -16,7 +22,7 @@ def assign_ancestors(found: Alignment) -> None:
     for block in found.blocks:
         if block.turn is not None and block.turn.context.is_known:
             for other, turn, pairs in ancestry(found, block, block.turn):
-                found.assign(other, turn, pairs)
+                assign(found, other, turn, pairs)
 
 
 def ancestry(found: Alignment, block: Block, turn: Turn) -> Iterator[tuple[Block, Turn, Pairs]]:
@@ -49,12 +55,25 @@ def _fitting(
     for other in reversed(found.blocks[max(0, before - NEIGHBOURS) : before]):
         if other.turn is not None:
             return
-        pairs = found.evidence.pairs_in_place(other, parent, found.contexts(parent), offset)
-        is_next = offset is not None and other.number == before - 1
-        if not pairs and is_next and found.evidence.is_next(*after, other, parent):
-            pairs = found.evidence.pairs(other, parent)
-        if pairs:
+        child = after if offset is not None and other.number == before - 1 else None
+        if pairs := pairs_in_place(found, other, parent, offset, child):
             yield other, pairs
+
+
+def pairs_in_place(
+    found: Alignment,
+    block: Block,
+    turn: Turn,
+    offset: int | None,
+    child: tuple[Block, Turn] | None = None,
+) -> Pairs:
+    """Pair a block with the turn that stands next to another block's turn; {} if it is not it."""
+    pairs = pairs_of(found, block, turn)
+    is_there = pairs and any(
+        proof(PLACES, Said(found, block, turn, pairs, each, offset, child))
+        for each in found.contexts(turn)
+    )
+    return pairs if is_there else {}
 
 
 def assign_descendants(found: Alignment) -> None:
@@ -78,20 +97,19 @@ def _assign_after(found: Alignment, block: Block, turn: Turn) -> None:
                 found.doubt(after)
             return
         turn, pairs = options[0]
-        found.assign(after, turn, pairs)
+        assign(found, after, turn, pairs)
         offset = found.offset(after, turn)
 
 
 def _next_of(found: Alignment, turn: Turn, block: Block, offset: int) -> list[tuple[Turn, Pairs]]:
     """Return the children of a turn that fit a block, and other turns that fit as well."""
-    children = [child for child in found.children.get(turn.id, ()) if child.context.is_known]
+    children = [child for child in found.index.children.get(turn.id, ()) if child.context.is_known]
     options = [
         (child, pairs)
         for child in children
-        if not found.is_assigned(child)
-        and (pairs := found.evidence.pairs_in_place(block, child, found.contexts(child), offset))
+        if not found.is_assigned(child) and (pairs := pairs_in_place(found, block, child, offset))
     ]
-    frame = found.frame_of(block)
+    frame = found.first(block).frame
     same = [one for one in options if one[0].context.frame == frame]
     options = same if same and len(options) > 1 else options
     # A turn without a known parent may be a child, too.
@@ -103,7 +121,7 @@ def _parentless(found: Alignment, block: Block) -> list[tuple[Turn, Pairs]]:
     contents = found.contents(block)
     return [
         (turn, pairs)
-        for turn in found.parentless
+        for turn in found.index.parentless
         if not (found.is_assigned(turn) or contents.isdisjoint(item.content for item in turn.items))
-        and (pairs := found.evidence.pairs(block, turn))
+        and (pairs := pairs_of(found, block, turn))
     ]

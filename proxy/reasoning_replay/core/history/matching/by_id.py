@@ -3,21 +3,42 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
-from reasoning_replay.core.history.fingerprints import are_two_items, is_distinctive
+from reasoning_replay.core.history.decided import Reopened
+from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
-from reasoning_replay.core.history.matching.alignment import Alignment
-from reasoning_replay.core.history.matching.evidence import Block, Pairs
-from reasoning_replay.core.history.turns import LINK_BYTES, Turn
+from reasoning_replay.core.history.items import HistoryItem, Role
+from reasoning_replay.core.history.lookup_keys import response_named_by
+from reasoning_replay.core.history.matching.alignment import Alignment, Block, Pairs
+from reasoning_replay.core.history.matching.evidence import NAMES, Named, proof
+from reasoning_replay.core.history.matching.pairing import (
+    agrees,
+    assign_neighbours,
+    in_order,
+    may_be,
+)
+from reasoning_replay.core.history.turns import Turn, turn_id
 
 
-def drop_contradicted(found: Alignment) -> bool:
+def match_names(found: Alignment) -> bool:
     """
-    Undo the matches by a name that something contradicts; return whether there are any.
+    Match items that their names identify, in order; return whether no other item can match one.
 
-    A name may recur: gateways derive it from the content, and fixtures repeat it. If something
-    speaks against it, the name needs a second that agrees: the last message before, or the next
-    item that is matched, if it is of the same turn, of its parent or of its child.
+    A name that something contradicts needs a second that agrees: the next item that is matched, if
+    it is of the same turn, of its parent or of its child.
     """
+    is_all = True
+    types = found.index.types
+    for n, place in enumerate(found.places):
+        item = place.item
+        is_known = item.type in types or item.role is Role.REFERENCE
+        if not is_known and not item.call_id:
+            continue
+        has_name = (item.id or item.call_id) and n not in found.crowded
+        match = certain_match(found, item) if has_name else None
+        if match is not None:
+            found.record(n, match)
+        elif is_known and (item.role is Role.MODEL or item.type != "message"):
+            is_all = False  # only messages that are not from a model can never match
     doubted = {n for n, match in found.matches.items() if _is_doubted(found, n, match)}
     if doubted:
         turns = {n: match.turn for n, match in found.matches.items()}
@@ -30,29 +51,48 @@ def drop_contradicted(found: Alignment) -> bool:
                 doubted.discard(n)
     for n in doubted:
         found.unmatch(n)
-    return bool(doubted)
+    return is_all and not doubted
 
 
 def _is_doubted(found: Alignment, n: int, match: Match) -> bool:
-    """
-    Return whether something speaks against a match, and the last message before is another.
-
-    These speak against it: names that recur among the turns; and, unless the item's own id leads
-    to it, other content, or an id of its own in upstream's form.
-    """
-    place, context = found.places[n], match.turn.context
-    if found.request.is_stateful or not context.is_known:
+    if found.request.is_stateful or not match.turn.context.is_known:
         return False  # the history is unknown
-    item, emitted = place.item, match.emitted
-    last = found.request.link(place.depth - 1) if place.depth else b""
-    is_after_the_same = last == context.tail[-LINK_BYTES:]
-    is_other = bool(item.content and emitted.content and item.content != emitted.content)
-    if found.known.index.names_recur:
-        return is_other or not is_after_the_same
-    if is_after_the_same or (item.id == emitted.id and is_distinctive(item.id, "")):
-        return False
-    # If the history was cut right before it, no other message speaks against it.
-    return (is_other and place.depth > 0) or are_two_items(item.id, emitted.id)
+    return not proof(NAMES, Named(found, n, match))
+
+
+def certain_match(found: Alignment, item: HistoryItem) -> Match | None:
+    """
+    Return the captured item that a name of an item leads to, each one once.
+
+    Names are a random id from upstream, a `call_id` that only one call has, and a response id
+    inside a `call_id`. A name of several captured items proves nothing, even if all but one are
+    matched.
+    """
+    named = _named(found, item.id) if item.id and is_distinctive(item.id, "") else ()
+    if called := _called(found, item):
+        # If the two lead to different items, they contradict each other.
+        both = {(match.turn.id, match.k) for match in called}
+        named = [match for match in named if (match.turn.id, match.k) in both] if named else called
+    agreed = [match for match in named if agrees(item, match.emitted)]
+    if any(match.turn.id in found.given.turns for match in agreed):
+        raise Reopened  # a part of a response that began before
+    return agreed[0] if len(agreed) == 1 and not found.is_used(agreed[0]) else None
+
+
+def _named(found: Alignment, name: str) -> Sequence[Match]:
+    return found.index.by_id.get(name, ())
+
+
+def _called(found: Alignment, item: HistoryItem) -> Sequence[Match]:
+    """Return the items that a random `call_id` names, also if it was their own id."""
+    if response_id := response_named_by(item):
+        turn = found.turns.get(turn_id(response_id))
+        call_id = item.call_id.rpartition(":")[2]
+        items = enumerate(turn.items if turn is not None else ())
+        return [Match(turn, k) for k, e in items if turn is not None and e.call_id == call_id]
+    if not item.call_id or not is_distinctive(item.call_id, item.name):
+        return ()
+    return found.index.by_call.get(item.call_id, ()) or _named(found, item.call_id)
 
 
 def assign_by_id(found: Alignment) -> None:
@@ -77,9 +117,9 @@ def assign_by_id(found: Alignment) -> None:
     found.blocks = blocks
     for block, turn, pairs in named:
         own = {n: k for n, k in pairs.items() if not _is_replaced(found, n, Match(turn, k))}
-        found.assign_alone(block, turn, own)
+        found.assign(block, turn, own)
     for block, turn, pairs in named:
-        found.assign_neighbours(block, turn, pairs)
+        assign_neighbours(found, block, turn, pairs)
 
 
 def _is_replaced(found: Alignment, n: int, match: Match) -> bool:
@@ -102,8 +142,8 @@ def _hops(found: Alignment, block: Block) -> list[tuple[list[int], Turn]]:
     """
     if not found.request.may_merge or any(n in found.matches for n in block.places):
         return []
-    whole = found.evidence.whole(block)
-    turns = [turn for turn in found.by_whole.get(whole, ()) if turn.items] if whole else []
+    whole = found.whole(block)
+    turns = [turn for turn in found.index.by_whole.get(whole, ()) if turn.items] if whole else []
     hops: list[tuple[list[int], Turn]] = []
     left, since_ms = block.places, 0
     while left and len(turns) > 1:
@@ -161,7 +201,7 @@ def _pairs_of_own(found: Alignment, places: list[int], turn: Turn) -> Pairs:
             continue
         # Another turn may have said the same before or after this one, next to no certain item.
         step = 1 if at >= 0 else -1
-        same = found.evidence.in_order(between[::step], turn, emitted[::step])
+        same = in_order(found, between[::step], turn, emitted[::step])
         if len(same) < len(between) and len(between) == len(emitted):
             both = list(zip(between, emitted, strict=True))
             if all(_may_be_changed(found, n, Match(turn, e)) for n, e in both):
@@ -179,7 +219,7 @@ def _may_be_changed(found: Alignment, n: int, match: Match) -> bool:
     """
     turn, content = match.turn, found.places[n].item.content
     if found.request.may_merge and content != match.emitted.content:
-        others = found.by_content.get(content, ())
+        others = found.index.by_content.get(content, ())
         if any(one.conversation == turn.conversation for one in others):
             return False
-    return found.evidence.may_be(n, match)
+    return may_be(found, n, match)

@@ -1,280 +1,454 @@
 """
-Evidence: comparison of a block of a request with a captured turn, by content and history.
+Evidence: the table of what tells that items came from a captured turn.
 
-A block is the items of a model between two messages of the client's side.
+Each row is one kind of evidence: what it proves, and what contradicts it. docs/matching.md has the
+same rows. One is enough, if nothing contradicts it.
 """
 
-from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from reasoning_replay.core.history.decided import MUCH_CHARS
-from reasoning_replay.core.history.fingerprints import are_two_counts
-from reasoning_replay.core.history.item_index import Match
-from reasoning_replay.core.history.items import HistoryItem, Role
-from reasoning_replay.core.history.matching.candidates import (
-    Candidates,
-    ids_allow,
-    says_the_same,
+from reasoning_replay.core.history.decided import MUCH_CHARS, enough
+from reasoning_replay.core.history.fingerprints import (
+    TRACE_BYTES,
+    are_two_counts,
+    are_two_items,
+    have_one_origin,
+    is_distinctive,
 )
-from reasoning_replay.core.history.request_history import RequestHistory
+from reasoning_replay.core.history.item_index import Match
+from reasoning_replay.core.history.items import HistoryItem
+from reasoning_replay.core.history.matching.alignment import Alignment, Block, Pairs
 from reasoning_replay.core.history.turns import LINK_BYTES, TAIL_LINKS, Context, Emitted, Turn
 
-Pairs = dict[int, int]  # index of a place -> index of the matching item in a turn
+# Content that more turns share is no evidence, and comparing all of them would not be linear.
+CANDIDATES_WEIGHED = 32
 
 
-@dataclass(slots=True)
-class Block:
+class Named(NamedTuple):
     """
-    One block of a request.
+    A claim: an item of a request is a captured one.
 
     Attributes:
-        number: Index among the blocks.
-        places: Indices of its items, without reasoning.
-        depth: Number of messages of the client's side before it.
-        turn: The turn that emitted it; None if unknown.
-        is_tied: Whether several turns explain it equally well.
-        whole: Digest of the whole history before it; b"" until first use.
+        n: Index of the item.
+        since: Index of the first item that is paired with the turn in order; -1: none is.
     """
 
-    number: int
-    places: list[int]
-    depth: int
-    turn: Turn | None = None
-    is_tied: bool = False
-    whole: bytes = b""
+    found: Alignment
+    n: int
+    match: Match
+    since: int = -1
+
+    @property
+    def item(self) -> HistoryItem:
+        """The item of the request."""
+        return self.found.places[self.n].item
+
+    @property
+    def emitted(self) -> Emitted:
+        """The captured item."""
+        return self.match.emitted
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether both have content, and it differs."""
+        said, captured = self.item.content, self.emitted.content
+        return bool(said and captured and said != captured)
+
+    @property
+    def is_after_another(self) -> bool:
+        """Whether the last message of the client's side before the item is another."""
+        depth = self.found.places[self.n].depth
+        last = self.found.request.link(depth - 1) if depth else b""
+        return last != self.match.turn.context.tail[-LINK_BYTES:]
 
 
-def blocks_of(request: RequestHistory[HistoryItem], emitted_types: AbstractSet[str]) -> list[Block]:
+class Said(NamedTuple):
     """
-    Return the blocks of a request, in order.
+    A claim: a block is what a turn said.
 
-    Some outputs come from upstream itself, for example from a hosted search. So an item of a type
-    that a turn emitted belongs to a block, regardless of its role; messages are the exception.
+    Attributes:
+        pairs: The pairs of their items.
+        context: The context in which the turn stands (`Alignment.contexts`).
+        offset: Number of client messages before the block next to it, minus the number before that
+            one's turn; None if positions are no evidence.
+        child: The block next to it, with a child of the turn.
     """
-    blocks: list[Block] = []
-    is_open = False
-    for n, place in enumerate(request.places):
-        role, kind = place.item.role, place.item.type
-        is_emitted = role is Role.MODEL or role is Role.REFERENCE
-        if is_emitted or (kind in emitted_types and kind != "message"):
-            if is_open:
-                blocks[-1].places.append(n)
-            else:
-                blocks.append(Block(len(blocks), [n], place.depth))
-            is_open = True
-        elif role is Role.CLIENT:
-            is_open = False
-    return blocks
+
+    found: Alignment
+    block: Block
+    turn: Turn
+    pairs: Pairs
+    context: Context
+    offset: int | None = None
+    child: tuple[Block, Turn] | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the turn stands in its own context, not in that of its round."""
+        return self.context is self.turn.context
+
+    @property
+    def is_at_cut(self) -> bool:
+        """Whether nothing is before the block: it was cut off, or the application wrote it."""
+        return self.is_own and not self.block.depth
+
+    @property
+    def is_long(self) -> bool:
+        """Whether messages are before the block, and its text hardly recurs by chance."""
+        return self.is_own and self.block.depth > 0 and says_much(self)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the turn has the request's hint."""
+        hint = self.found.request.hint
+        return bool(hint) and self.context.hint == hint
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all items of the block are paired."""
+        return len(self.pairs) == len(self.block.places)
+
+    @property
+    def has_call(self) -> bool:
+        """Whether not all paired items are messages."""
+        return any(self.found.places[n].item.type != "message" for n in self.pairs)
+
+    @property
+    def traces(self) -> bytes:
+        """Traces of the model's items before the block, as `Context.model_traces`."""
+        return self.found.first(self.block).model_traces
 
 
-class Evidence:
-    """Evidence that a request gives about the turns that were found for it."""
+ClaimT = TypeVar("ClaimT", Named, Said)
 
-    def __init__(self, request: RequestHistory[HistoryItem], known: Candidates) -> None:
-        self._request = request
-        self._places = request.places
-        self._known = known
-        self._renamed: bool | None = None  # computed on first use
 
-    def pairs_in_place(
-        self, block: Block, turn: Turn, contexts: Sequence[Context], offset: int | None
-    ) -> Pairs:
-        """
-        Pair a whole block with an ancestor or child of another block's turn, if its position fits.
+class Evidence(NamedTuple, Generic[ClaimT]):
+    """
+    One kind of evidence: a row of the table. The docstrings of its functions are the cells.
 
-        Args:
-            block: A block that is not assigned yet.
-            turn: The ancestor or child.
-            contexts: Contexts in which the turn may stand (`Alignment.contexts`).
-            offset: Number of client messages before the other block, minus the number before its
-                turn; None if positions are no evidence.
+    Attributes:
+        agrees: Returns how much of it there is for a claim; 0: none.
+        proves: What it proves.
+        contradicted: Returns whether it proves nothing, because something contradicts it.
+    """
 
-        Returns:
-            {} if the block is not in the turn's position or not all of its items can be paired.
-        """
-        pairs = self.pairs(block, turn)
-        is_there = len(pairs) == len(block.places) and any(
-            self._fits(block, turn, each, pairs, offset) for each in contexts
-        )
-        return pairs if is_there else {}
+    agrees: Callable[[ClaimT], int]
+    proves: str
+    contradicted: Callable[[ClaimT], bool]
 
-    def _fits(
-        self, block: Block, turn: Turn, context: Context, pairs: Pairs, offset: int | None
-    ) -> bool:
-        """
-        Return whether a block is in the position of a turn.
 
-        Any of these is enough: the whole history before both is the same; the number of messages
-        before both is the same, and so is the last one; the last eight messages are the same; the
-        content, with these messages, is not short, and the last message or the position fits.
-        Nothing is enough if the model said something before the block, but not before the turn.
-        """
-        if context.whole == self.whole(block):
-            return True
-        if self._places[block.places[0]].model_traces and not context.model_traces:
-            return False
-        equal = self.equal_messages(block, context)
-        if equal == TAIL_LINKS:
-            return True
-        if offset == 0 and block.depth == context.depth and (equal or not block.depth):
-            return True
-        is_there = equal > 0 or (offset is not None and block.depth == context.depth + offset)
-        return is_there and self.says_much(turn, pairs, block, equal)
+def proof(rows: Sequence[Evidence[ClaimT]], claim: ClaimT) -> int:
+    """Return how much the first evidence proves that nothing contradicts; 0: there is none."""
+    for row in rows:
+        if (much := row.agrees(claim)) and not row.contradicted(claim):
+            return much
+    return 0
 
-    def is_next(self, block: Block, turn: Turn, before: Block, parent: Turn) -> bool:
-        """Return whether nothing is missing between two blocks, as of a turn and its parent."""
-        gap = block.depth - before.depth
-        return (
-            gap == turn.context.depth - parent.context.depth
-            and gap <= self.equal_messages(block, turn.context)
-            and self._places[block.places[0]].model_traces == turn.context.model_traces
-        )
 
-    def equal_messages(self, block: Block, context: Context) -> int:
-        """Count the last client messages before a block that equal the last before a turn."""
-        newest, tail, link = block.depth - 1, context.tail, self._request.link
-        equal = 0
-        for at in range(len(tail) - LINK_BYTES, -1, -LINK_BYTES):
-            if newest < equal or link(newest - equal) != tail[at : at + LINK_BYTES]:
-                break
-            equal += 1
-        return equal
+def nothing(_: Named | Said) -> bool:
+    """Nothing."""
+    return False
 
-    def agreeing_messages(self, block: Block, turn: Turn, context: Context, pairs: Pairs) -> int:
-        """
-        Return how many client messages before a block and before a turn agree; 0: too few.
 
-        Older messages that only the turn has count as cut off by the client. Then the messages that
-        agree must not be short. If the block has other older ones, its text must not be short.
-        """
-        request, depth = self._request, block.depth
-        if context.depth == depth and context.chain == request.chain(depth):
-            if depth:
-                return depth
-            return int(bool(context.frame) and context.frame == self._places[block.places[0]].frame)
-        equal = self.equal_messages(block, context)
-        if equal == TAIL_LINKS:
-            return equal
-        is_near = abs(context.depth - depth) <= 1
-        if equal >= context.depth or not (is_near or self.says_much(turn, {}, block, equal)):
-            return 0
-        return equal if equal == depth or self.says_much(turn, pairs, block, 0) else 0
+# Names.
 
-    def is_after_the_same(self, block: Block, context: Context) -> bool:
-        """
-        Return whether a block and a turn stand after the same exchange, and it is not short.
 
-        That is the model's last run and the message that it answered. The message after it may
-        differ: the application may have written into it.
-        """
-        first, before = block.places[0], self._places[block.places[0]].before
-        _, *asked = islice(self._request.asked_before(first), 2)
-        if [one.said[:LINK_BYTES] for one in asked] != [
-            context.tail[-2 * LINK_BYTES : -LINK_BYTES]
-        ]:
-            return False
-        if before.traces != context.model_traces:
-            return False
-        return before.chars + asked[0].chars >= MUCH_CHARS
+def own_id(claim: Named) -> bool:
+    """The item's own id, which one captured item has."""
+    return claim.item.id == claim.emitted.id and is_distinctive(claim.item.id, "")
 
-    def says_much(self, turn: Turn, pairs: Pairs, block: Block, messages: int) -> bool:
-        """
-        Return whether items, with up to so many `messages` before them, hardly recur by chance.
 
-        Equal content counts once. A text in another spelling than the turn's does not count: two
-        responses may differ in nothing else.
-        """
-        both = [(self._places[n].item, turn.items[k].spelling) for n, k in pairs.items()]
-        items = [item for item, spelling in both if spelling in (None, item.spelling)]
-        chars = sum({item.content: item.chars for item in items}.values())
-        said: set[bytes] = set()
-        if chars >= MUCH_CHARS or not messages:
-            return chars >= MUCH_CHARS
-        for one in islice(self._request.asked_before(block.places[0]), messages):
-            chars += one.chars if one.said not in said else 0
-            said.add(one.said)
-            if chars >= MUCH_CHARS:
-                return True
+def call_id(_: Named) -> bool:
+    """Its `call_id` alone, which one captured item has."""
+    return True  # some name led to the claim
+
+
+def recurring_name(claim: Named) -> bool:
+    """Other content or another message before it, where two turns share any name."""
+    return claim.found.index.names_recur and (claim.is_changed or claim.is_after_another)
+
+
+def other_content(claim: Named) -> bool:
+    """Another message before it, with other content or another id in its form; or as above."""
+    # If the history was cut right before an item, no other message speaks against it.
+    is_changed = claim.is_changed and claim.found.places[claim.n].depth > 0
+    is_other = (is_changed or other_id(claim)) and claim.is_after_another
+    return is_other or recurring_name(claim)
+
+
+def other_id(claim: Named) -> bool:
+    """Another id of its own, in upstream's form."""
+    return are_two_items(claim.item.id, claim.emitted.id)
+
+
+def other_number(claim: Named) -> bool:
+    """Another number of the same counter."""
+    item, emitted = claim.item, claim.emitted
+    return are_two_counts(item.id, emitted.id) or are_two_counts(item.call_id, emitted.call_id)
+
+
+def counted_anew(claim: Named) -> bool:
+    """The same whole history before it, if no equal call of the turn has that number."""
+    found, turn, item = claim.found, claim.match.turn, claim.item
+    if claim.since < 0 or turn.context.whole != found.request.whole(found.places[claim.since]):
         return False
+    same = (said for said in turn.items if said.content == item.content)
+    return not any(said.call_id and said.call_id == item.call_id for said in same)
 
-    def pairs(self, block: Block, turn: Turn) -> Pairs:
-        """
-        Pair the items of a block with those of a turn that have the same content, in order.
 
-        Returns:
-            {} unless all items of one side are paired: clients leave out items, or add messages. {}
-            also if there are two ways to pair them, unless the turn began exactly here.
-        """
-        emitted = range(len(turn.items))
-        pairs = self.in_order(block.places, turn, emitted)
-        is_one_to_one = len(pairs) == len(block.places) == len(emitted)  # then no other way fits
-        if (
-            not is_one_to_one
-            and turn.context.whole != self.whole(block)
-            and pairs != self.in_order(block.places[::-1], turn, emitted[::-1])
+def other_call_id(claim: Named) -> bool:
+    """Another random `call_id`."""
+    item, emitted = claim.item, claim.emitted
+    is_other = item.call_id not in ("", emitted.call_id) and bool(emitted.call_id)
+    both = (item.call_id, item.name), (emitted.call_id, emitted.name)
+    return is_other and all(is_distinctive(this, name) for this, name in both)
+
+
+def renamed(claim: Named) -> bool:
+    """In Chat Completions, a `call_id` of another form, if the request has none that is known."""
+    item, emitted = claim.item, claim.emitted
+    is_new = not have_one_origin(item.call_id, emitted.call_id, item.name)
+    return is_new and claim.found.are_renamed
+
+
+NAMES: Sequence[Evidence[Named]] = (
+    Evidence(own_id, "its item, even with other content after another message", recurring_name),
+    Evidence(call_id, "its call", other_content),
+)
+OTHERS: Sequence[Evidence[Named]] = (
+    Evidence(other_id, "another item", nothing),
+    Evidence(other_number, "another item", counted_anew),
+    Evidence(other_call_id, "another call", renamed),
+)
+
+
+def is_other(claim: Named) -> bool:
+    """Return whether the names of an item tell that it is not the captured one."""
+    return bool(proof(OTHERS, claim))
+
+
+# Texts.
+
+
+def says_much(claim: Said, messages: int = 0) -> bool:
+    """
+    Return whether items, with up to so many `messages` before them, hardly recur by chance.
+
+    Equal content counts once. A text in another spelling than the turn's does not count: two
+    responses may differ in nothing else.
+    """
+    found, items = claim.found, claim.turn.items
+    both = [(found.places[n].item, items[k].spelling) for n, k in claim.pairs.items()]
+    chars = {item.content: item.chars for item, said in both if said in (None, item.spelling)}
+    left = MUCH_CHARS - sum(chars.values())
+    if left > 0 and messages:
+        asked = islice(enough(found.request.asked_before(claim.block.places[0])), messages)
+        left -= sum(dict(asked).values())
+    return left <= 0
+
+
+def equal_messages(found: Alignment, block: Block, context: Context) -> int:
+    """Count the last client messages before a block that equal the last before a turn."""
+    newest, tail, link = block.depth - 1, context.tail, found.request.link
+    equal = 0
+    for at in range(len(tail) - LINK_BYTES, -1, -LINK_BYTES):
+        if newest < equal or link(newest - equal) != tail[at : at + LINK_BYTES]:
+            break
+        equal += 1
+    return equal
+
+
+def _agreeing(claim: Said) -> int:
+    """
+    Return how many client messages before a block and before a turn agree; 0: too few.
+
+    Older messages that only the turn has count as cut off by the client. Then the messages that
+    agree must not be short. If the block has other older ones, its text must not be short.
+    """
+    found, block, context, depth = claim.found, claim.block, claim.context, claim.block.depth
+    if context.depth == depth and context.chain == found.request.chain(depth):
+        if depth:
+            return depth
+        return int(bool(context.frame) and context.frame == found.first(block).frame)
+    equal = equal_messages(found, block, context)
+    if equal == TAIL_LINKS:
+        return equal
+    is_near = abs(context.depth - depth) <= 1
+    if equal >= context.depth or not (is_near or says_much(claim._replace(pairs={}), equal)):
+        return 0
+    return equal if equal == depth or says_much(claim) else 0
+
+
+def message_before(claim: Said) -> int:
+    """The message that it answers."""
+    return _agreeing(claim) if claim.is_own else 0
+
+
+def round_before(claim: Said) -> int:
+    """For the last text of a round: the message that its round answered; the calls are gone."""
+    return 0 if claim.is_own else _agreeing(claim)
+
+
+def name_at_cut(claim: Said) -> bool:
+    """Nothing before it, and the conversation's name, or a call in the same block."""
+    return claim.is_at_cut and (claim.is_named or claim.has_call)
+
+
+def next_at_cut(claim: Said) -> bool:
+    """Nothing before it, and what followed the turn: its message, or what its child said."""
+    found, block, turn = claim.found, claim.block, claim.turn
+    asked, said = found.request.link(block.depth), contents_after(found, block)
+    for child in children_of(found, turn) if claim.is_at_cut else ():
+        tail, messages = child.context.tail, child.context.depth - turn.context.depth
+        at = len(tail) - messages * LINK_BYTES
+        is_asked = at >= 0 and bool(asked) and asked == tail[at : at + LINK_BYTES]
+        if is_asked or found.is_assigned(child) or any(e.content in said for e in child.items):
+            return True
+    return False
+
+
+def ancestor_before(claim: Said) -> bool:
+    """An ancestor of the turn, assigned to a block before it."""
+    is_there = claim.found.nearest_ancestor(claim.block, claim.turn) is not None
+    return is_there and claim.is_long
+
+
+def exchange_before(claim: Said) -> bool:
+    """The exchange before it: an answer of one turn and its message, of 24 characters."""
+    found, block, tail = claim.found, claim.block, claim.context.tail
+    if not (block.number and claim.is_long):
+        return False
+    if len(found.saying(found.blocks[block.number - 1])) != 1:
+        return False
+    before = found.first(block).before
+    asked = [*islice(found.request.asked_before(block.places[0]), 1, 2)]
+    return (
+        [one.said[:LINK_BYTES] for one in asked] == [tail[-2 * LINK_BYTES : -LINK_BYTES]]
+        and before.traces == claim.context.model_traces
+        and before.chars + asked[0].chars >= MUCH_CHARS
+    )
+
+
+def name(claim: Said) -> bool:
+    """The conversation's name, after as many messages."""
+    return claim.is_named and claim.block.depth == claim.context.depth and claim.is_long
+
+
+def elsewhere(claim: Said) -> bool:
+    """Other text of the model, a descendant, or no ancestor before it."""
+    found, block, turn, context = claim.found, claim.block, claim.turn, claim.context
+    block_before = found.blocks[block.number - 1] if block.number else None
+    before = block_before.turn if block_before is not None else None
+    if block_before is not None and before is not None:
+        if turn.parent == before.id:
+            # The block before is the turn's parent. But a turn that was not captured may have been
+            # between the two. Then the model's last items differ, unless the client changed them.
+            if not _is_verbatim(found, block_before):
+                return False
+        elif turn.id in found.ancestors(before) or (
+            turn.parent in found.turns and before.id not in found.ancestors(turn)
         ):
-            return {}
-        if len(pairs) == len(block.places):
-            if len(pairs) == len(turn.items) or self.says_much(turn, pairs, block, 0):
-                return pairs
-            # After exactly the same history, the client left out the rest of the turn.
-            return pairs if turn.context.whole == self.whole(block) else {}
-        are_messages = all(self._places[n].item.type == "message" for n in block.places)
-        return pairs if are_messages and len(pairs) == len(turn.items) else {}
+            return True
+    ours, theirs = _traces(claim.traces), _traces(context.model_traces)
+    return bool(ours - theirs) and (bool(theirs - ours) or not theirs)
 
-    def in_order(self, places: Sequence[int], turn: Turn, emitted: Sequence[int]) -> Pairs:
-        """
-        Pair items with the same content, in order.
 
-        Places without a counterpart are left out, and so are items of the turn that `emitted` does
-        not name.
-        """
-        pairs: Pairs = {}
-        at = 0
+def _is_verbatim(found: Alignment, block: Block) -> bool:
+    """Return whether the content of a block is unchanged from its turn."""
+    matches = [(n, found.matches.get(n)) for n in block.places]
+    return all(m and m.emitted.content == found.places[n].item.content for n, m in matches)
 
-        for n in places:
-            item = self._places[n].item
 
-            def are_renumbered(item: HistoryItem = item) -> bool:
-                """Return whether the client may count anew: the number is of no equal call here."""
-                if turn.context.whole != self._request.whole(self._places[min(places)]):
-                    return False
-                same = (e for e in turn.items if e.content == item.content)
-                return not any(e.call_id and e.call_id == item.call_id for e in same)
+def _traces(run: bytes) -> set[bytes]:
+    return {run[at : at + TRACE_BYTES] for at in range(0, len(run), TRACE_BYTES)}
 
-            for step in range(at, len(emitted)):
-                said = turn.items[emitted[step]]
-                if not says_the_same(item, said):
-                    continue
-                if self._ids_allow(item, said, are_renumbered):
-                    pairs[n] = emitted[step]
-                    at = step + 1
-                    break
-                if are_two_counts(item.call_id, said.call_id):
-                    break  # an equal call is left out, or the client counts anew: not to be told
-        return pairs
 
-    def whole(self, block: Block) -> bytes:
-        """Return a digest of the whole history before a block, as `Context.whole`."""
-        if not block.whole:
-            block.whole = self._request.whole(self._places[block.places[0]])
-        return block.whole
+def followed_otherwise(claim: Said) -> bool:
+    """The turn was followed by another message; or as above."""
+    found, block, turn = claim.found, claim.block, claim.turn
+    children = children_of(found, turn)
+    is_other = bool(children) and not any(is_followed(found, block, child) for child in children)
+    return is_other or elsewhere(claim)
 
-    def may_be(self, n: int, match: Match) -> bool:
-        """Return whether an item can be a captured one, regardless of its content."""
-        item, emitted = self._places[n].item, match.emitted
-        return self._known.is_free(match, item) and self._ids_allow(item, emitted)
 
-    def _ids_allow(
-        self, item: HistoryItem, emitted: Emitted, are_renumbered: Callable[[], bool] = bool
-    ) -> bool:
-        return ids_allow(item, emitted, self._are_renamed, are_renumbered)
+def children_of(found: Alignment, turn: Turn) -> Sequence[Turn]:
+    """Return the children of a turn, only the newest of too many."""
+    return found.index.children.get(turn.id, ())[-CANDIDATES_WEIGHED:]
 
-    def _are_renamed(self) -> bool:
-        """Return whether the client may replace ids of calls: it keeps none that is known."""
-        if self._renamed is None:
-            may_be = self._request.may_rename
-            self._renamed = may_be and not self._known.knows_call_of(self._places)
-        return self._renamed
+
+def contents_after(found: Alignment, block: Block) -> set[bytes]:
+    """Return the content digests of the block after one."""
+    after = found.blocks[block.number + 1 : block.number + 2]
+    return {content for other in after for content in found.contents(other)}
+
+
+def is_followed(found: Alignment, block: Block, child: Turn) -> bool:
+    """Return whether the message after a block is one before a child, or the child has a block."""
+    asked, tail = found.request.link(block.depth), child.context.tail
+    return found.is_assigned(child) or any(
+        asked == tail[at : at + LINK_BYTES] for at in range(0, len(tail), LINK_BYTES)
+    )
+
+
+# Places next to a block of a child or of the parent.
+
+
+def same_history(claim: Said) -> bool:
+    """The same whole history before it."""
+    return claim.is_whole and claim.context.whole == claim.found.whole(claim.block)
+
+
+def place(claim: Said) -> bool:
+    """The same message before it, or as many."""
+    block, depth, offset = claim.block, claim.context.depth, claim.offset
+    equal = equal_messages(claim.found, block, claim.context)
+    is_there = equal > 0 or (offset is not None and block.depth == depth + offset)
+    is_sure = equal == TAIL_LINKS or (offset == 0 == block.depth - depth and (equal or not depth))
+    return claim.is_whole and is_there and bool(is_sure or says_much(claim, equal))
+
+
+def first_of_its_history(claim: Said) -> bool:
+    """Text of the model before it, and none before the turn."""
+    return bool(claim.traces) and not claim.context.model_traces
+
+
+def before_child(claim: Said) -> bool:
+    """The child of the turn in the next block, after as many and the same messages."""
+    if claim.child is None:
+        return False
+    after, child = claim.child
+    gap = after.depth - claim.block.depth
+    is_next = gap == child.context.depth - claim.turn.context.depth
+    return is_next and gap <= equal_messages(claim.found, after, child.context)
+
+
+def other_text_before_child(claim: Said) -> bool:
+    """Other text of the model before the child."""
+    after, child = claim.child or (claim.block, claim.turn)
+    return claim.found.first(after).model_traces != child.context.model_traces
+
+
+_LONG = "its turn, for 24 characters"
+TEXTS: Sequence[Evidence[Said]] = (
+    Evidence(message_before, "its turn", elsewhere),
+    Evidence(name_at_cut, "its turn, if not short", followed_otherwise),
+    Evidence(next_at_cut, _LONG, elsewhere),
+    Evidence(ancestor_before, _LONG + ", after the same message or as many", elsewhere),
+    Evidence(exchange_before, _LONG + "; the message in between may differ", elsewhere),
+    Evidence(name, _LONG, followed_otherwise),
+    Evidence(round_before, "its turn", elsewhere),
+)
+PLACES: Sequence[Evidence[Said]] = (
+    Evidence(same_history, "the child or parent of the turn next to it", nothing),
+    Evidence(place, "the same, for 24 characters with these messages", first_of_its_history),
+    Evidence(before_child, "its turn", other_text_before_child),
+)
+TABLE: Mapping[str, Sequence[Evidence[Any]]] = {
+    "a name leads to an item": NAMES,
+    "a name differs": OTHERS,
+    "a block says what a turn said": TEXTS,
+    "the same, next to an assigned block": PLACES,
+}
+"""Every kind of evidence, by the claim that it is for; docs/matching.md has the same rows."""

@@ -31,7 +31,7 @@ from reasoning_replay.core.history.lookup_keys import RESPONSE, LookupResult
 from reasoning_replay.core.history.matching.alignment import Alignment
 from reasoning_replay.core.history.matching.ancestry import assign_ancestors, assign_descendants
 from reasoning_replay.core.history.matching.by_content import assign_by_content
-from reasoning_replay.core.history.matching.by_id import assign_by_id, drop_contradicted
+from reasoning_replay.core.history.matching.by_id import assign_by_id, match_names
 from reasoning_replay.core.history.matching.remembered import (
     is_remembered,
     repeat_decisions,
@@ -113,8 +113,7 @@ def match_items(
         return Matches({}, unclear, seen, is_certain=seen is None and not request.run, given=given)
     found = Alignment(request, looked_up, is_refused=anew)
     seen = None
-    is_all = not drop_contradicted(found) and found.is_all_certain
-    is_certain = is_all and (anew or not is_remembered(found))
+    is_certain = match_names(found) and (anew or not is_remembered(found))
     if not is_certain:
         if given.items and given.seen is None:
             raise Reopened  # ids decided what is older; the rest must be seen together with it
@@ -126,7 +125,8 @@ def match_items(
         assign_descendants(found)
         seen = to_remember(found, basis)
     if request.is_stateful:
-        return Matches(_after(request.continues, found.matches, looked_up), given=given)
+        later = _after(request.continues, found.matches, found.index.children)
+        return Matches(later, given=given)
     crowded = looked_up.crowded - found.matches.keys() - {RESPONSE}
     ambiguous = found.ambiguous | crowded
     turns = looked_up.turns
@@ -187,19 +187,14 @@ def is_whole(
 
 
 def _after(
-    response_id: str, matches: Mapping[int, Match], looked_up: LookupResult
+    response_id: str, matches: Mapping[int, Match], children: Mapping[bytes, Sequence[Turn]]
 ) -> dict[int, Match]:
     """Return the matches with turns that descend from a response."""
-    if not response_id:
-        return {}
-    parents = {turn.id: turn.parent for turn in looked_up.turns}
-    is_after = {turn_id(response_id): True}
-    for turn in {match.turn.id for match in matches.values()} - is_after.keys():
-        line: dict[bytes, None] = {}
-        at = turn
-        while at in parents and at not in is_after and at not in line:
-            line[at] = None
-            at = parents[at]
-        is_after |= dict.fromkeys(line, is_after.get(at, False))
-    is_after[turn_id(response_id)] = False  # upstream already has the response itself
-    return {n: match for n, match in matches.items() if is_after[match.turn.id]}
+    after: set[bytes] = set()
+    left = [turn_id(response_id)]
+    while left:
+        new = {turn.id for turn in children.get(left.pop(), ())} - after
+        after |= new
+        left += new
+    after.discard(turn_id(response_id))  # upstream already has the response itself
+    return {n: match for n, match in matches.items() if match.turn.id in after}

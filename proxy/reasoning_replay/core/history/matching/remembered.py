@@ -6,9 +6,9 @@ from reasoning_replay.core.history.decided import Reopened
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
-from reasoning_replay.core.history.matching.alignment import Alignment
-from reasoning_replay.core.history.matching.by_content import is_enough
-from reasoning_replay.core.history.matching.evidence import Block
+from reasoning_replay.core.history.matching.alignment import Alignment, Block
+from reasoning_replay.core.history.matching.by_content import is_enough, preference
+from reasoning_replay.core.history.matching.pairing import may_be, pairs_of
 from reasoning_replay.core.history.seen import MatchedRun, Seen, recorded, seen_of
 from reasoning_replay.core.history.turns import Turn
 
@@ -49,7 +49,7 @@ def repeat_decisions(found: Alignment) -> Basis | None:
 def _sent_before(found: Alignment) -> Seen | None:
     """Return the oldest decisions about this request; None if it was not sent before."""
     request = found.request
-    turns = sorted(found.by_whole.get(request.whole(), ()), key=_age)
+    turns = sorted(found.index.by_whole.get(request.whole(), ()), key=_age)
     for turn in turns[:ANSWERS_WEIGHED]:
         if turn.seen is None or turn.context.hint != request.hint:
             continue
@@ -78,9 +78,9 @@ def _may_repeat(found: Alignment, n: int, source: _Source | None, by: Turn) -> b
     if _is_another(item, earlier):
         return False
     is_framed = by.context.frame != found.request.frame
-    same = found.by_whole[earlier.turn.context.whole] if is_framed else ()
+    same = found.index.by_whole[earlier.turn.context.whole] if is_framed else ()
     others = (other for other in same if other.conversation != earlier.turn.conversation)
-    return found.evidence.may_be(n, earlier) and not any(
+    return may_be(found, n, earlier) and not any(
         earlier.emitted.content == said.content for other in others for said in other.items
     )
 
@@ -91,8 +91,8 @@ def _endings(found: Alignment) -> Iterator[Block]:
         last = len(block.places) - 1
         for at in (*range(last, max(0, last - ANSWERS_WEIGHED), -1), 0):
             whole = found.request.whole(found.places[block.places[at]])
-            if whole in found.by_whole:
-                yield Block(block.number, block.places[at:], block.depth, whole=whole)
+            if whole in found.index.by_whole:
+                yield Block(block.number, block.places[at:], block.depth)
 
 
 def to_remember(found: Alignment, basis: Basis | None) -> Seen | None:
@@ -119,14 +119,14 @@ def to_remember(found: Alignment, basis: Basis | None) -> Seen | None:
 
 def _turns_of(found: Alignment, block: Block) -> list[Turn]:
     """Return the turns that a block may come from, only those with exactly the same history."""
-    turns = found.by_whole.get(found.evidence.whole(block), ())
+    turns = found.index.by_whole.get(found.whole(block), ())
     named = {match.turn.id for n in block.places if (match := found.matches.get(n)) is not None}
     if named:
         return [turn for turn in turns if {turn.id} == named]
-    options = [(turn, found.evidence.pairs(block, turn)) for turn in turns]
+    options = [(turn, pairs_of(found, block, turn)) for turn in turns]
     plain = [turn for turn, pairs in options if pairs and is_enough(found, block, turn, pairs)]
-    best = max((found.preference(block, turn) for turn in plain), default=None)
-    return [turn for turn in plain if found.preference(block, turn) == best]
+    best = max((preference(found, block, turn) for turn in plain), default=None)
+    return [turn for turn in plain if preference(found, block, turn) == best]
 
 
 def _repeat_known(found: Alignment, ending: Block, turns: Sequence[Turn]) -> Basis:
@@ -147,9 +147,9 @@ def _repeat_known(found: Alignment, ending: Block, turns: Sequence[Turn]) -> Bas
         return _NO_BASIS
     # If its ancestors are matched, no other block can come from this turn.
     if known or found.given.newest is not None:
-        for n, k in found.evidence.pairs(ending, turn).items():
+        for n, k in pairs_of(found, ending, turn).items():
             if n not in found.matches:
-                found.record(n, turn, k)
+                found.record(n, Match(turn, k))
     return turn.id, found.places[first].heard
 
 
@@ -180,7 +180,9 @@ def _may_be_matched(found: Alignment, n: int, since: int, known: Mapping[int, _S
     if place.heard < since or place.item.role is Role.REFERENCE:
         return True
     earlier = _captured(found, known.get(place.heard))
-    found.repeat(n, earlier)
+    found.matches.pop(n, None)
+    if earlier is not None:
+        found.record(n, earlier)
     return earlier is not None
 
 

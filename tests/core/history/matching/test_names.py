@@ -1,18 +1,16 @@
-"""Candidates: captured items found by their names and their content, each used once."""
+"""Names: captured items found by their ids, each used once, and the index that finds them."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.responses.items import ResponsesItem as Read
 from reasoning_replay.core.dialects.responses.items import read_item
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.fingerprints import RANDOM_ID_CHARS, _origin_of
 from reasoning_replay.core.history.item_index import IndexedTurns, ItemIndex, Match
-from reasoning_replay.core.history.matching.candidates import (
-    Candidates,
-    ids_allow,
-    says_the_same,
-)
+from reasoning_replay.core.history.lookup_keys import LookupResult
+from reasoning_replay.core.history.matching.alignment import Alignment
+from reasoning_replay.core.history.matching.by_id import match_names
+from reasoning_replay.core.history.matching.pairing import says_the_same
 from reasoning_replay.core.history.turns import Context, Emitted, Turn, turn_id
 
 from tests.core.world import Item, body, call, drawn, message, search
@@ -40,6 +38,13 @@ def turn(name: str, *items: Item, knows: bool = True) -> Turn:
     return Turn(turn_id(name), b"v" * 16, b"", ("gpt-5",), True, 1, context, kept)
 
 
+def matched(items: list[Item], *turns: Turn) -> dict[int, Match]:
+    """Return the items of a request that their names identify."""
+    found = Alignment(read_request(body(items), {}), LookupResult(turns))
+    match_names(found)
+    return found.matches
+
+
 @pytest.mark.parametrize(
     ("item", "want"),
     [
@@ -60,67 +65,16 @@ def turn(name: str, *items: Item, knows: bool = True) -> Turn:
 )
 def test_a_name_of_a_single_item_is_certain(item: Item, want: int | None) -> None:
     """Certain names are an id, a random call id, and a response id inside a call id."""
-    match = Candidates([turn(f"resp_{drawn(1)}", C1, C2, ZERO)]).certain_match(read_of(item))
+    found = matched([item], turn(f"resp_{drawn(1)}", C1, C2, ZERO))
 
-    assert (match.k if match is not None else None) == want
+    assert [match.k for match in found.values()] == ([] if want is None else [want])
 
 
 def test_an_id_of_two_items_is_not_certain() -> None:
     """An id that upstream used twice identifies neither item."""
-    known = Candidates([turn(f"resp_{drawn(1)}", C1), turn(f"resp_{drawn(2)}", C1)])
+    twice = [turn(f"resp_{drawn(n)}", C1) for n in (1, 2)]
 
-    assert known.certain_match(read_of(C1)) is None
-
-
-MINTED = "msg_68c96c54970481958484dea31f07926d"
-
-
-@pytest.mark.parametrize(
-    ("named", "may"),
-    [
-        pytest.param("", True, id="no-id"),
-        pytest.param(MINTED, True, id="its-own"),
-        pytest.param("msg_0", True, id="counted"),
-        pytest.param("msg_00000000000000000000000000000000", True, id="counted-and-padded"),
-        pytest.param("68c96c54-9704-8195-8484-dea31f07926d", True, id="uuid"),
-        pytest.param("msg_68c96c54970481958484dea31f0792", True, id="another-length"),
-        pytest.param("msg_68c96c54970481958484dea31f07926z", True, id="another-alphabet"),
-        pytest.param("out_68c96c54970481958484dea31f07926e", True, id="another-prefix"),
-        pytest.param("msg_68c96c54970481958484dea31f07926e", False, id="random-in-the-same-form"),
-    ],
-)
-def test_another_id_in_upstreams_form_means_another_item(named: str, may: bool) -> None:
-    """Equal content under such an id is from another response, which was not captured."""
-    said = {**message("1", "OK."), "id": MINTED}
-    assert ids_allow(read_of({**said, "id": named}), emitted(said)) is may
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "may"),
-    [
-        ("call_00000002", "call_00000001", False),
-        ("call_1", "call_12", False),
-        ("call_1", "call_1", True),
-        ("mine_2", "call_1", True),
-        ("x", "call_1", True),
-    ],
-)
-def test_two_numbers_of_one_counter_are_two_calls(ours: str, theirs: str, may: bool) -> None:
-    """A counted id or call id is not a certain name, but different numbers mean different items."""
-    item = read_of({**C1, "id": "", "call_id": ours})
-
-    assert ids_allow(item, emitted({**C1, "call_id": theirs})) is may
-    bare = {**C1, "call_id": "", "id": ours}
-    assert ids_allow(read_of(bare), emitted({**bare, "id": theirs})) is may
-
-
-def test_long_names_are_compared_in_linear_time() -> None:
-    """A client may send a name of a million digits; in quadratic time this test takes an hour."""
-    long = "1" * 1_000_000
-    ours, theirs = read_of({**C1, "id": "", "call_id": long + "x"}), emitted(C1)
-
-    assert ids_allow(ours, theirs)
-    assert not ids_allow(read_of({**C1, "call_id": long + "1"}), emitted({**C1, "call_id": long}))
+    assert matched([C1], *twice) == {}
 
 
 @pytest.mark.parametrize(
@@ -145,27 +99,12 @@ def test_items_without_content_are_equal_by_type() -> None:
     assert says_the_same(read_of(bare), emitted({**bare, "id": "ig_1", "result": "x"}))
 
 
-def test_only_short_names_are_cached() -> None:
-    """Long names are compared, but names invented by a client must not fill the cache."""
-    before = _origin_of.cache_info().currsize
-    long = ["msg_" + letter * RANDOM_ID_CHARS.stop for letter in "ab"]
-
-    assert ids_allow(
-        read_of(message("1", "hi", id=long[0])), emitted(message("1", "hi", id=long[1]))
-    )
-    assert _origin_of.cache_info().currsize == before
-
-
 def test_a_used_item_and_a_contradictory_item_are_not_matched() -> None:
-    """A used item is not found again, and a call with the name of another tool is no match."""
-    known = Candidates([turn(f"resp_{drawn(1)}", C1, C2)])
-    match = known.certain_match(read_of(C1))
-    assert match is not None
-    known.use(match)
+    """A captured item is found once, and a call with the name of another tool is no match."""
+    known = turn(f"resp_{drawn(1)}", C1, C2)
 
-    assert known.certain_match(read_of(C1)) is None
-    assert known.certain_match(read_of({**C2, "name": "another"})) is None
-    assert known.certain_match(read_of(C2)) == Match(match.turn, 1)
+    assert matched([C1, C1, {**C2, "name": "another"}], known) == {0: Match(known, 0)}
+    assert matched([C1, C2], known) == {0: Match(known, 0), 1: Match(known, 1)}
 
 
 # A few names, so that they collide: ids used twice, ids as call ids, numbered calls.
@@ -185,30 +124,6 @@ TURNS = st.lists(st.lists(SPOKEN, max_size=3), min_size=1, max_size=4)
 def told(turns: list[list[Item]]) -> list[Turn]:
     """Return turns that emitted these items."""
     return [turn(f"resp_{n:08}", *items) for n, items in enumerate(turns)]
-
-
-@given(TURNS, st.lists(SPOKEN, max_size=6))
-@example([[{**call("1"), "id": NAMES[-1]}]], [{**message("1", "Done."), "id": NAMES[-1]}])
-def test_items_are_matched_together_as_one_by_one(
-    turns: list[list[Item]], sent: list[Item]
-) -> None:
-    """The fast path finds the same matches as a search item by item, and uses each item once."""
-    places = read_request(body(sent), {}).places
-    slow = Candidates(told(turns))
-    want: dict[int, Match] = {}
-    for index, place in enumerate(places):
-        match = slow._certain_match(place.item)
-        if match is not None:
-            want[index] = match
-            slow.use(match)
-
-    known = Candidates(told(turns))
-    matches, is_all = known.match_certain(places)
-
-    assert matches == want
-    unmatched = [place.item for n, place in enumerate(places) if n not in want]
-    assert is_all == (not [item for item in unmatched if item.type in known.types])
-    assert not any(known.is_free(match, places[n].item) for n, match in want.items())
 
 
 def test_an_extended_index_leaves_the_one_before_it_as_it_was() -> None:
