@@ -236,7 +236,7 @@ class Alignment:
     def _before(self, turn: Turn) -> Turn | None:
         """Return the turn before one in the same round."""
         parent = self.turns.get(turn.parent)
-        calls = sum(bool(item.call_id) for item in parent.items) if parent is not None else 0
-        if parent is None or not calls or not parent.context.is_known:
+        if parent is None or not parent.context.is_known:
             return None
-        return parent if turn.context.depth - parent.context.depth == calls else None
+        calls = sum(bool(item.call_id) for item in parent.items)
+        return parent if 0 < calls == turn.context.depth - parent.context.depth else None

@@ -8,7 +8,8 @@ from reasoning_replay.core.history.matching.alignment import (
     Block,
     Pairs,
 )
-from reasoning_replay.core.history.matching.evidence import PLACES, Said, proof
+from reasoning_replay.core.history.matching.claims import Said
+from reasoning_replay.core.history.matching.evidence import PLACES, proof
 from reasoning_replay.core.history.matching.pairing import assign, pairs_of
 from reasoning_replay.core.history.turns import Turn
 

@@ -10,16 +10,15 @@ from typing import NamedTuple
 from reasoning_replay.core.history.decided import MESSAGES_WEIGHED
 from reasoning_replay.core.history.matching.alignment import Alignment, Block, Pairs
 from reasoning_replay.core.history.matching.ancestry import ancestry
-from reasoning_replay.core.history.matching.evidence import (
+from reasoning_replay.core.history.matching.claims import (
     CANDIDATES_WEIGHED,
-    TEXTS,
     Said,
     children_of,
     contents_after,
     is_followed,
-    proof,
     says_much,
 )
+from reasoning_replay.core.history.matching.evidence import TEXTS, proof
 from reasoning_replay.core.history.matching.pairing import assign, pairs_of
 from reasoning_replay.core.history.turns import Turn
 
@@ -140,27 +139,24 @@ def _explanations(found: Alignment, block: Block) -> list[_Explanation] | None:
         turns = {t.id: t for t in exact if t.id in turns}
         if not 0 < len(turns) <= CANDIDATES_WEIGHED:
             return None
-    options = [one for turn in turns.values() if (one := _option(found, block, turn)) is not None]
+    claims = [claim for turn in turns.values() for claim in _claims(found, block, turn)[:1]]
     line = _line_after(found, block)
-    left = [(claim, much) for claim, much in options if not line or claim.turn.id in line]
-    return [_explanation(claim, much) for claim, much in left] if left or not options else None
+    left = [(claim, much) for claim, much in claims if not line or claim.turn.id in line]
+    return [_explanation(claim, much) for claim, much in left] if left or not claims else None
 
 
-def _option(found: Alignment, block: Block, turn: Turn) -> tuple[Said, int] | None:
-    """Return the claim that a block comes from a turn, and how much proves it; None: nothing."""
+def _claims(found: Alignment, block: Block, turn: Turn) -> list[tuple[Said, int]]:
+    """Return that a block comes from a turn, in each context in which so much proves it."""
     if found.is_assigned(turn) or not turn.context.is_known:
-        return None
+        return []
     is_crowded = not found.crowded.isdisjoint(block.places)
     if is_crowded and found.nearest_ancestor(block, turn) is None:
-        return None
+        return []
     pairs = pairs_of(found, block, turn)
     if not pairs or found.has_other_place(block, turn):
-        return None
-    for context in found.contexts(turn):
-        claim = Said(found, block, turn, pairs, context)
-        if much := proof(TEXTS, claim):
-            return claim, much
-    return None
+        return []
+    claims = [Said(found, block, turn, pairs, each) for each in found.contexts(turn)]
+    return [(claim, much) for claim in claims if (much := proof(TEXTS, claim))]
 
 
 def _explanation(claim: Said, agreeing: int) -> _Explanation:

@@ -9,7 +9,8 @@ from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.lookup_keys import response_named_by
 from reasoning_replay.core.history.matching.alignment import Alignment, Block, Pairs
-from reasoning_replay.core.history.matching.evidence import NAMES, Named, proof
+from reasoning_replay.core.history.matching.claims import Named
+from reasoning_replay.core.history.matching.evidence import NAMES, proof
 from reasoning_replay.core.history.matching.pairing import (
     agrees,
     assign_neighbours,
@@ -55,6 +56,7 @@ def match_names(found: Alignment) -> bool:
 
 
 def _is_doubted(found: Alignment, n: int, match: Match) -> bool:
+    """Return whether something contradicts the name that led to a match."""
     if found.request.is_stateful or not match.turn.context.is_known:
         return False  # the history is unknown
     return not proof(NAMES, Named(found, n, match))
@@ -68,19 +70,17 @@ def certain_match(found: Alignment, item: HistoryItem) -> Match | None:
     inside a `call_id`. A name of several captured items proves nothing, even if all but one are
     matched.
     """
-    named = _named(found, item.id) if item.id and is_distinctive(item.id, "") else ()
+    by_id = found.index.by_id
+    named = by_id.get(item.id, ()) if item.id and is_distinctive(item.id, "") else ()
     if called := _called(found, item):
         # If the two lead to different items, they contradict each other.
         both = {(match.turn.id, match.k) for match in called}
         named = [match for match in named if (match.turn.id, match.k) in both] if named else called
     agreed = [match for match in named if agrees(item, match.emitted)]
-    if any(match.turn.id in found.given.turns for match in agreed):
-        raise Reopened  # a part of a response that began before
+    for match in agreed:
+        if match.turn.id in found.given.turns:
+            raise Reopened  # a part of a response that began before
     return agreed[0] if len(agreed) == 1 and not found.is_used(agreed[0]) else None
-
-
-def _named(found: Alignment, name: str) -> Sequence[Match]:
-    return found.index.by_id.get(name, ())
 
 
 def _called(found: Alignment, item: HistoryItem) -> Sequence[Match]:
@@ -92,7 +92,8 @@ def _called(found: Alignment, item: HistoryItem) -> Sequence[Match]:
         return [Match(turn, k) for k, e in items if turn is not None and e.call_id == call_id]
     if not item.call_id or not is_distinctive(item.call_id, item.name):
         return ()
-    return found.index.by_call.get(item.call_id, ()) or _named(found, item.call_id)
+    index = found.index
+    return index.by_call.get(item.call_id, ()) or index.by_id.get(item.call_id, ())
 
 
 def assign_by_id(found: Alignment) -> None:

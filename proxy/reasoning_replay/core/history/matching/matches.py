@@ -1,19 +1,9 @@
 """
 Matching: the search for the captured turn of each item, for the whole request at once.
 
-A block is the items of a model between two messages of the client's side. They come from one
-response, in its order. Five passes assign blocks to turns. An assignment is final: a later pass
-never changes it.
-
-1. remembered: repeats earlier decisions about the older part of the request, because upstream has
-   seen them;
-2. by id: a random id or `call_id` assigns a block to its turn, if nothing contradicts it;
-3. ancestry: each turn records its parent and the length of its history, so the ancestors of an
-   assigned turn get the blocks before it;
-4. by content: a block is compared with turns by what it says and by the history before it. The
-   explanation that covers most of the history wins; different ones that cover as much leave the
-   block ambiguous;
-5. descendants: a turn after an assigned one gets the next block if it is the only child that fits.
+Five passes assign blocks to turns: `remembered`, `by_id`, `ancestry` for the ancestors,
+`by_content`, and `ancestry` for the descendants. An assignment is final: a later pass never changes
+it. docs/matching.md explains them.
 
 Items that no pass assigns are missed or ambiguous; nothing is injected for them. Cost grows with
 the history and with the number of turns that have the same content; the latter is bounded.

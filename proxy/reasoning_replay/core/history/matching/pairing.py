@@ -6,7 +6,8 @@ from reasoning_replay.core.history.fingerprints import are_two_counts, is_distin
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import HistoryItem, Role
 from reasoning_replay.core.history.matching.alignment import Alignment, Block, Pairs
-from reasoning_replay.core.history.matching.evidence import Named, Said, is_other, says_much
+from reasoning_replay.core.history.matching.claims import Named, Said, says_much
+from reasoning_replay.core.history.matching.evidence import is_other
 from reasoning_replay.core.history.turns import Emitted, Turn
 
 
