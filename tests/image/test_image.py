@@ -169,7 +169,7 @@ def test_its_user_is_a_number_and_has_the_named_volume() -> None:
     assert values["persistence"]["mountPath"] == folder
 
 
-@pytest.mark.parametrize("page", ["getting-started", "deploy", "kubernetes"])
+@pytest.mark.parametrize("page", ["deploy", "kubernetes"])
 def test_pages_that_build_the_image_name_buildkit(page: str) -> None:
     """The cache mounts of the Dockerfile fail with the builder of an old Docker."""
     text = (ROOT / "docs" / f"{page}.md").read_text()
