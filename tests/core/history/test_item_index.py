@@ -9,7 +9,7 @@ from msgspec import structs
 from reasoning_replay.core.history.item_index import FoundTurns, IndexedTurns, ItemIndex
 from reasoning_replay.core.history.turns import Turn
 
-from tests.core.history.matching.test_candidates import emitted, turn
+from tests.core.history.matching.test_names import emitted, turn
 from tests.core.world import call, message, reasoning
 
 NAMES = [emitted(item) for item in (call("1"), call("2"), message("1", "Hi"), reasoning("1"))]
