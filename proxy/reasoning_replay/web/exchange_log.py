@@ -62,8 +62,7 @@ class ExchangeLog:
 
     def begin(self, exchange: Exchange) -> None:
         """Show an exchange in metrics and inspector before it is sent; `settle` must follow."""
-        at = self.metrics.upstream_label(exchange.upstream)
-        self.metrics.begin(exchange.dialect, at)  # so that a scrape finds its series at 0
+        self._or_warn(self._begin_series, exchange, "metrics_failed")
         if self.inspector is not None:
             self._or_warn(self.inspector.begin, exchange, "inspector_failed")
 
@@ -98,11 +97,15 @@ class ExchangeLog:
         """Log a bug that the client did not see."""
         self.log.warning(event, request_id=exchange.id, reason=type(error).__name__)
 
+    def _begin_series(self, exchange: Exchange) -> None:
+        """Let a scrape find the series of an exchange at 0 before they are counted."""
+        self.metrics.begin(exchange.dialect, self.metrics.upstream_label(exchange.upstream))
+
     def count(self, exchange: Exchange) -> None:
         """Count a finished exchange."""
         metrics, route, times = self.metrics, exchange.route, exchange.times
         at = metrics.upstream_label(exchange.upstream)
-        metrics.begin(exchange.dialect, at)
+        self._begin_series(exchange)
         metrics.exchanges[route, status_label(exchange.status), exchange.outcome, *at].inc()
         metrics.exchange_seconds[route, *at].observe((times.total_ms or 0.0) / 1000)
         if times.first_byte_ms:

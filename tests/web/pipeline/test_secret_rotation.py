@@ -52,7 +52,7 @@ def shared(tmp_path: Any) -> dict[str, Any]:
     [
         pytest.param(BOTH, ["injected=1", "injected=2"], id="new-and-old"),
         pytest.param(f"{OLD},{NEW}", ["injected=1", "injected=2"], id="all-learn-it-first"),
-        pytest.param(NEW, ["injected=0, missed=1", "injected=1, missed=1"], id="only-the-new"),
+        pytest.param(NEW, ["injected=0, lacking=1, missed=1", "injected=1, lacking=1, missed=1"], id="only-the-new"),
     ],
 )
 async def test_a_conversation_stays_where_it_began(
@@ -113,7 +113,7 @@ async def test_a_new_conversation_has_the_new_secret(shared: dict[str, Any]) -> 
             answering(w, SAID, SAID, number=4)
             assert (await replica.turn(ASK, renamed, result)).mark == "injected=1"
             answering(w, SAID, number=5)
-            assert (await replica.turn(*LOST)).mark == "injected=0, missed=1"
+            assert (await replica.turn(*LOST)).mark == "injected=0, lacking=1, missed=1"
 
 
 async def test_both_scopes_are_told_and_deleted(shared: dict[str, Any]) -> None:
@@ -132,4 +132,4 @@ async def test_both_scopes_are_told_and_deleted(shared: dict[str, Any]) -> None:
                 gone = await operated(replica, "DELETE", f"/scopes/{one['scope']}")
                 assert gone == {"forgotten": 1, "complete": True}
             answering(w, SAID, number=3)
-            assert (await replica.turn(*LOST)).mark == "injected=0, missed=1"
+            assert (await replica.turn(*LOST)).mark == "injected=0, lacking=1, missed=1"
