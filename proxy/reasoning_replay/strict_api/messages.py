@@ -15,6 +15,7 @@ from typing import Final
 
 from typing_extensions import override
 
+from reasoning_replay.strict_api.cache_diagnosis import Fingerprint, Fingerprints
 from reasoning_replay.strict_api.dialect import (
     Dialect,
     Item,
@@ -28,7 +29,7 @@ from reasoning_replay.strict_api.dialect import (
 )
 from reasoning_replay.strict_api.example_values import example
 from reasoning_replay.strict_api.ledger import Judgement, Part
-from reasoning_replay.strict_api.scenarios import pieces_of, tokens_of
+from reasoning_replay.strict_api.scenarios import Script, pieces_of, tokens_of
 
 THINKING: Final = "thinking"
 REASONING: Final = (THINKING, "redacted_thinking")
@@ -65,11 +66,20 @@ UNANSWERED: Final = Rule(
 
 
 class Messages(Dialect):
-    """A Messages API that has emitted nothing yet."""
+    """
+    A Messages API that has emitted nothing yet.
+
+    Attributes:
+        fingerprints: What was read before each answer to a request that carries `diagnostics`.
+    """
 
     name = "messages"
     path = "/messages"
     history = "messages"
+
+    def __init__(self, script: Script, *, is_strict: bool = False) -> None:
+        super().__init__(script, is_strict=is_strict)
+        self.fingerprints = Fingerprints("messages_changed")
 
     @override
     def read(self, body: Item) -> Reading:
@@ -161,7 +171,31 @@ class Messages(Dialect):
                 "output_tokens": tokens_of(content),
             },
         }
+        message |= self._diagnosed(body, reading, message["id"])
         return message, list(_parts(message, "message"))
+
+    def _diagnosed(self, body: Item, reading: Reading, answer_id: str) -> Item:
+        """Return the member that says why the cache missed, if the request asks for it."""
+        asked = body.get("diagnostics")
+        if asked is None:
+            return {}
+        now = Fingerprint(
+            {
+                "model_changed": canonical([body.get("model"), body.get("speed")]),
+                "system_changed": canonical(_plain(body.get("system"))),
+                "tools_changed": canonical(_plain(body.get("tools"))),
+            },
+            [part.value for part in reading.parts],
+        )
+        named = asked.get("previous_message_id")
+        told: Item = {}
+        if named and named not in self.fingerprints:
+            told = {"cache_miss_reason": {"type": "previous_message_not_found"}}
+        elif named and (miss := self.fingerprints.miss(named, now)) is not None:
+            reason = {"type": miss.reason, "cache_missed_input_tokens": miss.missed}
+            told = {"cache_miss_reason": reason}
+        self.fingerprints.keep(answer_id, now)
+        return {"diagnostics": told} if named else {}
 
     @override
     def events(self, answer: Item) -> Iterator[bytes]:

@@ -6,6 +6,7 @@ in memory, and drops the oldest.
 """
 
 import json
+import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import Any, ClassVar, Final
 from typing_extensions import override
 
 from reasoning_replay.strict_api import responses_words as words
+from reasoning_replay.strict_api.cache_diagnosis import Fingerprint, Fingerprints
 from reasoning_replay.strict_api.dialect import (
     Dialect,
     Item,
@@ -43,6 +45,10 @@ ITEMS_MAX: Final = 10_000
 HISTORIES_MAX: Final = 500
 TOKENS_PER_THOUGHT: Final = 192
 OUTPUT: Final = "function_call_output"
+_OPTIONS: Final = "prompt_cache_options"
+_COMPARED: Final = "comparison_response_id"
+# Models that say why their cache missed: GPT-5.6 and later.
+_DIAGNOSES: Final = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)")
 
 
 class Responses(Dialect):
@@ -53,6 +59,7 @@ class Responses(Dialect):
         emitted: Its items by id, and reasoning by its blob as well.
         stored: What can be looked up, by id.
         histories: What a response, or a conversation, stands for: its input and its output.
+        fingerprints: What was read before each answer.
     """
 
     name = "responses"
@@ -65,6 +72,7 @@ class Responses(Dialect):
         self.emitted: dict[str, Emitted] = {}
         self.stored: dict[str, Item] = {}
         self.histories: dict[str, list[Item]] = {}
+        self.fingerprints = Fingerprints("input_changed")
 
     def held(self, body: Item) -> list[Item]:
         """
@@ -111,6 +119,8 @@ class Responses(Dialect):
     @override
     def refusals(self, body: Item, reading: Reading, judgement: Judgement) -> Iterator[Refused]:
         yield from self.rules(body, self.held(body), self.emitted, self.stored).refusals()
+        if _compared_with(body) and not _DIAGNOSES.match(str(body.get("model"))):
+            yield words.UNKNOWN_PARAMETER(f"{_OPTIONS}.{_COMPARED}")
 
     @override
     def answer(self, body: Item, reading: Reading, judgement: Judgement) -> tuple[Item, list[Part]]:
@@ -122,12 +132,32 @@ class Responses(Dialect):
             {name: item[name] for name in item if not hides or name != BLOB} for item in output
         ]
         response = response_of(body, shown, judgement)
+        response |= self._diagnosed(body, reading, response["id"])
         if stores:
             for item in shown:
                 keep(self.stored, item["id"], item)
             keep(self.histories, response["id"], [*reading.items, *shown], HISTORIES_MAX)
         said = [self.part_of(item, f"output[{at}]") for at, item in enumerate(output)]
         return response, said
+
+    def _diagnosed(self, body: Item, reading: Reading, answer_id: str) -> Item:
+        """Return the member that says why the cache missed, if the request asks for it."""
+        now, named = _fingerprint(body, reading), _compared_with(body)
+        told: Item = {}
+        if named and named not in self.fingerprints:
+            told = {"type": "comparison_response_not_found"}
+        elif named:
+            miss = self.fingerprints.miss(named, now)
+            told = {"type": "cache_hit"}
+            if miss is not None:
+                told = {
+                    "type": "cache_miss",
+                    "reason": miss.reason,
+                    "cache_missed_tokens": miss.missed,
+                    "comparison_reusable_tokens": miss.reusable,
+                }
+        self.fingerprints.keep(answer_id, now)
+        return {"prompt_cache_diagnostics": told} if told else {}
 
     def keep_pairs(self, output: Sequence[Item]) -> None:
         """
@@ -199,6 +229,33 @@ class Responses(Dialect):
         kind = "invalid_request_error"
         error = {"message": refused.message, "type": kind, "param": refused.param}
         return {"error": error | {"code": refused.code}}
+
+
+def _compared_with(body: Item) -> str:
+    """Return the id of the response that the prompt shall be compared with; "" without one."""
+    return str((body.get(_OPTIONS) or {}).get(_COMPARED) or "")
+
+
+def _fingerprint(body: Item, reading: Reading) -> Fingerprint:
+    text, is_compacted = body.get("text") or {}, any(map(_is_compaction, reading.items))
+    settings = {
+        "model_changed": body.get("model"),
+        "prompt_cache_key_changed": body.get("prompt_cache_key"),
+        "tools_changed": body.get("tools"),
+        "text_format_changed": text.get("format"),
+        "reasoning_effort_changed": (body.get("reasoning") or {}).get("effort"),
+        "verbosity_changed": text.get("verbosity"),
+        "context_compacted": is_compacted,
+    }
+    return Fingerprint(
+        {reason: canonical(value) for reason, value in settings.items()},
+        [canonical(body.get("instructions")), *(part.value for part in reading.parts)],
+        {"service_tier_changed": canonical(body.get("service_tier"))},
+    )
+
+
+def _is_compaction(item: Item) -> bool:
+    return kind_of(item) == "compaction"
 
 
 def keep(kept: dict[Any, Any], key: object, value: object, most: int = ITEMS_MAX) -> None:
