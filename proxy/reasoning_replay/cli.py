@@ -1,4 +1,4 @@
-"""Command line: serve, check, config, health, scope, demo, verify and --version."""
+"""Command line: serve, check, config, health, scope, report, demo, verify and --version."""
 
 import argparse
 import asyncio
@@ -42,6 +42,9 @@ GOOGLE_GEMINI_BASE_URL and so on. The exit code is 0 if all reasoning came back,
 or a request was refused, and 2 if nothing was verified. docs/verify.md explains the report.
 """
 
+REPORT = "print what running proxies were worth: reasoning, tokens, cache misses, and money"
+ADMIN_URL = "http://127.0.0.1:9090"
+
 SCOPE_MAX_BYTES = 64 << 10
 SCOPE_PROMPT = "Write a key, or `header: value` lines of the tenant's requests, then Ctrl-D."
 SCOPE_PURPOSE = "print the scopes of the tenant whose key or header lines are on standard input"
@@ -80,8 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, rest = _parser(words).parse_known_args(words)
     try:
         overrides = _overrides(arguments, rest, command)
-        if arguments.command in {"demo", "verify"}:
-            return _demo(arguments) if arguments.command == "demo" else _verify(arguments, command)
+        if arguments.command in {"demo", "report", "verify"}:
+            return _own_way(arguments, command)
         config = arguments.config or config_in(os.environ)
         own = _own(arguments.command)
         loaded = load_with_sources(overrides, os.environ, config, own)
@@ -142,6 +145,15 @@ def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
         return words, ()
     at = words.index("--")
     return words[:at], words[at + 1 :]
+
+
+def _own_way(arguments: argparse.Namespace, words: Sequence[str]) -> int:
+    """Run a command that takes no settings; `_verify` says what it raises."""
+    if arguments.command == "report":
+        from reasoning_replay.report import report  # noqa: PLC0415 (only this command needs it)
+
+        return report(arguments.urls or [ADMIN_URL], arguments.prices, is_json=arguments.json)
+    return _demo(arguments) if arguments.command == "demo" else _verify(arguments, words)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -273,6 +285,13 @@ def _parser(words: Sequence[str]) -> _Parser:
     one.add_argument("--serve", action="store_true", help=text)
     text = f"wire format of the agent and the API: {', '.join(DIALECTS)}; the first is the default"
     one.add_argument("--dialect", choices=DIALECTS, default=DIALECTS[0], help=text)
+    tell = commands.add_parser("report", help=REPORT, description=REPORT, allow_abbrev=False)
+    _add_version(tell, argparse.SUPPRESS)
+    text = f"the admin ports; the default is {ADMIN_URL}"
+    tell.add_argument("urls", nargs="*", metavar="ADMIN_URL", help=text)
+    tell.add_argument("--json", action="store_true", help="print one JSON object")
+    text = "a YAML file with your prices for a million tokens, by model; see docs/worth.md"
+    tell.add_argument("--prices", type=Path, metavar="FILE", help=text)
     _add_verify(commands.add_parser("verify", help=VERIFY, description=VERIFY, allow_abbrev=False))
     return parser
 
@@ -349,11 +368,11 @@ def _overrides(
     known = Settings.model_fields
     given = {name: value for name, value in vars(arguments).items() if name in known}
     unknown = [word.partition("=")[0] for word in rest if word.startswith("--")]
-    if rest and (not unknown or arguments.command in {"demo", "verify"}):
+    if rest and (not unknown or arguments.command in {"demo", "report", "verify"}):
         hint = "write --name value"
         if any(word.endswith((".yaml", ".yml")) for word in rest):
             hint = "write --config FILE"
-        if arguments.command in {"demo", "verify"}:
+        if arguments.command in {"demo", "report", "verify"}:
             hint = "see --help"
         raise SettingsError([f"{arguments.command}: {len(rest)} unexpected argument(s); {hint}"])
     if arguments.command == "check" and arguments.dialect and not arguments.prove:

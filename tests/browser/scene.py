@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec import structs
-from reasoning_replay.web.exchange import Exchange
 
 from tests.browser.stage import TOOLS, Agent, Stage
 from tests.web.world import eventually
@@ -16,8 +15,6 @@ NOW_MS: Final = 1_773_325_811_000
 # Time that a real upstream would take in addition, since a stand-in responds at once. The time
 # that the proxy adds is real.
 THOUGHT_S: Final = (4.1, 2.7, 6.3, 3.4, 5.2, 1.9)
-# The stand-in reports no cached tokens. A prompt cache keeps prefixes in steps of this size.
-CACHED_STEP: Final = 16
 KEEPS_NOTHING: Final = {"store": False, "include": ["reasoning.encrypted_content"]}
 LOST: Final[list[dict[str, Any]]] = [
     {"role": "developer", "content": "You plan trips. " * 20},
@@ -48,7 +45,6 @@ class Hour:
     """The clock of the scene, which also dates what the recorder has recorded."""
 
     on: Stage
-    sent: dict[str, int] = field(default_factory=dict)
 
     async def at(self, age_s: float, request: Awaitable[Any]) -> None:
         """Let a request end so many seconds before the end of the scene."""
@@ -64,18 +60,6 @@ class Hour:
         times.started_s -= age_s
         times.total_ms = (times.total_ms or 0.0) + 1000 * thought_s
         times.first_byte_ms += 1000 * thought_s
-        self._cache(seen.exchange)
-
-    def _cache(self, exchange: Exchange) -> None:
-        """Count the tokens of the turn before as cached."""
-        usage, turn = exchange.response.usage, exchange.conversation.hex()
-        if usage is None or not usage.input_tokens:
-            return
-        if exchange.request.parent:
-            cached = self.sent.get(turn, 0) // CACHED_STEP * CACHED_STEP
-            exchange.response.usage = structs.replace(usage, cached_tokens=cached)
-            self.on.app.recorder._minutes._minutes[-1][5] += cached
-        self.sent[turn] = usage.input_tokens
 
 
 async def play(on: Stage) -> asyncio.Task[Any]:
@@ -120,7 +104,6 @@ async def _interleaved(hour: Hour, planner: Agent, *others: Agent) -> None:
                 client.history.append({"role": "user", "content": "And the hotel?"})
         if turn == 4:  # as a client does that has the time of day in its instructions
             planner.history[0]["content"] += "It is half past two."
-            hour.sent.clear()
 
 
 async def _streamed(agent: Agent) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page, expect
-from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
+from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 
 from tests.browser.passing import LOST_CALL, record, rows

@@ -4,8 +4,9 @@ import re
 
 import pytest
 from playwright.async_api import Browser, Page, expect
-from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
+from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.core.history.plan import Outcome, PlanNote
 from reasoning_replay.web.admin.inspector import events
 

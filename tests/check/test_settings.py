@@ -67,6 +67,7 @@ async def test_what_is_well_is_not_warned_of(settings: Settings, changed: dict[s
         pytest.param({"upstream_url": "http://gateway.example/v1"}, ["in clear text"], id="no-tls"),
         pytest.param({"store_password": SecretStr("hunter2")}, ["store_url is memory://", "REPLAY_STORE_URL missing?"], id="password-without-redis"),  # noqa: E501
         pytest.param({"upstream_profile": "auto", "upstream_url": "https://api.deepseek.com", "prompt_cache_key": "conversation"}, ["prompt_cache_key has no effect: deepseek", "set upstream_profile"], id="no-cache-key"),  # noqa: E501
+        pytest.param({"upstream_profile": "auto", "upstream_url": "https://api.deepseek.com", "cache_diagnosis": "on"}, ["cache_diagnosis has no effect: deepseek"], id="no-cache-diagnosis"),  # noqa: E501
         pytest.param({"store_max_bytes": 1000}, ["store_max_bytes 1kB is less than one conversation", "raise it"], id="no-memory"),  # noqa: E501
         pytest.param({"scope_from": "claims:tid"}, ["all users of one directory share", "claims:tid+oid"], id="claims-of-all"),  # noqa: E501
         pytest.param({"admin_token": SecretStr("hunter2")}, ["admin_token has fewer than 16 characters", "openssl"], id="short-token"),  # noqa: E501

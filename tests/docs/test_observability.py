@@ -9,11 +9,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay.adapters.stores.base import StoreUsage
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics, process_exposition
-from reasoning_replay.core.dialects.captures import Origin, Usage
+from reasoning_replay.core.dialects.cache_diagnoses import CacheDiagnosis
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.registry import DIALECTS, HANDLED_ROUTES, KNOWN
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
+from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.core.history.plan import ItemForm, Outcome
 from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Context
@@ -97,7 +99,8 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
         Route.RESPONSES, Times(0.0), tenant=b"s" * 16, conversation=b"c" * 16, method="POST"
     )
     exchange.response.capture = ResponsesCapture(Origin(Context(), "gpt-5.4"), 1 << 20)
-    exchange.response.capture.usage = Usage(1, 1, 1, 1)
+    exchange.response.capture.cache_diagnosis = CacheDiagnosis("miss", "other", 1)
+    exchange.response.capture.usage = Usage(1, 1, 1, 1, 1, 1)
     exchange.request.outcomes = dict.fromkeys(Outcome, 1)
     exchange.request.forms = dict.fromkeys(ItemForm, 1)
     exchange.request.repairs = dict.fromkeys(Repair, 1)

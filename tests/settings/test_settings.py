@@ -194,6 +194,7 @@ CONTRADICTIONS = [
     ({"upstream_url": "http://localhost/v1", "listen": "0.0.0.0:80"}, [f"{OWN} (listen)"]),
     ({"upstream_url": "http://127.0.0.1:9090/v1"}, [f"{OWN} (admin_listen)"]),
     ({"prompt_cache_key": "conversation", "heal": "off"}, ["prompt_cache_key: an upstream may refuse it", "heal: on"]),  # noqa: E501
+    ({"cache_diagnosis": "on", "heal": "off"}, ["cache_diagnosis: an upstream may refuse it", "heal: on"]),  # noqa: E501
     ({"reuse_port": "true"}, ["reuse_port: processes that share a port cannot share memory://", "sqlite:///path", "redis://"]),  # noqa: E501
     ({"tls_cert_file": "{pem}"}, ["tls_cert_file, tls_key_file: only one is set; set both or none"]),  # noqa: E501
     ({"tls_key_file": "{pem}"}, ["tls_cert_file, tls_key_file: only one is set; set both or none"]),

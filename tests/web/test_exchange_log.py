@@ -10,7 +10,7 @@ from reasoning_replay.adapters.stores.base import StoreError
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, send, wait
 from tests.web.sockets import said, tunnelled
-from tests.web.usages import DONE, PLAIN, RS_BYTES, SAID, TOKENS
+from tests.web.usages import BILLED, DONE, PLAIN, RS_BYTES, SAID, TOKENS
 from tests.web.websocket.creates import create, told
 from tests.web.wire import (
     ASK,
@@ -88,7 +88,7 @@ async def test_what_upstream_says_an_answer_took_is_repeated(answer: bytes) -> N
         await w.turn(ASK)
         await w.turn(*LOST)  # its response has no usage
         assert await scraped(w, "tokens_total") == {
-            ("responses", kind, "whole"): tokens for kind, tokens in TOKENS.items()
+            ("responses", kind, "whole"): tokens for kind, tokens in BILLED.items()
         }
 
 
@@ -149,7 +149,7 @@ async def test_an_answer_that_is_fetched_again_took_its_tokens_once() -> None:
         for _ in range(3):
             await w.get("/v1/responses/resp_0c1d2e3f4a5b6071")
         assert await scraped(w, "tokens_total") == {
-            ("responses", kind, "whole"): tokens for kind, tokens in TOKENS.items()
+            ("responses", kind, "whole"): tokens for kind, tokens in BILLED.items()
         }
 
 
@@ -322,7 +322,7 @@ async def test_a_create_is_counted_as_a_request_is() -> None:
         await eventually(lambda: w.counted("exchanges_total", route="create") == 2)
         assert await scraped(w, "tokens_total") == {
             ("responses", kind, request): tokens
-            for kind, tokens in TOKENS.items()
+            for kind, tokens in BILLED.items()
             for request in ("whole", "injected")
         }
         assert await scraped(w, "injected_bytes_total") == {("responses",): RS_BYTES}

@@ -9,6 +9,7 @@ SAID = {
     "output_tokens_details": {"reasoning_tokens": 64},
 }
 TOKENS = {"input": 900, "cached": 768, "output": 120, "reasoning": 64}
+BILLED = TOKENS | {"uncached": 900 - 768}
 PLAIN = whole(as_json(response(RS, CALL, usage=SAID)))
 RS_BYTES = len(as_json(RS))
 DONE = whole(b"{}")

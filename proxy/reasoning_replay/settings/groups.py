@@ -140,6 +140,12 @@ class Replay(Group):
         description="`conversation`: a request without `prompt_cache_key` gets one, the same in "
         "all of its conversation, if the upstream takes it (docs/clients.md). `off`: none.",
     )
+    cache_diagnosis: Literal["off", "on"] = Field(
+        default="off",
+        description="`on`: a request gets the id of the response that it continues, so that the "
+        "upstream says why its prompt cache missed (OpenAI from GPT-5.6, Anthropic). `off`: it "
+        "does not. See docs/worth.md.",
+    )
     heal: Literal["on", "off"] = Field(
         default="on",
         description="`on`: a refused request is sent once more, with the least edit that cures "

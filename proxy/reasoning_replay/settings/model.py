@@ -126,6 +126,11 @@ class Settings(  # the last base's fields come first
                 "prompt_cache_key: an upstream may refuse it, and heal: off passes that on to the "
                 "client; use heal: on, or prompt_cache_key: off"
             )
+        if self.cache_diagnosis == "on" and self.heal == "off":
+            yield (
+                "cache_diagnosis: an upstream may refuse it, and heal: off passes that on to the "
+                "client; use heal: on, or cache_diagnosis: off"
+            )
         if self.reuse_port and self.store_url == "memory://":
             yield (
                 "reuse_port: processes that share a port cannot share memory://, which belongs "

@@ -63,6 +63,9 @@ def _profile(settings: Settings) -> Iterator[str]:
             f"prompt_cache_key has no effect: {chosen.name} is not known to take it; if this is a "
             "gateway to an API that does, set upstream_profile to that API"
         )
+    if settings.cache_diagnosis == "on" and not chosen.cache_diagnoses:
+        known_by = f"{chosen.name} is not known to tell why its cache missed"
+        yield f"cache_diagnosis has no effect: {known_by}"
     path = parts.path
     for tail in ("/chat/completions", "/models", "/completions", "/messages"):
         if path.endswith(tail):

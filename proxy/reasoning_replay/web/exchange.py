@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from reasoning_replay.adapters.resilience.safe_store import NO_TIME, Budget
 from reasoning_replay.adapters.telemetry.log import NAME_MAX
 from reasoning_replay.core.dialects.base import Cure, Decision
-from reasoning_replay.core.dialects.captures import Capture, Usage
+from reasoning_replay.core.dialects.cache_diagnoses import CACHE_DIAGNOSIS, CacheDiagnosis
+from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames, Refusal
 from reasoning_replay.core.dialects.registry import HANDLED_ROUTES, dialect_of
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestKind, RequestState, Route
+from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.core.history.item_summary import ItemSummary
 from reasoning_replay.core.history.plan import LACKING, ItemForm, Outcome
 from reasoning_replay.core.tenancy.scope import Account
@@ -26,6 +28,7 @@ DETAIL_MAX = 240
 NAME_KEPT = NAME_MAX + 1
 _ID_BITS = 64
 _NOT_SENT = LACKING | {Outcome.INJECTED}
+_NOT_TOLD = CacheDiagnosis("none")
 _WITHOUT_STORE = frozenset({RequestState.STORE_FAILED, RequestState.BUDGET_EXCEEDED})
 
 
@@ -94,6 +97,7 @@ class RequestReport:
         forms: Number of items in each form.
         repairs: Number of items that each repair changed before the first attempt.
         injected_bytes: Size of the reasoning injected into the accepted request.
+        is_compared: Whether it names a response, to learn why the prompt cache missed.
         summary: Types, ids and sizes of its items, for the inspector; None if they were not read.
         healed: Kind of the refusal that was cured; "" if none was.
         parent: Id of the turn that the request continues; b"" if unknown.
@@ -109,6 +113,7 @@ class RequestReport:
     forms: dict[ItemForm, int] = field(default_factory=dict)
     repairs: dict[str, int] = field(default_factory=dict)
     injected_bytes: int = 0
+    is_compared: bool = False
     summary: ItemSummary | None = None
     healed: str = ""
     parent: bytes = b""
@@ -152,6 +157,7 @@ class RequestReport:
         self.outcomes.update(decision.outcomes)
         self.forms.update(decision.forms)
         self.injected_bytes = decision.injected_bytes
+        self.is_compared = decision.is_compared
         self.summary = decision.summary
         if decision.origin is not None:
             self.model = decision.origin.model
@@ -160,6 +166,7 @@ class RequestReport:
     def note_unread(self, state: RequestState) -> None:
         """Record why the request is forwarded unchanged."""
         self.state, self.way, self.summary, self.injected_bytes = state, "", None, 0
+        self.is_compared = False
         self.outcomes.clear()
         self.forms.clear()
         self.repairs.clear()
@@ -179,6 +186,8 @@ class RequestReport:
     def note_cure(self, kind: str, cure: Cure) -> None:
         """Record that upstream accepted the cured request; `kind` is the kind of the refusal."""
         self.healed = kind
+        if kind == CACHE_DIAGNOSIS or cure.is_clients_own:
+            self.is_compared = False
         if cure.is_same_history:
             return
         self.injected_bytes = cure.injected_bytes
@@ -214,6 +223,7 @@ class ResponseReport:
         refusal: Names of the error with which the upstream refused the request, or the first
             attempt of a healed one.
         usage: Tokens that the upstream counted; None while the response is captured, or if unknown.
+        diagnosis: Why the prompt cache missed; None as above.
     """
 
     state: str = ""
@@ -223,16 +233,23 @@ class ResponseReport:
     turn: bytes = b""
     refusal: ErrorNames = NO_NAMES
     usage: Usage | None = None
+    diagnosis: CacheDiagnosis | None = None
 
     def end(self) -> None:
         """Drop all that is not told of a finished exchange."""
         if self.capture is not None:
-            self.refusal, self.usage, self.capture = self.error, self.capture.usage, None
+            self.refusal, self.usage = self.error, self.capture.usage
+            self.diagnosis, self.capture = self.capture.cache_diagnosis, None
 
     @property
     def tokens(self) -> Usage | None:
         """Tokens that the upstream counted so far; None if unknown."""
         return self.usage if self.capture is None else self.capture.usage
+
+    @property
+    def cache_diagnosis(self) -> CacheDiagnosis | None:
+        """Why the prompt cache missed, so far; None if unknown."""
+        return self.diagnosis if self.capture is None else self.capture.cache_diagnosis
 
     @property
     def error(self) -> ErrorNames:
@@ -309,6 +326,13 @@ class Exchange:
     def is_open(self) -> bool:
         """Whether it still runs."""
         return self.times.total_ms is None
+
+    @property
+    def cache(self) -> CacheDiagnosis | None:
+        """What the upstream told of its prompt cache; None if it was not asked, or it failed."""
+        told = self.response.cache_diagnosis
+        is_due = self.request.is_compared and self.outcome == ExchangeOutcome.OK
+        return _NOT_TOLD if told is None and is_due else told
 
     @property
     def final_outcome(self) -> str:

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from reasoning_replay.adapters.telemetry.log import Value, called
-from reasoning_replay.core.dialects.captures import Usage
+from reasoning_replay.core.dialects.cache_diagnoses import CacheDiagnosis
+from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.web.exchange import DETAIL_MAX, Exchange
 
 # Shown characters of the hash of a turn, enough to tell two apart.
@@ -59,7 +60,21 @@ def _hash(turn: bytes) -> str:
 
 
 def _counts(usage: Usage | None) -> dict[str, int | None]:
-    return {} if usage is None else asdict(usage)
+    if usage is None:
+        return {}
+    counts = asdict(usage)
+    if usage.cache_write_tokens is None:  # most upstreams count no writes
+        del counts["cache_write_tokens"], counts["cache_write_long_tokens"]
+    return counts
+
+
+def _told(cache: CacheDiagnosis | None) -> dict[str, Value]:
+    if cache is None:
+        return {}
+    told: dict[str, Value] = {"cache": cache.result}
+    if cache.reason:
+        told |= {"cache_reason": cache.reason, "cache_missed_tokens": cache.missed_tokens}
+    return told
 
 
 def _total(time_ms: float | None) -> float | None:
@@ -98,6 +113,7 @@ FACTS = (
     Fact("captured_items", "response.reasoning_items", _ALL, has_zero=True),
     Fact("captured_bytes", "response.reasoning_bytes", _LOG | _SPAN),
     Fact("tokens", "response.tokens", _LOG | _PAGE, _counts, is_mapping=True),
+    Fact("cache", "cache", _LOG | _PAGE, _told, is_mapping=True),
     Fact("before_ms", "times.before_ms", _ALL, _MS_2, has_zero=True),
     Fact("between_ms", "times.between_ms", _ALL, _MS_2, has_zero=True),
     Fact("after_ms", "times.after_ms", _ALL, _MS_2, has_zero=True),

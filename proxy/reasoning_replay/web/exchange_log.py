@@ -5,17 +5,10 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from aiohttp import web
-from msgspec.structs import astuple
 
+from reasoning_replay.adapters.telemetry.label_values import outcome_labels, status_label
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import (
-    PHASES,
-    TOKENS,
-    Labels,
-    Metrics,
-    outcome_labels,
-    status_label,
-)
+from reasoning_replay.adapters.telemetry.metrics import PHASES, Labels, Metrics
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, REPLAYED_ROUTES
 from reasoning_replay.core.dialects.states import RequestState, Route
@@ -157,9 +150,13 @@ class ExchangeLog:
         # A response can be retrieved many times, but it used its tokens once.
         if capture.usage is not None and exchange.route in CAPTURED_ROUTES:
             kind_of_request = exchange.request.kind
-            for kind, tokens in zip(TOKENS, astuple(capture.usage), strict=True):
-                if tokens:
-                    metrics.tokens[dialect, kind, kind_of_request, *model, *at].inc(tokens)
+            for kind, tokens in capture.usage.billed.items():
+                metrics.tokens[dialect, kind, kind_of_request, *model, *at].inc(tokens)
+        if (told := exchange.cache) is not None and exchange.route in CAPTURED_ROUTES:
+            metrics.cache_diagnoses[dialect, told.result, *at].inc()
+            if told.reason:
+                missed, request = told.missed_tokens, exchange.request.kind
+                metrics.cache_missed_tokens[told.reason, request, *at].inc(missed)
 
 
 def summary_header(exchange: Exchange, *, is_shadow: bool) -> str:

@@ -233,6 +233,8 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
             is_shadow=is_shadow,
             adds_cache_keys=settings.prompt_cache_key == "conversation"
             and dialect.name in profile(settings, dialect.name).cache_keys,
+            compares_prompts=settings.cache_diagnosis == "on"
+            and dialect.name in profile(settings, dialect.name).cache_diagnoses,
         )
         return Replay(
             engine,

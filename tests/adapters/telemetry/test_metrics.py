@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from reasoning_replay.adapters.telemetry.label_values import status_label, usual_status
 from reasoning_replay.adapters.telemetry.metrics import (
     CACHE_RESULTS,
     PHASES,
-    TOKENS,
     Metrics,
     process_exposition,
-    status_label,
-    usual_status,
 )
+from reasoning_replay.core.dialects.cache_diagnoses import REASONS, RESULTS
 from reasoning_replay.core.dialects.captures import REMOVALS
 from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.events import CONTEXTS
@@ -30,6 +29,7 @@ from reasoning_replay.core.dialects.states import (
     RequestState,
     Route,
 )
+from reasoning_replay.core.dialects.usages import TOKENS
 from reasoning_replay.core.history.plan import LACKING, ItemForm, Outcome
 
 from tests.begun_metrics import begun_metrics
@@ -75,6 +75,8 @@ ALL_SERIES = {
     "requests_total": each(dialect=NAMES, result=RequestState),
     "captures_total": each(dialect=NAMES, result=CaptureState),
     "tokens_total": each(dialect=NAMES, kind=TOKENS, request=RequestKind),
+    "cache_diagnoses_total": each(dialect=NAMES, result=RESULTS),
+    "cache_missed_tokens_total": each(reason=REASONS, request=RequestKind),
     "captured_items_total": each(dialect=NAMES),
     "captured_bytes_total": each(dialect=NAMES),
     "injected_bytes_total": each(dialect=NAMES),

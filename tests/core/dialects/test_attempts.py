@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from reasoning_replay.core.dialects.added_members import AddedMember
 from reasoning_replay.core.dialects.attempts import Attempts
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
 from reasoning_replay.core.dialects.lessons import AS_GIVEN, FORM, NO_REASONING, OLDER
@@ -106,14 +107,14 @@ def test_what_unknown_words_teach(is_doubted: bool, body: bytes, want: tuple[Les
 @pytest.mark.parametrize("body", [GIVEN, b'{"input":"cured","key":"k"}', b'{"input":"cured"}'])
 def test_a_cache_key_that_was_added_is_known_in_the_next_request(body: bytes) -> None:
     """The cure of the second refusal takes it out before it reads the request."""
-    key = b',"key":"k"'
-    bodies = replace(RefusedBodies(GIVEN, GIVEN), cache_key=key)
+    key = AddedMember("cache_key", b',"key":"k"')
+    bodies = replace(RefusedBodies(GIVEN, GIVEN), added=(key,))
     attempts = Attempts(bodies)
     wish = next(attempts.wishes(UNKNOWN))
     attempts.note(wish, Cure(body, is_clients_own=body == GIVEN))
     after = next(attempts.wishes(FOREIGN))
     assert after.bodies is not None
-    assert (after.bodies.sent, after.bodies.cache_key) == (body, key if key in body else b"")
+    assert (after.bodies.sent, after.bodies.added) == (body, (key,) if key.text in body else ())
 
 
 def test_two_faults_teach_both_cures() -> None:

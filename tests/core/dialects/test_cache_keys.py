@@ -33,7 +33,7 @@ def key_in(made: Decision) -> str | None:
 
 def refused(made: Decision, given: bytes = LOST) -> RefusedBodies:
     """Return a request that was refused as it was decided."""
-    return RefusedBodies(given, made.body, cache_key=made.cache_key)
+    return RefusedBodies(given, made.body, added=made.added)
 
 
 def error(message: str) -> bytes:
@@ -71,7 +71,7 @@ def test_a_store_returns_the_key() -> None:
 def test_a_request_is_not_changed_otherwise(given: bytes) -> None:
     """None is added to a request that has one, and none is made up."""
     made = decided(engine(), given, LookupResult())
-    assert (made.body, made.cache_key) == (given, b"")
+    assert (made.body, made.added) == (given, ())
 
 
 def test_shadow_mode_and_other_requests_get_none() -> None:

@@ -52,7 +52,11 @@ def shared(tmp_path: Any) -> dict[str, Any]:
     [
         pytest.param(BOTH, ["injected=1", "injected=2"], id="new-and-old"),
         pytest.param(f"{OLD},{NEW}", ["injected=1", "injected=2"], id="all-learn-it-first"),
-        pytest.param(NEW, ["injected=0, lacking=1, missed=1", "injected=1, lacking=1, missed=1"], id="only-the-new"),
+        pytest.param(
+            NEW,
+            ["injected=0, lacking=1, missed=1", "injected=1, lacking=1, missed=1"],
+            id="only-the-new",
+        ),
     ],
 )
 async def test_a_conversation_stays_where_it_began(

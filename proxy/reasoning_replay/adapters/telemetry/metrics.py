@@ -21,8 +21,10 @@ from prometheus_client import (
 )
 
 from reasoning_replay.adapters.stores.base import BreakerState, StoreUsage
+from reasoning_replay.adapters.telemetry.label_values import Labels, outcome_labels, usual_status
 from reasoning_replay.adapters.telemetry.usage_metrics import PREFIX, RoomMetrics, StoreUsageMetrics
 from reasoning_replay.build import build_version
+from reasoning_replay.core.dialects.cache_diagnoses import REASONS, RESULTS
 from reasoning_replay.core.dialects.captures import REMOVALS
 from reasoning_replay.core.dialects.registry import (
     CHAT,
@@ -40,8 +42,9 @@ from reasoning_replay.core.dialects.states import (
     Route,
     Way,
 )
+from reasoning_replay.core.dialects.usages import TOKENS
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import LACKING, ItemForm, Outcome
+from reasoning_replay.core.history.plan import ItemForm, Outcome
 from reasoning_replay.core.history.room import Room
 
 # Source of the conversations that a lookup found.
@@ -52,55 +55,17 @@ CACHE_RESULTS = (
 )
 # When the proxy adds time: before a request is forwarded, during its response, and after it.
 PHASES = ("before", "between", "after")
-# As reported by the upstream: `cached` is part of `input`, `reasoning` is part of `output`.
-TOKENS = ("input", "cached", "output", "reasoning")
 # Label of a model that is not listed, or not known.
 OTHER_MODEL = "other"
 # Store operations that have a circuit breaker.
 BREAKERS = ("recall", "save")
 STORE_OUTCOMES = ("ok", "error", "timeout", "skipped", "late")
-# Statuses with a label of their own; any other counts as its class.
-_STATUSES = {
-    status: str(status)
-    for status in (
-        *(101, 200, 201, 202, 204, 304),
-        *(400, 401, 402, 403, 404, 405, 408, 409, 411, 413, 415, 417, 421, 422, 426, 429, 431),
-        *(499, 500, 501, 502, 503, 504, 520, 522, 524, 529),
-    )
-}
-_CLASSES = range(1, 6)
-_NO_HEAD = "none"
-_USUAL = {"ok": "200", "refused": "400", "upstream_error": "500", "cut_off": "200"}
-
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
 _OVERHEAD_SECONDS = (0.0001, 0.00025, *_SECONDS, 2.5)
 _LONG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900, 1800)
 
-Labels = tuple[str, ...]  # the values of the labels of a series
-
 _Metric = TypeVar("_Metric", Counter, Histogram)
 _Made = TypeVar("_Made", Counter, Gauge, Histogram)
-
-
-def status_label(status: int) -> str:
-    """Return the label of a status: itself if listed, else its class, `other`, or `none` for 0."""
-    known = _STATUSES.get(status)
-    if known is not None:
-        return known
-    kind = status // 100
-    return f"{kind}xx" if kind in _CLASSES else "other" if status else _NO_HEAD
-
-
-def outcome_labels(outcome: Outcome) -> Labels:
-    """Return the labels `outcome` and `reason` of a reasoning item."""
-    return ("lacking", outcome.value) if outcome in LACKING else (outcome.value, "")
-
-
-def usual_status(route: str, outcome: str) -> str:
-    """Return the usual status label of exchanges with this route and outcome."""
-    if route == "websocket" and outcome in ("ok", "cut_off"):
-        return "101"
-    return _USUAL.get(outcome, _NO_HEAD)
 
 
 def process_exposition() -> bytes:
@@ -282,6 +247,20 @@ class Metrics:
             **by_model,
             **by_upstream,
         )
+        self.cache_diagnoses = counter(
+            "cache_diagnoses",
+            "Requests that asked why the prompt cache missed, by what the upstream told.",
+            dialect=dialects,
+            result=RESULTS,
+            **by_upstream,
+        )
+        self.cache_missed_tokens = counter(
+            "cache_missed_tokens",
+            "Input tokens that the prompt cache missed, by reason and by what the request got.",
+            reason=REASONS,
+            request=RequestKind,
+            **by_upstream,
+        )
         self.removed_items = counter(
             "removed_items",
             "Reasoning items that the upstream reports as left out of its input, by reason.",
@@ -315,9 +294,7 @@ class Metrics:
             "Lookups that found conversations, by source of the conversations.",
             result=CACHE_RESULTS,
         )
-        self.store_up = gauge(
-            "store_up", "1 while the store works; 0 from a failure until it works again."
-        )
+        self.store_up = gauge("store_up", "1 while the store works; 0 from a failure on.")
         self.store_breakers = gauge(
             "store_breakers",
             "1 for the current state of an operation's circuit breaker, else 0.",
@@ -335,9 +312,8 @@ class Metrics:
         self.memory_budget_max = gauge(
             "memory_budget_max_bytes", "Limit on the bytes of requests and responses that are held."
         )
-        self._store_usage, self._room_usage = StoreUsageMetrics(), RoomMetrics()
-        for usage in (self._store_usage, self._room_usage):
-            self.registry.register(usage)
+        self._store_usage = StoreUsageMetrics(self.registry)
+        self._room_usage = RoomMetrics(self.registry)
         self._begin(by_model.get("model", ()), names or [""])
 
     def _begin(self, models: Iterable[str], upstreams: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as MetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client.registry import Collector, CollectorRegistry
 
 from reasoning_replay.adapters.stores.base import StoreUsage
 from reasoning_replay.core.history.room import Room
@@ -17,6 +17,10 @@ class StoreUsageMetrics(Collector):
     """Metrics of the use of a store, as it was last read; without a use there are none."""
 
     usage: StoreUsage | None = None
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Start without a use."""
+        registry.register(self)
 
     def collect(self) -> Iterator[MetricFamily]:
         """Yield them, for a scrape."""
@@ -40,6 +44,10 @@ class RoomMetrics(Collector):
     """Metrics of the memory for conversations; without a room there are none."""
 
     room: Room | None = None
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Start without a room."""
+        registry.register(self)
 
     def collect(self) -> Iterator[MetricFamily]:
         """Yield them, for a scrape."""

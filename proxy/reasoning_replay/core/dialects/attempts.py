@@ -112,8 +112,8 @@ class Attempts:
         given, path = self.bodies.given, self.bodies.path
         if cure.is_clients_own:
             return RefusedBodies(given, given, path)
-        key = self.bodies.cache_key
-        return RefusedBodies(given, cure.body, path, cache_key=key if key in cure.body else b"")
+        added = tuple([one for one in self.bodies.added if one.text in cure.body])
+        return RefusedBodies(given, cure.body, path, added=added)
 
 
 def _with_first(cure: Cure, first: Cure) -> Cure:

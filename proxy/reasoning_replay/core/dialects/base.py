@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from reasoning_replay.core.dialects.added_members import AddedMember
 from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.known_state import NOTHING_KNOWN, KnownState
@@ -107,7 +108,8 @@ class Decision:
         forms: Number of items in each form.
         injected_bytes: Size of all injected reasoning.
         summary: Items by type, id and size, for people; None if it could not be made.
-        cache_key: The member with a cache key that an edit adds; b"" if none does.
+        added: The members that edits add.
+        is_compared: Whether one of them names a response, to learn why the prompt cache missed.
         is_doubted: As in RefusedBodies.
     """
 
@@ -121,7 +123,8 @@ class Decision:
     injected_bytes: int = 0
     summary: ItemSummary | None = None
     way: Way = Way.NEW
-    cache_key: bytes = b""
+    added: tuple[AddedMember, ...] = ()
+    is_compared: bool = False
     is_doubted: bool = False
 
     @property
@@ -139,7 +142,7 @@ class RefusedBodies:
         given: Body as the client sent it, after content decoding.
         _sent: Body that is sent; None: it is `given` with `_edits`.
         path: Path of the request; in some dialects it names the model.
-        cache_key: The member with a cache key, as it was added; b"" if none was.
+        added: The members that were added.
         is_doubted: Whether it holds nothing that was captured before a refusal of unknown words.
         is_continued: Whether it is known which conversation it continues.
     """
@@ -148,7 +151,7 @@ class RefusedBodies:
     _sent: bytes | None
     path: str = ""
     _edits: PackedEdits = NO_EDITS
-    cache_key: bytes = b""
+    added: tuple[AddedMember, ...] = ()
     is_doubted: bool = False
     is_continued: bool = False
 
@@ -325,6 +328,16 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
 
     def binding_of(self, request: RequestT, refused: KnownRefusals) -> bytes:
         """Return the `Origin.binding` of a request that is sent without edits."""
+        return b""
+
+    def comparison_in(self, request: RequestT, response_id: str) -> bytes:
+        """
+        Return the member to add, after a comma, that asks why the prompt cache missed; b"": none.
+
+        Args:
+            request: The request, which creates a response.
+            response_id: Id of the response that it continues; "" if unknown.
+        """
         return b""
 
     def lookups_for_cure(self, sent: RequestT, refusal: RefusalT) -> Sequence[Lookup]:

@@ -10,9 +10,7 @@ from the tenant and the first message of the user, which a client that appends s
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.history.items import HistoryItem
 from reasoning_replay.core.history.turns import Turn
-from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.digest import digest
-from reasoning_replay.core.wire.json_spans import Edit
 
 _NAME = "prompt_cache_key"
 # The kind of a refusal that names the member, in every dialect that has it.
@@ -33,24 +31,8 @@ def cache_key_of(scope: bytes, request: ParsedRequest[HistoryItem], parent: Turn
     return digest(b"cache key", scope, first)
 
 
-def edit_for(request: ParsedRequest[HistoryItem], key: bytes) -> Edit | None:
-    """Return the edit that adds a key after the last member; None if the client sent one."""
-    if not key or _NAME in request.values or request.is_mended:
-        return None
-    return _at_end(request.body, b',"%b":"%b"' % (_NAME.encode(), key.hex().encode()))
-
-
-def with_added(body: bytes, member: bytes) -> bytes:
-    """Return an object with a member that was added to another form of it."""
-    return json_spans.apply(body, [_at_end(body, member)])
-
-
-def without_added(body: bytes, member: bytes) -> bytes:
-    """Return an object without the member that was added to it."""
-    before, _, after = body.rpartition(member)
-    return before + after
-
-
-def _at_end(body: bytes, member: bytes) -> Edit:
-    at = body.rindex(b"}")
-    return Edit(at, at, member)
+def member_of(request: ParsedRequest[HistoryItem], key: bytes) -> bytes:
+    """Return the member to add, after a comma; b"" if there is no key, or the client sent one."""
+    if not key or _NAME in request.values:
+        return b""
+    return b',"%b":"%b"' % (_NAME.encode(), key.hex().encode())

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
-from msgspec import Raw, defstruct, structs
-from msgspec.structs import astuple
+from msgspec import Raw, structs
 
+from reasoning_replay.core.dialects.cache_diagnoses import CacheDiagnosis
 from reasoning_replay.core.dialects.error_texts import NO_NAMES
-from reasoning_replay.core.dialects.lenient import decoded, members_of, value_of
+from reasoning_replay.core.dialects.lenient import value_of
+from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Context, Emitted, Lesson, Turn, TurnPart
 from reasoning_replay.core.wire.json_spans import NONE
@@ -67,6 +68,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         created_ms: Creation time of a turn whose capture began earlier, in ms since the epoch;
             0: the first snapshot sets it.
         after_ms: Time of the newest turn that is known of the conversation; 0 if there is none.
+        keeps_id: Whether the turn keeps the id of the response.
     """
 
     context: Context
@@ -81,6 +83,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     binding: bytes = b""
     cache_key: bytes = b""
     lessons: tuple[Lesson, ...] = ()
+    keeps_id: bool = False
 
     def time_of_turn(self, now_ms: int) -> int:
         """
@@ -94,7 +97,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         """
         return self.created_ms or max(now_ms, self.after_ms + 1)
 
-    def turn(
+    def turn(  # noqa: PLR0913 (all that a response tells)
         self,
         this: bytes,
         items: Sequence[Emitted],
@@ -102,6 +105,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
         created_ms: int,
         *,
         is_stored: bool,
+        response_id: str = "",
     ) -> Turn:
         """Return the turn of the response, with this id and these items."""
         return Turn(
@@ -118,6 +122,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
             binding=self.binding,
             cache_key=self.cache_key,
             lessons=self.lessons,
+            response_id=response_id if self.keeps_id else "",
         )
 
 
@@ -142,94 +147,6 @@ class CaptureSnapshot(msgspec.Struct, frozen=True, gc=False):
     def turn(self) -> Turn | None:
         """The turn with its new items: of the first snapshot, with all items so far."""
         return self.part.turn if self.part is not None else None
-
-
-class Usage(msgspec.Struct, frozen=True, gc=False):
-    """
-    Token counts of a response; None for a count that upstream omits or that is impossible.
-
-    Attributes:
-        cached_tokens: Part of `input_tokens`.
-        reasoning_tokens: Part of `output_tokens`.
-    """
-
-    input_tokens: int | None = None
-    cached_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-# No response uses more tokens; a larger number is not a token count.
-TOKENS_MAX = 1_000_000_000
-_NO_USAGE = Usage()
-
-
-class UsageReader:
-    """
-    Reader of a response's `usage`, given the names of the counts of tokens.
-
-    The details of a count are a member with its name and `_details`. Usual counts are read in one
-    pass; in others, each value that is no count is left out.
-    """
-
-    def __init__(self, taken: str, given: str) -> None:
-        """Take the names of the counts of input tokens and of output tokens."""
-        self._names = taken, given
-        cached = defstruct("_Cached", [("cached_tokens", int | None, None)], frozen=True)
-        reasoning = defstruct("_Reasoning", [("reasoning_tokens", int | None, None)], frozen=True)
-        usual = defstruct(
-            "_Usual",
-            [
-                (taken, int),
-                (given, int),
-                (f"{taken}_details", cached, cached()),
-                (f"{given}_details", reasoning, reasoning()),
-            ],
-            gc=False,
-        )
-        self._usual = msgspec.json.Decoder(usual)
-
-    def read(self, raw: bytes | Raw) -> Usage | None:
-        """Return the counts; None if it has none, as in a response in progress."""
-        usual = decoded(self._usual, raw)
-        if usual is not None:
-            whole_input, whole_output, cached, reasoning = astuple(usual)
-            usage = Usage(
-                whole_input, cached.cached_tokens, whole_output, reasoning.reasoning_tokens
-            )
-            if (
-                0 <= (usage.cached_tokens or 0) <= whole_input <= TOKENS_MAX
-                and 0 <= (usage.reasoning_tokens or 0) <= whole_output <= TOKENS_MAX
-            ):
-                return usage
-        said = members_of(raw)
-        taken, given = self._names
-        whole_input, whole_output = count_in(said, taken), count_in(said, given)
-        usage = Usage(
-            input_tokens=whole_input,
-            cached_tokens=part_in(said, f"{taken}_details", "cached_tokens", whole_input),
-            output_tokens=whole_output,
-            reasoning_tokens=part_in(said, f"{given}_details", "reasoning_tokens", whole_output),
-        )
-        return None if usage == _NO_USAGE else usage
-
-
-def count_in(said: Mapping[str, Raw], name: str) -> int | None:
-    """Return a count of tokens; None if it is missing or impossible."""
-    return _count(value_of(said.get(name, NONE)))
-
-
-def part_in(said: Mapping[str, Raw], name: str, part: str, whole: int | None) -> int | None:
-    """Return the part of a count, from its details; None if it is missing or impossible."""
-    details = value_of(said.get(name, NONE))
-    count = _count(details.get(part)) if isinstance(details, dict) else None
-    return None if count is None or whole is None or count > whole else count
-
-
-def _count(value: object) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):  # JSON's `true` is an int in Python
-        return None
-    return value if 0 <= value <= TOKENS_MAX else None
 
 
 # Statuses of a response that goes on.
@@ -259,6 +176,7 @@ class Capture(ABC):
         has_unknown_carrier: Whether it has encrypted or signed content in a place that no dialect
             knows, so that nothing of it is captured.
         usage: Token counts that upstream reports at the end; None if it does not.
+        cache_diagnosis: Why its prompt cache missed, if upstream tells; else None.
         error: Names of the error with which upstream reports that the response failed.
         model: Model that responds, as upstream names it; "" while unknown.
         is_freed: Whether `free` was called.
@@ -275,6 +193,7 @@ class Capture(ABC):
         self.reasoning_context = ""
         self.has_unknown_carrier = False
         self.usage: Usage | None = None
+        self.cache_diagnosis: CacheDiagnosis | None = None
         self.error = NO_NAMES
         self.response_id = ""
         self.model = ""

@@ -12,8 +12,10 @@ may run in a thread.
 from collections.abc import Iterable
 from dataclasses import replace
 
+from reasoning_replay.core.dialects.added_members import with_added, without_added
 from reasoning_replay.core.dialects.base import Cure, Question, RefusedBodies
-from reasoning_replay.core.dialects.cache_keys import CACHE_KEY, with_added, without_added
+from reasoning_replay.core.dialects.cache_diagnoses import CACHE_DIAGNOSIS
+from reasoning_replay.core.dialects.cache_keys import CACHE_KEY
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Capture, Origin
 from reasoning_replay.core.dialects.continuation import continuation_of
 from reasoning_replay.core.dialects.error_texts import Refusal, error_names
@@ -25,6 +27,8 @@ from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.matching.matches import match_items
 from reasoning_replay.core.history.turns import Lesson, Reasoning
 from reasoning_replay.core.tenancy.scope import Account
+
+_OF_ADDED = frozenset({CACHE_KEY, CACHE_DIAGNOSIS})
 
 
 class Engine(RequestEngine):
@@ -64,7 +68,7 @@ class Engine(RequestEngine):
         Raises:
             Unspliceable: The body cannot be parsed safely.
         """
-        sent = self._read(_without_cache_key(bodies), {}, path=bodies.path)
+        sent = self._read(without_added(bodies.sent, bodies.added), {}, path=bodies.path)
         return Question(sent, self._dialect.lookups_for_cure(sent, refusal))
 
     def cure(  # noqa: PLR0913 (all that a cure depends on)
@@ -82,10 +86,10 @@ class Engine(RequestEngine):
 
         `is_last` as in `Dialect.cure`.
         """
-        sent, added = question.request, bodies.cache_key
-        if added and refusal.kind == CACHE_KEY:
-            is_own = sent.body == bodies.given
-            return Cure(sent.body, is_clients_own=is_own, is_same_history=True)
+        sent, added = question.request, bodies.added
+        if any(one.kind == refusal.kind for one in added):
+            body = with_added(sent.body, [one for one in added if one.kind != refusal.kind])
+            return Cure(body, is_clients_own=body == bodies.given, is_same_history=True)
         if sent.is_mended:  # it has a lone surrogate, so it cannot be edited
             return Cure(bodies.given, is_clients_own=True) if bodies.is_edited else None
         given = self._read(bodies.given, {}, path=bodies.path) if bodies.is_edited else sent
@@ -128,10 +132,5 @@ class Engine(RequestEngine):
         ]
         for kind, what in known:
             self._refusals.refuse(scope, kind, what)
-        if refusal.kind == CACHE_KEY:  # it does not depend on the tenant
-            self._refusals.refuse(EVERYONE, CACHE_KEY, self.name)
-
-
-def _without_cache_key(bodies: RefusedBodies) -> bytes:
-    """Return a request as it was refused, without the cache key that was added."""
-    return without_added(bodies.sent, bodies.cache_key) if bodies.cache_key else bodies.sent
+        if refusal.kind in _OF_ADDED:  # it does not depend on the tenant
+            self._refusals.refuse(EVERYONE, refusal.kind, self.name)

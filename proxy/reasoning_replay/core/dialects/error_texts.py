@@ -124,7 +124,7 @@ _UNSURE = frozenset({"form", "input"})
 _NEVER_OF_EDITS = frozenset({"lacks_output", "lacks_call"})
 # Refusals that no reasoning causes.
 _NEVER_REASONING = frozenset(
-    {"lacks_output", "lacks_text", "lacks_call", "include", "cache_key", "other"}
+    {"lacks_output", "lacks_text", "lacks_call", "include", "cache_key", "cache_diagnosis", "other"}
 )
 
 

@@ -15,8 +15,10 @@ from typing import Any
 
 from msgspec import structs
 
+from reasoning_replay.core.dialects.added_members import AddedMember, edits_of
 from reasoning_replay.core.dialects.base import Begun, Caller, Decision, Dialect, Question
-from reasoning_replay.core.dialects.cache_keys import CACHE_KEY, cache_key_of, edit_for
+from reasoning_replay.core.dialects.cache_diagnoses import CACHE_DIAGNOSIS
+from reasoning_replay.core.dialects.cache_keys import CACHE_KEY, cache_key_of, member_of
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.continuation import NOTHING_FOUND, Continuation, continuation_of
 from reasoning_replay.core.dialects.known_state import Injected, KnownState, known_state
@@ -38,7 +40,7 @@ from reasoning_replay.core.history.lookup_keys import LookupResult, keys_of_requ
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.prefix_cache import Owner, PrefixCache
 from reasoning_replay.core.history.request_history import HistoryPrefix
-from reasoning_replay.core.wire.json_spans import Edit
+from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire.packed_edits import NO_EDITS
 
 Prefixes = PrefixCache[HistoryPrefix[Any], KnownState]
@@ -67,6 +69,7 @@ class RequestEngine:
         epoch_ms: Callable[[], int],
         is_shadow: bool = False,
         adds_cache_keys: bool = False,
+        compares_prompts: bool = False,
     ) -> None:
         """
         Create the state that all exchanges share.
@@ -75,7 +78,8 @@ class RequestEngine:
         prefix cache. No event may be
         larger than `capture_max_bytes`, and no more is kept of one response. In shadow mode,
         requests are decided on but sent unchanged. With `adds_cache_keys`, a request without a
-        cache key gets that of its conversation.
+        cache key gets that of its conversation; with `compares_prompts`, it gets the member that
+        asks why the prompt cache missed.
         """
         self.name = dialect.name
         self.readers = dialect.readers
@@ -84,6 +88,7 @@ class RequestEngine:
         self._capture_max_bytes = capture_max_bytes
         self._is_shadow = is_shadow
         self._adds_cache_keys = adds_cache_keys and not is_shadow
+        self._compares_prompts = compares_prompts and not is_shadow
         self._refusals = RefusalMemory(clock)
         self._epoch_ms = epoch_ms
         self._prefixes = prefixes
@@ -171,7 +176,7 @@ class RequestEngine:
         if self._is_shadow:
             edited, sent = asked, NO_EDITS
         origin = self._origin(caller, edited, known, refused, injected.binding)
-        named = self._cache_key_edit(edited, origin, is_created=is_created)
+        added, is_compared = self._added_to(edited, origin, known.parent, is_created=is_created)
         way = self._way_of(caller, begun, known)
         state = None
         lasts = edited is asked and not known.has_failed
@@ -185,8 +190,9 @@ class RequestEngine:
             way=way,
             state=RequestState.STATEFUL if request.is_stateful else known.state,
             base=body if edited is asked else edited.body,
-            edits=sent.plus(named),
-            cache_key=named[0].new if named else b"",
+            edits=sent.plus(edits_of(edited.body, added)),
+            added=added,
+            is_compared=is_compared,
             origin=origin,
             repairs=repairs,
             outcomes=planned.outcomes,
@@ -246,10 +252,12 @@ class RequestEngine:
             binding = self._dialect.binding_of(request, refused)
         if binding:
             origin = structs.replace(origin, binding=binding)
-        if self._adds_cache_keys and not refused.has(FORM, AS_GIVEN):
+        if refused.has(FORM, AS_GIVEN):
+            return origin
+        if self._adds_cache_keys:
             key = cache_key_of(caller.scope, request, known.parent)
             origin = structs.replace(origin, cache_key=key)
-        return origin
+        return structs.replace(origin, keeps_id=True) if self._compares_prompts else origin
 
     def _way_of(self, caller: Caller, begun: Begun, known: Continuation) -> Way:
         """Return how much of a request was decided anew, and why."""
@@ -302,16 +310,30 @@ class RequestEngine:
     ) -> KnownRefusals:
         return with_lessons(refused, found.turns, request.model, self._epoch_ms())
 
-    def _cache_key_edit(
-        self, request: ParsedRequest[HistoryItem], origin: Origin, *, is_created: bool
-    ) -> tuple[Edit, ...]:
-        """Return the edit that adds the cache key, if the request shall get it."""
-        if not (is_created and origin.cache_key):
-            return ()
-        if self._refusals.known_to(EVERYONE).has(CACHE_KEY, self.name):
-            return ()
-        edit = edit_for(request, origin.cache_key)
-        return () if edit is None else (edit,)
+    def _added_to(
+        self,
+        request: ParsedRequest[HistoryItem],
+        origin: Origin,
+        parent: Turn | None,
+        *,
+        is_created: bool,
+    ) -> tuple[tuple[AddedMember, ...], bool]:
+        """
+        Return the members to add to a request, and whether one names a response.
+
+        `parent` is the turn that it continues; None if unknown.
+        """
+        if not (is_created and (origin.cache_key or origin.keeps_id)) or request.is_mended:
+            return (), False
+        refused = self._refusals.known_to(EVERYONE)
+        key = named = b""
+        before = parent.response_id if parent is not None else ""
+        if not refused.has(CACHE_KEY, self.name):
+            key = member_of(request, origin.cache_key)
+        if origin.keeps_id and not refused.has(CACHE_DIAGNOSIS, self.name):
+            named = self._dialect.comparison_in(request, before)
+        both = AddedMember(CACHE_KEY, key), AddedMember(CACHE_DIAGNOSIS, named)
+        return tuple([one for one in both if one.text]), bool(named and before)
 
     def _owner(self, scope: bytes, path: str) -> Owner:
         return Owner(scope, self.name, path.encode("utf-8", "surrogateescape"))

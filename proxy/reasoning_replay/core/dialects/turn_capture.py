@@ -184,7 +184,9 @@ class TurnCapture(Capture, Generic[JoinerT]):
         name = self.response_id.encode("utf-8", "surrogatepass")
         before = origin.parent, origin.context.whole, origin.context.frame, origin.context.hint
         this = digest(b"response", name, *before, content)
-        self._turn = origin.turn(this, items, models, origin.created_ms, is_stored=False)
+        self._turn = origin.turn(
+            this, items, models, origin.created_ms, is_stored=False, response_id=self.response_id
+        )
         self.dirty = self._has_new_head = True
 
     @override

@@ -37,6 +37,7 @@ class Upstream:
         takes_only_own_keys: Whether it certainly refuses a key of another vendor. A gateway does
             not: it may pass on the key of its user.
         cache_keys: Names of the dialects in which it takes a `prompt_cache_key`.
+        cache_diagnoses: Names of those in which it tells why its prompt cache missed.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Upstream:
     key_prefixes: tuple[str, ...] = ()
     takes_only_own_keys: bool = False
     cache_keys: tuple[str, ...] = ()
+    cache_diagnoses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +148,7 @@ VENDORS = by_name(
             key_prefixes=("sk-proj-", "sk-svcacct-", "sk-admin-"),
             takes_only_own_keys=True,
             cache_keys=("responses", "chat"),
+            cache_diagnoses=("responses",),
         ),
         Upstream(
             "azure",
@@ -254,6 +257,7 @@ MESSAGES_VENDORS = by_name(
             lacks=("responses", "gemini"),
             key_prefixes=("sk-ant-",),
             takes_only_own_keys=True,
+            cache_diagnoses=("messages",),
         ),
         VENDORS["bedrock"],
         Upstream("vertex", _GOOGLE_HOSTS, "", (), "gcp.vertex_ai"),

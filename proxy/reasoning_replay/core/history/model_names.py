@@ -22,6 +22,9 @@ _ROUTING = re.compile(r"(?::(?:nitro|floor|online|free|exacto|thinking|extended|
 _SNAPSHOT = re.compile(r"-(?:20\d\d-\d\d-\d\d|20\d{6}|latest)$")
 # Vendor's series and its generation. Model names begin with them, and so do many deployment names.
 _GENERATION = re.compile(r"(gpt|grok|claude|gemini|deepseek|qwen|glm|kimi)-?v?(\d+)|(o)(\d)")
+# Source: OpenAI's page on prompt caching, 2026-11.
+_GPT = re.compile(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])")
+_TELLS_WHY = (5, 6)
 # Source: checks in clients, and refusals of the API, "Encrypted content is not supported with
 # this model." (OpenAI, 2026). A name missing here costs one refused attempt, which is then healed.
 _WITHOUT_REASONING = re.compile(r"gpt-3|gpt-4(?!\d)|chatgpt-|.*-chat(?:-|$)|text-|davinci|babbage")
@@ -78,3 +81,9 @@ def are_known_to_differ(model: str, families: Iterable[str]) -> bool:
     generations = [_GENERATION.match(name) for name in (family(model), *families)]
     ours, *theirs = [found and found.group(1, 2, 3, 4) for found in generations]
     return ours is not None and bool(theirs) and None not in theirs and ours not in theirs
+
+
+def tells_why(model: str) -> bool:
+    """Return whether a model of OpenAI tells why its prompt cache missed: GPT-5.6 and later."""
+    found = _GPT.match(family(model))
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= _TELLS_WHY

@@ -6,7 +6,8 @@ changes, so writing it again is harmless, and replicas never overwrite the data 
 
     name = created_ms (8 bytes, big-endian), turn id (16), part
     part = "h" digest            head: parent, context, models, whether upstream keeps the items,
-                                 the decisions about the turns before, and the lessons
+                                 the decisions about the turns before, the lessons and, if it
+                                 may be named, the id of the response
            "i" position          item, with the run of reasoning before it
            "b" position digest   digests of the blobs that were seen for that run
            "w" position          tombstone: the run is withheld from now on
@@ -46,6 +47,7 @@ class _HeadRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     binding: bytes = b""
     cache_key: bytes = b""
     lessons: tuple[Lesson, ...] = ()
+    response_id: str = ""
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -139,6 +139,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
             b"" if it is not bound.
         cache_key: Key by which upstream finds its prompt cache; b"" if the proxy chose none.
         lessons: What the cure of its request taught; () if that was not refused.
+        response_id: Id of the response, if the next request may name it; else "".
     """
 
     id: bytes
@@ -154,6 +155,7 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     binding: bytes = b""
     cache_key: bytes = b""
     lessons: tuple[Lesson, ...] = ()
+    response_id: str = ""
 
     @property
     def lacks_parent(self) -> bool:

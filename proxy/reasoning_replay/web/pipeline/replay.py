@@ -140,10 +140,10 @@ class Replay:
             return unread
         bodies = unread
         if decision.base is not body:
-            bodies = RefusedBodies(body, decision.body, path, cache_key=decision.cache_key)
+            bodies = RefusedBodies(body, decision.body, path, added=decision.added)
         elif decision.edits:
             # It is not held twice: it is sent in pieces.
-            bodies = RefusedBodies(body, None, path, decision.edits, decision.cache_key)
+            bodies = RefusedBodies(body, None, path, decision.edits, decision.added)
         bodies.is_doubted = decision.is_doubted
         bodies.is_continued = decision.origin is not None and bool(decision.origin.conversation)
         if not exchange.lease.reserve(bodies.size_bytes - len(body)):

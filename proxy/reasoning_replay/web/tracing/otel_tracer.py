@@ -49,7 +49,13 @@ OPERATIONS: dict[str, str] = {
     Route.RETRIEVE: "fetch_response",
 }
 # Names of the fields of `Usage` in the same conventions.
-_TOKENS = ("input_tokens", "cache_read.input_tokens", "output_tokens", "reasoning.output_tokens")
+_TOKENS = (
+    "input_tokens",
+    "cache_read.input_tokens",
+    "output_tokens",
+    "reasoning.output_tokens",
+    "cache_creation.input_tokens",
+)
 _METHODS = frozenset(
     {"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"}
 )
@@ -298,7 +304,7 @@ def _of_model(exchange: Exchange) -> Attributes:
     if _MODEL.fullmatch(capture.model):
         attributes["gen_ai.response.model"] = capture.model
     if capture.usage is not None and exchange.route in CAPTURED_ROUTES:  # a GET would repeat it
-        used = zip(_TOKENS, astuple(capture.usage), strict=True)
+        used = zip(_TOKENS, astuple(capture.usage), strict=False)
         attributes |= {"gen_ai.usage." + name: count for name, count in used if count is not None}
     return attributes
 

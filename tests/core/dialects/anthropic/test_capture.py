@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.core.dialects.anthropic.capture import is_at_end, place_of
 from reasoning_replay.core.dialects.anthropic.items import read_block
-from reasoning_replay.core.dialects.captures import Usage
+from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.core.history.seen import Seen
 from reasoning_replay.core.history.turns import Turn
 

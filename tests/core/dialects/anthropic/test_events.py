@@ -12,7 +12,7 @@ from reasoning_replay.core.dialects.anthropic.events import (
     read_message,
     read_usage,
 )
-from reasoning_replay.core.dialects.captures import Usage
+from reasoning_replay.core.dialects.usages import Usage
 
 from tests.core.dialects.anthropic.streams import call
 
@@ -145,7 +145,7 @@ OUTPUT = {"output_tokens": 9}
                 {"input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 1},
                 {"input_tokens": None, "cache_creation_input_tokens": 3, "output_tokens": 9},
             ],
-            Usage(10, 2, 9, None),
+            Usage(10, 2, 9, None, 3),
         ),
         ([OUTPUT | {"output_tokens_details": {"thinking_tokens": 4}}], Usage(None, None, 9, 4)),
         ([OUTPUT | {"output_tokens_details": {"thinking_tokens": 10}}], Usage(None, None, 9)),

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.captures import Origin, Usage
+from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
+from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.core.history.turns import Context, Turn
 
 from tests.core.dialects.chat.streams import (

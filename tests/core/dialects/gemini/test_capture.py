@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.captures import Usage
 from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
+from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.core.wire.digest import digest
 
 from tests.core import streams

@@ -2,10 +2,11 @@
 
 import pytest
 from hypothesis import given
-from reasoning_replay.core.dialects.captures import REMOVALS, TOKENS_MAX, Origin, Usage, UsageReader
+from reasoning_replay.core.dialects.captures import REMOVALS, Origin
 from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.events import CONTEXTS
+from reasoning_replay.core.dialects.usages import TOKENS_MAX, Usage, UsageReader
 from reasoning_replay.core.history.turns import Context
 
 from tests.core.documents import Written, values

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Usage
+from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.web.admin.inspector.minutes import MINUTES, Minutes
 from reasoning_replay.web.exchange import Exchange, Times

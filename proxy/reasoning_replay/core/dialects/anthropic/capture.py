@@ -26,6 +26,7 @@ from reasoning_replay.core.dialects.anthropic.items import (
     blob_digest,
     read_block,
 )
+from reasoning_replay.core.dialects.cache_diagnoses import read_anthropic
 from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
 from reasoning_replay.core.history.items import Role
@@ -116,6 +117,7 @@ class MessagesCapture(TurnCapture[BlockJoiner]):
         self.response_id = message.id or self.response_id
         self.model = message.model or self.model
         self._note_removals(message.input_transformations)
+        self.cache_diagnosis = read_anthropic(message.diagnostics) or self.cache_diagnosis
 
     def _finish(self, blocks: Sequence[bytes]) -> None:
         """Make the turn of a complete response, once."""

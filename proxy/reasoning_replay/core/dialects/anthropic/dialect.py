@@ -25,6 +25,7 @@ from reasoning_replay.core.dialects.anthropic.placement import plan_injection
 from reasoning_replay.core.dialects.anthropic.profiles import Profile
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest, read_request
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
+from reasoning_replay.core.dialects.cache_diagnoses import quoted
 from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route
@@ -35,6 +36,7 @@ from reasoning_replay.core.history.plan import Plan
 
 FOREIGN = "foreign"  # the repair that takes out reasoning that upstream has refused before
 # Refusals that hold for all requests of a model.
+_DIAGNOSTICS = "diagnostics"
 _OF_MODELS = (RefusalKind.FIELD, RefusalKind.BINDING, RefusalKind.LACKS_REASONING)
 
 
@@ -88,6 +90,14 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
     def binding_of(self, request: MessagesRequest, refused: KnownRefusals) -> bytes:
         may_bind = self._profile_for(request, refused).may_bind(request.model)
         return prefix_of(request) if may_bind else b""
+
+    @override
+    def comparison_in(self, request: MessagesRequest, response_id: str) -> bytes:
+        # The API compares only requests that carry the member, so the first one has it too.
+        if _DIAGNOSTICS in request.values:
+            return b""
+        name = quoted(response_id) or b"null"
+        return b',"%b":{"previous_message_id":%b}' % (_DIAGNOSTICS.encode(), name)
 
     @override
     def cure(

@@ -9,7 +9,6 @@ unexpected type counts as absent.
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.captures import Usage, count_in, part_in
 from reasoning_replay.core.dialects.lenient import (
     UNREADABLE,
     LenientDecoder,
@@ -18,6 +17,7 @@ from reasoning_replay.core.dialects.lenient import (
     object_of,
     string_of,
 )
+from reasoning_replay.core.dialects.usages import Usage, count_in, part_in
 from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.digest import utf8
 from reasoning_replay.core.wire.json_spans import NONE
@@ -45,6 +45,7 @@ class MessageFields(msgspec.Struct, gc=False):
     content: list[Raw] | None = None
     usage: Raw = NONE
     input_transformations: Raw = NONE
+    diagnostics: Raw = NONE
 
 
 # A lone surrogate is marked, because the other half may be in the next event.
@@ -55,6 +56,7 @@ read_message = LenientDecoder(MessageFields, surrogates.marked).decode
 _JOINED = frozenset({"text", "thinking", "content"})
 _WHOLE = frozenset({"signature", "data"})
 _INPUT = "partial_json"
+_LONG = "ephemeral_1h_input_tokens"
 # Estimated memory of a block without its JSON, and of each of its members, in bytes. Measured by
 # tracemalloc: 300 to 600 with two to four members.
 _BLOCK_BYTES = 512
@@ -72,16 +74,19 @@ def read_usage(*reports: Raw) -> Usage | None:
     for report in reports:
         said |= {key: raw for key, raw in members_of(report).items() if bytes(raw) != b"null"}
     fresh, output = count_in(said, "input_tokens"), count_in(said, "output_tokens")
-    written = count_in(said, "cache_creation_input_tokens") or 0
+    written = count_in(said, "cache_creation_input_tokens")
     cached = count_in(said, "cache_read_input_tokens")
     if fresh is None and output is None:
         return None
+    has_input = fresh is not None
     return Usage(
         # Tokens from the cache, and those written to it, are counted apart.
-        input_tokens=None if fresh is None else fresh + written + (cached or 0),
-        cached_tokens=None if fresh is None else cached,
+        input_tokens=None if fresh is None else fresh + (written or 0) + (cached or 0),
+        cached_tokens=cached if has_input else None,
         output_tokens=output,
         reasoning_tokens=part_in(said, "output_tokens_details", "thinking_tokens", output),
+        cache_write_tokens=written if has_input else None,
+        cache_write_long_tokens=part_in(said, "cache_creation", _LONG, written),
     )
 
 

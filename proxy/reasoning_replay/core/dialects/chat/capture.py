@@ -8,7 +8,7 @@ import re
 
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin, UsageReader
+from reasoning_replay.core.dialects.captures import ITEM_BYTES, Origin
 from reasoning_replay.core.dialects.chat.events import Chunk, MessageJoiner, calls_in, read_chunk
 from reasoning_replay.core.dialects.chat.items import ChatItem, read_message
 from reasoning_replay.core.dialects.chat.members import (
@@ -24,6 +24,7 @@ from reasoning_replay.core.dialects.chat.members import (
 )
 from reasoning_replay.core.dialects.lenient import members_of
 from reasoning_replay.core.dialects.turn_capture import TurnCapture
+from reasoning_replay.core.dialects.usages import UsageReader
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
 from reasoning_replay.core.history.turns import Emitted, Reasoning

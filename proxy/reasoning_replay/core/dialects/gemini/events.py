@@ -8,8 +8,8 @@ counts as absent.
 import msgspec
 from msgspec import Raw
 
-from reasoning_replay.core.dialects.captures import Usage, count_in
 from reasoning_replay.core.dialects.lenient import LenientDecoder, array_of, elements_of, members_of
+from reasoning_replay.core.dialects.usages import Usage, count_in
 from reasoning_replay.core.wire import surrogates
 from reasoning_replay.core.wire.json_spans import NONE
 

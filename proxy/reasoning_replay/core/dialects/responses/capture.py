@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from msgspec import UNSET, Raw
 from typing_extensions import override
 
+from reasoning_replay.core.dialects.cache_diagnoses import read_openai
 from reasoning_replay.core.dialects.captures import (
     AT_ONCE_US,
     PENDING,
     Capture,
     CaptureSnapshot,
     Origin,
-    UsageReader,
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
@@ -32,6 +32,7 @@ from reasoning_replay.core.dialects.responses.events import (
     read_response,
 )
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
+from reasoning_replay.core.dialects.usages import UsageReader
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.model_names import families
 from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, TurnPart, turn_id
@@ -190,7 +191,9 @@ class ResponsesCapture(Capture):
             return CaptureSnapshot(self._status, None)
         self._head = origin, models, stored
         this = turn_id(self.response_id)
-        turn = origin.turn(this, items, models, self._created_ms, is_stored=stored)
+        turn = origin.turn(
+            this, items, models, self._created_ms, is_stored=stored, response_id=self.response_id
+        )
         part = TurnPart(turn, first, runs, has_head=not is_same)
         return CaptureSnapshot(self._status, part)
 
@@ -276,10 +279,12 @@ class ResponsesCapture(Capture):
         return not self.gave_up
 
     def _note(self, response: ResponseFields) -> None:
-        """Record what upstream reports about its use of the reasoning in the request."""
+        """Record what upstream reports about its use of the request and of its cache."""
         self._note_removals(response.input_transformations)
         if response.reasoning is not NONE:
             self.reasoning_context = read_context(response.reasoning) or self.reasoning_context
+        if response.prompt_cache_diagnostics is not NONE:
+            self.cache_diagnosis = read_openai(response.prompt_cache_diagnostics)
 
     def _complete(self, index: int, item: ResponsesItem) -> None:
         """Take reasoning from the end of the response if its own event had no blob."""

@@ -9,6 +9,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers, Retrieval
+from reasoning_replay.core.dialects.cache_diagnoses import quoted
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Origin
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
@@ -33,7 +34,7 @@ from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 from reasoning_replay.core.history.matching.matches import Matches
-from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
+from reasoning_replay.core.history.model_names import family, is_known_not_to_reason, tells_why
 from reasoning_replay.core.history.plan import Outcome, Plan
 from reasoning_replay.core.history.turns import Turn, turn_id
 
@@ -42,6 +43,7 @@ _OF_MODEL = frozenset(
     {RefusalKind.INCLUDE, RefusalKind.NO_REASONING_MODEL, RefusalKind.LACKS_REASONING}
 )
 _NO_FAULT = Diagnosis(RefusalKind.OTHER)
+_CACHE_OPTIONS = "prompt_cache_options"
 _RETRIEVED = re.compile(r"/responses/([^/?]+)$")
 
 
@@ -67,6 +69,7 @@ def _origin_of(response_id: str, found: LookupResult) -> Origin | None:
         seen=begun.seen,
         cache_key=begun.cache_key,
         lessons=begun.lessons,
+        keeps_id=bool(begun.response_id),
     )
 
 
@@ -150,6 +153,18 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
     @override
     def lookups_for_cure(self, sent: Request, refusal: Diagnosis) -> Sequence[Lookup]:
         return lookups_for(sent, refusal)
+
+    @override
+    def comparison_in(self, request: Request, response_id: str) -> bytes:
+        is_own = _CACHE_OPTIONS in request.values or request.is_stateful
+        if is_own or request.raw("background") == b"true" or not tells_why(request.model):
+            return b""
+        name = quoted(response_id)
+        return (
+            b',"%b":{"comparison_response_id":%b}' % (_CACHE_OPTIONS.encode(), name)
+            if name
+            else b""
+        )
 
     @override
     def cure(

@@ -38,6 +38,7 @@ class ResponseFields(msgspec.Struct, gc=False):
     input_transformations: Raw = NONE
     reasoning: Raw = NONE
     usage: Raw = NONE
+    prompt_cache_diagnostics: Raw = NONE
 
 
 _EVENT = msgspec.json.Decoder(EventFields)

@@ -29,6 +29,7 @@ class RefusalKind(StrEnum):
     MODIFIED = "modified"  # the latest message has other blocks than upstream emitted
     SWITCHED_OFF = "switched_off"  # reasoning in a request that has switched it off
     FIELD = "field"  # a type of block that this upstream does not accept
+    CACHE_DIAGNOSIS = "cache_diagnosis"  # the `diagnostics` that the proxy added
     INPUT = "input"  # another error about reasoning: the proxy's edits may be the cause
     FORM = "form"  # unknown words, about input that may be at fault
     OTHER = "other"
@@ -68,6 +69,7 @@ _TABLE = table_of(
         (rf"Input tag '{_ANY_BLOCK}' found using 'type'", RefusalKind.FIELD),
         (rf"unknown variant {_ANY_BLOCK}", RefusalKind.FIELD),
         (rf"Unsupported (?:content|block)(?: block)? type:? '?{_ANY_BLOCK}", RefusalKind.FIELD),
+        (r"\bdiagnostics\b|\bprevious_message_id\b", RefusalKind.CACHE_DIAGNOSIS),
         # Anything else about reasoning inside messages. Only the first "messages" of a line counts,
         # or the rest of the line would be read once for each.
         (r"(?m)^(?>.*?\bmessages\b).*\b(?:redacted_)?thinking\b", RefusalKind.INPUT),

@@ -32,6 +32,7 @@ class RefusalKind(StrEnum):
     LACKS_CALL = "lacks_call"  # an output without its call
     FIELD = "field"  # a member that reasoning may not have here, or the phase of a message
     CACHE_KEY = "cache_key"  # the `prompt_cache_key` that the proxy added
+    CACHE_DIAGNOSIS = "cache_diagnosis"  # the `prompt_cache_options` that it added
     INPUT = "input"  # another error about items: the proxy's edits may be the cause
     FORM = "form"  # words that are not known, about input that may be at fault
     OTHER = "other"
@@ -140,6 +141,7 @@ _TABLE = (
     ),
     (RefusalKind.FIELD, r"['\"`.](?P<member>phase)['\"`]"),
     (RefusalKind.CACHE_KEY, r"prompt_cache_key"),
+    (RefusalKind.CACHE_DIAGNOSIS, r"prompt_cache_options|comparison_response_id"),
 )
 # Members of the request whose refusal is known by the value of `param` alone.
 _MEMBERS = ((RefusalKind.INCLUDE, "include"), (RefusalKind.CACHE_KEY, "prompt_cache_key"))

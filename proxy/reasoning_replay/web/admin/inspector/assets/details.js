@@ -69,7 +69,9 @@ function sectionsOf(e) {
     ]),
     section("Tokens", [
       ["Input", t.input_tokens && count(t.input_tokens)],
+      ["Cache, by upstream", cacheOf(e)],
       ["of which cached", t.cached_tokens !== undefined && t.cached_tokens !== null && t.input_tokens && `${count(t.cached_tokens)} (${share(t.cached_tokens, t.input_tokens)})`],
+      ["of which written to the cache", t.cache_write_tokens && `${count(t.cache_write_tokens)}${t.cache_write_long_tokens ? `, ${count(t.cache_write_long_tokens)} with the long lifetime` : ""}`],
       ["Output", t.output_tokens && count(t.output_tokens)],
       ["of which reasoning", t.reasoning_tokens && count(t.reasoning_tokens)],
     ]),

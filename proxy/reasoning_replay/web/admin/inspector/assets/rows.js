@@ -69,6 +69,7 @@ function wordsOf(e) {
   if (path) say(e.wrong_path ? "Wrong path:" : "Passed through:", ` ${path}.`, e.wrong_path ? "hmm" : "");
   if (e.asked in ASKED) say("", ASKED[e.asked]);
   if (repaired) say("", `${several(repaired, "item")} repaired before the first attempt.`);
+  if (e.cache.cache_reason) say("Cache:", ` ${cacheOf(e)}.`, "hmm");
   if (e.healed) say("Healed:", ` upstream refused the first attempt (${[plain(e.healed), e.error_code].filter(Boolean).join(", ")}), shown here, and accepted the second.`);
   return words;
 }

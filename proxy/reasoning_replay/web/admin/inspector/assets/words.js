@@ -59,6 +59,11 @@ const WRONG_PATH = {
   upstream_lacks_v1: "upstream_url has no path; most APIs are at /v1",
   needs_responses: "this model needs /responses for tools",
 };
+const CACHE = {
+  hit: "the prompt begins as the one before; if little was read, the cache has expired",
+  not_found: "upstream no longer knows the response before", unavailable: "upstream cannot tell",
+  pending: "upstream was still comparing", none: "upstream did not tell",
+};
 const ENDED = {
   refused: "refused by upstream", upstream_error: "upstream error", cut_off: "cut off",
   client_gone: "client left", client_stalled: "client stalled",
@@ -98,6 +103,8 @@ const pathOf = (e) => {
   const isPassed = e.outcome === "ok" || e.outcome in ENDED;
   return isPassed && facts.mode !== "off" && facts.handled && !facts.handled.includes(e.route) ? `reasoning is injected on ${facts.replayed.join(", ")}` : "";
 };
+// What upstream told of its prompt cache.
+const cacheOf = (e) => !e.cache.cache ? "" : e.cache.cache_reason ? `missed, ${plain(e.cache.cache_reason)}, ${several(e.cache.cache_missed_tokens, "token")}` : CACHE[e.cache.cache];
 // Why reasoning is lacking, and the forms of other items: each word with its number.
 const reasons = (e) => Object.entries(e.outcomes).filter(([what]) => what in WHY);
 
