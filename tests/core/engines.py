@@ -17,6 +17,7 @@ def engine_of(
     *,
     is_shadow: bool = False,
     adds_cache_keys: bool = False,
+    compares_prompts: bool = False,
 ) -> Engine:
     """Return an engine that one thread uses, with a clock that stands still."""
     return Engine(
@@ -27,6 +28,7 @@ def engine_of(
         epoch_ms=lambda: int(clock() * 1000),
         is_shadow=is_shadow,
         adds_cache_keys=adds_cache_keys,
+        compares_prompts=compares_prompts,
     )
 
 
