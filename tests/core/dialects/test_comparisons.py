@@ -29,9 +29,11 @@ LOST = body([ASK, C1, output(C1)], **NEW)
 RESPONSES = ResponsesDialect(GENERIC, "never")
 
 
-def engine(**more: bool) -> Engine:
+def engine(*, is_shadow: bool = False, adds_cache_keys: bool = False) -> Engine:
     """Return an engine that compares prompts."""
-    return engine_of(RESPONSES, compares_prompts=True, **more)
+    return engine_of(
+        RESPONSES, is_shadow=is_shadow, adds_cache_keys=adds_cache_keys, compares_prompts=True
+    )
 
 
 @pytest.mark.parametrize(
