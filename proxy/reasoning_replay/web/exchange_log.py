@@ -6,9 +6,9 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from reasoning_replay.adapters.telemetry.label_values import outcome_labels, status_label
+from reasoning_replay.adapters.telemetry.label_values import Labels, outcome_labels, status_label
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import PHASES, Labels, Metrics
+from reasoning_replay.adapters.telemetry.metrics import PHASES, Metrics
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, REPLAYED_ROUTES
 from reasoning_replay.core.dialects.states import RequestState, Route

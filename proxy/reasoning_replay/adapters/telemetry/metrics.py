@@ -64,6 +64,8 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
 _OVERHEAD_SECONDS = (0.0001, 0.00025, *_SECONDS, 2.5)
 _LONG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900, 1800)
 
+_NAMES = [entry.name for entry in DIALECTS]
+
 _Metric = TypeVar("_Metric", Counter, Histogram)
 _Made = TypeVar("_Made", Counter, Gauge, Histogram)
 
@@ -110,14 +112,15 @@ class Metrics:
     So is the label of what an exchange did, if upstreams have no names.
     """
 
-    def __init__(self, models: Iterable[str] = (), upstreams: Iterable[str] = ()) -> None:
+    def __init__(  # noqa: PLR0915 (one statement for each metric)
+        self, models: Iterable[str] = (), upstreams: Iterable[str] = ()
+    ) -> None:
         self._models = {family(model): model for model in models}
         self._model_names = (*self._models.values(), OTHER_MODEL) if self._models else ()
         by_model: dict[str, Iterable[str]] = {"model": self._model_names} if self._models else {}
         names = tuple(upstreams)
         by_upstream: dict[str, Iterable[str]] = {"upstream": names} if names else {}
         self._has_upstreams = bool(names)
-        dialects = [entry.name for entry in DIALECTS]
         # They are a third of all series, and tell only when this process started.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
@@ -172,7 +175,7 @@ class Metrics:
         self.requests = counter(
             "requests",
             "Requests on routes where reasoning is injected, by result.",
-            dialect=dialects,
+            dialect=_NAMES,
             result=RequestState,
             **by_model,
             **by_upstream,
@@ -180,7 +183,7 @@ class Metrics:
         self.decisions = counter(
             "decisions",
             "Requests that were decided on, by the way: short, or why not.",
-            dialect=dialects,
+            dialect=_NAMES,
             way=Way,
             **by_upstream,
         )
@@ -196,14 +199,14 @@ class Metrics:
         self.item_forms = counter(
             "item_forms",
             "Items that were sent in another form than the client sent them, by form.",
-            dialect=dialects,
+            dialect=_NAMES,
             form=ItemForm,
             **by_upstream,
         )
         self.injected_bytes = counter(
             "injected_bytes",
             "Bytes of reasoning items injected into requests.",
-            dialect=dialects,
+            dialect=_NAMES,
             **by_upstream,
         )
         self.repairs = counter(
@@ -225,23 +228,23 @@ class Metrics:
         self.captures = counter(
             "captures",
             "Responses considered for capture, by result.",
-            dialect=dialects,
+            dialect=_NAMES,
             result=CaptureState,
             **by_upstream,
         )
         self.captured_items = counter(
-            "captured_items", "Reasoning items saved in the store.", dialect=dialects, **by_upstream
+            "captured_items", "Reasoning items saved in the store.", dialect=_NAMES, **by_upstream
         )
         self.captured_bytes = counter(
             "captured_bytes",
             "Bytes of reasoning items saved in the store.",
-            dialect=dialects,
+            dialect=_NAMES,
             **by_upstream,
         )
         self.tokens = counter(
             "tokens",
             "Tokens as reported by the upstream, by kind and by what the request got.",
-            dialect=dialects,
+            dialect=_NAMES,
             kind=TOKENS,
             request=RequestKind,
             **by_model,
@@ -250,7 +253,7 @@ class Metrics:
         self.cache_diagnoses = counter(
             "cache_diagnoses",
             "Requests that asked why the prompt cache missed, by what the upstream told.",
-            dialect=dialects,
+            dialect=_NAMES,
             result=RESULTS,
             **by_upstream,
         )
@@ -312,8 +315,8 @@ class Metrics:
         self.memory_budget_max = gauge(
             "memory_budget_max_bytes", "Limit on the bytes of requests and responses that are held."
         )
-        self._store_usage = StoreUsageMetrics(self.registry)
-        self._room_usage = RoomMetrics(self.registry)
+        usage = StoreUsageMetrics(self.registry), RoomMetrics(self.registry)
+        self._store_usage, self._room_usage = usage
         self._begin(by_model.get("model", ()), names or [""])
 
     def _begin(self, models: Iterable[str], upstreams: Iterable[str]) -> None:
