@@ -37,6 +37,7 @@ def test_the_page_is_part_of_the_source_distribution() -> None:
         (["scope"], 2),  # nothing on standard input names a tenant
         (["health", "--admin-listen", "127.0.0.1:1"], 1),
         (["health", "--admin-listen", "nowhere"], 1),
+        (["report", "http://127.0.0.1:1"], 1),
         (["verify"], 2),
         (["verify", "--", sys.executable, "-c", ""], 2),  # nothing was verified
         (["demo"], 0),

@@ -1,11 +1,11 @@
-"""Evidence: the table of docs/matching.md is that of the code."""
+"""Evidence: the table of docs/internals/matching.md is that of the code."""
 
 from pathlib import Path
 from typing import Any
 
 from reasoning_replay.core.history.matching.evidence import TABLE
 
-PAGE = Path(__file__).parents[4] / "docs" / "matching.md"
+PAGE = Path(__file__).parents[4] / "docs" / "internals" / "matching.md"
 HEAD = "| claim | evidence | it proves | unless there is |\n|---|---|---|---|\n"
 
 

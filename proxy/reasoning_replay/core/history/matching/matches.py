@@ -3,7 +3,7 @@ Matching: the search for the captured turn of each item, for the whole request a
 
 Five passes assign blocks to turns: `remembered`, `by_id`, `ancestry` for the ancestors,
 `by_content`, and `ancestry` for the descendants. An assignment is final: a later pass never changes
-it. docs/matching.md explains them.
+it. docs/internals/matching.md explains them.
 
 Items that no pass assigns are missed or ambiguous; nothing is injected for them. Cost grows with
 the history and with the number of turns that have the same content; the latter is bounded.
