@@ -241,7 +241,7 @@ def script(
     *,
     is_refused: bool = True,
     has_deeds: bool = True,
-    is_repeated: bool = False,
+    is_repeated: bool = True,
 ) -> list[Step]:
     """
     Draw a script.

@@ -84,7 +84,6 @@ def asks(entries: Sequence[Entry], emitted: Sequence[Part]) -> Step:
     return [Exchange("/responses", body, 0, (), tuple(answer))]
 
 
-@pytest.mark.xfail(reason="a known beginning gives the repeated turn twice", strict=True)
 async def test_a_response_that_a_cache_repeats(tmp_path: Path) -> None:
     """
     A gateway repeats a response with its ids, and the client sends its message twice.

@@ -3,6 +3,7 @@
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.history.plan import ItemForm
 
 from tests.core.dialects.chat.chats import (
     Chats,
@@ -54,4 +55,4 @@ def test_fillers_stand_beside_what_is_injected() -> None:
 
     assert sent[1] == SAID | {"reasoning_content": "Hm"}
     assert sent[3] == unknown | {"reasoning_content": ""}
-    assert chats.outcomes(bare)["degraded"] == 1
+    assert chats.decide(body_of(bare)).forms == {ItemForm.DEGRADED: 1}

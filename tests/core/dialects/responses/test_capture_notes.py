@@ -2,6 +2,7 @@
 
 import pytest
 from hypothesis import given
+from reasoning_replay.core.dialects.cache_diagnoses import CacheDiagnosis
 from reasoning_replay.core.dialects.captures import REMOVALS, Origin
 from reasoning_replay.core.dialects.error_texts import NO_NAMES, ErrorNames
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
@@ -51,6 +52,17 @@ def test_removed_reasoning_is_noted(
     assert capture.removed == removed
     assert capture.reasoning_context == context
     assert context in ("", *CONTEXTS)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_what_missed_the_cache_is_noted(is_streamed: bool) -> None:
+    """As upstream tells, once it was asked."""
+    capture, more = captured(), {"prompt_cache_diagnostics": {"type": "cache_hit"}}
+    if is_streamed:
+        capture.feed(stream_of(ITEMS, **more))
+    else:
+        capture.read(answer(ITEMS, "resp_1", **more))
+    assert capture.cache_diagnosis == CacheDiagnosis("hit")
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])

@@ -118,8 +118,15 @@ def to_remember(found: Alignment, basis: Basis | None) -> Seen | None:
 
 
 def _turns_of(found: Alignment, block: Block) -> list[Turn]:
-    """Return the turns that a block may come from, only those with exactly the same history."""
+    """
+    Return the turns that a block may come from, only those with exactly the same history.
+
+    Raises:
+        Reopened: One is given, so its response has come again.
+    """
     turns = found.index.by_whole.get(found.whole(block), ())
+    if any(turn.id in found.given.turns for turn in turns):
+        raise Reopened
     named = {match.turn.id for n in block.places if (match := found.matches.get(n)) is not None}
     if named:
         return [turn for turn in turns if {turn.id} == named]
