@@ -225,3 +225,19 @@ def test_only_what_is_new_is_read() -> None:
     assert begun.is_any
     assert begun.unread(sent) == sent[begun.given.end :]
     assert begun.anew(Way.NEW).unread(sent) == sent
+
+
+def test_a_response_comes_again() -> None:
+    """A cache of upstream repeats it. Its reasoning goes to the first copy, as from nothing."""
+    client = Client(text)
+    both, items = client.both, client.items
+    again = [reasoning("2"), text("2")]
+    for one in (both.short, both.long):
+        decision = one.decide(Told(told(items)))
+        [line] = [turns.line for turns in one.conversations.values()]
+        one.capture(decision, answer(again, "resp_2", store=False), 9)
+        for turns in one.conversations.values():
+            turns.line = line  # the newest turn is replaced in place
+    items += [nameless(again[1]), user("And now?")]
+    decision = both.decide(told(items))
+    assert (decision.way, decision.outcomes) == (Way.OTHER_ITEMS, {"injected": 3})
