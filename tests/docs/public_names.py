@@ -8,24 +8,30 @@ from typing import Final
 from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay import cli
 from reasoning_replay.adapters.stores.base import StoreUsage
-from reasoning_replay.adapters.telemetry.metrics import Metrics, process_exposition
+from reasoning_replay.adapters.telemetry.metrics import process_exposition
+from reasoning_replay.core.dialects.anthropic.heal.diagnosis import RefusalKind as MessagesRefusal
+from reasoning_replay.core.dialects.chat.heal.diagnosis import RefusalKind as ChatRefusal
+from reasoning_replay.core.dialects.gemini.heal.diagnosis import RefusalKind as GeminiRefusal
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState
 from reasoning_replay.core.history import records
-from reasoning_replay.core.history.plan import Outcome
+from reasoning_replay.core.history.plan import ItemForm, Outcome
 from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.wire.headers import CONVERSATION_HEADER
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.verify import plugin
 from reasoning_replay.web import errors
 
+from tests.begun_metrics import begun_metrics
 from tests.chart.values_table import values
 from tests.docs.page_tables import ROOT
 from tests.docs.source_words import error_codes, events
 
 PAGE: Final = ROOT / "PUBLIC_APIS.md"
 MARK: Final = "<!-- names -->\n"
+# The diagnoses of all APIs: values of `healed`.
+REFUSALS: Final = frozenset({*RefusalKind, *ChatRefusal, *MessagesRefusal, *GeminiRefusal})
 
 
 def commands() -> list[str]:
@@ -51,8 +57,8 @@ def _choices(words: tuple[str, ...]) -> Mapping[str, argparse.ArgumentParser]:
 
 
 def metrics() -> list[str]:
-    """Return each metric with its labels."""
-    made = Metrics()
+    """Return each metric with its labels, except those that a setting adds."""
+    made = begun_metrics()
     _ = made.exchange_seconds["responses"]  # not every histogram series exists yet
     _ = made.store_seconds["recall"]
     made.show_usage(StoreUsage(0, 0, 0, 0))  # there is none before it was read
@@ -80,14 +86,14 @@ def fixture() -> list[str]:
 
 def names() -> dict[str, list[str]]:
     """Return the names of each interface."""
-    words = {"error", "shadow", "repaired", "healed", "unhealed", "asked", "wrong_path"}
+    words = {"error", "shadow", "repaired", "healed", "unhealed", "asked", "wrong_path", "lacking"}
     return {
         "Commands": commands(),
         "Settings": list(Settings.model_fields),
-        "Headers": [errors.MARK, errors.REQUEST_ID, CONVERSATION_HEADER],
-        "Header words": sorted({*words, *Outcome}),
+        "Headers": [errors.MARK, errors.REQUEST_ID, errors.OVERHEAD, CONVERSATION_HEADER],
+        "Header words": sorted({*words, *Outcome, *ItemForm}),
         "Values of asked": sorted(RequestState),
-        "Values of healed": sorted(RefusalKind),
+        "Values of healed": sorted(REFUSALS - {RefusalKind.OTHER}),
         "Repairs": sorted(Repair),
         "Outcomes of exchanges": sorted(ExchangeOutcome),
         "Error codes": sorted({f"{one.code} {one.status or ''}".strip() for one in error_codes()}),

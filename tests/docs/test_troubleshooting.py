@@ -22,6 +22,7 @@ from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_log import summary_header
 
 from tests.docs.page_tables import first_names, names_in, rows_of, section_of
+from tests.docs.public_names import REFUSALS
 from tests.docs.source_words import error_codes, events
 
 PAGE = "troubleshooting.md"
@@ -76,10 +77,10 @@ def test_every_value_of_healed_is_explained() -> None:
     messages = [name for row in rows_of(PAGE, REFUSED) for name in names_in(row[1])]
     others = first_names(WORDS, "### healed")
 
-    assert sorted({*messages, *others}) == sorted(RefusalKind)
+    assert sorted({*messages, *others}) == sorted(REFUSALS)
     assert len(messages) == len(set(messages))
     listed = section_of(WORDS, "### healed").partition("|")[0]
-    assert set(names_in(listed)) == {*RefusalKind} - set(others)
+    assert set(names_in(listed)) == REFUSALS - set(others)
 
 
 @pytest.mark.parametrize("row", rows_of(PAGE, REFUSED), ids=lambda row: str(row[1]))

@@ -115,7 +115,7 @@ class StorageLimits(Group):
     conversation_max_turns: Count = Field(
         default=1024,
         le=4096,
-        description="The same for its turns. Cold lookups grow with them.",
+        description="The same for its turns, 4096 at most. Cold lookups grow with them.",
     )
     store_max_bytes: Count = Field(
         default=256 * MIB,

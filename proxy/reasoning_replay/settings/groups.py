@@ -99,7 +99,7 @@ class Clients(Group):
     trusted_proxies: TrustedProxies = Field(
         default="",
         description="Addresses and networks of load balancers in front, separated by commas. "
-        "`client` in the log is then the last other address in `X-Forwarded-For`.",
+        "`client` in the log is then the last address in `X-Forwarded-For` that is none of them.",
     )
     overhead_header: Literal["off", "on"] = Field(
         default="off",
@@ -148,15 +148,15 @@ class Replay(Group):
     )
     heal: Literal["on", "off"] = Field(
         default="on",
-        description="`on`: a refused request is sent once more, with the least edit that cures "
-        "it, and at last as the client wrote it. `off`: every refusal reaches the client.",
+        description="`on`: a refused request is sent again, twice at most: with the least edit "
+        "that cures it, then as the client wrote it. `off`: every refusal reaches the client.",
     )
     repairs: RepairNames = Field(
         default="duplicates,hollow,foreign,unpaired,learned,dangling",
         description="Repairs before the first attempt, separated by commas, or `none`. "
         "`duplicates`: repeated reasoning. `hollow`: bare ids, if the upstream keeps nothing. "
         "`foreign`: reasoning of another model or account, or refused before. "
-        "`unpaired`: reasoning with its id but its follower without. "
+        "`unpaired`: reasoning with its id before an item without its own, or the reverse. "
         "`learned`: what cured the conversation before. `dangling`: "
         "reasoning at the end. See docs/healing.md.",
     )

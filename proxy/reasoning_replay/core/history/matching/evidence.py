@@ -1,8 +1,8 @@
 """
 Evidence: the table of what tells that items came from a captured turn.
 
-Each row is one kind of evidence: what it proves, and what contradicts it. The same rows are in
-docs/internals/matching.md. One is enough, if nothing contradicts it.
+Each row is one kind of evidence: what it proves, and what contradicts it.
+docs/internals/matching.md has the same rows. One is enough, if nothing contradicts it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -308,4 +308,4 @@ TABLE: Mapping[str, Sequence[Evidence[Any]]] = {
     "a block says what a turn said": TEXTS,
     "the same, next to an assigned block": PLACES,
 }
-"""Every kind of evidence, by the claim that it is for; docs/internals/matching.md has them all."""
+"""Every kind of evidence, by its claim; docs/internals/matching.md has the same rows."""
