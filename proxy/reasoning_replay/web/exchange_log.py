@@ -98,7 +98,7 @@ class ExchangeLog:
         """Count a finished exchange."""
         metrics, route, times = self.metrics, exchange.route, exchange.times
         at = metrics.upstream_label(exchange.upstream)
-        self._begin_series(exchange)
+        metrics.begin(exchange.dialect, at)  # not begun if it ended before it was sent
         metrics.exchanges[route, status_label(exchange.status), exchange.outcome, *at].inc()
         metrics.exchange_seconds[route, *at].observe((times.total_ms or 0.0) / 1000)
         if times.first_byte_ms:

@@ -116,8 +116,9 @@ class Metrics:
         self, models: Iterable[str] = (), upstreams: Iterable[str] = ()
     ) -> None:
         self._models = {family(model): model for model in models}
-        self._model_names = (*self._models.values(), OTHER_MODEL) if self._models else ()
-        by_model: dict[str, Iterable[str]] = {"model": self._model_names} if self._models else {}
+        counted = (*self._models.values(), OTHER_MODEL) if self._models else ()
+        by_model: dict[str, Iterable[str]] = {"model": counted} if counted else {}
+        self._model_labels: tuple[Labels, ...] = tuple((name,) for name in counted) or ((),)
         names = tuple(upstreams)
         by_upstream: dict[str, Iterable[str]] = {"upstream": names} if names else {}
         self._has_upstreams = bool(names)
@@ -317,14 +318,13 @@ class Metrics:
         )
         usage = StoreUsageMetrics(self.registry), RoomMetrics(self.registry)
         self._store_usage, self._room_usage = usage
-        self._begin(by_model.get("model", ()), names or [""])
+        self._begin(names or [""])
 
-    def _begin(self, models: Iterable[str], upstreams: Iterable[str]) -> None:
+    def _begin(self, upstreams: Iterable[str]) -> None:
         """Begin what is known at once, and the series of which one event makes an alert fire."""
         version = Info(PREFIX + "build", "Version of this program.", registry=self.registry)
         version.info({"version": build_version()})
-        own: list[Labels] = [(model,) for model in models] or [()]
-        for entry, model, name in product(DIALECTS, own, upstreams):
+        for entry, model, name in product(DIALECTS, self._model_labels, upstreams):
             _ = self.requests[entry.name, RequestState.FAILED, *model, *self.upstream_label(name)]
         self.store_up.set(1)
         for operation in BREAKERS:
@@ -350,9 +350,8 @@ class Metrics:
         for metric, labels in self._of_dialects:
             if dialect in labels["dialect"]:
                 _begun(metric, {**labels, **own})
-        models: list[Labels] = [(name,) for name in self._model_names] or [()]
         for entry in (one for one in DIALECTS if one.name == dialect):
-            for of_item, model in product(Outcome, models):
+            for of_item, model in product(Outcome, self._model_labels):
                 _ = self.items[dialect, *outcome_labels(of_item), *model, *at]
             for refusal, result in product(entry.refusals, ("cured", "refused")):
                 _ = self.heals[dialect, refusal, result, *at]
