@@ -2,13 +2,16 @@
 
 import gc
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import pytest_timeout  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, settings
 from reasoning_replay.web.http import client_connection
 
 from tests.certificates import Certificates, certificates
 from tests.fast_lane import examples
+from tests.hang import watch_for_hang
 from tests.left_open import watch
 from tests.redis_groups import Cluster, Sentinels, redis_cluster, redis_sentinels
 from tests.redis_server import RedisServer, redis_server
@@ -20,6 +23,14 @@ settings.register_profile(
 settings.load_profile("untimed")
 
 watch()
+
+
+def pytest_timeout_set_timer(item: Any, settings: Any) -> bool:
+    """Limit the time of a test to that in which a processor was free for it."""
+    item.cancel_timeout = watch_for_hang(
+        settings.timeout, lambda: pytest_timeout.timeout_sigalrm(item, settings)
+    )
+    return True
 
 
 def pytest_collection_finish() -> None:

@@ -1,10 +1,10 @@
 """Apps in browsers can read the proxy's own errors and headers; other clients see no difference."""
 
-import socket
 from typing import Any
 
 import pytest
 
+from tests.ports import closed_port
 from tests.web.line import Answer, request
 from tests.web.wire import ASK, as_json, whole
 from tests.web.world import MODEL, World, post, world
@@ -27,12 +27,6 @@ def cors_of(answer: Answer) -> dict[str, str]:
     return {k: v for k, v in fields.items() if k == "vary" or k.startswith("access-control-")}
 
 
-def closed_port() -> str:
-    """Return the URL of a port at which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-
-
 @pytest.mark.parametrize(
     ("data", "settings", "status"),
     [
@@ -51,7 +45,7 @@ def closed_port() -> str:
 async def test_an_error_of_the_proxy(data: bytes, settings: dict[str, Any], status: int) -> None:
     """A page can read it, wherever the request was refused; without an origin, nothing is added."""
     if "upstream_url" in settings:
-        settings = {"upstream_url": closed_port()}
+        settings = {"upstream_url": f"http://127.0.0.1:{closed_port()}/v1"}
     async with world(**settings) as w:
         got = await w.ask(data)
         assert (got.status, cors_of(got)) == (status, READABLE)

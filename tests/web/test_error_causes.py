@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from reasoning_replay.adapters.upstream import connection
 from reasoning_replay.core.dialects.states import ErrorCause
 
 from tests.certificates import certificates
+from tests.ports import closed_port
 from tests.web.http.test_timeouts import deaf
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, Step, close, send, wait
@@ -67,8 +67,7 @@ async def test_an_unknown_name(capsys: Logged) -> None:
 
 async def test_a_closed_port(capsys: Logged) -> None:
     """Nothing listens there."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{closed_port()}"
     assert await logged_with(capsys, upstream_url=url + "/v1") == (
         "upstream_unreachable",
         "refused",
@@ -195,8 +194,7 @@ async def test_a_bug(capsys: Logged, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_handshake_without_a_response(capsys: Logged) -> None:
     """A WebSocket fails for the same causes."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{closed_port()}"
     async with world(upstream_url=url) as w:
         assert (await w.ask(request("GET", "/v1/responses", *UPGRADE))).status == 502
     line = line_of(capsys)

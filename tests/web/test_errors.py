@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-import socket
 
 import pytest
 
+from tests.ports import closed_port
 from tests.web.line import Answer, Line, line_to, request
 from tests.web.scripted import Script, close, scripted, send
 from tests.web.served import served
@@ -30,8 +30,7 @@ def assert_ours(got: Answer, status: int, code: str) -> str:
 @pytest.mark.parametrize("data", [REQUEST, request("GET", "/v1/models", KEY)])
 async def test_an_unreachable_upstream_is_a_502(data: bytes) -> None:
     """The error names the unreachable upstream and the setting to check."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{closed_port()}"
     async with world(upstream_url=url + "/v1") as w:
         message = assert_ours(await w.ask(data), 502, "upstream_unreachable")
         assert url in message

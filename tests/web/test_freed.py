@@ -11,7 +11,7 @@ import pytest
 
 from tests.bombs import CODINGS, MIB, bomb
 from tests.patience import SOON_S
-from tests.ports import free_port
+from tests.ports import closed_port
 from tests.web.line import Line, line_to, request
 from tests.web.scripted import Script, Step, close, cut, send, wait
 from tests.web.sockets import tunnelled
@@ -339,7 +339,7 @@ async def test_only_small_objects_are_left_to_the_collector(name: str) -> None:
 
 async def test_a_store_that_is_away_keeps_nothing_alive() -> None:
     """The same while no save and no look-up succeeds."""
-    async with world(store_url=f"redis://127.0.0.1:{free_port()}/0") as w:
+    async with world(store_url=f"redis://127.0.0.1:{closed_port()}/0") as w:
         w.upstream.otherwise = OK
         await w.turn(ASK)
         with uncollected():
