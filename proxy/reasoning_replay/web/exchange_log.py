@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.adapters.telemetry.label_values import Labels, outcome_labels, status_label
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import PHASES, Metrics
@@ -55,19 +56,24 @@ class ExchangeLog:
 
     def begin(self, exchange: Exchange) -> None:
         """Show an exchange in metrics and inspector before it is sent; `settle` must follow."""
-        self._or_warn(self._begin_series, exchange, "metrics_failed")
+        with self.fail_open("metrics_failed", exchange):
+            self._begin_series(exchange)
         if self.inspector is not None:
-            self._or_warn(self.inspector.begin, exchange, "inspector_failed")
+            with self.fail_open("inspector_failed", exchange):
+                self.inspector.begin(exchange)
 
     def settle(self, exchange: Exchange) -> None:
         """Trace, count and log a finished exchange. Never raises."""
         times = exchange.times
         times.total_ms = (self.clock() - times.started_s) * 1000
         self.tracer.end(exchange)
-        self._or_warn(self.count, exchange, "metrics_failed")
+        with self.fail_open("metrics_failed", exchange):
+            self.count(exchange)
         if self.inspector is not None:
-            self._or_warn(self.inspector.end, exchange, "inspector_failed")
-        self._or_warn(self._write, exchange, "log_failed")
+            with self.fail_open("inspector_failed", exchange):
+                self.inspector.end(exchange)
+        with self.fail_open("log_failed", exchange):
+            self._write(exchange)
         exchange.end()
 
     def _write(self, exchange: Exchange) -> None:
@@ -75,16 +81,22 @@ class ExchangeLog:
         if self.log.takes(level):
             self.log.write(level, "exchange", flat_facts_of(exchange, Reader.LOG))
 
-    def _or_warn(self, tell: Callable[[Exchange], None], exchange: Exchange, event: str) -> None:
-        try:
-            tell(exchange)
-        except Exception as error:  # noqa: BLE001 (fail open: a response matters more than a metric)
-            self.warn(event, exchange, error)
-
     def failed(self, exchange: Exchange, error: Exception) -> None:
         """Log a bug of the proxy that ended an exchange."""
         reason = type(error).__name__
         self.log.error("bug", request_id=exchange.id, route=exchange.route, reason=reason)
+
+    def fail_open(
+        self, event: str, exchange: Exchange, then: Callable[[], None] | None = None
+    ) -> FailOpen:
+        """Return the context of a step: a failure is logged as `event`, and `then` is called."""
+
+        def tell(step: str, error: Exception) -> None:
+            self.warn(step, exchange, error)
+            if then is not None:
+                then()
+
+        return FailOpen(event, tell)
 
     def warn(self, event: str, exchange: Exchange, error: Exception) -> None:
         """Log a bug that the client did not see."""

@@ -8,6 +8,7 @@ exchange, one connection or one operation, and the next of these starts a new on
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.adapters.telemetry.log import Log
 
 # Pause after a failure, so that a step that fails at once does not take all of the CPU.
@@ -21,13 +22,16 @@ def keep_doing(name: str, step: Callable[[], Awaitable[None]], log: Log) -> asyn
     A step that raises is logged as `background_failed`, with this name, and repeated.
     """
 
+    def tell(task: str, error: Exception) -> None:
+        # Not its text, which may quote a setting.
+        log.warning("background_failed", task=task, reason=type(error).__name__)
+
     async def run() -> None:
+        running = FailOpen(name, tell)
         while True:
-            try:
+            with running:
                 await step()
-            except Exception as error:  # noqa: BLE001 (the next step may work)
-                # Not its text, which may quote a setting.
-                log.warning("background_failed", task=name, reason=type(error).__name__)
+            if running.has_failed:
                 await asyncio.sleep(PAUSE_S)
 
     return asyncio.create_task(run(), name=name)

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 
+from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.web.errors import TENANT_BUSY, TOO_MANY_EXCHANGES, ProxyError
 from reasoning_replay.web.exchange import Limits, TenantOf
 from reasoning_replay.web.exchange_log import ExchangeLog
@@ -60,8 +61,9 @@ class AdmissionControl:
             self.idle.set()
 
     def _tenant(self, client: ClientRequest, tenant_of: TenantOf) -> bytes | None:
-        try:
+        with FailOpen("tenant_failed", self._warn):  # a bug here must not limit clients
             return tenant_of(client.identifying_headers)
-        except Exception as error:  # noqa: BLE001 (fail open: a bug here must not limit clients)
-            self._exchange_log.log.warning("tenant_failed", reason=type(error).__name__)
-            return None
+        return None
+
+    def _warn(self, event: str, error: Exception) -> None:
+        self._exchange_log.log.warning(event, reason=type(error).__name__)

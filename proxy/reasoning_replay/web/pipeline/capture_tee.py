@@ -12,6 +12,7 @@ from http import HTTPStatus
 
 from typing_extensions import override
 
+from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.adapters.runtime.offload import Busy
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.error_texts import error_names
@@ -78,6 +79,7 @@ class CaptureTee(Tee):
         decoder: Decoder of the captured copy; it returns at most `max_bytes`.
         max_bytes: Largest response that is captured, unless it is an unencoded stream.
         left: Bytes of the body still to come; None if its length is unknown.
+        step: Context of everything that it does; a failure ends the capture.
         lease: Memory that it holds.
         learn: Called before the client gets the chunk that completes the response: after it, the
             client may send its next request, or close the connection.
@@ -91,7 +93,7 @@ class CaptureTee(Tee):
     left: int | None
     is_stream: bool
     is_encoded: bool
-    exchange_log: ExchangeLog
+    step: FailOpen
     lease: MemoryLease
     learn: Callable[[Exchange], Awaitable[None]]
     _kept: list[bytes] = field(default_factory=list)
@@ -104,29 +106,28 @@ class CaptureTee(Tee):
     def take(self, chunk: bytes) -> bool:
         if self._is_done:
             return True
-        try:
+        with self.step:
             return self._take(chunk)
-        except Exception as error:  # noqa: BLE001 (fail open: the client's stream goes on)
-            self._failed(error)
+        self._stop()
         return True
 
     @override
     async def settle(self) -> None:
         if self._is_done:
             return
-        try:
+        with self.step:
             await self._settle()
-        except Exception as error:  # noqa: BLE001 (as above)
-            self._failed(error)
+        if self.step.has_failed:
+            self._stop()
 
     @override
     async def close(self) -> None:
         if self._is_done:
             return
-        try:
+        with self.step:
             await self._end()
-        except Exception as error:  # noqa: BLE001 (as above)
-            self._failed(error)
+        if self.step.has_failed:
+            self._stop()
 
     @override
     def release(self) -> None:
@@ -211,8 +212,7 @@ class CaptureTee(Tee):
         if self.capture.gave_up:
             raise TooLarge
 
-    def _failed(self, error: Exception) -> None:
-        self.exchange.response.state = _state_after(error, self.exchange, self.exchange_log)
+    def _stop(self) -> None:
         self._is_done = True
         self._free()
 
@@ -261,11 +261,10 @@ def tee_for(
         return ErrorTee(exchange, response.value(_CODING)) if is_error else Tee()
     if report.capture is None:
         return Tee()
-    try:
-        return _capture_tee(checked, report.capture, replay, exchange, max_bytes, exchange_log)
-    except Exception as error:  # noqa: BLE001 (fail open: the client gets the response)
-        report.state = _state_after(error, exchange, exchange_log)
-        return Tee()
+    step = _fail_open(exchange, exchange_log)
+    with step:
+        return _capture_tee(checked, report.capture, replay, exchange, max_bytes, step)
+    return Tee()
 
 
 def _capture_tee(  # noqa: PLR0913, PLR0917 (all parts of one capture)
@@ -274,7 +273,7 @@ def _capture_tee(  # noqa: PLR0913, PLR0917 (all parts of one capture)
     replay: Replay,
     exchange: Exchange,
     max_bytes: int,
-    exchange_log: ExchangeLog,
+    step: FailOpen,
 ) -> CaptureTee:
     """
     Return the tee of a response that is captured.
@@ -301,15 +300,18 @@ def _capture_tee(  # noqa: PLR0913, PLR0917 (all parts of one capture)
         response.length,
         is_stream,
         is_encoded(coding),
-        exchange_log,
+        step,
         lease,
         checked.learn,
     )
 
 
-def _state_after(error: Exception, exchange: Exchange, exchange_log: ExchangeLog) -> CaptureState:
-    """Return why a response is not captured after an error; a bug is logged."""
-    state = _STATE_AFTER.get(type(error), CaptureState.FAILED)
-    if state is CaptureState.FAILED:
-        exchange_log.warn("capture_failed", exchange, error)
-    return state
+def _fail_open(exchange: Exchange, exchange_log: ExchangeLog) -> FailOpen:
+    """Return the context of a step without which a response is not captured; a bug is logged."""
+
+    def tell(event: str, error: Exception) -> None:
+        state = exchange.response.state = _STATE_AFTER.get(type(error), CaptureState.FAILED)
+        if state is CaptureState.FAILED:
+            exchange_log.warn(event, exchange, error)
+
+    return FailOpen("capture_failed", tell)

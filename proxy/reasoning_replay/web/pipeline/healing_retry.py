@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
 from reasoning_replay.core.dialects.attempts import Attempts
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
@@ -156,10 +157,8 @@ class Healer:
 
     async def learn_from(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Learn from an accepted cure. Never raises."""
-        try:
+        with self._fail_open(exchange):
             await self.replay.learn(exchange, refusal, cure)
-        except Exception as error:  # noqa: BLE001 (as below)
-            self.exchange_log.warn("heal_failed", exchange, error)
 
     async def cure(
         self,
@@ -172,14 +171,12 @@ class Healer:
         """Return the cure for a refused request; None if there is none. Never raises."""
         began_s = self.exchange_log.clock()
         try:
-            return await self.replay.cure(exchange, bodies, refusal, is_last=is_last)
-        except Unspliceable:
-            return None  # it was sent unread, so it cannot be edited
-        except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
-            self.exchange_log.warn("heal_failed", exchange, error)
-            return None
+            # Unspliceable: it was sent unread, so it cannot be edited.
+            with self._fail_open(exchange), contextlib.suppress(Unspliceable):
+                return await self.replay.cure(exchange, bodies, refusal, is_last=is_last)
         finally:
             exchange.times.before_ms += (self.exchange_log.clock() - began_s) * 1000
+        return None
 
     def note_cured(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Record an accepted cure."""
@@ -255,16 +252,18 @@ class Healer:
         self, exchange: Exchange, status: int, encoding: str, read: bytes
     ) -> Refusal | None:
         """Return the diagnosis of a refusal; None if it fails. An event has the status 0."""
-        try:
+        with self._fail_open(exchange):
             with contextlib.suppress(Undecodable):
                 plain = decoder_for(encoding, REFUSAL_MAX_BYTES).feed(read)
                 exchange.response.refusal = error_names(plain)
                 exchange.wrong_path = fault_in_refusal(plain) or ""
                 return self.replay.engine.diagnose(status or 400, plain, is_certain=bool(status))
             return self.replay.engine.diagnose(status or 400, b"")
-        except Exception as error:  # noqa: BLE001 (fail open: the refusal goes to the client)
-            self.exchange_log.warn("heal_failed", exchange, error)
-            return None
+        return None
+
+    def _fail_open(self, exchange: Exchange) -> FailOpen:
+        """Return the context of a step without which the refusal goes to the client."""
+        return self.exchange_log.fail_open("heal_failed", exchange)
 
 
 async def _first_event(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.adapters.upstream.client import Body
 from reasoning_replay.core.dialects.base import RefusedBodies
 from reasoning_replay.core.dialects.foreign_keys import ForeignKeys
@@ -53,9 +54,12 @@ class RequestPhase:
                 if not self.replays:
                     exchange.request.state = RequestState.OFF
             elif client.route is Route.RETRIEVE:
-                await self._prepare_retrieval(replay, exchange, client)
+                with self._fail_open(exchange):
+                    replay.identify(exchange, client.http.headers)
+                    await replay.prepare_retrieval(exchange, client.path)
             elif client.route in REPLAYED_ROUTES:
-                self._identify(replay, exchange, client)
+                with self._fail_open(exchange):
+                    replay.identify(exchange, client.identifying_headers)
                 whole = await client.body.whole(self.inspect_max_bytes)
                 began_s = self.exchange_log.clock()  # the time before is the client's upload
                 if whole is None:
@@ -89,47 +93,31 @@ class RequestPhase:
     ) -> RefusedBodies:
         """Return a body as received, and as it is sent."""
         plain = whole
-        try:
-            if exchange.scope is not None:  # without a scope, the body is not read
-                plain = await decode_body(
-                    whole,
-                    client.content_coding,
-                    self.inspect_max_bytes,
-                    exchange.lease,
-                    replay.offloader,
-                )
-            if exchange.request.state == RequestState.FAILED:
-                return RefusedBodies(whole, whole)
-            headers = client.http.headers
-            bodies = await replay.prepare(exchange, plain, headers, client.path)
-        except NotDecoded as reason:
-            exchange.request.state = reason.state
-            if reason.is_over_limit:
-                size = f"{amount(len(whole))} encoded and more decoded"
-                exchange.request.note_too_large(size, self.inspect_max_bytes)
-        except Exception as error:  # noqa: BLE001 (fail open: the client must not notice a bug)
-            self._failed(exchange, error)
-        else:
-            if bodies.is_edited and plain is not whole:
-                exchange.lease.release(len(whole))
-            return bodies
+        with self._fail_open(exchange):
+            try:
+                if exchange.scope is not None:  # without a scope, the body is not read
+                    plain = await decode_body(
+                        whole,
+                        client.content_coding,
+                        self.inspect_max_bytes,
+                        exchange.lease,
+                        replay.offloader,
+                    )
+                if exchange.request.state == RequestState.FAILED:
+                    return RefusedBodies(whole, whole)
+                headers = client.http.headers
+                bodies = await replay.prepare(exchange, plain, headers, client.path)
+            except NotDecoded as reason:
+                exchange.request.state = reason.state
+                if reason.is_over_limit:
+                    size = f"{amount(len(whole))} encoded and more decoded"
+                    exchange.request.note_too_large(size, self.inspect_max_bytes)
+            else:
+                if bodies.is_edited and plain is not whole:
+                    exchange.lease.release(len(whole))
+                return bodies
         return RefusedBodies(whole, whole)
 
-    def _identify(self, replay: Replay, exchange: Exchange, client: ClientRequest) -> None:
-        try:
-            replay.identify(exchange, client.identifying_headers)
-        except Exception as error:  # noqa: BLE001 (as above)
-            self._failed(exchange, error)
-
-    async def _prepare_retrieval(
-        self, replay: Replay, exchange: Exchange, client: ClientRequest
-    ) -> None:
-        try:
-            replay.identify(exchange, client.http.headers)
-            await replay.prepare_retrieval(exchange, client.path)
-        except Exception as error:  # noqa: BLE001 (as above)
-            self._failed(exchange, error)
-
-    def _failed(self, exchange: Exchange, error: Exception) -> None:
-        self.exchange_log.warn("replay_failed", exchange, error)
-        exchange.note_unread()
+    def _fail_open(self, exchange: Exchange) -> FailOpen:
+        """Return the context of a step without which the request is forwarded unchanged."""
+        return self.exchange_log.fail_open("replay_failed", exchange, exchange.note_unread)
