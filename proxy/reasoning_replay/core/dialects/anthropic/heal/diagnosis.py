@@ -51,8 +51,8 @@ class Diagnosis(Refusal):
 
 
 _ANY_BLOCK = r"`?(?:redacted_)?thinking`?"
-# The first match decides.
-_TABLE = table_of(
+# What refusals say; the first match decides.
+TEXTS = table_of(
     (
         (r"is bound to a different conversation", RefusalKind.BINDING),
         (r"\bset [`'\"]?(?:\w+\.)*prefix_mismatch_behavior", RefusalKind.BINDING),
@@ -86,7 +86,7 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
     text = read_error(body).message
-    kind = first_in(_TABLE, text) or RefusalKind.OTHER
+    kind = first_in(TEXTS, text) or RefusalKind.OTHER
     place = _PLACE.search(text)
     if kind is RefusalKind.OTHER or place is None:
         return Diagnosis(kind)

@@ -66,8 +66,8 @@ _LACKS_TEXT = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_content")
 _LACKS_DETAILS = Diagnosis(RefusalKind.LACKS_REASONING, "reasoning_details")
 _LACKS_SIGNATURE = Diagnosis(RefusalKind.LACKS_REASONING, "extra_content")
 _BLOB = Diagnosis(RefusalKind.BLOB)
-# The first match decides.
-_TABLE = table_of(
+# What refusals say; the first match decides.
+TEXTS = table_of(
     (
         # OpenRouter. It quotes Google's own text after that.
         (r"require OpenRouter reasoning details to be preserved", _LACKS_DETAILS),
@@ -97,7 +97,7 @@ _TABLE = table_of(
 )
 _QUOTED = re.compile(r'Base64 decoding failed for \\*"([A-Za-z0-9+/=_-]+)')
 # Members that upstream does not accept; the group is the name.
-_FIELDS = (
+FIELDS = (
     # Groq and Cerebras.
     re.compile(rf"property '{_PATH}(\w+)' is unsupported"),
     # Mistral, and others that check with Pydantic.
@@ -175,13 +175,13 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
     message, params, _ = read_error(body)
-    if (found := first_in(_TABLE, message)) is not None:
+    if (found := first_in(TEXTS, message)) is not None:
         return (
             replace(found, quoted=frozenset(_QUOTED.findall(message))) if found is _BLOB else found
         )
     if "prompt_cache_key" in params or "prompt_cache_key" in message:
         return Diagnosis(RefusalKind.CACHE_KEY)
-    named = {name for field in _FIELDS for name in field.findall(message)}
+    named = {name for field in FIELDS for name in field.findall(message)}
     if refused := frozenset(named & NAMES):
         return Diagnosis(RefusalKind.FIELD, refused=refused)
     is_ours = not named and _OURS.search(message) is not None

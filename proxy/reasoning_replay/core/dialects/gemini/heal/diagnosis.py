@@ -49,8 +49,8 @@ class Diagnosis(Refusal):
 
 
 _NAME = r"thought_?signature"
-# The first match decides.
-_TABLE = table_of(
+# What refusals say; the first match decides.
+TEXTS = table_of(
     (
         # The texts of AI Studio, and of Vertex AI.
         (rf"is missing a `?{_NAME}`?", RefusalKind.LACKS_REASONING),
@@ -75,7 +75,7 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     if _is_missing(first_chunk(body)):
         return Diagnosis(RefusalKind.LACKS_REASONING)
     message = read_error(body).message
-    kind = first_in(_TABLE, message)
+    kind = first_in(TEXTS, message)
     if kind is not RefusalKind.BLOB:
         return Diagnosis(kind or RefusalKind.OTHER)
     found = Diagnosis(kind, quoted=frozenset(_QUOTED.findall(message)))

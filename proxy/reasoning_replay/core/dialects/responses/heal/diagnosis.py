@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.error_texts import Refusal, is_refusal, read_error
+from reasoning_replay.core.dialects.error_texts import Refusal, is_refusal, read_error, table_of
 from reasoning_replay.core.dialects.lenient import decoded
 
 
@@ -97,55 +97,60 @@ _VERIFIED = (
     r" could not be verified"
     r"(?:.*(?P<by_value>item_id did not match)|.*(?P<foreign>organization_id did not match)|.*)"
 )
+_GONE = r"(?P<no_ids>was not found or has expired)"
 _OF_ID = r"'input\[(?P<index>\w+)\]\.id'"
 _CALL_ID = r"(?P<subject>[^\s'\"\\]+?)\.?(?:$|[\s'\"\\])"
 
-# The first match decides. Named groups become the attributes of a Diagnosis.
-_TABLE = (
-    (RefusalKind.LACKS_REASONING, _ITEM + r"'reasoning' item: '(?P<wanted>[^']+)'"),
-    (RefusalKind.LACKS_FOLLOWER, _ITEM + r"following item"),
-    (RefusalKind.DUPLICATE, r"Duplicate item found with id (?P<subject>[\w-]+)"),
-    (RefusalKind.NOT_FOUND, r"Item with id '(?P<subject>[^']+)' not found"),
+# What refusals say; the first match decides. Named groups become the attributes of a Diagnosis.
+TEXTS = table_of(
     (
-        RefusalKind.NOT_FOUND,
-        r"Referenced reasoning item '(?P<subject>[^']+)' (?P<no_ids>was not found or has expired)",
-    ),
-    (RefusalKind.BLOB, r"encrypted content for item (?P<subject>[\w-]+)" + _VERIFIED),
-    (
-        RefusalKind.BLOB,
-        r"encrypted content (?P<head>[^\s.]{1,8})\.\.\.(?P<tail>[^\s.]{1,8})" + _VERIFIED,
-    ),
-    (RefusalKind.BLOB, r"item_id did not match (?P<by_value>the target item id)"),
-    (RefusalKind.BLOB, r"(?P<foreign>organization_id did not match|was not issued to this caller)"),
-    (RefusalKind.BLOB, r"(?P<foreign>created under a different Azure OpenAI resource)"),
-    # What agents send each other; nothing but its backend can read it.
-    (RefusalKind.BLOB, r"(?P<agent>encrypted (?:function output|agent message) content)"),
-    (RefusalKind.BLOB, r"encrypted content could not be (?:verified|decrypted)"),
-    (RefusalKind.BLOB, r"Could not decrypt the provided encrypted_content"),
-    (RefusalKind.INCLUDE, r"Encrypted content is not supported with this model"),
-    (RefusalKind.FIELD, r"(?P<member>Encrypted content) is not supported"),
-    (RefusalKind.NO_REASONING_MODEL, r"Reasoning input items can only be provided to a reason"),
-    (RefusalKind.NO_REASONING_MODEL, r"type \"reasoning\" is not a valid input item type"),
-    (RefusalKind.LACKS_TEXT, r"in the thinking mode must be passed back"),
-    (RefusalKind.LACKS_TEXT, r"Missing `reasoning_content`|reasoning_content is missing"),
-    (
-        RefusalKind.BAD_ID,
-        r"(?:Invalid|Missing required parameter:|(?P<no_ids>Unknown parameter:)) " + _OF_ID,
-    ),
-    (RefusalKind.BAD_ID, r"Invalid 'id': message id must be"),
-    (RefusalKind.LACKS_OUTPUT, r"No tool output found for [\w ]{0,40}?call " + _CALL_ID),
-    (RefusalKind.LACKS_CALL, r"No tool call found for [\w ]{1,60}? with call_id " + _CALL_ID),
-    (
-        RefusalKind.FIELD,
-        r"'input\[(?P<index>\w+)\]\.(?P<member>status|content|(?P<by_id>encrypted_content))'",
-    ),
-    (RefusalKind.FIELD, r"['\"`.](?P<member>phase)['\"`]"),
-    (RefusalKind.CACHE_KEY, r"prompt_cache_key"),
-    (RefusalKind.CACHE_DIAGNOSIS, r"prompt_cache_options|comparison_response_id"),
+        (_ITEM + r"'reasoning' item: '(?P<wanted>[^']+)'", RefusalKind.LACKS_REASONING),
+        (_ITEM + r"following item", RefusalKind.LACKS_FOLLOWER),
+        (r"Duplicate item found with id (?P<subject>[\w-]+)", RefusalKind.DUPLICATE),
+        (r"Item with id '(?P<subject>[^']+)' not found", RefusalKind.NOT_FOUND),
+        (
+            r"Referenced reasoning item '(?P<subject>[^']+)' " + _GONE,
+            RefusalKind.NOT_FOUND,
+        ),
+        (r"encrypted content for item (?P<subject>[\w-]+)" + _VERIFIED, RefusalKind.BLOB),
+        (
+            r"encrypted content (?P<head>[^\s.]{1,8})\.\.\.(?P<tail>[^\s.]{1,8})" + _VERIFIED,
+            RefusalKind.BLOB,
+        ),
+        (r"item_id did not match (?P<by_value>the target item id)", RefusalKind.BLOB),
+        (
+            r"(?P<foreign>organization_id did not match|was not issued to this caller)",
+            RefusalKind.BLOB,
+        ),
+        (r"(?P<foreign>created under a different Azure OpenAI resource)", RefusalKind.BLOB),
+        # What agents send each other; nothing but its backend can read it.
+        (r"(?P<agent>encrypted (?:function output|agent message) content)", RefusalKind.BLOB),
+        (r"encrypted content could not be (?:verified|decrypted)", RefusalKind.BLOB),
+        (r"Could not decrypt the provided encrypted_content", RefusalKind.BLOB),
+        (r"Encrypted content is not supported with this model", RefusalKind.INCLUDE),
+        (r"(?P<member>Encrypted content) is not supported", RefusalKind.FIELD),
+        (r"Reasoning input items can only be provided to a reason", RefusalKind.NO_REASONING_MODEL),
+        (r"type \"reasoning\" is not a valid input item type", RefusalKind.NO_REASONING_MODEL),
+        (r"in the thinking mode must be passed back", RefusalKind.LACKS_TEXT),
+        (r"Missing `reasoning_content`|reasoning_content is missing", RefusalKind.LACKS_TEXT),
+        (
+            r"(?:Invalid|Missing required parameter:|(?P<no_ids>Unknown parameter:)) " + _OF_ID,
+            RefusalKind.BAD_ID,
+        ),
+        (r"Invalid 'id': message id must be", RefusalKind.BAD_ID),
+        (r"No tool output found for [\w ]{0,40}?call " + _CALL_ID, RefusalKind.LACKS_OUTPUT),
+        (r"No tool call found for [\w ]{1,60}? with call_id " + _CALL_ID, RefusalKind.LACKS_CALL),
+        (
+            r"'input\[(?P<index>\w+)\]\.(?P<member>status|content|(?P<by_id>encrypted_content))'",
+            RefusalKind.FIELD,
+        ),
+        (r"['\"`.](?P<member>phase)['\"`]", RefusalKind.FIELD),
+        (r"prompt_cache_key", RefusalKind.CACHE_KEY),
+        (r"prompt_cache_options|comparison_response_id", RefusalKind.CACHE_DIAGNOSIS),
+    )
 )
 # Members of the request whose refusal is known by the value of `param` alone.
 _MEMBERS = ((RefusalKind.INCLUDE, "include"), (RefusalKind.CACHE_KEY, "prompt_cache_key"))
-_PATTERNS = tuple((kind, re.compile(text, re.IGNORECASE)) for kind, text in _TABLE)
 _OURS = re.compile(
     r"'reasoning'|reasoning_(?:text|content)|reasoning (?:input )?item|encrypted[ _]content"
     r"|input\[\d+\]|Invalid 'input"
@@ -196,7 +201,7 @@ def diagnose(status: int, body: bytes) -> Diagnosis:
     if not is_refusal(status):
         return Diagnosis(RefusalKind.OTHER)
     message, params, codes = read_error(body)
-    for kind, pattern in _PATTERNS:
+    for pattern, kind in TEXTS:
         if (found := pattern.search(message)) is not None:
             return _read(kind, found.groupdict())
     for kind, name in _MEMBERS:
