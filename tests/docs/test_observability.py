@@ -20,6 +20,7 @@ from reasoning_replay.core.history.plan import ItemForm, Outcome
 from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
+from reasoning_replay.web.exchange_facts import FACTS, Reader
 from reasoning_replay.web.exchange_log import ExchangeLog
 
 from tests.begun_metrics import begun_metrics
@@ -120,7 +121,8 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
     named = [name for row in rows for name in names_in(row[0])]
 
     assert len(named) == len(set(named))
-    assert set(named) - {"info"} == lines[0].keys() | lines[1].keys()
+    facts = {fact.name for fact in FACTS if Reader.LOG in fact.readers and not fact.is_mapping}
+    assert set(named) - {"info"} == lines[0].keys() | lines[1].keys() | facts
 
 
 @pytest.mark.parametrize("page", ["observability.md", "alerts.md", "troubleshooting.md"])
