@@ -12,8 +12,7 @@ from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.wire import json_spans
 
 from tests.fuzz.inputs import cut, read
-from tests.fuzz.naive import data_of, less, meaning
-from tests.fuzz.trees import is_deep
+from tests.fuzz.naive import data_of, is_deep, less, meaning
 
 BOUND = 1 << 20
 OUTPUT_ONLY = ("status", "created_by")

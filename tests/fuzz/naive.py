@@ -3,13 +3,25 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from reasoning_replay.core.wire.json_spans import Edit
 
-from tests.fuzz.trees import Literal, Object
-
+# Deeper documents are not compared.
+_DEPTH_MAX = 150
 Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, as it is spelled."""
+
+    text: str
+
+
+class Object(list[tuple[str, Any]]):
+    """The members of an object, in order; a key may occur twice."""
 
 
 class Unclear(ValueError):
@@ -45,6 +57,16 @@ def _no_constant(name: str) -> Json:
 def meaning(value: bytes) -> Json:
     """Decode any JSON value; the spelling of numbers counts, white space and escapes do not."""
     return json_of(b'{"":' + value + b"}")[0][1]
+
+
+def is_deep(document: bytes) -> bool:
+    """Return whether a document is too deep to compare; brackets in strings count."""
+    depth = 0
+    for bracket in re.findall(rb"[\[\]{}]", document):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > _DEPTH_MAX:
+            return True
+    return False
 
 
 def less(item: Json, keys: Iterable[str]) -> Json:

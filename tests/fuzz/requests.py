@@ -11,8 +11,7 @@ from reasoning_replay.core.wire import json_spans, surrogates
 from reasoning_replay.core.wire.json_spans import Unspliceable
 
 from tests.fuzz.inputs import read
-from tests.fuzz.naive import json_of, less, meaning, spliced
-from tests.fuzz.trees import is_deep
+from tests.fuzz.naive import is_deep, json_of, less, meaning, spliced
 
 # Half of a character, or a byte that is not UTF-8.
 _HALF = re.compile("[\ud800-\udfff]")

@@ -16,9 +16,8 @@ from reasoning_replay.core.wire.content_coding import TooLarge, Undecodable, dec
 from reasoning_replay.core.wire.sse import Events
 
 from tests.fuzz.inputs import cut, read
-from tests.fuzz.naive import Unclear, data_of, meaning
+from tests.fuzz.naive import Object, Unclear, data_of, meaning
 from tests.fuzz.seeds import CODINGS
-from tests.fuzz.trees import Object
 
 BOUND = 1 << 20
 MARK = b"\xef\xbb\xbf"

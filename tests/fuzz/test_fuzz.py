@@ -24,6 +24,7 @@ INPUTS = 1000
 # (the target that must find it, the object, the replaced attribute, the replacement)
 FAULTS: list[Any] = [
     pytest.param("sse", sse, "_END", re.compile(rb"\n\n|\r\n\r\n|\r\r"), id="no-mixed-line-ends"),
+    pytest.param("sse", sse, "_NOTHING", re.compile(rb"[\r\n]*"), id="comments-count"),
     pytest.param("refusal", error_texts, "value_of", msgspec.json.decode, id="refusal-raises"),
 ]
 
