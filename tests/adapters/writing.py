@@ -9,7 +9,7 @@ import sys
 import time
 
 from reasoning_replay.adapters.stores.base import Bounds
-from reasoning_replay.adapters.stores.sqlite import SqliteStore
+from reasoning_replay.adapters.stores.sqlite.store import SqliteStore
 from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.stores.turns import bytes_of, key, save, turn

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
-from reasoning_replay.adapters.stores.sqlite_file import APPLICATION, VERSION
+from reasoning_replay.adapters.stores.registry import read_store_url
+from reasoning_replay.adapters.stores.sqlite.file import APPLICATION, VERSION
 from reasoning_replay.check import check
 from reasoning_replay.check import store as module
 from reasoning_replay.check.store import of_store
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.web.store_advice import store_advice
 
 from tests.adapters.stores.kinds import ALLOWED
 from tests.check.reports import found, report
@@ -222,10 +222,10 @@ def test_a_folder_that_cannot_be_written_is_named(
 ) -> None:
     """A read-only folder has its way out (simulated, since tests may run as root)."""
     monkeypatch.setattr(os, "access", lambda *_: False)
-    advice = store_advice(f"sqlite://{tmp_path}/replay.db", "unable to open database file")
+    advice = read_store_url(f"sqlite://{tmp_path}/replay.db").advice("unable to open database file")
     assert advice.is_lasting
     assert advice.way_out.startswith(f"this user has no write access to {tmp_path}")
-    short = store_advice("sqlite:///replay.db", "unable to open database file").way_out
+    short = read_store_url("sqlite:///replay.db").advice("unable to open database file").way_out
     assert short.startswith("this user has no write access to /; ")
     assert short.endswith(". Three slashes begin the whole path")
 

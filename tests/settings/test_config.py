@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
+from reasoning_replay.adapters.stores.encryption_keys import parse_keys
 from reasoning_replay.check.live_test import of_proof
 from reasoning_replay.check.upstream import ApiKey
 from reasoning_replay.core.dialects.registry import CHAT, MESSAGES
-from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.loader import FILE_SUFFIX, SECRET_NAMES, env_of, load
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import host_and_port

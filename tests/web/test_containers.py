@@ -18,7 +18,8 @@ import reasoning_replay
 from reasoning_replay.adapters.resilience.conversation import KEY_BYTES, ROW_BYTES
 from reasoning_replay.adapters.resilience.deletions import KNOWN_MAX
 from reasoning_replay.adapters.runtime.resolver import NAMES_MAX
-from reasoning_replay.adapters.stores.sqlite import NOTED_AT_ONCE
+from reasoning_replay.adapters.stores.redis.address import MAX_CONNECTIONS
+from reasoning_replay.adapters.stores.sqlite.store import NOTED_AT_ONCE
 from reasoning_replay.adapters.telemetry.log_output import QUEUED_LINES
 from reasoning_replay.adapters.telemetry.metrics import Metrics, Series
 from reasoning_replay.core.dialects.refusal_memory import REMEMBERED, REMEMBERED_EACH
@@ -30,7 +31,6 @@ from reasoning_replay.core.history.room import EVICTED_REMEMBERED
 from reasoning_replay.web.admin.inspector import recorder
 from reasoning_replay.web.admin.inspector.events import WATCHERS_MAX
 from reasoning_replay.web.admin.inspector.minutes import MINUTES
-from reasoning_replay.web.wiring import REDIS_MAX_CONNECTIONS
 
 from tests.web.containers import containers_of
 from tests.web.gemini import exchanges as gemini
@@ -105,13 +105,14 @@ ROWS: dict[str, dict[str, Bound]] = {
         "resolver.Resolver._last": Bound(NAMES_MAX, "_note drops the oldest"),
     },
     "adapters.stores": {
+        "redis.address.RedisAddress.options": FIXED,
         "redis.connect.connect.<locals>.server.<locals>.make(options)": FIXED,
         "redis.connect.connect.<locals>.server.<locals>.make(options)[]": FIXED,
         "redis.connect.connect.<locals>.server.<locals>.make(settings)": FIXED,
-        "redis.pool.Pool._free": Bound(REDIS_MAX_CONNECTIONS, "a pool opens no more"),
+        "redis.pool.Pool._free": Bound(MAX_CONNECTIONS, "a pool opens no more"),
         "redis.pool.Pool._used": IN_FLIGHT,
         "redis.renewals.Renewals.tasks": IN_FLIGHT,
-        "sqlite.SqliteStore._noted": Bound(NOTED_AT_ONCE, "_note_use skips further ones"),
+        "sqlite.store.SqliteStore._noted": Bound(NOTED_AT_ONCE, "_note_use skips further ones"),
     },
     "adapters.telemetry": {
         "log_output.LineWriter._lines": Bound(QUEUED_LINES, "further lines are dropped"),

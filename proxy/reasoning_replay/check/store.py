@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import Final
 
 from reasoning_replay.adapters.stores.base import Store, StoreError
+from reasoning_replay.adapters.stores.registry import read_store_url, sentence
 from reasoning_replay.adapters.stores.trial import Trial
 from reasoning_replay.check.local import Finding
 from reasoning_replay.settings import units
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.urls import redacted
-from reasoning_replay.web.store_advice import sentence
 from reasoning_replay.web.wiring import bare_store
 
 PROBE_TIMEOUT_S: Final = 3.0
@@ -19,17 +19,13 @@ PROBE_TIMEOUT_S: Final = 3.0
 
 async def of_store(settings: Settings, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
     """Connect to the store, then save, look up and delete a test turn."""
-    if settings.store_url == "memory://":
-        room = f"up to {units.shown('store_max_bytes', settings.store_max_bytes)} in this process"
-        words = f"memory: {room}, lost at a restart and not shared: run one replica"
-        if "KUBERNETES_SERVICE_HOST" in environ:
-            words += ", or set store_url to a Redis"
-            yield Finding("warning", words)
-        else:
-            yield Finding("ok", words)
+    room = units.shown("store_max_bytes", settings.store_max_bytes)
+    for grade, words in read_store_url(settings.store_url).findings(room, environ):
+        yield Finding(grade, words)
+    store = bare_store(settings)
+    if store is None:
         return
     place = redacted(settings.store_url)
-    store = bare_store(settings)
     try:
         async for finding in _tried(store, place, settings):
             yield finding

@@ -21,8 +21,8 @@ from reasoning_replay.core.dialects.registry import RESPONSES
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.states import ErrorCause
 from reasoning_replay.core.dialects.vendors import Upstream
+from reasoning_replay.core.wire.hosts import port_of
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.settings.urls import port_of
 from reasoning_replay.web.admin.conversations import is_loopback
 from reasoning_replay.web.wiring import profile, profiles, upstream
 from reasoning_replay.wires import MODEL, WIRES

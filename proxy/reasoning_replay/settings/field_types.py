@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from reasoning_replay.adapters.stores.address import why_unreadable
+from reasoning_replay.adapters.stores.encryption_keys import parse_keys
+from reasoning_replay.adapters.stores.registry import read_store_url
 from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.vendors import AUTO, GENERIC
@@ -13,8 +16,6 @@ from reasoning_replay.core.history.model_names import NAME_CHARS, family
 from reasoning_replay.core.tenancy.scope import read_parts, read_secrets
 from reasoning_replay.core.wire.forwarded import read_networks
 from reasoning_replay.settings import urls
-from reasoning_replay.settings.encryption_keys import parse_keys
-from reasoning_replay.settings.store_url import read_store_url, why_unreadable
 
 MIB: Final = 1024 * 1024
 MODELS_MAX: Final = 20

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
 
+from reasoning_replay.adapters.stores.registry import read_store_url
 from reasoning_replay.core.tenancy.scope import read_secrets
 from reasoning_replay.settings import units, upstreams, urls
 from reasoning_replay.settings.expert_groups import StorageLimits, Timeouts, TrafficLimits
@@ -131,10 +132,10 @@ class Settings(  # the last base's fields come first
                 "cache_diagnosis: an upstream may refuse it, and heal: off passes that on to the "
                 "client; use heal: on, or cache_diagnosis: off"
             )
-        if self.reuse_port and self.store_url == "memory://":
+        if self.reuse_port and read_store_url(self.store_url).is_table:
             yield (
-                "reuse_port: processes that share a port cannot share memory://, which belongs "
-                "to one process; use sqlite:///path on one machine, or redis://host:6379/0"
+                f"reuse_port: processes that share a port cannot share {self.store_url}, which "
+                "belongs to one process; use sqlite:///path on one machine, or redis://host:6379/0"
             )
 
 

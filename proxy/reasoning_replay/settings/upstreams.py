@@ -12,8 +12,8 @@ import re
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
+from reasoning_replay.core.wire.hosts import check_host
 from reasoning_replay.settings.groups import Replay, Upstream
-from reasoning_replay.settings.urls import check_host
 
 FIELD: Final = "upstreams"
 URL: Final = "url"

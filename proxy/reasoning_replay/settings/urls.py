@@ -10,7 +10,8 @@ import re
 import socket
 from urllib.parse import SplitResult, urlsplit
 
-_PORTS = {"http": 80, "https": 443}
+from reasoning_replay.core.wire.hosts import PORTS, check_host, is_utf8, port_of
+
 _ANY_IPV4 = bytes(4)
 _ANY_IPV6 = bytes(16)
 # Names by which a client on this host reaches a listen address.
@@ -46,30 +47,6 @@ def host_and_port(listen: str) -> tuple[str, int]:
     return ipv6 or check_host(name), int(port)
 
 
-def is_utf8(text: str) -> bool:
-    """Return whether a text is valid; a variable with other bytes has lone surrogates instead."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def check_host(host: str) -> str:
-    """
-    Return a host name that can be looked up.
-
-    Raises:
-        ValueError: No look-up of it could ever begin: a part is empty or longer than 63 characters,
-            or it is not text.
-    """
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        raise ValueError("the host is no name; each part has 1 to 63 letters or digits") from None
-    return host
-
-
 def authority(host: str, port: int | str) -> str:
     """Return a host and a port in the syntax of a URL."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -84,11 +61,6 @@ def dialled(host: str) -> str:
         if socket.inet_pton(socket.AF_INET6, host) == _ANY_IPV6:
             return "::1"
     return host
-
-
-def port_of(url: SplitResult) -> int:
-    """Return the port of an http or https URL; without one, the default of its scheme."""
-    return url.port or _PORTS[url.scheme]
 
 
 def is_at(url: str, listen: str) -> bool:
@@ -110,7 +82,7 @@ def _split(url: str) -> SplitResult:
     if not is_utf8(url):
         raise ValueError("not UTF-8 text; use letters and digits, and percent-encode the others")
     scheme = url.partition("://")[0]
-    if scheme not in _PORTS:
+    if scheme not in PORTS:
         raise ValueError(f'unknown scheme "{redacted(scheme)}"; use {choice}')
     try:
         parts = urlsplit(url)

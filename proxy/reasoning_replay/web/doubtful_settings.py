@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
+from reasoning_replay.adapters.stores.registry import KINDS, read_store_url
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.vendors import AUTO
 from reasoning_replay.core.tenancy.scope import read_parts
@@ -82,26 +83,25 @@ def _profile(settings: Settings) -> Iterator[str]:
 
 
 def _keeping(settings: Settings) -> Iterator[str]:
-    kind = settings.store_url.partition(":")[0]
-    if kind in {"memory", "sqlite"} and (
+    address = read_store_url(settings.store_url)
+    if "store_password" not in address.settings and (
         settings.store_password.get_secret_value() or settings.store_password_file
     ):
+        users = " or ".join(kind.title for kind in KINDS if "store_password" in kind.settings)
+        scheme = settings.store_url.partition(":")[0]
         yield (
-            f"store_password is for Redis, but store_url is {kind}://: is REPLAY_STORE_URL missing?"
+            f"store_password is for {users}, but store_url is {scheme}://: is REPLAY_STORE_URL "
+            "missing?"
         )
-    is_embedded = kind in {"memory", "sqlite"}
-    if is_embedded and settings.store_max_bytes < settings.conversation_max_bytes:
+    is_short = settings.store_max_bytes < settings.conversation_max_bytes
+    if "store_max_bytes" in address.settings and is_short:
         yield (
             f"store_max_bytes {_shown(settings, 'store_max_bytes')} is less than one conversation "
             f"may need (conversation_max_bytes {_shown(settings, 'conversation_max_bytes')}): "
             "raise it"
         )
-    if kind == "sqlite" and "/" not in settings.store_url.removeprefix("sqlite:///"):
-        yield (
-            f"store_url {settings.store_url} is a file in the root folder, because three slashes "
-            "begin a whole path: write all of it, as in sqlite:///var/lib/replay/replay.db"
-        )
-    if kind == "memory" or is_own(settings.store_url):
+    yield from address.doubts()
+    if address.is_table or is_own(settings.store_url):
         return  # its only reader has the clients' keys as well
     if not settings.scope_secret.get_secret_value():
         yield (

@@ -12,6 +12,7 @@ from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.runtime.allocator import tune_allocator
 from reasoning_replay.adapters.runtime.background import keep_doing
 from reasoning_replay.adapters.runtime.offload import shorten_switch_interval
+from reasoning_replay.adapters.stores.registry import read_store_url, sentence
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.core.tenancy.scope import read_secrets
 from reasoning_replay.settings.entries import SettingsError
@@ -19,7 +20,6 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.settings.own_store import is_own
 from reasoning_replay.settings.urls import redacted
 from reasoning_replay.web.app import App
-from reasoning_replay.web.store_advice import sentence, store_advice
 from reasoning_replay.web.wiring import base_urls
 
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -89,7 +89,7 @@ def _store_fault(settings: Settings, fault: str, store: SafeStore) -> str:
     """Return why a fault of the store ends the start; "" if it may pass, or if there is none."""
     if not fault:
         return ""
-    is_lasting = store_advice(settings.store_url, fault).is_lasting
+    is_lasting = read_store_url(settings.store_url).advice(fault).is_lasting
     if not (is_lasting or (settings.require_store and store.is_unreachable)):
         return ""
     why = "" if is_lasting else "; require_store is set"

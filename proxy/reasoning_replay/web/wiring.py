@@ -12,7 +12,10 @@ from reasoning_replay.adapters.resilience.safe_store import SafeStore
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.runtime.tcp import raise_file_limit
+from reasoning_replay.adapters.stores.address import Opening
 from reasoning_replay.adapters.stores.base import Bounds, Codec, Store
+from reasoning_replay.adapters.stores.encryption_keys import parse_keys
+from reasoning_replay.adapters.stores.registry import read_store_url
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.client import UpstreamClient
@@ -40,19 +43,15 @@ from reasoning_replay.core.dialects.vendors import Upstream, UpstreamProfile
 from reasoning_replay.core.history.prefix_cache import PrefixCache
 from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts, read_secrets
-from reasoning_replay.settings.encryption_keys import parse_keys
 from reasoning_replay.settings.model import Settings
-from reasoning_replay.settings.store_url import read_store_url
 from reasoning_replay.settings.upstreams import path_of
 from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.client_connection import ConnectionLimits
 from reasoning_replay.web.http.tls import Certificate
 from reasoning_replay.web.pipeline.replay import Replay, Replays
-from reasoning_replay.web.store_advice import store_advice
 from reasoning_replay.web.tracing.tracer import Tracer
 from reasoning_replay.web.upstreams import UpstreamParts, Upstreams
 
-REDIS_MAX_CONNECTIONS = 64
 # Timeout of a store operation, connecting included. An exchange waits for it within its own budget;
 # a longer budget also extends the timeout.
 STORE_TIMEOUT_S = 1.0
@@ -275,59 +274,52 @@ def tracer(settings: Settings, log: Log) -> Tracer:
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloader) -> SafeStore:
     """Return the local table with the configured store, which connects on first use."""
+    address = read_store_url(settings.store_url)
 
     def advice(fault: str, has_worked: bool) -> str:  # noqa: FBT001 - as the guard calls it
-        return store_advice(settings.store_url, fault, has_worked=has_worked).way_out
+        return address.advice(fault, has_worked=has_worked).way_out
 
     guard = StoreGuard(_store_timeout_s(settings), metrics, log, time.monotonic, advice)
     room = Room(settings.local_max_bytes or UNSAVED_MAX_BYTES, threading.RLock())
     metrics.watch(room)
-    if read_store_url(settings.store_url).kind == "memory":
-        # Turns have a room of their own: a decision can be made again, they cannot.
-        kept, alone = Room(settings.store_max_bytes), Alone(_bounds(settings), time.monotonic)
-        table = LocalTable(kept, alone=alone, decisions=room)
-        return SafeStore(None, guard, table, room, offloader)
-    table = LocalTable(room, keeps_copies=settings.local_max_bytes > 0)
 
     def on_aside(aside: Path, reason: str) -> None:
         log.warning("store_set_aside", renamed_to=aside.name, reason=reason)
 
-    return SafeStore(bare_store(settings, on_aside), guard, table, room, offloader)
+    store = bare_store(settings, on_aside)
+    if store is None:
+        # Turns have a room of their own: a decision can be made again, they cannot.
+        kept, alone = Room(settings.store_max_bytes), Alone(_bounds(settings), time.monotonic)
+        return SafeStore(
+            None, guard, LocalTable(kept, alone=alone, decisions=room), room, offloader
+        )
+    table = LocalTable(room, keeps_copies=settings.local_max_bytes > 0)
+    return SafeStore(store, guard, table, room, offloader)
 
 
-def bare_store(settings: Settings, on_aside: Callable[[Path, str], None] | None = None) -> Store:
+def bare_store(
+    settings: Settings, on_aside: Callable[[Path, str], None] | None = None
+) -> Store | None:
     """
-    Return the store of SQLite or Redis without a guard; it may raise, and connects on first use.
+    Return the store without a guard: it may raise, and connects on first use.
 
-    Without `on_aside`, a malformed file of SQLite stays where it is, and is an error.
+    Without `on_aside`, a malformed file stays where it is, and is an error. None: there is no
+    store, and the local table is all there is.
 
     The packages of a store are imported only for that store: the Redis client, SQLite and the
     encryption would take a fifth of a process's idle memory, and of its start time.
     """
-    bounds = _bounds(settings)
-    timeout_s = _store_timeout_s(settings)
-    url = read_store_url(settings.store_url)
-    match url.kind:
-        case "sqlite":
-            from reasoning_replay.adapters.stores.sqlite import SqliteStore  # noqa: PLC0415 (as above)
-
-            return SqliteStore(
-                url.path,
-                bounds,
-                settings.store_max_bytes,
-                timeout_s,
-                time.time,
-                codec=codec(settings),
-                on_aside=on_aside,
-            )
-        case _:
-            from reasoning_replay.adapters.stores.redis.connect import Credentials, connect  # noqa: PLC0415 (as above)
-            from reasoning_replay.adapters.stores.redis.store import RedisStore  # noqa: PLC0415 (as above)
-
-            password = settings.store_password.get_secret_value()
-            credentials = Credentials("", password, settings.store_password_file)
-            link = connect(url, credentials, timeout_s, REDIS_MAX_CONNECTIONS)
-            return RedisStore(link, bounds, url.prefix, codec(settings))
+    return read_store_url(settings.store_url).open(
+        Opening(
+            bounds=_bounds(settings),
+            timeout_s=_store_timeout_s(settings),
+            max_bytes=settings.store_max_bytes,
+            password=settings.store_password.get_secret_value(),
+            password_file=settings.store_password_file,
+            codec=codec(settings),
+            on_aside=on_aside,
+        )
+    )
 
 
 def _bounds(settings: Settings) -> Bounds:

@@ -15,7 +15,7 @@ from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import Bounds, Store
 from reasoning_replay.adapters.stores.redis.store import RedisStore
-from reasoning_replay.adapters.stores.sqlite import SqliteStore
+from reasoning_replay.adapters.stores.sqlite.store import SqliteStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import keys_of_turn

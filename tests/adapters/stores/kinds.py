@@ -15,15 +15,15 @@ from reasoning_replay.adapters.resilience.local_table import Alone, LocalTable
 from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.base import Bounds, Codec, Store
 from reasoning_replay.adapters.stores.encryption import EncryptedCodec
+from reasoning_replay.adapters.stores.encryption_keys import EncryptionKey
+from reasoning_replay.adapters.stores.redis.address import RedisAddress
 from reasoning_replay.adapters.stores.redis.connect import Credentials, connect
 from reasoning_replay.adapters.stores.redis.connections import Tcp
 from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
 from reasoning_replay.adapters.stores.redis.pool import Pool
 from reasoning_replay.adapters.stores.redis.store import RedisStore
-from reasoning_replay.adapters.stores.sqlite import SqliteStore
+from reasoning_replay.adapters.stores.sqlite.store import SqliteStore
 from reasoning_replay.core.history.room import Room
-from reasoning_replay.settings.encryption_keys import EncryptionKey
-from reasoning_replay.settings.store_url import read_store_url
 
 from tests.adapters.stores.dictionary import DictStore
 from tests.adapters.stores.table_store import TableStore
@@ -145,7 +145,9 @@ def link_to(
     url: str, who: Credentials | None = None, timeout_s: float = TIMEOUT_S
 ) -> Callable[[], RedisExecutor]:
     """Return a function that connects to a Redis as the proxy does."""
-    return lambda: connect(read_store_url(url), who or Credentials(), timeout_s, 16)
+    return lambda: connect(
+        RedisAddress.read(*url.split("://")), who or Credentials(), timeout_s, 16
+    )
 
 
 def _fake_link(server: FakeServer) -> Callable[[], RedisExecutor]:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.adapters.stores.base import decoded, encoded
 from reasoning_replay.adapters.stores.encryption import NONCE_BYTES, SEALED, EncryptedCodec
+from reasoning_replay.adapters.stores.encryption_keys import EncryptionKey
 from reasoning_replay.core.history.records import FORMAT
-from reasoning_replay.settings.encryption_keys import EncryptionKey
 
 from tests.adapters.stores.turns import SCOPE, bytes_of
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reasoning_replay.adapters.stores import sqlite
 from reasoning_replay.adapters.stores.base import Bounds, StoreError
-from reasoning_replay.adapters.stores.sqlite import SqliteStore
-from reasoning_replay.adapters.stores.sqlite_file import APPLICATION, VERSION
-from reasoning_replay.adapters.stores.sqlite_room import make_room
-from reasoning_replay.adapters.stores.sqlite_rows import Row
+from reasoning_replay.adapters.stores.sqlite import store as sqlite
+from reasoning_replay.adapters.stores.sqlite.file import APPLICATION, VERSION
+from reasoning_replay.adapters.stores.sqlite.room import make_room
+from reasoning_replay.adapters.stores.sqlite.rows import Row
+from reasoning_replay.adapters.stores.sqlite.store import SqliteStore
 
 from tests.adapters.stores.turns import SCOPE, Clock, asked, found, key, looked_up, save, turn
 from tests.adapters.writing import key_of, opened, turn_of

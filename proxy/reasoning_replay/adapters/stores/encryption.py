@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import Codec, Name
-from reasoning_replay.settings.encryption_keys import EncryptionKey
+from reasoning_replay.adapters.stores.encryption_keys import EncryptionKey
 
 SEALED = b"\xe1"
 # Random nonces are safe for 2**32 values of one key (NIST SP 800-38D, 8.3).

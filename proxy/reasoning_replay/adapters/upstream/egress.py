@@ -9,7 +9,7 @@ from urllib.request import getproxies_environment
 import aiohttp
 
 from reasoning_replay.adapters.upstream.no_proxy import is_direct
-from reasoning_replay.settings.urls import port_of
+from reasoning_replay.core.wire.hosts import port_of
 
 FROM_ENVIRONMENT = "env"
 _SCHEMES = frozenset({"http", "https"})

@@ -9,7 +9,7 @@ import re
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import SplitResult
 
-from reasoning_replay.settings.urls import port_of
+from reasoning_replay.core.wire.hosts import port_of
 
 _SEPARATORS = re.compile(r"[\s,]+")
 _ENTRY = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<name>[\w.*-]*[\w*]\.?))(?::(?P<port>\d+))?")

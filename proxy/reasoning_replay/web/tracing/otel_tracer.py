@@ -36,7 +36,7 @@ from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, HANDLED
 from reasoning_replay.core.dialects.states import CaptureState, RequestState, Route
 from reasoning_replay.core.dialects.vendors import Upstream
 from reasoning_replay.core.wire.headers import TRACEPARENT, Headers, with_parent
-from reasoning_replay.settings.urls import port_of
+from reasoning_replay.core.wire.hosts import port_of
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 from reasoning_replay.web.tracing.tracer import Tracer

@@ -20,6 +20,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 from reasoning_replay.adapters.runtime.blocking import BlockingCalls
 from reasoning_replay.adapters.runtime.resolver import Resolver
+from reasoning_replay.adapters.stores.redis.address import RedisAddress
 from reasoning_replay.adapters.stores.redis.cluster import ClusterExecutor
 from reasoning_replay.adapters.stores.redis.connections import (
     PooledConnection,
@@ -32,7 +33,6 @@ from reasoning_replay.adapters.stores.redis.connections import (
 from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
 from reasoning_replay.adapters.stores.redis.pool import Pool
 from reasoning_replay.adapters.stores.redis.sentinels import master_of
-from reasoning_replay.settings.store_url import StoreUrl
 
 # Connecting has this part of the timeout of an operation, so that its error, which names the
 # address, is there before the operation is cancelled.
@@ -84,7 +84,7 @@ class Credentials(CredentialProvider):
 
 
 def connect(
-    url: StoreUrl, credentials: Credentials, timeout_s: float, max_connections: int
+    url: RedisAddress, credentials: Credentials, timeout_s: float, max_connections: int
 ) -> RedisExecutor:
     """
     Return the executor for a Redis; it connects on first use.
@@ -149,7 +149,7 @@ def _settings(protocol: int, credentials: Credentials) -> dict[str, Any]:
     }
 
 
-def _of_tcp(url: StoreUrl) -> dict[str, Any]:
+def _of_tcp(url: RedisAddress) -> dict[str, Any]:
     """Return the settings of connections over TCP, with or without TLS."""
     tls: dict[str, Any] = {n: value for n, value in url.options.items() if n.startswith("ssl_")}
     if "ssl_check_hostname" in tls:

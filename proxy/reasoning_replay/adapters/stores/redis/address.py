@@ -1,5 +1,5 @@
 """
-Store URL: the address of a store, parsed into its kind, hosts, credentials and options.
+Address of a Redis: its kind, hosts, credentials and options.
 
 Every error is a ValueError with a reason and a way out. No message quotes the address, since it
 may hold a password.
@@ -12,13 +12,25 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qsl, unquote
 
-from reasoning_replay.settings.urls import check_host, is_utf8
+from typing_extensions import override
 
-Kind = Literal["memory", "sqlite", "unix", "redis", "sentinel", "cluster"]
+from reasoning_replay.adapters.stores.address import (
+    Advice,
+    Opening,
+    StoreAddress,
+    read_path,
+    why_unreadable,
+)
+from reasoning_replay.adapters.stores.base import Store
+from reasoning_replay.adapters.stores.redis.advice import advice_on
+from reasoning_replay.core.wire.hosts import check_host, is_utf8
+
+Kind = Literal["unix", "redis", "sentinel", "cluster"]
 
 REDIS_PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
 PREFIX: Final = "rr"
+MAX_CONNECTIONS: Final = 64  # to each server; further operations wait
 
 _TLS: Final = (
     "ssl_ca_certs",
@@ -39,27 +51,16 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
 # A user or password with a bare / or ?, which ends the part in which they stand.
 _CUT: Final = re.compile(r"[^/?@]*(?:/[^?@]*|\?[^=&@]*)@")
 _PREFIX: Final = r"[A-Za-z0-9_.:-]{1,64}"  # an ACL pattern reads each of them literally
-_KINDS: Final[Mapping[str, Kind]] = {  # scheme -> kind; an "s" before the "+" means TLS
-    "memory": "memory",
-    "sqlite": "sqlite",
-    "unix": "unix",
-    "redis": "redis",
-    "redis+sentinel": "sentinel",
-    "redis+cluster": "cluster",
-}
-_CHOICE: Final = (
-    "memory://, sqlite:///path, redis://, rediss://, unix:///path, redis+sentinel:// or "
-    "redis+cluster://"
-)
+_SECURE: Final = ("rediss", "valkeys")  # a scheme, or the part of one before a "+": with TLS
 
 
 @dataclass(frozen=True, slots=True)
-class StoreUrl:
+class RedisAddress(StoreAddress):
     """
-    The parsed address of a store.
+    Address of one server, of its Sentinels, or of nodes of a Cluster.
 
     Attributes:
-        path: Path of the SQLite file, or of the Unix socket.
+        path: Path of the Unix socket.
         hosts: Name and port of a Redis, of its Sentinels, or of nodes of a Cluster.
         database: Number of the Redis database.
         service: Name of the master in the Sentinels.
@@ -67,6 +68,15 @@ class StoreUrl:
         prefix: Prefix of every key in Redis.
         options: The other options of the query.
     """
+
+    title = "Redis"
+    schemes = (
+        *("unix", "redis", "rediss", "valkey", "valkeys"),
+        *("redis+sentinel", "rediss+sentinel", "valkey+sentinel", "valkeys+sentinel"),
+        *("redis+cluster", "rediss+cluster", "valkey+cluster", "valkeys+cluster"),
+    )
+    examples = ("redis://", "rediss://", "unix:///path", "redis+sentinel://", "redis+cluster://")
+    settings = frozenset({"store_password", "store_password_file"})
 
     kind: Kind
     tls: bool = False
@@ -79,54 +89,49 @@ class StoreUrl:
     prefix: str = PREFIX
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    @override
+    def read(cls, scheme: str, rest: str) -> "RedisAddress":
+        if not is_utf8(rest):
+            raise ValueError("not UTF-8 text; percent-encode the other characters")
+        kind, tls = _kind_of(scheme), scheme.partition("+")[0] in _SECURE
+        if kind in {"redis", "cluster"} and _CUT.match(rest):
+            raise ValueError(
+                "has a / or ? before an @; write %2F or %3F in a password, or set store_password"
+            )
+        place, _, query = rest.partition("?")
+        return _server(place, kind, _options(query, kind, tls=tls), tls=tls)
 
-def read_store_url(url: str) -> StoreUrl:
-    """
-    Return the parts of a store's address.
+    @override
+    def open(self, opening: Opening) -> Store:
+        from reasoning_replay.adapters.stores.redis.connect import Credentials, connect  # noqa: PLC0415 (see `address`)
+        from reasoning_replay.adapters.stores.redis.store import RedisStore  # noqa: PLC0415 (as above)
 
-    Raises:
-        ValueError: It is malformed, of an unknown kind, or has an unknown option.
-    """
-    if re.search(r"[\x00-\x20\x7f]", url):
-        raise ValueError("has a space or a control character; percent-encode it, a space as %20")
-    if "://" not in url:
-        raise ValueError(f"not a URL; start it with {_CHOICE}")
-    if "#" in url:
-        raise ValueError('has a "#"; remove it, or write it as %23 in a password')
-    scheme, _, rest = url.partition("://")
-    kind, tls = _kind_of(scheme), scheme.partition("+")[0] in ("rediss", "valkeys")
-    if kind != "sqlite" and not is_utf8(url):  # the path of a file may be any bytes
-        raise ValueError("not UTF-8 text; percent-encode the other characters")
-    place, _, query = rest.partition("?")
-    match kind:
-        case "memory":
-            if rest:
-                raise ValueError(
-                    "has text after memory://; remove it, the limit is store_max_bytes"
-                )
-            return StoreUrl("memory")
-        case "sqlite":
-            if "?" in rest:
-                raise ValueError(
-                    "sqlite:// has no options; the limit of its size is store_max_bytes"
-                )
-            return StoreUrl("sqlite", path=_path(place, "sqlite:///var/lib/replay/replay.db"))
-    if kind in {"redis", "cluster"} and _CUT.match(rest):
-        raise ValueError(
-            "has a / or ? before an @; write %2F or %3F in a password, or set store_password"
-        )
-    return _server(place, kind, _options(query, kind, tls=tls), tls=tls)
+        credentials = Credentials("", opening.password, opening.password_file)
+        link = connect(self, credentials, opening.timeout_s, MAX_CONNECTIONS)
+        return RedisStore(link, opening.bounds, self.prefix, opening.codec)
+
+    @override
+    def advice(self, fault: str, *, has_worked: bool = False) -> Advice:
+        if self.kind == "unix" and Path(self.path).is_dir():
+            named = f"{self.path} is a folder; name the socket in it, such as {self.path}"
+            return Advice(f"{named}/redis.sock", is_lasting=True)
+        return advice_on(fault, self.kind, tls=self.tls, has_worked=has_worked)
 
 
 def _kind_of(scheme: str) -> Kind:
-    plain = re.sub(r"^(?:redis|valkey)s?(?=\+|$)", "redis", scheme)
-    if plain not in _KINDS:
-        shown = scheme if re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]{0,20}", scheme) else "***"
-        raise ValueError(f'unknown scheme "{shown}"; use {_CHOICE}')
-    return _KINDS[plain]
+    if scheme == "unix":
+        return "unix"
+    match scheme.partition("+")[2]:
+        case "sentinel":
+            return "sentinel"
+        case "cluster":
+            return "cluster"
+        case _:
+            return "redis"
 
 
-def _server(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> StoreUrl:
+def _server(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> RedisAddress:
     """Parse the place of a Redis: the path of its socket, or user:password@hosts/service/number."""
     number, prefix = options.pop("db", "0"), options.pop("prefix", PREFIX)
     user, password = options.pop("username", ""), options.pop("password", "")
@@ -135,8 +140,8 @@ def _server(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> St
             raise ValueError(
                 "has a user before the path; append ?username=… to the path, and set store_password"
             )
-        path = _path(place, "unix:///run/redis/redis.sock")
-        return StoreUrl(
+        path = read_path(place, "unix:///run/redis/redis.sock")
+        return RedisAddress(
             kind,
             path=path,
             database=int(number),
@@ -154,7 +159,7 @@ def _server(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> St
     database = int(written or number)
     if kind == "cluster" and database:
         raise ValueError("names a database; a Cluster has only database 0, remove the number")
-    return StoreUrl(
+    return RedisAddress(
         kind,
         tls,
         hosts=_hosts(hosts, kind),
@@ -165,15 +170,6 @@ def _server(place: str, kind: Kind, options: dict[str, str], *, tls: bool) -> St
         prefix=prefix,
         options=options,
     )
-
-
-def _path(written: str, example: str) -> str:
-    path = re.sub("^/+", "/", unquote(written))  # some write four slashes, as for SQLAlchemy
-    if not path.startswith("/"):
-        raise ValueError(f"has no absolute path; use {example}, with three slashes")
-    if path.endswith("/") or "\x00" in path:
-        raise ValueError(f"names no file; use {example}")
-    return path
 
 
 def _service(path: str) -> tuple[str, str]:
@@ -228,12 +224,3 @@ def _options(query: str, kind: Kind, *, tls: bool) -> dict[str, str]:
             raise ValueError(f"the file of the option {name} cannot be read: {reason}")
         options[name] = value
     return options
-
-
-def why_unreadable(path: str) -> str:
-    """Return why a file cannot be read, without its path; "" if it can."""
-    try:
-        with Path(path).open("rb"):
-            return ""
-    except (OSError, ValueError) as error:
-        return getattr(error, "strerror", None) or "not a path"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from reasoning_replay.adapters.stores.base import StoreError
-from reasoning_replay.adapters.stores.sqlite_aside import (
+from reasoning_replay.adapters.stores.sqlite.aside import (
     alone,
     check_all,
     has_header,

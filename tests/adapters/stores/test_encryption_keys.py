@@ -4,7 +4,7 @@ import base64
 import re
 
 import pytest
-from reasoning_replay.settings.encryption_keys import EncryptionKey, parse_keys
+from reasoning_replay.adapters.stores.encryption_keys import EncryptionKey, parse_keys
 
 ONE, OTHER = b"\xff" * 32, bytes(range(32))
 

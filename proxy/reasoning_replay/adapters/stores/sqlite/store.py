@@ -35,15 +35,15 @@ from reasoning_replay.adapters.stores.base import (
     decoded,
     encoded,
 )
-from reasoning_replay.adapters.stores.sqlite_file import SqliteFile, transaction
-from reasoning_replay.adapters.stores.sqlite_room import (
+from reasoning_replay.adapters.stores.sqlite.file import SqliteFile, transaction
+from reasoning_replay.adapters.stores.sqlite.room import (
     drop_expired,
     drop_expired_marks,
     make_room,
     trim,
     used_bytes,
 )
-from reasoning_replay.adapters.stores.sqlite_rows import (
+from reasoning_replay.adapters.stores.sqlite.rows import (
     Row,
     add,
     begin,

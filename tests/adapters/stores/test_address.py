@@ -4,37 +4,43 @@ import re
 from pathlib import Path
 
 import pytest
-from reasoning_replay.settings.store_url import StoreUrl, read_store_url
+from reasoning_replay.adapters.stores.address import StoreAddress
+from reasoning_replay.adapters.stores.memory.address import MemoryAddress
+from reasoning_replay.adapters.stores.redis.address import RedisAddress
+from reasoning_replay.adapters.stores.registry import read_store_url
+from reasoning_replay.adapters.stores.sqlite.address import SqliteAddress
 
 H = (("h", 6379),)
 
 READ = [
-    pytest.param("memory://", StoreUrl("memory"), id="memory"),
-    pytest.param("sqlite:///a/b.db", StoreUrl("sqlite", path="/a/b.db"), id="sqlite"),
-    pytest.param("sqlite:////a/b.db", StoreUrl("sqlite", path="/a/b.db"), id="four-slashes"),
-    pytest.param("sqlite:///a%20b%3F.db", StoreUrl("sqlite", path="/a b?.db"), id="odd-path"),
-    pytest.param("redis://h", StoreUrl("redis", hosts=H), id="redis"),
-    pytest.param("valkey://h/", StoreUrl("redis", hosts=H), id="valkey"),
-    pytest.param("rediss://h/0", StoreUrl("redis", tls=True, hosts=H), id="tls"),
+    pytest.param("memory://", MemoryAddress(), id="memory"),
+    pytest.param("sqlite:///a/b.db", SqliteAddress("/a/b.db"), id="sqlite"),
+    pytest.param("sqlite:////a/b.db", SqliteAddress("/a/b.db"), id="four-slashes"),
+    pytest.param("sqlite:///a%20b%3F.db", SqliteAddress("/a b?.db"), id="odd-path"),
+    pytest.param("redis://h", RedisAddress("redis", hosts=H), id="redis"),
+    pytest.param("valkey://h/", RedisAddress("redis", hosts=H), id="valkey"),
+    pytest.param("rediss://h/0", RedisAddress("redis", tls=True, hosts=H), id="tls"),
     pytest.param(
         "rediss://h:6380/0?ssl_cert_reqs=required",
-        StoreUrl("redis", tls=True, hosts=(("h", 6380),), options={"ssl_cert_reqs": "required"}),
+        RedisAddress(
+            "redis", tls=True, hosts=(("h", 6380),), options={"ssl_cert_reqs": "required"}
+        ),
         id="tls-option",
     ),
-    pytest.param("valkeys://h", StoreUrl("redis", tls=True, hosts=H), id="valkey-tls"),
+    pytest.param("valkeys://h", RedisAddress("redis", tls=True, hosts=H), id="valkey-tls"),
     pytest.param(
         "redis://me:p%40w@h:1/3",
-        StoreUrl("redis", hosts=(("h", 1),), database=3, username="me", password="p@w"),
+        RedisAddress("redis", hosts=(("h", 1),), database=3, username="me", password="p@w"),
         id="user-and-database",
     ),
     pytest.param(
         "redis://:p:w@[::1]:7/",
-        StoreUrl("redis", hosts=(("::1", 7),), password="p:w"),
+        RedisAddress("redis", hosts=(("::1", 7),), password="p:w"),
         id="ipv6",
     ),
     pytest.param(
         "redis://h?db=2&username=me&password=pw&protocol=3&client_name=x",
-        StoreUrl(
+        RedisAddress(
             "redis",
             hosts=H,
             database=2,
@@ -46,12 +52,12 @@ READ = [
     ),
     pytest.param(
         "unix:///run/redis.sock?db=1&password=pw",
-        StoreUrl("unix", path="/run/redis.sock", database=1, password="pw"),
+        RedisAddress("unix", path="/run/redis.sock", database=1, password="pw"),
         id="unix",
     ),
     pytest.param(
         "redis+sentinel://a,[::2]:5,c:6/my%20master/2?sentinel_username=s&sentinel_password=t",
-        StoreUrl(
+        RedisAddress(
             "sentinel",
             hosts=(("a", 26379), ("::2", 5), ("c", 6)),
             database=2,
@@ -62,12 +68,12 @@ READ = [
     ),
     pytest.param(
         "rediss+sentinel://a/m",
-        StoreUrl("sentinel", tls=True, hosts=(("a", 26379),), service="m"),
+        RedisAddress("sentinel", tls=True, hosts=(("a", 26379),), service="m"),
         id="sentinel-tls",
     ),
     pytest.param(
         "valkeys+cluster://me:pw@a,b:7?ssl_check_hostname=false&ssl_cert_reqs=none",
-        StoreUrl(
+        RedisAddress(
             "cluster",
             tls=True,
             hosts=(("a", 6379), ("b", 7)),
@@ -77,12 +83,12 @@ READ = [
         ),
         id="cluster",
     ),
-    pytest.param("redis+cluster://h/0", StoreUrl("cluster", hosts=H), id="cluster-database-0"),
+    pytest.param("redis+cluster://h/0", RedisAddress("cluster", hosts=H), id="cluster-database-0"),
 ]
 
 
 @pytest.mark.parametrize(("url", "want"), READ)
-def test_reads_an_address(url: str, want: StoreUrl) -> None:
+def test_reads_an_address(url: str, want: StoreAddress) -> None:
     """An address may have a default port, percent signs, and a user in either place."""
     assert read_store_url(url) == want
 
@@ -139,11 +145,18 @@ def test_refuses_what_cannot_be_meant(url: str, reason: str) -> None:
         read_store_url(url)
 
 
+def read(url: str) -> RedisAddress:
+    """Return the address of a Redis."""
+    address = read_store_url(url)
+    assert isinstance(address, RedisAddress)
+    return address
+
+
 @pytest.mark.parametrize("prefix", ["rr", "a", "team-a:rr", "A.b_c-9", "x" * 64])
 @pytest.mark.parametrize("place", ["redis://h", "unix:///s", "redis+sentinel://h/m"])
 def test_a_prefix_is_a_word(place: str, prefix: str) -> None:
     """A prefix has only characters that an ACL pattern reads literally."""
-    assert read_store_url(f"{place}?prefix={prefix}").prefix == prefix
+    assert read(f"{place}?prefix={prefix}").prefix == prefix
 
 
 @pytest.mark.parametrize("prefix", ["", "*", "a*", "a%20b", "é", "{a}", "a%0A", "a%00", "x" * 65])
@@ -169,7 +182,7 @@ def test_files_of_certificates_must_be_there(tmp_path: Path) -> None:
     """A missing certificate file is an error at the start, not of each operation."""
     file = tmp_path / "ca.pem"
     file.touch()
-    assert read_store_url(f"rediss://h?ssl_ca_certs={file}").options == {"ssl_ca_certs": str(file)}
+    assert read(f"rediss://h?ssl_ca_certs={file}").options == {"ssl_ca_certs": str(file)}
 
 
 def test_an_address_does_not_show_its_password() -> None:
