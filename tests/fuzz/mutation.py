@@ -170,7 +170,7 @@ def _key(dice: random.Random) -> bytes:
 
 
 def _escaped(text: bytes, share: float, dice: random.Random) -> bytes:
-    r"""Write some letters and digits as `\u0061`; those behind a backslash stay."""
+    r"""Write some letters and digits as `\u0061`; those after a backslash stay."""
 
     def one(found: re.Match[bytes]) -> bytes:
         return b"\\u%04x" % found[0][0] if dice.random() < share else found[0]
