@@ -11,7 +11,8 @@ from tests.docs.page_tables import PACKAGE
 
 # Calls that write an event: the start of a pattern of the called name -> levels, further fields.
 _WRITERS = {
-    r".*\.(_or_)?warn": ({"warning"}, {"request_id", "reason"}),
+    r".*\.(fail_open|warn)": ({"warning"}, {"request_id", "reason"}),
+    r"FailOpen": ({"warning"}, {"reason"}),
     r".*\blog\.write": ({"info", "warning", "error"}, set[str]()),
 }
 _LEVEL = re.compile(r"\b_?log\.(debug|info|warning|error)\b")
