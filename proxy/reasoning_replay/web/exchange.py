@@ -217,6 +217,7 @@ class ResponseReport:
 
     Attributes:
         state: A CaptureState; "" while nothing is captured.
+        is_stream: Whether it is a stream of events.
         capture: Capture of the response; None if it is not captured.
         reasoning_items, reasoning_bytes: Number and size of the reasoning items that were stored.
         turn: Id of the turn that was passed to the store; b"" if none was.
@@ -227,6 +228,7 @@ class ResponseReport:
     """
 
     state: str = ""
+    is_stream: bool = False
     capture: Capture | None = None
     reasoning_items: int = 0
     reasoning_bytes: int = 0

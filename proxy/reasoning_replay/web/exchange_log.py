@@ -18,7 +18,7 @@ from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange, RequestReport, Times
 from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
-from reasoning_replay.web.tracing.tracer import Tracer
+from reasoning_replay.web.tracing import Tracer
 
 _ERRORS = frozenset({"upstream_error", "cut_off", BUG.code})
 _FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
@@ -40,7 +40,7 @@ class ExchangeLog:
     log: Log
     clock: Callable[[], float]
     inspector: Recorder | None = None
-    tracer: Tracer = field(default_factory=Tracer)
+    tracer: Tracer = field(default_factory=lambda: Tracer(None, {}))
     trusted_proxies: Networks = ()
 
     def client_of(self, request: web.BaseRequest) -> str:

@@ -49,7 +49,7 @@ from reasoning_replay.web.exchange import Limits
 from reasoning_replay.web.http.client_connection import ConnectionLimits
 from reasoning_replay.web.http.tls import Certificate
 from reasoning_replay.web.pipeline.replay import Replay, Replays
-from reasoning_replay.web.tracing.tracer import Tracer
+from reasoning_replay.web.tracing import Tracer
 from reasoning_replay.web.upstreams import UpstreamParts, Upstreams
 
 # Timeout of a store operation, connecting included. An exchange waits for it within its own budget;
@@ -262,14 +262,13 @@ def tracer(settings: Settings, log: Log) -> Tracer:
         OSError: OpenTelemetry rejects the value of an OTEL_ variable.
     """
     if settings.tracing == "off":
-        return Tracer()
+        return Tracer(None, {})
     try:
         from reasoning_replay.adapters.telemetry.tracing import Tracing  # noqa: PLC0415 (imports OpenTelemetry)
-        from reasoning_replay.web.tracing.otel_tracer import OtelTracer  # noqa: PLC0415 (as above)
     except ValueError as error:  # some variables are read on import
         raise OSError(f"tracing cannot start: {error}; check the OTEL_ variables") from error
     each = settings.by_upstream.items()
-    return OtelTracer(Tracing(log), {name: (own.upstream_url, profile(own)) for name, own in each})
+    return Tracer(Tracing(log), {name: (own.upstream_url, profile(own)) for name, own in each})
 
 
 def safe_store(settings: Settings, metrics: Metrics, log: Log, offloader: Offloader) -> SafeStore:

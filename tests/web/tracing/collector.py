@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.proto.trace.v1.trace_pb2 import Status as SpanStatus
 
@@ -25,7 +25,6 @@ class Seen:
     Attributes:
         trace, id, parent: In hex; "" for no parent.
         known: Its attributes.
-        resource: The attributes of the process that sent it.
     """
 
     name: str
@@ -34,11 +33,9 @@ class Seen:
     id: str
     parent: str
     known: dict[str, Any]
-    events: dict[str, dict[str, Any]]
     is_error: bool
     start_ns: int
     end_ns: int
-    resource: dict[str, Any] = field(repr=False)
 
 
 class Collector:
@@ -83,35 +80,26 @@ class Collector:
 
 
 def _read(body: bytes) -> list[Seen]:
-    found: list[Seen] = []
-    for ours in ExportTraceServiceRequest.FromString(body).resource_spans:
-        resource = _plain(ours.resource.attributes)
-        for scope in ours.scope_spans:
-            found += [_seen(span, resource) for span in scope.spans]
-    return found
+    processes = ExportTraceServiceRequest.FromString(body).resource_spans
+    return [_seen(span) for one in processes for scope in one.scope_spans for span in scope.spans]
 
 
-def _seen(span: Span, resource: dict[str, Any]) -> Seen:
+def _seen(span: Span) -> Seen:
     return Seen(
         name=span.name,
         kind=span.kind,
         trace=span.trace_id.hex(),
         id=span.span_id.hex(),
         parent=span.parent_span_id.hex(),
-        known=_plain(span.attributes),
-        events={event.name: _plain(event.attributes) for event in span.events},
+        known={pair.key: _plain(pair.value) for pair in span.attributes},
         is_error=span.status.code == SpanStatus.STATUS_CODE_ERROR,
         start_ns=span.start_time_unix_nano,
         end_ns=span.end_time_unix_nano,
-        resource=resource,
     )
 
 
-def _plain(attributes: Any) -> dict[str, Any]:
-    def value(pair: KeyValue) -> Any:
-        return getattr(pair.value, str(pair.value.WhichOneof("value")))
-
-    return {pair.key: value(pair) for pair in attributes}
+def _plain(value: AnyValue) -> Any:
+    return getattr(value, str(value.WhichOneof("value")))
 
 
 @contextlib.asynccontextmanager

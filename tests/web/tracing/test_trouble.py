@@ -2,49 +2,33 @@
 
 import asyncio
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from tests.patience import SOON_S
+from tests.web.served import ROOT, served
 from tests.web.tracing.collector import Collector
 from tests.web.tracing.world import DONE, answers, logged, traced
 from tests.web.wire import ASK, LOST, PAIRING, error, whole
 
 
-def hang(taking: Collector) -> None:
-    """Leave requests without a response."""
-    taking.hangs = True
-
-
-def refuse(taking: Collector) -> None:
-    """Require a credential."""
-    taking.status = 401
-
-
-def fail(taking: Collector) -> None:
-    """Fail permanently."""
-    taking.status = 500
-
-
-def gone(taking: Collector) -> None:
-    """Change nothing here; the test sets an address where no collector listens."""
-
-
 @pytest.mark.parametrize(
-    ("how", "reason"),
+    ("fault", "reason"),
     [
-        pytest.param(hang, None, id="hangs"),
-        pytest.param(refuse, "401", id="refuses"),
-        pytest.param(fail, "500", id="fails"),
-        pytest.param(gone, "Connection|unreachable", id="is-not-there"),
+        pytest.param({"hangs": True}, None, id="hangs"),
+        pytest.param({"status": 401}, "401", id="refuses"),
+        pytest.param({"status": 500}, "500", id="fails"),
+        pytest.param({}, "Connection|unreachable", id="is-not-there"),
     ],
 )
 async def test_a_collector_that_fails_is_logged_once(
     otel: pytest.MonkeyPatch,
     spans: Collector,
     capfd: pytest.CaptureFixture[str],
-    how: Any,
+    fault: dict[str, Any],
     reason: str | None,
 ) -> None:
     """
@@ -52,9 +36,9 @@ async def test_a_collector_that_fails_is_logged_once(
 
     No exchange waits for it.
     """
-    how(spans)
+    vars(spans).update(fault)
     otel.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")  # the exporter tries for this long
-    if how is gone:
+    if not fault:
         otel.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9/x?key=hunter2")
     out = ""
     async with traced() as w:
@@ -97,7 +81,7 @@ async def test_a_collector_that_recovers_is_logged(
 @pytest.mark.parametrize(
     "broken",
     [
-        *("start_span", "set_attributes", "add_event", "end"),
+        *("start_span", "set_attribute", "set_attributes", "end"),
         *("get_span_context", "is_recording", "set_status", "update_name"),
     ],
 )
@@ -152,3 +136,46 @@ async def test_a_stop_does_not_wait_for_a_collector_that_hangs(
         await answers(w)
         await w.app.stop(0.2)
     assert logged(capsys.readouterr().out, "tracing_trouble")
+
+
+async def test_without_tracing_nothing_is_imported() -> None:
+    """A process without tracing imports nothing of OpenTelemetry."""
+    probe = (
+        "import asyncio, sys\n"
+        "from reasoning_replay.settings.model import Settings\n"
+        "from reasoning_replay.web import serve\n"
+        "from reasoning_replay.web.app import running\n"
+        "async def main():\n"
+        "    async with running(Settings(listen='127.0.0.1:0', admin_listen='127.0.0.1:0')):\n"
+        "        print([name for name in sys.modules if 'opentelemetry' in name\n"
+        "               or name == 'requests'], file=sys.stderr)\n"
+        "asyncio.run(main())\n"
+    )
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", probe],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == "[]\n"
+
+
+async def test_an_invalid_variable_fails_the_start(otel: pytest.MonkeyPatch) -> None:
+    """An invalid `OTEL_` variable fails the start, and not the first span."""
+    otel.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
+    with pytest.raises(OSError, match=r"tracing cannot start.*max_queue_size.*OTEL_"):
+        async with traced():
+            pass
+
+
+async def test_an_invalid_variable_that_is_read_on_import_fails_the_start(
+    otel: pytest.MonkeyPatch,
+) -> None:
+    """An invalid variable that is read on import is reported in one line as well."""
+    otel.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many")
+    async with served(tracing="otlp") as process:
+        line = await process.until("cannot_start")
+        assert "check the OTEL_ variables" in line["reason"]
+        assert await process.exit_code() == 1

@@ -84,12 +84,11 @@ class UpstreamPhase:
                 request.method, request.url, headers, request.body, on_interim
             )
         except UpstreamError as error:
-            self.exchange_log.tracer.failed(error.source)
             fault = client.body.fault  # a bad body is the cause, not the upstream
             if fault is None:
                 fault = upstream_error(error, self.origin, self.upstream.via)
             raise ProxyError(fault) from error
-        self.exchange_log.tracer.answered(response.status, response.content_type)
+        exchange.response.is_stream = response.content_type == "text/event-stream"
         return response
 
 

@@ -108,12 +108,10 @@ class WebSocketHandler:
                 is_compressed=offers_compression(client.http),
             )
         except UpstreamError as error:
-            tracer.failed(error.source)
             fault = upstream_error(error, self.origin, self.upstream.via)
             raise ProxyError(fault) from error
         exchange.times.first_byte_ms = (clock() - sent_s) * 1000
         head = answer if isinstance(answer, UpstreamResponse) else answer.response
-        tracer.answered(head.status, head.content_type)
         exchange.upstream_request_id = head.value(_UPSTREAM_ID)
         return answer
 

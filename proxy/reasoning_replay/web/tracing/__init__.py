@@ -1,1 +1,0 @@
-"""Tracing: spans of exchanges."""
