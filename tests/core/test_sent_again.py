@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.core.tenants import Tenant, answered, injected, said
 from tests.core.world import (
     Item,
     World,
     body,
     call,
-    drawn,
     dropped,
     message,
     nameless,
@@ -141,19 +139,6 @@ def test_an_edit_that_is_taken_back_is_decided_as_before(edit: str) -> None:
     assert other.go_on(world, answers) == ["a1", "b2", "b3"]
 
 
-def test_a_call_id_that_recurs_with_other_arguments_proves_nothing() -> None:
-    """The ids follow from the place of the call; the client drops the ids of items."""
-    world, place = World(), f"call_{drawn('place')}"
-    deeds = [call(name, call_id=place, arguments=f'{{"q":"{name}"}}') for name in "ab"]
-    told = [[user("Hi"), nameless(deed), output(deed, "ok")] for deed in deeds]
-    for name, deed in zip("ab", deeds, strict=True):
-        world.learn(body([user("Hi")]), [reasoning(name), deed])
-
-    assert [reasons(world.seen(body(one))) for one in told] == [["a"], ["b"]]
-    never = call("c", call_id=place, arguments='{"q":"c"}')
-    assert reasons(world.seen(body([user("Hi"), nameless(never), output(never, "ok")]))) == []
-
-
 def test_a_failed_lookup_does_not_move_the_input_of_later_requests() -> None:
     """Its turn is found from then on, and each request after it begins like the one before."""
     world, client = World(), Client("a", LONG)
@@ -168,103 +153,14 @@ def test_a_failed_lookup_does_not_move_the_input_of_later_requests() -> None:
     assert seen == ["a1", "lost", "a3", "a4"]
 
 
-def test_a_branch_with_the_ids_of_another_one_keeps_its_own_reasoning() -> None:
-    """Ids of calls follow from the place, and the second calls have the same content."""
-    world, hi = World(), user("ok")
-    told = [hi, nameless(message("", "ok")), hi]
-    world.learn(body([hi]), [reasoning("0"), message("0", "ok")])
-    for name, arguments in (("1", "{}"), ("4", '{"q":"ok"}')):
-        first = call(name, call_id=f"call_{drawn('first')}", arguments=arguments)
-        world.learn(body(told), [reasoning(name), first])
-        after = [*told, nameless(first), output(first, "ok")]
-        second = call(f"{name}+", call_id=f"call_{drawn('second')}", arguments="{}")
-        world.learn(body(after), [reasoning(f"{name}+"), second])
-        end = [*after, nameless(second), output(second, "ok")]
-
-    assert reasons(world.seen(body(end))) == ["0", "4", "4+"]
-    lost = nameless(call("5", call_id=f"call_{drawn('first')}", arguments='{"q":"no"}'))
-    third = [*told, lost, output(lost, "ok"), *end[len(after) :]]
-    assert reasons(world.seen(body(third))) == ["0"]
-
-
-def test_the_frame_does_not_decide_between_a_beginning_and_a_window() -> None:
-    """The client edited its second message after the instructions had changed."""
-    world, ask, done = World(), user(LONG[0]), nameless(message("", LONG[1]))
-    world.learn(body([ask], instructions="Mon"), [reasoning("1"), message("1", LONG[1])])
-    told = [ask, done, ask]
-    world.learn(body(told, instructions="Tue"), [reasoning("2"), message("2", LONG[1])])
-
-    sent = body([ask, done, user("Now deploy it.")], instructions="Tue")
-    assert reasons(world.seen(sent)) == []
-
-
-def test_a_window_that_goes_on_keeps_its_own_answer() -> None:
-    """An answer to the whole history, which the client dropped, said the same."""
-    world, ask = World(), user("It is done, I think, so go on please.")
-    words, deed = nameless(message("", LONG[0])), call("3", arguments="{}")
-    world.learn(body([ask]), [reasoning("1"), message("1", LONG[1])])
-    whole = [ask, nameless(message("", LONG[1])), ask]
-    world.learn(body(whole), [reasoning("3"), message("3", LONG[0]), deed])
-    window = [ask, words, nameless(deed), output(deed, "ok")]
-    world.learn(body([*whole, *window[1:]]), [reasoning("4"), message("4", LONG[0])])
-    world.learn(body(window), [reasoning("5"), message("5", LONG[0])])
-
-    assert reasons(world.seen(body([*window, words, ask]))) in (["3"], ["3", "5"])
-
-
-# --- one tenant, without ids ---
-
-HELLO, DONE = "Hello, what may I do for you today?", "It is done, and all of the tests pass."
-NOTE = {"role": "developer", "content": "Keep it short."}
-
-
-def test_a_request_under_another_clock_is_answered_as_before() -> None:
-    """A later turn of the conversation says the same as its first one."""
-    tenant = Tenant()
-    told = [user("Hi")]
-    answered(tenant, told, "1", HELLO)
-    told.append(user("Hi"))
-    first = tenant.ask(told, reasoning("2"), message("2", DONE), instructions="It is 9.")
-    tenant.ask(
-        [*told, said(DONE), user("Hi")],
-        reasoning("3"),
-        message("3", HELLO),
-        instructions="It is 10.",
-    )
-
-    again = tenant.ask(told, reasoning("4"), message("4", "Hm."), instructions="It is 10.")
-    assert again == first == [user("Hi"), injected("1"), said(HELLO), user("Hi")]
-
-
-def test_a_second_answer_to_the_same_request_leaves_the_first_as_it_was() -> None:
-    """The client sends a history that ends with an answer, and drops the text before a call."""
-    tenant = Tenant()
-    told = [user("Hi")]
-    answered(tenant, told, "1", HELLO)
-    deed = call("2", call_id="call_0")
-    seen = tenant.ask(told, reasoning("2"), message("2", DONE), deed)
-    after = [*told, nameless(deed), output(deed, "ok")]
-
-    assert (tenant.ask(after))[: len(seen)] == seen
-
-
-def test_a_window_that_begins_like_another_conversation_is_ambiguous() -> None:
-    """The same question and answer stand in the middle of a third conversation."""
-    tenant = Tenant()
-    ask: Any = user("Please deploy the service, and tell me when it is up.")
-    answered(tenant, [ask], "first", DONE)
-    told = [user("Please port the package."), said(HELLO), ask]
-    answered(tenant, told, "middle", DONE)
-
-    window = [ask, said(DONE), user("Thanks.")]
-    assert tenant.ask(window) == window
-
-
-def test_a_note_within_a_turn_does_not_part_it() -> None:
-    """The client writes its own text before a call, and adds a note after it."""
-    tenant = Tenant()
-    deed = call("1", call_id="call_Xk93bFq27LmZp0aD")
-    tenant.ask([user("Port it.")], reasoning("1"), message("1", DONE), deed)
-    told = [user("Port it."), said("Done!"), NOTE, nameless(deed), output(deed, "ok")]
-
-    assert tenant.ask(told) == [*told[:3], injected("1"), *told[3:]]
+def test_others_that_begin_alike_later_change_nothing() -> None:
+    """They become a crowd: what was injected before stays."""
+    world = World()
+    client = Client("a", SHORT)
+    for _ in range(3):
+        client.go_on(world, {})
+    for n in range(9):
+        other = Client(f"x{n}", SHORT)
+        other.go_on(world, {})
+        other.go_on(world, {})
+        assert client.go_on(world, {})[:2] == ["a1", "a2"]

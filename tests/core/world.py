@@ -129,6 +129,16 @@ def nameless(item: Item) -> Item:
     return {key: value for key, value in item.items() if key != "id"}
 
 
+def injected(name: str) -> Item:
+    """Return reasoning as upstream receives it before an item without an id."""
+    return nameless(reasoning(name))
+
+
+def said(text: str) -> Item:
+    """Return a message of the model as a client without ids sends it."""
+    return nameless(message("", text))
+
+
 def dropped(items: Iterable[Item]) -> list[Item]:
     """Return the items that a client keeps if it drops reasoning."""
     return [item for item in items if item.get("type") != "reasoning"]

@@ -9,8 +9,7 @@ from typing import Any
 
 from reasoning_replay.core.history.turns import turn_id
 
-from tests.core.tenants import injected, said
-from tests.core.world import Item, drawn
+from tests.core.world import Item, drawn, injected, said
 from tests.web.wire import events, stream
 from tests.web.world import World
 
