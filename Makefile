@@ -29,7 +29,7 @@ playground: $(VENV)/runtime ## run a scripted API, the proxy, the inspector and 
 
 # Faults of real servers, which wait for failovers, and tests of the tests' own tools and of the
 # packaging: `make test` leaves them to `make test-all`.
-APART := $(addprefix tests/,bench browser chart faults fuzz image monitoring soak standin)
+APART := $(addprefix tests/,bench browser chart faults fuzz image monitoring soak)
 # Three times as many as two cores: the product's tests mostly wait for sockets and processes. Those
 # of the core never wait, so more workers than cores would only import everything once more.
 WORKERS ?= 6
@@ -49,7 +49,7 @@ test: $(VENV)/dev ## format, lint, spelling, types, imports, tests of the produc
 	$(BIN)/pytest -n auto --maxprocesses $(WORKERS) --durations 5 --cov --cov-report=term-missing tests/core
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal --durations 10 --ignore tests/core $(APART:%=--ignore %)
 
-test-all: $(VENV)/langchain test ## the rest as well: every combination and example, stand-in, bench, fuzz, soak, chart, browser, image
+test-all: $(VENV)/langchain test ## the rest as well: every combination and example, bench, fuzz, soak, chart, browser, image
 	$(BIN)/pytest -n 2 $(APART)
 
 bench: $(VENV)/dev ## measure speed against nginx and a bare proxy; ARGS="--quick small stream" for less

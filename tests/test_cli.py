@@ -282,7 +282,7 @@ def test_serve_starts_without_what_it_does_not_use() -> None:
     assert {"reasoning_replay.cli", "reasoning_replay.web.app"} <= brought_in
     assert not brought_in & {
         "reasoning_replay.demo",
-        "tests.standin",
+        "reasoning_replay.strict_api",
         "reasoning_replay.check",
         "multiprocessing",
     }

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, Viewpor
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import App, running
 
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 
 Item = dict[str, Any]
 
@@ -87,7 +87,7 @@ class Agent:
 class Stage:
     """A stand-in and a proxy in front of it."""
 
-    standin: StandIn
+    standin: StrictResponses
     app: App
 
     def agent(self, **more: Any) -> Agent:
@@ -98,7 +98,10 @@ class Stage:
 @contextlib.asynccontextmanager
 async def stage(variant: Any = "chain", **settings: Any) -> AsyncIterator[Stage]:
     """Run a stand-in and a proxy."""
-    async with StandIn(variant) as standin, proxy_before(standin.base_url, **settings) as app:
+    async with (
+        StrictResponses(variant) as standin,
+        proxy_before(standin.base_url, **settings) as app,
+    ):
         yield Stage(standin, app)
 
 

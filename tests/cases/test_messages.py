@@ -6,7 +6,7 @@ from typing import Final, get_args
 
 import pytest
 from reasoning_replay.strict_api import Item
-from reasoning_replay.strict_api.messages import is_reasoning
+from reasoning_replay.strict_api.binding import is_reasoning
 
 from tests.cases.others import Case, Played, Session, Way, read, read_all, session
 from tests.redis_server import RedisServer

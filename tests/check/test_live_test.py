@@ -14,26 +14,26 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.wires import WIRES, Reply, Wire
 
 from tests.check.reports import KEY, found, report
-from tests.standin import Quirks, StandIn
-from tests.standin.chat import ApiRefusal, ChatStandIn
-from tests.standin.judging import WRONG, JudgingServer
-from tests.standin.messages import MessagesStandIn
+from tests.strict import Quirks, Refusal, StrictResponses
+from tests.strict.chat import StrictChat
+from tests.strict.messages import StrictMessages
+from tests.strict.upstream import WRONG, Upstream
 
 MINE = ApiKey("OPENAI_API_KEY", ("Authorization", f"Bearer {KEY}"))
 MODEL = "gpt-5.4"
 
 
-def served_by(standin: StandIn | JudgingServer) -> tuple[str, str]:
+def served_by(standin: StrictResponses | Upstream) -> tuple[str, str]:
     """Return the model of a stand-in, and its dialect."""
-    if isinstance(standin, ChatStandIn):
-        return standin.family.model, CHAT
-    if isinstance(standin, MessagesStandIn):
-        return standin.mode.model, MESSAGES
+    if isinstance(standin, StrictChat):
+        return standin.model, CHAT
+    if isinstance(standin, StrictMessages):
+        return standin.model, MESSAGES
     return MODEL, RESPONSES
 
 
 async def proven(
-    settings: Settings, standin: StandIn | JudgingServer, model: str = "", **changed: Any
+    settings: Settings, standin: StrictResponses | Upstream, model: str = "", **changed: Any
 ) -> list[str]:
     """Return the findings of a live test against a stand-in."""
     update = {"upstream_url": standin.base_url, "store_budget_ms": 5000, **changed}
@@ -43,47 +43,47 @@ async def proven(
 
 
 # (a strict API, reasoning items of its answer with a call, how many of them are signed)
-PROVEN: list[tuple[Callable[[], StandIn | JudgingServer], int, int]] = [
-    (lambda: StandIn("one_call", "strict"), 1, 1),
-    (lambda: StandIn("message", "strict"), 1, 1),
-    (lambda: StandIn("parallel", "strict"), 1, 1),
-    (lambda: ChatStandIn("deepseek"), 1, 0),
-    (lambda: ChatStandIn("kimi"), 1, 0),
-    (lambda: ChatStandIn("gemini"), 1, 1),
-    (lambda: ChatStandIn("openrouter"), 2, 1),
-    (lambda: ChatStandIn("groq"), 1, 0),
-    (lambda: ChatStandIn("lenient"), 1, 0),
-    (lambda: MessagesStandIn("manual", loop="one_call"), 1, 1),
-    (lambda: MessagesStandIn("manual", loop="redacted"), 1, 1),
-    (lambda: MessagesStandIn("manual", loop="text"), 1, 1),
-    (lambda: MessagesStandIn("adaptive", loop="one_call"), 1, 1),
-    (lambda: MessagesStandIn("bound", loop="one_call"), 1, 1),
-    (lambda: MessagesStandIn("deepseek", loop="one_call"), 1, 0),
+PROVEN: list[tuple[Callable[[], StrictResponses | Upstream], int, int]] = [
+    (lambda: StrictResponses("one_call", "strict"), 1, 1),
+    (lambda: StrictResponses("message", "strict"), 1, 1),
+    (lambda: StrictResponses("parallel", "strict"), 1, 1),
+    (lambda: StrictChat("deepseek"), 1, 0),
+    (lambda: StrictChat("kimi"), 1, 0),
+    (lambda: StrictChat("gemini"), 1, 1),
+    (lambda: StrictChat("openrouter"), 2, 1),
+    (lambda: StrictChat("groq"), 1, 0),
+    (lambda: StrictChat("lenient"), 1, 0),
+    (lambda: StrictMessages("manual", loop="one_call"), 1, 1),
+    (lambda: StrictMessages("manual", loop="redacted"), 1, 1),
+    (lambda: StrictMessages("manual", loop="text"), 1, 1),
+    (lambda: StrictMessages("adaptive", loop="one_call"), 1, 1),
+    (lambda: StrictMessages("bound", loop="one_call"), 1, 1),
+    (lambda: StrictMessages("deepseek", loop="one_call"), 1, 0),
 ]
 
 
 @pytest.mark.parametrize(("make", "emitted", "signed"), PROVEN)
 async def test_injected_reasoning_is_accepted(
     settings: Settings,
-    make: Callable[[], StandIn | JudgingServer],
+    make: Callable[[], StrictResponses | Upstream],
     emitted: int,
     signed: int,
 ) -> None:
     """A strict API of each vendor accepts the reasoning that is injected, and lacks none."""
     async with make() as standin:
-        more = {"upstream_profile": standin.profile} if isinstance(standin, MessagesStandIn) else {}
+        more = {"upstream_profile": standin.profile} if isinstance(standin, StrictMessages) else {}
         first, second = await proven(settings, standin, **more)
     told = f"emitted {emitted} reasoning item(s), {signed} of them encrypted or signed"
     assert first == f"ok: {served_by(standin)[0]} {told}"
     assert second == f"ok: the second turn was accepted with {emitted} injected item(s)"
-    if isinstance(standin, JudgingServer):
+    if isinstance(standin, Upstream):
         assert standin.found("whole")
         assert not standin.found("missing", *WRONG)
 
 
 async def test_settings_that_would_be_in_the_way_are_not(settings: Settings) -> None:
     """The live test uses the memory store, free ports and mode on, whatever the settings are."""
-    async with StandIn() as standin:
+    async with StrictResponses() as standin:
         lines = await proven(
             settings,
             standin,
@@ -121,8 +121,8 @@ async def test_a_first_turn_without_an_answer_is_a_problem(
     settings: Settings, dialect: str, status: int, body: Any, words: str
 ) -> None:
     """It is told by names alone; a body of another form is no crash."""
-    async with ChatStandIn("lenient") if dialect == CHAT else MessagesStandIn() as standin:
-        standin.refuse_next(ApiRefusal(status, body))
+    async with StrictChat("lenient") if dialect == CHAT else StrictMessages() as standin:
+        standin.refuse_next(Refusal(status, body=body))
         (line,) = await proven(settings, standin)
     assert line.startswith("problem: the first turn ")
     assert words in line
@@ -131,7 +131,7 @@ async def test_a_first_turn_without_an_answer_is_a_problem(
 @pytest.mark.parametrize("dialect", [RESPONSES, CHAT])
 async def test_a_model_without_reasoning_proves_nothing(settings: Settings, dialect: str) -> None:
     """An answer without reasoning, or with an empty one, is a warning and no problem."""
-    silent = StandIn() if dialect == RESPONSES else ChatStandIn("deepseek", loop="plain")
+    silent = StrictResponses() if dialect == RESPONSES else StrictChat("deepseek", loop="plain")
     async with silent as standin:
         first, second = await proven(settings, standin, "gpt-4.1", upstream_profile="deepseek")
     assert re.match(r"warning: \S+ emitted no reasoning", first)
@@ -142,7 +142,7 @@ async def test_a_second_turn_that_is_refused_is_a_problem(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refused second turn is a problem without healing and a warning with it."""
-    async with StandIn() as standin:
+    async with StrictResponses() as standin:
         went_on = live_test._went_on
 
         def moved(wire: Wire, reply: Reply) -> list[dict[str, Any]]:
@@ -167,7 +167,7 @@ async def test_without_a_key_nothing_is_proven(settings: Settings) -> None:
 async def test_a_server_that_asks_for_no_key_is_proven_without(settings: Settings) -> None:
     """A server that needs no key is tested without one; its reasoning is plain text."""
     aloud = Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False)
-    async with StandIn(quirks=aloud) as standin:
+    async with StrictResponses(quirks=aloud) as standin:
         update = {"upstream_url": standin.base_url, "upstream_profile": "vllm"}
         lines = await found(of_proof(settings.model_copy(update=update), NO_KEY, MODEL))
     assert lines == [
@@ -195,7 +195,7 @@ def test_each_dialect_can_be_proven() -> None:
 
 async def test_the_proof_sends_what_a_client_of_the_api_sends(settings: Settings) -> None:
     """The client keeps only the members that the API declares, so the proxy adds the others."""
-    async with ChatStandIn("kimi") as standin:
+    async with StrictChat("kimi") as standin:
         await proven(settings, standin)
     (_, kept, result) = standin.judged[-1].messages
     assert kept.keys() == {"role", "content", "tool_calls", "reasoning_content"}
@@ -205,18 +205,19 @@ async def test_the_proof_sends_what_a_client_of_the_api_sends(settings: Settings
 
 async def test_a_profile_that_leaves_it_out_is_a_problem(settings: Settings) -> None:
     """Reasoning that was emitted and not injected is a problem, although it was accepted."""
-    async with ChatStandIn("lenient") as standin:
+    async with StrictChat("lenient") as standin:
         _, second = await proven(settings, standin, upstream_profile="mistral")
     assert second.startswith("problem: the second turn was accepted, but nothing was injected (")
 
 
 async def test_a_path_that_is_not_served_names_the_other_dialect(settings: Settings) -> None:
     """On a 404, the way out names the flag for the other API of the upstream."""
-    async with ChatStandIn("lenient") as standin:
+    async with StrictChat("lenient") as standin:
         here = settings.model_copy(update={"upstream_url": standin.base_url})
         (line,) = await found(of_proof(here, MINE, MODEL))
     assert line == (
-        f"problem: the first turn was refused with 404: may this key use the model {MODEL}? "
+        "problem: the first turn was refused with 404, invalid_request_error: "
+        f"may this key use the model {MODEL}? "
         "Is /responses served there? --dialect chat proves /chat/completions, "
         "--dialect messages proves /messages, "
         "--dialect gemini proves /models/{model}:generateContent"
@@ -227,9 +228,9 @@ async def test_the_check_proves_the_dialect_that_is_asked_for(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`check --prove MODEL --dialect chat` runs its turns on Chat Completions."""
-    async with ChatStandIn("gemini") as standin:
+    async with StrictChat("gemini") as standin:
         here = settings.model_copy(update={"upstream_url": standin.base_url})
-        model = standin.family.model
+        model = standin.model
         assert await check(here, {"OPENAI_API_KEY": KEY}, model, CHAT) == 0
     assert [line[:2] for line in report(capsys, "proof")] == ["ok", "ok"]
 
@@ -241,9 +242,9 @@ async def test_messages_need_the_key_of_their_own_vendor(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On an upstream that is not known, the key is Anthropic's, in the header of its API."""
-    async with MessagesStandIn() as standin:
+    async with StrictMessages() as standin:
         here = settings.model_copy(update={"upstream_url": standin.base_url})
-        model = standin.mode.model
+        model = standin.model
         assert await check(here, {"OPENAI_API_KEY": KEY}, model, MESSAGES) == 1
         assert report(capsys, "proof") == [
             "problem: no key, so no turn was run: set ANTHROPIC_API_KEY"
@@ -251,4 +252,4 @@ async def test_messages_need_the_key_of_their_own_vendor(
         assert await check(here, {"ANTHROPIC_API_KEY": KEY}, model, MESSAGES) == 0
     assert [line[:2] for line in report(capsys, "proof")] == ["ok", "ok"]
     headers = {("x-api-key", KEY), ("anthropic-version", "2023-06-01")}
-    assert all(headers <= {*one.headers} for one in standin.received)
+    assert all(headers <= {*one.received.headers} for one in standin.judged)

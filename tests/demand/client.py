@@ -8,7 +8,7 @@ import msgspec
 
 from tests.demand.notation import Item, Past
 from tests.demand.rows import Scenario
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 
 QUESTIONS = ("Where does it rain today?", "And tomorrow?", "And on Sunday?")
 MARK = "x-reasoning-replay"
@@ -31,11 +31,11 @@ class Answer(NamedTuple):
     mark: dict[str, str]
 
 
-def standin_for(scenario: Scenario) -> StandIn:
+def standin_for(scenario: Scenario) -> StrictResponses:
     """Return the upstream of a scenario, as it is while the history is made."""
-    standin = StandIn()
+    standin = StrictResponses()
     standin.behaviour = msgspec.structs.replace(
-        scenario.behaviour, variant=scenario.loop, quirks=scenario.quirks
+        scenario.behaviour, loop=scenario.loop, quirks=scenario.quirks
     )
     return standin
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tests.demand.notation import Item
-from tests.standin.quirks import Behaviour, Continuity, Quirks
-from tests.standin.variants import Variant
+from tests.strict.backends import Quirks
+from tests.strict.responses import Continuity, ResponsesBehaviour
+from tests.strict.scripts import LOOPS
 
 Made = Literal["proxied", "straight", "elsewhere"]
 """
@@ -60,8 +61,8 @@ class Scenario:
         last: Members of the last request only. "previous" stands for the last response.
         model: Model of all requests; `last` may name another for the last one.
         key: Header that carries the credential.
-        quirks: Behaviour of the backend while the history is made.
-        then: Behaviour of the backend when the last request arrives; None means unchanged.
+        quirks: ResponsesBehaviour of the backend while the history is made.
+        then: ResponsesBehaviour of the backend when the last request arrives; None means unchanged.
         expires: Whether the backend has deleted its stored items by then.
         behaviour: Form of the stand-in's responses.
         continuity: "strict" refuses lost reasoning that the API would accept.
@@ -77,7 +78,7 @@ class Scenario:
     healed: str = ""
     repaired: bool = False
     made: Made = "proxied"
-    loop: Variant = "one_call"
+    loop: str = "one_call"
     turns: int = 1
     asks: str = ""
     body: Mapping[str, Any] = field(default_factory=dict)
@@ -87,7 +88,9 @@ class Scenario:
     quirks: Quirks = field(default_factory=Quirks)
     then: Quirks | None = None
     expires: bool = False
-    behaviour: Behaviour = field(default_factory=lambda: Behaviour(always_encrypted=True))
+    behaviour: ResponsesBehaviour = field(
+        default_factory=lambda: ResponsesBehaviour(always_encrypted=True)
+    )
     continuity: Continuity = "normal"
     more: Mapping[str, Item] = field(default_factory=dict)
     streams: tuple[bool, ...] = (False, True)
@@ -178,8 +181,8 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
     "blames the follower": {"quirks": Quirks(blames_follower=True)},
     "prompt outputs": {"quirks": Quirks(prompt_outputs=True)},
     "grouped": {"quirks": Quirks(grouped=True)},
-    "no blobs": {"behaviour": Behaviour()},
-    "rotated ids": {"behaviour": Behaviour(always_encrypted=True, rotate_ids=True)},
+    "no blobs": {"behaviour": ResponsesBehaviour()},
+    "rotated ids": {"behaviour": ResponsesBehaviour(always_encrypted=True, rotate_ids=True)},
     "strict": {"continuity": "strict"},
     "expired": {"expires": True},
     # The backend when the last request arrives
@@ -207,7 +210,7 @@ def _setting(word: str) -> dict[str, Any]:
         return SETTINGS[word]
     if word in get_args(Made):
         return {"made": word}
-    if word in get_args(Variant):
+    if word in [*LOOPS]:
         return {"loop": word}
     if word.startswith('"'):
         return {"asks": word.strip('"')}

@@ -13,7 +13,7 @@ from tests.demand.notation import Item, Past, written
 from tests.demand.rows import Scenario
 from tests.e2e.proxies import proxied
 from tests.fast_lane import IS_EVERY
-from tests.standin import Received, StandIn
+from tests.strict import Received, StrictResponses
 
 
 def cases(scenarios: Iterable[Scenario]) -> list[Any]:
@@ -35,7 +35,9 @@ def cases(scenarios: Iterable[Scenario]) -> list[Any]:
 
 
 @contextlib.asynccontextmanager
-async def client_of(scenario: Scenario, *, stream: bool) -> AsyncIterator[tuple[StandIn, Client]]:
+async def client_of(
+    scenario: Scenario, *, stream: bool
+) -> AsyncIterator[tuple[StrictResponses, Client]]:
     """Yield the upstream of a scenario and its client."""
     async with standin_for(scenario) as standin, aiohttp.ClientSession() as session:
         yield standin, Client(session, scenario, stream=stream)
@@ -51,7 +53,7 @@ class Stage:
         body: Body of that request.
     """
 
-    standin: StandIn
+    standin: StrictResponses
     client: Client
     proxy: str
     past: Past
@@ -91,7 +93,7 @@ async def history(scenario: Scenario, client: Client, base_url: str) -> Past:
         return await client.converse(standin.base_url)
 
 
-def turn(scenario: Scenario, standin: StandIn) -> None:
+def turn(scenario: Scenario, standin: StrictResponses) -> None:
     """Change the upstream to its behaviour for the last request."""
     standin.behaviour.quirks = scenario.then or scenario.quirks
     standin.behaviour.continuity = scenario.continuity

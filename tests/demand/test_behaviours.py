@@ -19,8 +19,7 @@ from tests.core import changes
 from tests.demand.notation import Item
 from tests.e2e.proxies import proxied
 from tests.fast_lane import IS_EVERY, first
-from tests.standin import Quirks, StandIn
-from tests.standin.variants import Variant
+from tests.strict import Quirks, StrictResponses
 
 Shape = Callable[[int, list[Item]], list[Item]]
 """Returns the history that is sent, from the number of the request and the honest history."""
@@ -269,7 +268,7 @@ def _less_id(item: Item) -> Item:
     return {name: value for name, value in item.items() if name != "id"}
 
 
-LOOPS: Sequence[Variant] = (
+LOOPS: Sequence[str] = (
     "preamble",
     "announced",
     "parallel",
@@ -282,10 +281,10 @@ HABITS = [Habit(*each) for each in itertools.product(SHAPES, (True, False), (Tru
 
 
 @pytest.mark.parametrize("loop", first(1, LOOPS))
-async def test_no_behaviour_ends_in_a_refusal(loop: Variant) -> None:
+async def test_no_behaviour_ends_in_a_refusal(loop: str) -> None:
     """What passes straight passes, and what the client broke is cured: all of it was captured."""
-    standin = StandIn()
-    standin.behaviour.variant = loop
+    standin = StrictResponses()
+    standin.behaviour.loop = loop
     standin.behaviour.always_encrypted = True
     standin.behaviour.quirks = Quirks(reads_blobs=True)
     worse, refused = list[str](), list[str]()

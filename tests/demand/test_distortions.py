@@ -14,11 +14,10 @@ from tests.demand.rows import Made, Scenario
 from tests.demand.table import client_of
 from tests.e2e.proxies import proxied
 from tests.fast_lane import first
-from tests.standin.exchange import Received
-from tests.standin.variants import Variant
+from tests.strict.upstream import Received
 
 # (shape of the model's responses, number of turns, last message of the user)
-LOOPS: Sequence[tuple[Variant, int, str]] = (
+LOOPS: Sequence[tuple[str, int, str]] = (
     ("one_call", 2, "Sure?"),
     ("parallel", 1, ""),
     ("preamble", 1, ""),
@@ -65,7 +64,7 @@ def distorted(names: Sequence[str]) -> Iterator[list[str]]:
             yield [*before, f"{name}:{change}", *after]
 
 
-def honest(loop: Variant, turns: int, asks: str, made: Made, *, store: bool) -> Scenario:
+def honest(loop: str, turns: int, asks: str, made: Made, *, store: bool) -> Scenario:
     """Return the scenario of a client that keeps everything."""
     return Scenario(
         row=0,
@@ -134,7 +133,7 @@ def assert_safe(
 @loops
 @stores
 async def test_a_captured_history_with_one_changed_item_is_accepted(
-    loop: Variant, turns: int, asks: str, *, store: bool
+    loop: str, turns: int, asks: str, *, store: bool
 ) -> None:
     """Everything except an output can be restored; without it, the first refusal is passed on."""
     scenario = honest(loop, turns, asks, "proxied", store=store)
@@ -166,7 +165,7 @@ async def test_a_captured_history_with_one_changed_item_is_accepted(
 )
 @stores
 async def test_an_unknown_history_is_never_worse_off(
-    loop: Variant, turns: int, asks: str, *, store: bool
+    loop: str, turns: int, asks: str, *, store: bool
 ) -> None:
     """The request is accepted, or refused as without the proxy; each case has a new proxy."""
     scenario = honest(loop, turns, asks, "straight", store=store)

@@ -15,7 +15,7 @@ from tests.docs.page_tables import DOCS, rows_of, section_of
 from tests.e2e.agent import Agent, Item
 from tests.monitoring.files import ALERTS, PANELS
 from tests.programs import require
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 from tests.web.served import served
 
 PAGE = "alerts.md"
@@ -81,7 +81,10 @@ async def test_a_tenant_that_changes_shows_in_the_scopes(tmp_path: Path) -> None
     """A new token is a new scope, and the first request with it finds nothing."""
     command = re.findall(r"^\$ (jq .+)$", section_of(PAGE, f"## {MISSED}"), re.MULTILINE)[0]
     require("jq")
-    async with StandIn("chain") as upstream, served(upstream_url=upstream.base_url) as proxy:
+    async with (
+        StrictResponses("chain") as upstream,
+        served(upstream_url=upstream.base_url) as proxy,
+    ):
         await proxy.started()
         history: list[Item | ResponseOutputItem] = []
         for question in QUESTIONS:

@@ -9,7 +9,7 @@ from reasoning_replay.settings.model import Settings
 from reasoning_replay.web.app import running
 
 from tests.docs.page_tables import ROOT
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 
 README = (ROOT / "README.md").read_text()
 
@@ -20,7 +20,7 @@ async def test_the_example_prints_what_the_readme_promises() -> None:
     assert example is not None
     address = f"http://{Settings().listen}/v1"
     assert address in example[1]
-    async with StandIn("one_call", "strict") as standin:
+    async with StrictResponses("one_call", "strict") as standin:
         settings = Settings(
             upstream_url=standin.base_url,
             listen="127.0.0.1:0",

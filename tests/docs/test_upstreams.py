@@ -21,7 +21,7 @@ from reasoning_replay.core.dialects.vendors import Upstream, UpstreamProfile
 
 from tests.docs.page_tables import names_in, rows_of, section_of
 from tests.programs import require
-from tests.standin import Quirks, StandIn
+from tests.strict import Quirks, StrictResponses
 
 PAGE = "upstreams.md"
 MESSAGES_PAGE = "anthropic-messages.md"
@@ -162,7 +162,7 @@ async def probed(quirks: Quirks, folder: Path, *, stores: bool) -> dict[str, str
     assert script is not None
     for program in ("jq", "curl"):
         require(program)
-    async with StandIn("one_call", "normal", quirks=quirks) as standin:
+    async with StrictResponses("one_call", "normal", quirks=quirks) as standin:
         process = await asyncio.create_subprocess_exec(
             "/bin/sh",
             "-euc",

@@ -7,17 +7,26 @@ It keeps the members that the SDK declares, and so drops reasoning, which the SD
 import base64
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, OpenAI
+from reasoning_replay.strict_api.chat_vendors import joined
 
 from tests.e2e.sdk_loop import Message, SdkLoop
-from tests.standin.chat.joining import join
-from tests.standin.chat.messages import CALL_MEMBERS, MESSAGE_MEMBERS
 
-__all__ = ["CHAT_TOOLS", "ChatAgent", "ChatKeeps"]
+__all__ = ["CALL_MEMBERS", "CHAT_TOOLS", "MESSAGE_MEMBERS", "ChatAgent", "ChatKeeps"]
+
+CALL_MEMBERS = ("extra_content", "provider_specific_fields")
+MESSAGE_MEMBERS = (
+    "reasoning_content",
+    "reasoning",
+    "reasoning_details",
+    "thinking_blocks",
+    *CALL_MEMBERS,
+)
+"""The members with reasoning, of any vendor."""
 
 ChatKeeps = Literal[
     "everything",
@@ -251,3 +260,37 @@ def _without_reasoning(answer: Message) -> Message:
 
 def _respelled(arguments: str) -> str:
     return json.dumps(json.loads(arguments), separators=(",", ":"), sort_keys=True)
+
+
+def join(chunks: Iterable[Message]) -> Message:
+    """Return the message of a stream, as the vendors' own SDKs assemble it."""
+    message: Message = {"role": "assistant", "content": None}
+    calls: list[Message] = []
+    deltas = (one["delta"] for chunk in chunks for one in chunk.get("choices") or ())
+    for delta in deltas:
+        for name, value in delta.items():
+            if name == "tool_calls":
+                for fragment in value or ():
+                    _add_call(calls, fragment)
+            elif value is not None and name != "role":
+                is_first = message.get(name) is None or isinstance(value, dict)
+                message[name] = value if is_first else message[name] + value
+    message["content"] = message["content"] or None
+    if calls:
+        message["tool_calls"] = calls
+    for name in {"reasoning_details", "thinking_blocks"} & message.keys():
+        message[name] = joined(message[name])
+    # Halves of a character, which two chunks brought, become one again.
+    whole: Message = json.loads(json.dumps(message))
+    return whole
+
+
+def _add_call(calls: list[Message], fragment: Message) -> None:
+    """Begin a call where a fragment has a name, else continue the last one of its index."""
+    function = fragment.get("function") or {}
+    if function.get("name"):
+        calls.append({**fragment, "function": dict(function)})
+        return
+    index = fragment.get("index")
+    call = next(one for one in reversed(calls) if one.get("index") == index)
+    call["function"]["arguments"] += function.get("arguments") or ""

@@ -16,7 +16,7 @@ from reasoning_replay.web.app import running
 
 from tests.patience import SOON_S
 from tests.programs import ends_with_tests
-from tests.standin.judging import JudgingServer
+from tests.strict.upstream import Upstream
 
 __all__ = ["Above", "ProxyProcess", "Reach", "proxied", "reached", "split"]
 
@@ -50,7 +50,7 @@ async def proxied(above: Above, store_url: str = "memory://", **more: Any) -> As
 
 
 @contextlib.asynccontextmanager
-async def reached(standin: JudgingServer, reach: Reach, **more: Any) -> AsyncIterator[str]:
+async def reached(standin: Upstream, reach: Reach, **more: Any) -> AsyncIterator[str]:
     """
     Serve a stand-in; yield its base URL, or that of a proxy in front of it.
 

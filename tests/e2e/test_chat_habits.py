@@ -20,8 +20,8 @@ from tests.e2e.chat_agent import ChatAgent
 from tests.e2e.proxies import Reach, proxied, reached
 from tests.e2e.sdk_loop import Message
 from tests.fast_lane import each_value
-from tests.standin.chat import ChatStandIn, FamilyName
-from tests.standin.judging import WRONG, Judged
+from tests.strict.chat import FamilyName, StrictChat
+from tests.strict.upstream import WRONG, Judged
 
 Habit = Callable[[list[Message]], list[Message]]
 QUESTIONS = ("Rain?", "And tomorrow?", "And then?")
@@ -125,11 +125,11 @@ REFUSED = {"langroid": 2}
 async def test_a_framework_is_refused_once(name: str, way: Any, reach: Reach) -> None:
     """Straight for good; through the proxy, upstream then gets all reasoning where it was."""
     habit, family, behaviour = HABITS[name]
-    standin = ChatStandIn(family, **behaviour)
+    standin = StrictChat(family, **behaviour)
     is_straight = reach == "straight"
     async with (
         reached(standin, reach) as base_url,
-        FrameworkAgent(base_url, standin.family.model, way, habit=habit) as agent,
+        FrameworkAgent(base_url, standin.model, way, habit=habit) as agent,
     ):
         with pytest.raises(BadRequestError) if is_straight else contextlib.nullcontext():
             await agent.converse(QUESTIONS)
@@ -140,7 +140,7 @@ async def test_a_framework_is_refused_once(name: str, way: Any, reach: Reach) ->
         assert states == {"whole"}
 
 
-def accepted(standin: ChatStandIn) -> list[Judged]:
+def accepted(standin: StrictChat) -> list[Judged]:
     """Return the requests that were not refused."""
     return [one for one in standin.judged if one.refusal is None]
 
@@ -152,7 +152,7 @@ async def test_equal_conversations_are_all_saved_by_one_choice(tmp_path: Path) -
     The choice between their turns is made once, and stays at each of two replicas: upstream sees
     the same prefix again, and refuses no conversation twice for the same.
     """
-    standin = ChatStandIn("kimi", loop="chain", repeats=True)
+    standin = StrictChat("kimi", loop="chain", repeats=True)
     shared = {"store_url": f"sqlite://{tmp_path}/turns.db", "scope_secret": "one for both"}
     async with (
         standin,
@@ -162,7 +162,7 @@ async def test_equal_conversations_are_all_saved_by_one_choice(tmp_path: Path) -
     ):
         agents = [
             await stack.enter_async_context(
-                ChatAgent(base_url, standin.family.model, api_key="sk-e2e-equal")
+                ChatAgent(base_url, standin.model, api_key="sk-e2e-equal")
             )
             for base_url in (one, two, one, two)
         ]

@@ -18,8 +18,8 @@ from tests.e2e.chat_agent import CHAT_TOOLS
 from tests.e2e.proxies import Reach, reached
 from tests.e2e.sdk_loop import ROUNDS_MAX
 from tests.fast_lane import IS_EVERY
-from tests.standin.chat import ChatStandIn, FamilyName
-from tests.standin.judging import WRONG
+from tests.strict.chat import FamilyName, StrictChat
+from tests.strict.upstream import WRONG
 
 WAYS: tuple[Way, ...] = get_args(Way)
 QUESTIONS = ("Where does it rain today?", "And tomorrow?")
@@ -86,9 +86,9 @@ async def asked(chat: Any, history: list[Any], way: Way) -> Any:
 @pytest.mark.parametrize("reach", REACHES)
 async def test_a_tool_loop(langchain: Any, reach: Reach, family: FamilyName, way: Way) -> None:
     """Straight to the upstream, the second turn is refused; through the proxy, all turns work."""
-    standin = ChatStandIn(family, loop="parallel")
+    standin = StrictChat(family, loop="parallel")
     async with reached(standin, reach) as base_url:
-        talk = converse(langchain, base_url, standin.family.model, way)
+        talk = converse(langchain, base_url, standin.model, way)
         if reach == "straight":
             with pytest.raises(BadRequestError):
                 await talk

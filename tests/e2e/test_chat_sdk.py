@@ -13,8 +13,8 @@ from tests.e2e.chat_agent import ChatAgent, ChatKeeps
 from tests.e2e.proxies import Reach, reached, split
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
-from tests.standin.chat import LOOPS, ChatStandIn, FamilyName
-from tests.standin.judging import WRONG
+from tests.strict.chat import LOOPS, FamilyName, StrictChat
+from tests.strict.upstream import WRONG
 
 WAYS: tuple[Way, ...] = get_args(Way)
 QUESTIONS = ("Where does it rain today?", "And tomorrow?")
@@ -39,7 +39,7 @@ REFUSED: tuple[ChatKeeps, ...] = ("declared", "respelled")
 
 
 async def converse(
-    standin: ChatStandIn,
+    standin: StrictChat,
     reach: Reach,
     way: Way,
     keeps: ChatKeeps,
@@ -49,7 +49,7 @@ async def converse(
     """Have questions answered; return the client."""
     async with (
         reached(standin, reach) as base_url,
-        ChatAgent(base_url, standin.family.model, way, keeps, **more) as agent,
+        ChatAgent(base_url, standin.model, way, keeps, **more) as agent,
     ):
         return await agent.converse(questions)
 
@@ -64,7 +64,7 @@ async def test_a_client_that_drops_reasoning_is_refused(
 
     So the upstream of these tests does detect reasoning that is lost or torn.
     """
-    standin = ChatStandIn(family)
+    standin = StrictChat(family)
     with pytest.raises(BadRequestError) as caught:
         await converse(standin, "straight", "async", keeps)
     assert keeps == "torn" or STRICT[family] in json.dumps(caught.value.response.json())
@@ -76,7 +76,7 @@ async def test_a_tolerant_upstream_counts_its_loss(
     family: FamilyName, loop: Any, keeps: ChatKeeps
 ) -> None:
     """Straight to an upstream that accepts everything, all reasoning is missing, and none wrong."""
-    standin = ChatStandIn(family, loop=loop)
+    standin = StrictChat(family, loop=loop)
     agent = await converse(standin, "straight", "async-stream", keeps)
     assert_none_wrong(standin, agent.steps)
     assert standin.found("whole") == []
@@ -89,7 +89,7 @@ async def test_a_client_is_served_all_its_turns(
 ) -> None:
     """All reasoning is there, byte for byte, and all other members are as the client sent them."""
     reach, keeps = split(served)
-    standin = ChatStandIn(family, loop=loop)
+    standin = StrictChat(family, loop=loop)
     agent = await converse(standin, reach, way, keeps)
     if loop == "plain" and family not in STRICT:
         assert_none_wrong(standin, agent.steps)  # the model never thought, so nothing is due
@@ -106,7 +106,7 @@ async def test_a_client_may_replace_the_ids_of_calls(
     family: FamilyName, loop: Any, way: Way
 ) -> None:
     """If the ids are the client's own, content and position decide: all reasoning is there."""
-    standin = ChatStandIn(family, loop=loop)
+    standin = StrictChat(family, loop=loop)
     agent = await converse(standin, "proxied", way, "respelled")
     if loop == "plain" and family not in STRICT:
         assert_none_wrong(standin, agent.steps)
@@ -124,7 +124,7 @@ async def test_a_client_may_keep_another_member_an_empty_one_or_a_piece(
     family: FamilyName, loop: Any, way: Way, keeps: ChatKeeps
 ) -> None:
     """Upstream gets what it emitted, under its name, at the first attempt."""
-    standin = ChatStandIn(family, loop=loop)
+    standin = StrictChat(family, loop=loop)
     agent = await converse(standin, "proxied", way, keeps)
     assert_all_there(standin, agent.steps)
 
@@ -136,7 +136,7 @@ STREAMED: tuple[Way, ...] = ("sync-stream", "async-stream")
 @pytest.mark.parametrize("way", STREAMED)
 async def test_a_client_with_the_stream_helper_is_refused(way: Way) -> None:
     """Straight to OpenRouter: the helper repeats the ids and formats of reasoning details."""
-    standin = ChatStandIn("openrouter")
+    standin = StrictChat("openrouter")
     with pytest.raises(BadRequestError):
         await converse(standin, "straight", way, "everything", helps=True)
 
@@ -151,7 +151,7 @@ async def test_a_client_with_the_stream_helper_is_served_all_its_turns(
     family: FamilyName, loop: Any, way: Way, keeps: ChatKeeps
 ) -> None:
     """Whatever the helper makes of members that it does not know, upstream gets what it emitted."""
-    standin = ChatStandIn(family, loop=loop)
+    standin = StrictChat(family, loop=loop)
     agent = await converse(standin, "proxied", way, keeps, helps=True)
     assert_all_there(standin, agent.steps)
 
@@ -163,7 +163,7 @@ async def test_calls_may_have_another_order_and_a_text_beside_them(
     family: FamilyName, loop: Any, way: Way
 ) -> None:
     """Random ids say which calls they are; upstream gets what led to them."""
-    standin = ChatStandIn(family, loop=loop)
+    standin = StrictChat(family, loop=loop)
     agent = await converse(standin, "proxied", way, "turned")
     assert_all_there(standin, agent.steps)
 
@@ -181,11 +181,11 @@ async def test_damaged_signatures_are_completed(
 ) -> None:
     """Straight, they are refused for good; through the proxy once, and then they are as before."""
     family, model = SIGNING[vendor]
-    standin = ChatStandIn(family, loop=loop)
+    standin = StrictChat(family, loop=loop)
     is_straight = reach == "straight"
     async with (
         reached(standin, reach) as base_url,
-        ChatAgent(base_url, model or standin.family.model, way, "rewrapped") as agent,
+        ChatAgent(base_url, model or standin.model, way, "rewrapped") as agent,
     ):
         with pytest.raises(BadRequestError) if is_straight else contextlib.nullcontext():
             await agent.converse(QUESTIONS)
@@ -200,7 +200,7 @@ async def test_damaged_signatures_are_completed(
 
 async def test_reasoning_that_names_its_call_gets_the_id_back() -> None:
     """Encrypted details name an id: after a refusal, the call and its result have it again."""
-    standin = ChatStandIn(BY_ID, loop="one_call")
+    standin = StrictChat(BY_ID, loop="one_call")
     agent = await converse(standin, "proxied", "async", "respelled")
     assert agent.steps
     assert standin.found("whole")
@@ -217,7 +217,7 @@ async def test_turns_that_look_alike_keep_their_own_reasoning(
 ) -> None:
     """With the same words in every turn and ids that repeat or are replaced, the place decides."""
     reach, keeps = split(served)
-    standin = ChatStandIn("kimi", loop="chain", repeats=True, ids=ids)
+    standin = StrictChat("kimi", loop="chain", repeats=True, ids=ids)
     agent = await converse(standin, reach, way, keeps, questions=[*QUESTIONS, *QUESTIONS])
     assert_all_there(standin, agent.steps)
 
@@ -236,6 +236,6 @@ ODD: dict[str, dict[str, Any]] = {
 async def test_a_stream_may_look_odd(family: FamilyName, odd: str, served: str) -> None:
     """Pieces of any size, halves of a character, and calls without an index change nothing."""
     reach, keeps = split(served)
-    standin = ChatStandIn(family, loop="parallel", **ODD[odd])
+    standin = StrictChat(family, loop="parallel", **ODD[odd])
     agent = await converse(standin, reach, "async-stream", keeps)
     assert_all_there(standin, agent.steps)

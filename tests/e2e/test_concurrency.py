@@ -12,8 +12,7 @@ import pytest
 from tests.e2e.agent import Agent, Item, Keeps
 from tests.e2e.proxies import proxied
 from tests.redis_server import RedisServer
-from tests.standin import Refusal, StandIn
-from tests.standin.variants import Variant
+from tests.strict import Refusal, StrictResponses
 
 FORKS = 4
 SLOW_S = 0.05
@@ -25,7 +24,7 @@ def of(agent: Agent) -> str:
 
 
 @contextlib.asynccontextmanager
-async def begun(base_url: str, keeps: Keeps, standin: StandIn) -> AsyncIterator[Agent]:
+async def begun(base_url: str, keeps: Keeps, standin: StrictResponses) -> AsyncIterator[Agent]:
     """Let an agent have one question answered; check its requests at the end."""
     async with Agent(base_url, "async-stream", keeps, {"user": "first"}) as agent:
         await agent.converse(["Where does it rain?"])
@@ -42,7 +41,7 @@ async def forked(agent: Agent, name: str) -> AsyncIterator[Agent]:
         yield fork
 
 
-def reasoning_in(standin: StandIn, items: Sequence[Item]) -> list[str]:
+def reasoning_in(standin: StrictResponses, items: Sequence[Item]) -> list[str]:
     """Return the id of each reasoning item, from its id or its blob; "" for other items."""
     named = []
     for item in items:
@@ -56,7 +55,7 @@ def reasoning_in(standin: StandIn, items: Sequence[Item]) -> list[str]:
     return named
 
 
-def received_from(standin: StandIn, agent: Agent) -> list[Item]:
+def received_from(standin: StrictResponses, agent: Agent) -> list[Item]:
     """Return the bodies of an agent's requests that got a complete response."""
     taken = [one for one in standin.received if one.status == 200 and one.finished]
     bodies = [json.loads(one.body) for one in taken]
@@ -64,7 +63,7 @@ def received_from(standin: StandIn, agent: Agent) -> list[Item]:
 
 
 def assert_own_reasoning(
-    standin: StandIn, agent: Agent, *, whole: bool = True, twin: Agent | None = None
+    standin: StrictResponses, agent: Agent, *, whole: bool = True, twin: Agent | None = None
 ) -> None:
     """
     Assert that upstream accepted each request of an agent once, with its own reasoning in place.
@@ -90,7 +89,7 @@ def assert_own_reasoning(
 
 
 @contextlib.asynccontextmanager
-async def replicas(standin: StandIn, store: RedisServer) -> AsyncIterator[tuple[str, str]]:
+async def replicas(standin: StrictResponses, store: RedisServer) -> AsyncIterator[tuple[str, str]]:
     """Run two proxies on one Redis."""
     async with proxied(standin, store.url) as one, proxied(standin, store.url) as other:
         yield one, other
@@ -100,10 +99,10 @@ async def replicas(standin: StandIn, store: RedisServer) -> AsyncIterator[tuple[
     ("variant", "keeps"),
     [("parallel", "ids"), ("two_reasoning", "no-ids"), ("call_zero", "no-ids")],
 )
-async def test_two_turns_of_one_conversation_at_once(variant: Variant, keeps: Keeps) -> None:
+async def test_two_turns_of_one_conversation_at_once(variant: str, keeps: Keeps) -> None:
     """Two simultaneous questions after one history become two conversations that stay separate."""
     async with (
-        StandIn(variant, "strict") as standin,
+        StrictResponses(variant, "strict") as standin,
         proxied(standin) as base_url,
         begun(base_url, keeps, standin) as agent,
         forked(agent, "left") as left,
@@ -119,10 +118,13 @@ async def test_two_turns_of_one_conversation_at_once(variant: Variant, keeps: Ke
 
 @pytest.mark.parametrize(("variant", "keeps"), [("chain", "no-ids"), ("two_reasoning", "ids")])
 async def test_replicas_race_on_one_conversation(
-    variant: Variant, keeps: Keeps, shared_redis: RedisServer
+    variant: str, keeps: Keeps, shared_redis: RedisServer
 ) -> None:
     """Simultaneous forks that alternate between two replicas each get their own reasoning."""
-    async with StandIn(variant, "strict") as standin, replicas(standin, shared_redis) as pair:
+    async with (
+        StrictResponses(variant, "strict") as standin,
+        replicas(standin, shared_redis) as pair,
+    ):
         urls = itertools.cycle(pair)
         async with contextlib.AsyncExitStack() as stack:
             agent = await stack.enter_async_context(begun(pair[0], keeps, standin))
@@ -152,7 +154,7 @@ async def test_replicas_race_on_one_conversation(
     ],
 )
 async def test_one_turn_is_generated_twice_at_once(
-    variant: Variant, keeps: Keeps, whole: bool, shared_redis: RedisServer
+    variant: str, keeps: Keeps, whole: bool, shared_redis: RedisServer
 ) -> None:
     """
     If a turn is generated twice at once, through two replicas, each client gets its own reasoning.
@@ -160,7 +162,7 @@ async def test_one_turn_is_generated_twice_at_once(
     Where both responses have the same text and no ids, the requests are the same: what the first
     one got is repeated, so each may get the other's reasoning, and nothing else.
     """
-    standin = StandIn(variant, "strict" if whole else "normal")
+    standin = StrictResponses(variant, "strict" if whole else "normal")
     async with (
         standin,
         replicas(standin, shared_redis) as pair,
@@ -180,7 +182,7 @@ async def test_the_sdk_retries(keeps: Keeps, monkeypatch: pytest.MonkeyPatch) ->
     """A retry of the SDK after a 500 or a 429 sends the same body, and counts as one turn."""
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
     async with (
-        StandIn("chain", "strict") as standin,
+        StrictResponses("chain", "strict") as standin,
         proxied(standin) as base_url,
         begun(base_url, keeps, standin) as agent,
         forked(agent, "again") as again,
@@ -198,7 +200,7 @@ async def test_the_sdk_retries(keeps: Keeps, monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_turn_is_repeated_during_its_stream(events: int, keeps: Keeps) -> None:
     """A client that repeats a turn during its stream gets the reasoning of the second response."""
     async with (
-        StandIn("chain", "strict") as standin,
+        StrictResponses("chain", "strict") as standin,
         proxied(standin) as base_url,
         begun(base_url, keeps, standin) as agent,
         forked(agent, "again") as again,

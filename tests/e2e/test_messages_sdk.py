@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 from anthropic import APIStatusError, BadRequestError
-from reasoning_replay.strict_api.messages import is_reasoning
+from reasoning_replay.strict_api.binding import is_reasoning
 
 from tests.e2e.agent import Way
 from tests.e2e.messages_agent import MessagesAgent, MessagesKeeps
@@ -17,8 +17,8 @@ from tests.e2e.sdk_loop import Message
 from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
 from tests.redis_server import RedisServer
-from tests.standin.judging import WRONG, index_of
-from tests.standin.messages import LOOPS, MODES, MessagesStandIn, ModeName
+from tests.strict.messages import LOOPS, MODES, ModeName, StrictMessages
+from tests.strict.upstream import WRONG, index_of
 
 WAYS: tuple[Way, ...] = get_args(Way)
 QUESTIONS = ("Where does it rain today?", "And tomorrow?")
@@ -34,16 +34,16 @@ SERVED = ("straight-everything", "proxied-everything", "proxied-visible", "proxi
 
 
 def agent_of(
-    standin: MessagesStandIn, base_url: str, way: Way, keeps: MessagesKeeps, **more: Any
+    standin: StrictMessages, base_url: str, way: Way, keeps: MessagesKeeps, **more: Any
 ) -> MessagesAgent:
     """Return an agent that thinks in the mode of a stand-in."""
     marks = more.pop("marks", False)
     asked = {"thinking": dict(standin.mode.thinking), **more}
-    return MessagesAgent(base_url, standin.mode.model, way, keeps, asked, marks=marks)
+    return MessagesAgent(base_url, standin.model, way, keeps, asked, marks=marks)
 
 
 async def converse(
-    standin: MessagesStandIn,
+    standin: StrictMessages,
     reach: Reach,
     way: Way,
     keeps: MessagesKeeps,
@@ -67,7 +67,7 @@ async def test_a_client_that_drops_reasoning_is_refused(
 
     So the upstream of these tests does detect lost reasoning.
     """
-    standin = MessagesStandIn(mode, loop=loop)
+    standin = StrictMessages(mode, loop=loop)
     with pytest.raises(BadRequestError) as caught:
         await converse(standin, "straight", "async", keeps)
     assert STRICT[mode] in str(caught.value.response.json()["error"]["message"])
@@ -77,7 +77,7 @@ async def test_a_client_that_drops_reasoning_is_refused(
 @each_value(mode=TOLERANT, loop=[*LOOPS], way=WAYS, served=["straight", "proxied"])
 async def test_a_tolerant_model_forgets(mode: ModeName, loop: Any, way: Way, served: Any) -> None:
     """Straight to it, all reasoning is lost, and the prompt is read anew; not through the proxy."""
-    standin = MessagesStandIn(mode, loop=loop)
+    standin = StrictMessages(mode, loop=loop)
     agent = await converse(standin, served, way, "visible")
     assert_none_wrong(standin, agent.steps)
     thought = loop != "plain"
@@ -85,7 +85,8 @@ async def test_a_tolerant_model_forgets(mode: ModeName, loop: Any, way: Way, ser
     assert bool(standin.found("missing")) == (thought and not is_whole)
     assert bool(standin.found("whole")) == (thought and is_whole)
     # Whether the cache has the response, or ends with the request before it.
-    known = [after.cached > before.tokens for before, after in itertools.pairwise(standin.reads)]
+    reads = [one.judgement for one in standin.judged if one.judgement is not None]
+    known = [after.cached > before.tokens for before, after in itertools.pairwise(reads)]
     assert all(known) == (is_whole or not thought)
 
 
@@ -95,7 +96,7 @@ async def test_a_client_is_served_all_its_turns(
 ) -> None:
     """All blocks are there, byte for byte, and all other members are as the client sent them."""
     reach, keeps = split(served)
-    standin = MessagesStandIn(mode, loop=loop)
+    standin = StrictMessages(mode, loop=loop)
     agent = await converse(standin, reach, way, keeps, marks=bool(marks))
     if loop == "plain":
         assert_none_wrong(standin, agent.steps)  # the model never thought, so nothing is due
@@ -110,7 +111,7 @@ async def test_a_text_ahead_of_the_calls_may_be_another(
     mode: ModeName, loop: Any, way: Way
 ) -> None:
     """Some clients write one where there was none, or replace it; the calls tell the turn."""
-    standin = MessagesStandIn(mode, loop=loop)
+    standin = StrictMessages(mode, loop=loop)
     agent = await converse(standin, "proxied", way, "placeholder")
     assert_all_there(standin, agent.steps)
 
@@ -137,7 +138,7 @@ async def test_adjacent_messages_are_one(
 ) -> None:
     """The API joins them, so what passes straight is not refused, and nothing is there twice."""
     reach, keeps = split(served)
-    standin = MessagesStandIn(mode, loop=loop)
+    standin = StrictMessages(mode, loop=loop)
     async with (
         reached(standin, reach) as base_url,
         agent_of(standin, base_url, way, keeps) as agent,
@@ -164,7 +165,7 @@ async def test_a_client_that_skips_empty_blocks_is_served(
     mode: ModeName, loop: Any, way: Way
 ) -> None:
     """A signature without a text is reasoning."""
-    standin = MessagesStandIn(mode, loop=loop)
+    standin = StrictMessages(mode, loop=loop)
     agent = await converse(standin, "proxied", way, "worded")
     assert_all_there(standin, agent.steps)
     assert all(step.mark for step in agent.steps)
@@ -187,7 +188,7 @@ async def test_damaged_reasoning_is_completed(
     mode: ModeName, loop: Any, keeps: MessagesKeeps, way: Way
 ) -> None:
     """All requests have the blocks as they were; without a refusal, if the damage is certain."""
-    standin = MessagesStandIn(mode, loop=loop)
+    standin = StrictMessages(mode, loop=loop)
     agent = await converse(standin, "proxied", way, keeps)
     refused = [index for index, one in enumerate(standin.judged) if one.refusal]
     assert len(refused) <= (keeps == UNCERTAIN)
@@ -212,7 +213,7 @@ async def test_replicas_complete_the_same(  # noqa: PLR0917 (a table of what may
     shared_redis: RedisServer,
 ) -> None:
     """Whichever replica gets a request, a completed message stays as upstream has seen it."""
-    standin = MessagesStandIn(mode, loop=loop)
+    standin = StrictMessages(mode, loop=loop)
     url = f"{shared_redis.url}?prefix=rr-{secrets.token_hex(8)}"
     async with (
         standin,
@@ -239,7 +240,7 @@ async def test_replicas_complete_the_same(  # noqa: PLR0917 (a table of what may
 async def test_damaged_reasoning_is_refused(keeps: MessagesKeeps) -> None:
     """Straight to the upstream, which thus does check what it receives."""
     loop: Any = "redacted" if keeps == "unredacted" else "interleaved"
-    standin = MessagesStandIn("manual", loop=loop)
+    standin = StrictMessages("manual", loop=loop)
     with pytest.raises(BadRequestError):
         await converse(standin, "straight", "sync", keeps)
 
@@ -247,7 +248,7 @@ async def test_damaged_reasoning_is_refused(keeps: MessagesKeeps) -> None:
 @each_value(mode=[*MODES], loop=["chain", "interleaved"], chunk=["23", "700"])
 async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk: str) -> None:
     """Writes of any size change nothing."""
-    standin = MessagesStandIn(mode, loop=loop, chunk_bytes=int(chunk))
+    standin = StrictMessages(mode, loop=loop, chunk_bytes=int(chunk))
     agent = await converse(standin, "proxied", "async-stream", "visible")
     assert_all_there(standin, agent.steps)
 
@@ -256,7 +257,7 @@ async def test_a_stream_may_come_in_any_pieces(mode: ModeName, loop: Any, chunk:
 @pytest.mark.parametrize("way", ["async", "async-stream"])
 async def test_turns_that_look_alike_keep_their_own_reasoning(mode: ModeName, way: Way) -> None:
     """With ids that repeat, and the same words in every turn, only the place of a turn is left."""
-    standin = MessagesStandIn(mode, loop="chain", repeats=True, ids="counter")
+    standin = StrictMessages(mode, loop="chain", repeats=True, counts_ids=True)
     agent = await converse(standin, "proxied", way, "visible", questions=[*QUESTIONS, *QUESTIONS])
     assert_all_there(standin, agent.steps)
 
@@ -264,7 +265,7 @@ async def test_turns_that_look_alike_keep_their_own_reasoning(mode: ModeName, wa
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_count_of_tokens_has_the_same_input(mode: ModeName) -> None:
     """It is given the reasoning that the request itself would have."""
-    standin = MessagesStandIn(mode, loop="interleaved")
+    standin = StrictMessages(mode, loop="interleaved")
     async with (
         reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, "async", "visible") as agent,
@@ -274,10 +275,11 @@ async def test_a_count_of_tokens_has_the_same_input(mode: ModeName) -> None:
         counted = await agent.count()
         await agent.step()
     count, asked = standin.judged[-2:]
+    assert asked.judgement is not None
     assert count.received.path.endswith("/messages/count_tokens")
     assert count.messages == asked.messages
     assert count.refusal is asked.refusal is None
-    assert counted == standin.reads[-1].tokens
+    assert counted == asked.judgement.tokens
 
 
 # What a client may change of its history, after some turns.
@@ -312,7 +314,7 @@ async def test_nothing_is_injected_after_an_edit_of_a_bound_history(
     what: str, loop: Any, way: Way
 ) -> None:
     """Nothing is refused either; what was made after the edit is injected from then on."""
-    standin = MessagesStandIn("bound", loop=loop)
+    standin = StrictMessages("bound", loop=loop)
     async with (
         reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "visible") as agent,
@@ -332,7 +334,7 @@ async def test_nothing_is_injected_after_an_edit_of_a_bound_history(
     assert any(index_of(each) >= known for each in standin.judged[-1].findings)
 
 
-def assert_is_never_refused(standin: MessagesStandIn, agent: MessagesAgent) -> None:
+def assert_is_never_refused(standin: StrictMessages, agent: MessagesAgent) -> None:
     """Assert that each request of an agent was accepted at the first attempt."""
     assert [one.refusal for one in standin.judged] == [None] * len(agent.steps)
     assert standin.found(*WRONG) == []
@@ -343,7 +345,7 @@ async def test_a_final_text_that_moves_ahead_of_older_calls(
     mode: ModeName, loop: Any, way: Way
 ) -> None:
     """No block goes before the text of another turn, and nothing is refused."""
-    standin = MessagesStandIn(mode, loop=loop)
+    standin = StrictMessages(mode, loop=loop)
     async with (
         reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "visible") as agent,
@@ -361,7 +363,7 @@ async def test_a_final_text_that_moves_ahead_of_older_calls(
 async def test_a_hole_that_a_client_makes_is_filled(way: Way) -> None:
     """Straight, a block that is missing between others is refused; the oldest may be missing."""
     for reach in get_args(Reach):
-        standin = MessagesStandIn("bound", loop="chain")
+        standin = StrictMessages("bound", loop="chain")
         async with (
             reached(standin, reach) as base_url,
             agent_of(standin, base_url, way, "everything") as agent,
@@ -404,7 +406,7 @@ async def test_a_client_that_keeps_blocks_that_no_longer_fit_is_healed(what: str
     """Straight, it is refused for good; through the proxy, the retry lacks what does not fit."""
     mode, words = STALE[what]
     for reach in get_args(Reach):
-        standin = MessagesStandIn(mode, loop="chain")
+        standin = StrictMessages(mode, loop="chain")
         async with (
             reached(standin, reach) as base_url,
             agent_of(standin, base_url, way, "everything") as agent,
@@ -428,7 +430,7 @@ async def test_a_client_that_keeps_blocks_that_no_longer_fit_is_healed(what: str
 @each_value(what=["question", "result", "system"], way=WAYS)
 async def test_the_api_may_be_asked_to_drop_blocks(what: str, way: Way) -> None:
     """By setting, the retry asks for it, with the betas of the client; then nothing is refused."""
-    standin = MessagesStandIn("bound", loop="chain")
+    standin = StrictMessages("bound", loop="chain")
     betas = {"extra_headers": {"anthropic-beta": "context-management-2025-06-27"}}
     async with (
         reached(standin, "proxied", messages_drop_block="on") as base_url,
@@ -449,7 +451,7 @@ async def test_the_api_may_be_asked_to_drop_blocks(what: str, way: Way) -> None:
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_switch_of_the_model_gets_no_reasoning_of_another(way: Way) -> None:
     """Blocks of the first model are not injected for the second one, nor is anything refused."""
-    standin = MessagesStandIn("adaptive", loop="chain")
+    standin = StrictMessages("adaptive", loop="chain")
     async with (
         reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "visible") as agent,
@@ -468,7 +470,7 @@ async def test_a_switch_of_the_model_gets_no_reasoning_of_another(way: Way) -> N
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_response_that_was_cut_short_is_not_injected(way: Way) -> None:
     """The API refuses or forgets it; the client goes on without an error."""
-    standin = MessagesStandIn("bound", loop="text", end="length")
+    standin = StrictMessages("bound", loop="text", end="length")
     async with (
         reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "visible") as agent,
@@ -483,7 +485,7 @@ async def test_a_response_that_was_cut_short_is_not_injected(way: Way) -> None:
 @pytest.mark.parametrize("way", ["sync-stream", "async-stream"])
 async def test_an_error_inside_a_stream_reaches_the_client(way: Way) -> None:
     """Nothing of that response is kept, and the client goes on."""
-    standin = MessagesStandIn("manual", loop="preamble", end="error")
+    standin = StrictMessages("manual", loop="preamble", end="error")
     async with (
         reached(standin, "proxied") as base_url,
         agent_of(standin, base_url, way, "visible") as agent,

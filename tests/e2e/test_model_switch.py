@@ -10,9 +10,9 @@ from tests.e2e.agent import Agent, Item, Keeps, Way
 from tests.e2e.proxies import proxied
 from tests.fast_lane import each_value
 from tests.redis_server import RedisServer
-from tests.standin import StandIn
-from tests.standin.exchange import Received
-from tests.standin.quirks import OtherModel, Quirks
+from tests.strict import StrictResponses
+from tests.strict.backends import OtherModel, Quirks
+from tests.strict.upstream import Received
 
 # Of one generation: only upstream knows that neither reads the reasoning of the other.
 ONE, OTHER = "gpt-5.4", "gpt-5.6-sol"
@@ -23,7 +23,9 @@ REPLICAS = {"memory": 1, "redis": 2}
 
 
 @contextlib.asynccontextmanager
-async def behind(standin: StandIn, kept_in: str, redis: RedisServer) -> AsyncIterator[list[str]]:
+async def behind(
+    standin: StrictResponses, kept_in: str, redis: RedisServer
+) -> AsyncIterator[list[str]]:
     """Run the replicas that share a store; yield their base URLs."""
     url = f"{redis.url}?prefix=rr-{secrets.token_hex(8)}" if kept_in == "redis" else "memory://"
     shared: dict[str, Any] = {"store_url": url, "scope_secret": "one for all replicas"}
@@ -38,7 +40,7 @@ def by_value(items: Sequence[Item]) -> list[Item]:
     return [{name: value for name, value in item.items() if name != "id"} for item in items]
 
 
-def readable(standin: StandIn, items: Sequence[Item], model: str) -> list[Item]:
+def readable(standin: StrictResponses, items: Sequence[Item], model: str) -> list[Item]:
     """Return a history without the reasoning of other models."""
     return [
         item
@@ -70,7 +72,7 @@ async def test_a_model_switch_costs_one_refusal_at_most(  # noqa: PLR0917 - a ro
 
     A user changes the model before a question, or some requests later, in the middle of a turn.
     """
-    standin = StandIn("chain", quirks=Quirks(other_model=other_model))
+    standin = StrictResponses("chain", quirks=Quirks(other_model=other_model))
     refused: list[int] = []
     async with (
         behind(standin, kept_in, shared_redis) as replicas,

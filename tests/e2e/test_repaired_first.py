@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.agent import MARK, MODEL, QUESTIONS, Item
 from tests.e2e.proxies import proxied
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 
 Trim = Callable[[Sequence[Item]], list[Item]]
 
@@ -121,12 +121,14 @@ class Talk:
         return [item["call_id"] for item in answer["output"] if item["type"] == "function_call"]
 
 
-def inputs_of(standin: StandIn) -> list[list[Item]]:
+def inputs_of(standin: StrictResponses) -> list[list[Item]]:
     """Return the input of each request that upstream received."""
     return [json.loads(one.body)["input"] for one in standin.received]
 
 
-async def talked(standin: StandIn, trim: Trim, wanted: Trim, more: Item, **settings: str) -> Talk:
+async def talked(
+    standin: StrictResponses, trim: Trim, wanted: Trim, more: Item, **settings: str
+) -> Talk:
     """Converse through a proxy."""
     async with (
         standin,
@@ -138,7 +140,9 @@ async def talked(standin: StandIn, trim: Trim, wanted: Trim, more: Item, **setti
     return one
 
 
-async def talk(standin: StandIn, trim: Trim, wanted: Trim, more: Item, **settings: str) -> Talk:
+async def talk(
+    standin: StrictResponses, trim: Trim, wanted: Trim, more: Item, **settings: str
+) -> Talk:
     """Converse through a proxy; upstream must get one request a turn, with a growing prefix."""
     one = await talked(standin, trim, wanted, more, **settings)
     received = inputs_of(standin)
@@ -172,14 +176,14 @@ async def test_unpaired_items_are_repaired_before_the_first_attempt(
     variant: Any, trim: Trim, wanted: Trim, more: Item
 ) -> None:
     """Items that would be refused as unpaired are repaired, so that each turn takes one attempt."""
-    one = await talk(StandIn(variant), trim, wanted, more)
+    one = await talk(StrictResponses(variant), trim, wanted, more)
 
     assert all("repaired=" in mark and "healed" not in mark for mark in one.marks[1:])
 
 
 async def test_reasoning_by_value_gets_ids_once_upstream_has_demanded_them() -> None:
     """An upstream may refuse an id that is added, so the first demand for one is waited for."""
-    standin = StandIn("parallel")
+    standin = StrictResponses("parallel")
     one = await talked(standin, reasoning_without, as_it_came, UNSTORED | BLOBS)
 
     assert [request.status for request in standin.received].count(400) == 1
@@ -203,12 +207,12 @@ async def test_a_call_whose_preamble_and_reasoning_are_gone_passes(
 
     Its id would require reasoning that leads to a message which is missing.
     """
-    await talk(StandIn("preamble"), call_alone, wanted, UNSTORED, upstream_profile=profile)
+    await talk(StrictResponses("preamble"), call_alone, wanted, UNSTORED, upstream_profile=profile)
 
 
 async def test_the_repair_may_be_switched_off() -> None:
     """Without this repair, upstream refuses the request, and the healing retry succeeds."""
-    standin = StandIn()
+    standin = StrictResponses()
     with pytest.raises(AssertionError):
         await talk(
             standin,
@@ -238,7 +242,7 @@ async def test_a_second_answer_under_a_counted_id_is_sent(item_id: str) -> None:
         done,
         {"role": "user", "content": "Thanks."},
     ]
-    standin = StandIn()
+    standin = StrictResponses()
     async with (
         standin,
         proxied(standin) as base_url,

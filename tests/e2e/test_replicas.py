@@ -14,15 +14,14 @@ from tests.e2e.witness import assert_nothing_invented, assert_restored
 from tests.fast_lane import first
 from tests.patience import SOON_S
 from tests.redis_server import RedisServer
-from tests.standin import StandIn
-from tests.standin.variants import Variant
+from tests.strict import StrictResponses
 
 QUESTIONS = ("Where does it rain today?", "And tomorrow?", "And on Sunday?")
 
 
 @contextlib.asynccontextmanager
 async def replicas(
-    standin: StandIn, store_url: str, **more: str
+    standin: StrictResponses, store_url: str, **more: str
 ) -> AsyncIterator[tuple[ProxyProcess, ProxyProcess]]:
     """Run two proxies that share an upstream and a store, and nothing else."""
     async with (
@@ -49,7 +48,7 @@ async def replicas(
     ),
 )
 async def test_replicas_take_turns_and_one_is_killed(  # noqa: PLR0917 - as the table has columns
-    variant: Variant,
+    variant: str,
     keeps: Keeps,
     way: Way,
     kind: str,
@@ -57,7 +56,7 @@ async def test_replicas_take_turns_and_one_is_killed(  # noqa: PLR0917 - as the 
     tmp_path: Path,
 ) -> None:
     """Each turn goes to the replica that did not see the last one; a SIGKILL loses nothing."""
-    standin = StandIn(variant, "strict")
+    standin = StrictResponses(variant, "strict")
     url = f"sqlite://{tmp_path}/replay.db"
     if kind != "sqlite":
         url = request.getfixturevalue(f"shared_{kind}").url
@@ -89,7 +88,7 @@ async def test_redis_is_killed_and_returns_empty(own_redis: RedisServer) -> None
     Reasoning that was captured since it went away is injected: what it did not take then is saved
     after its return.
     """
-    standin = StandIn("chain", "normal")
+    standin = StrictResponses("chain", "normal")
     async with (
         replicas(standin, own_redis.url, local_max_bytes="0") as pair,
         Agent("", keeps="no-ids") as agent,

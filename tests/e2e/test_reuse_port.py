@@ -16,7 +16,7 @@ from tests.fast_lane import first
 from tests.patience import SOON_S
 from tests.ports import free_port
 from tests.redis_server import RedisServer
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 from tests.web.line import line_to, request
 from tests.web.served import Served, served
 
@@ -38,7 +38,7 @@ async def test_two_processes_share_a_port_and_a_conversation(
 ) -> None:
     """Each process gets a part of the connections; after one has drained, the other gets all."""
     port = free_port()
-    standin = StandIn("chain", "strict")
+    standin = StrictResponses("chain", "strict")
     settings: dict[str, Any] = {
         "listen": f"127.0.0.1:{port}",
         "reuse_port": "true",

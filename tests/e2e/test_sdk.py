@@ -14,13 +14,14 @@ from tests.e2e.proxies import proxied
 from tests.e2e.witness import assert_restored
 from tests.fast_lane import each_value, first
 from tests.redis_server import RedisServer
-from tests.standin import StandIn
-from tests.standin.quirks import Continuity, Quirks
-from tests.standin.variants import Variant
+from tests.strict import StrictResponses
+from tests.strict.backends import Quirks
+from tests.strict.responses import Continuity
+from tests.strict.scripts import LOOPS
 
 LOST = "was provided without its required 'reasoning' item"
 
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
+VARIANTS: tuple[str, ...] = tuple(LOOPS)
 WAYS: tuple[Way, ...] = get_args(Way)
 DROPPING: tuple[Keeps, ...] = ("ids", "no-ids")
 STORES: dict[str, Item] = {"store-absent": {}, "store-false": {"store": False}}
@@ -34,7 +35,7 @@ REFUSED: dict[str, tuple[Keeps, Continuity]] = {
 
 @contextlib.asynccontextmanager
 async def through_the_proxy(
-    standin: StandIn, way: Way, keeps: Keeps, more: Item, store_url: str = "memory://"
+    standin: StrictResponses, way: Way, keeps: Keeps, more: Item, store_url: str = "memory://"
 ) -> AsyncIterator[Agent]:
     """Run an agent that talks to a proxy in front of the stand-in."""
     async with (
@@ -54,7 +55,7 @@ async def through_the_proxy(
     kept_in=["memory", "redis"],
 )
 async def test_dropped_reasoning_is_injected(  # noqa: PLR0917 - a row is a combination
-    variant: Variant,
+    variant: str,
     continuity: Continuity,
     keeps: Keeps,
     store: str,
@@ -63,7 +64,7 @@ async def test_dropped_reasoning_is_injected(  # noqa: PLR0917 - a row is a comb
     shared_redis: RedisServer,
 ) -> None:
     """In every loop, upstream receives the history that the client should have sent."""
-    standin = StandIn(variant, continuity)
+    standin = StrictResponses(variant, continuity)
     url = shared_redis.url if kept_in == "redis" else "memory://"
     async with through_the_proxy(standin, way, keeps, STORES[store], url) as agent:
         await agent.converse()
@@ -87,7 +88,7 @@ async def test_the_stream_may_look_odd(odd: Item) -> None:
 
     Events may come in pieces, the last event may be empty, and ids may differ between events.
     """
-    standin = StandIn("parallel", "strict", **odd)
+    standin = StrictResponses("parallel", "strict", **odd)
     async with through_the_proxy(standin, "async-stream", "no-ids", {}) as agent:
         await agent.converse()
         assert_restored(standin, agent)
@@ -108,7 +109,7 @@ async def test_an_upstream_is_served_with_its_profile(
 ) -> None:
     """A host that behaves as its vendor's documentation says: stateless with text, or as OpenAI."""
     async with (
-        StandIn("one_call", "strict", quirks=quirks) as standin,
+        StrictResponses("one_call", "strict", quirks=quirks) as standin,
         proxied(standin, upstream_profile=profile) as base_url,
         Agent(base_url, way, "ids", {"store": False}) as agent,
     ):
@@ -117,9 +118,9 @@ async def test_an_upstream_is_served_with_its_profile(
 
 
 @pytest.mark.parametrize("variant", first(1, ["call_zero", "message", "two_reasoning"]))
-async def test_conversations_of_one_key_never_meet(variant: Variant) -> None:
+async def test_conversations_of_one_key_never_meet(variant: str) -> None:
     """Eight simultaneous conversations of one key, without ids, each get their own reasoning."""
-    async with StandIn(variant, "strict") as standin, proxied(standin) as base_url:
+    async with StrictResponses(variant, "strict") as standin, proxied(standin) as base_url:
 
         async def talk(number: int) -> Agent:
             async with Agent(base_url, "async-stream", "no-ids", api_key="sk-shared") as agent:
@@ -135,7 +136,7 @@ async def test_a_conversation_gets_one_cache_key(more: Item) -> None:
     settings = {"prompt_cache_key": "conversation", "upstream_profile": "openai"}
     keys: list[set[str]] = []
     async with (
-        StandIn("parallel", "strict") as standin,
+        StrictResponses("parallel", "strict") as standin,
         proxied(standin, **settings) as base_url,
     ):
         for place in ("Oslo", "Rome"):
@@ -154,7 +155,7 @@ async def test_a_conversation_gets_one_cache_key(more: Item) -> None:
 @pytest.mark.parametrize(("keeps", "continuity"), REFUSED.values(), ids=[*REFUSED])
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_without_the_proxy_the_same_client_fails(
-    variant: Variant, keeps: Keeps, continuity: Continuity
+    variant: str, keeps: Keeps, continuity: Continuity
 ) -> None:
     """
     Without the proxy, the same client is refused.
@@ -162,7 +163,7 @@ async def test_without_the_proxy_the_same_client_fails(
     So the upstream of these tests does detect lost reasoning.
     """
     async with (
-        StandIn(variant, continuity) as standin,
+        StrictResponses(variant, continuity) as standin,
         Agent(standin.base_url, "async-stream", keeps) as agent,
     ):
         with pytest.raises(BadRequestError, match=LOST):
@@ -170,11 +171,9 @@ async def test_without_the_proxy_the_same_client_fails(
 
 
 @each_value(variant=VARIANTS, store=[*STORES], way=WAYS)
-async def test_a_client_that_replays_all_is_left_alone(
-    variant: Variant, store: str, way: Way
-) -> None:
+async def test_a_client_that_replays_all_is_left_alone(variant: str, store: str, way: Way) -> None:
     """A complete request arrives with the very bytes that the SDK wrote."""
-    standin = StandIn(variant, "strict")
+    standin = StrictResponses(variant, "strict")
     asking = STORES[store] | {"include": ["reasoning.encrypted_content"]}
     async with through_the_proxy(standin, way, "everything", asking) as agent:
         await agent.converse()
@@ -195,12 +194,15 @@ async def test_unstored_reasoning_can_be_replayed_without_include(
     Upstream would refuse it without blobs; the proxy adds the `include`.
     """
     unstored = {"store": False}
-    async with StandIn("chain") as standin, Agent(standin.base_url, way, "everything") as agent:
+    async with (
+        StrictResponses("chain") as standin,
+        Agent(standin.base_url, way, "everything") as agent,
+    ):
         agent.more = unstored
         with pytest.raises(Exception, match="Items are not persisted when `store` is set to false"):
             await agent.converse()
 
-    standin = StandIn("chain", "strict")
+    standin = StrictResponses("chain", "strict")
     async with through_the_proxy(standin, way, "everything", unstored) as agent:
         await agent.converse()
     assert {one.status for one in standin.received} == {200}

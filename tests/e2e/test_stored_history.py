@@ -7,20 +7,20 @@ from openai import AsyncOpenAI
 
 from tests.e2e.agent import MARK, MODEL
 from tests.e2e.proxies import proxied
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 
 ASK = "Where does it rain today?"
 
 
 @pytest.fixture
-async def standin() -> AsyncIterator[StandIn]:
+async def standin() -> AsyncIterator[StrictResponses]:
     """An upstream that responds at once."""
-    async with StandIn("message") as server:
+    async with StrictResponses("message") as server:
         yield server
 
 
 @pytest.fixture
-async def sdk(standin: StandIn) -> AsyncIterator[AsyncOpenAI]:
+async def sdk(standin: StrictResponses) -> AsyncIterator[AsyncOpenAI]:
     """The SDK as an application configures it, with only the base URL changed."""
     async with (
         proxied(standin) as base_url,
@@ -44,7 +44,9 @@ async def test_a_stored_response_is_retrieved_counted_and_deleted(sdk: AsyncOpen
         await sdk.responses.retrieve(made.id)
 
 
-async def test_server_side_history_is_not_touched(sdk: AsyncOpenAI, standin: StandIn) -> None:
+async def test_server_side_history_is_not_touched(
+    sdk: AsyncOpenAI, standin: StrictResponses
+) -> None:
     """A request with `previous_response_id` needs no replay and arrives unchanged."""
     made = await sdk.responses.create(model=MODEL, input=ASK)
     raw = await sdk.responses.with_raw_response.create(

@@ -19,9 +19,9 @@ from tests.e2e.agent import MODEL, Agent, Answer, Item, Keeps, items_of
 from tests.e2e.proxies import ProxyProcess, proxied
 from tests.e2e.witness import assert_restored
 from tests.fast_lane import each_value
-from tests.standin import Refusal, StandIn
-from tests.standin.quirks import Continuity
-from tests.standin.variants import Variant
+from tests.strict import Refusal, StrictResponses
+from tests.strict.responses import Continuity
+from tests.strict.scripts import LOOPS
 
 LOST = "was provided without its required 'reasoning' item"
 LIMITS = ResponsesWebSocketLimits(
@@ -69,18 +69,18 @@ class Speaker(Agent):
 
 
 @each_value(
-    variant=get_args(Variant),
+    variant=[*LOOPS],
     continuity=get_args(Continuity),
     keeps=["ids", "no-ids"],
     store=["store-absent", "store-false"],
 )
 async def test_dropped_reasoning_is_injected(
-    variant: Variant, continuity: Continuity, keeps: Keeps, store: str
+    variant: str, continuity: Continuity, keeps: Keeps, store: str
 ) -> None:
     """In every loop, upstream receives the history that the client should have sent."""
     more: Item = {"store": False} if store == "store-false" else {}
     async with (
-        StandIn(variant, continuity) as standin,
+        StrictResponses(variant, continuity) as standin,
         proxied(standin) as base_url,
         Speaker(base_url, "async", keeps, more) as agent,
         agent.connected(),
@@ -90,10 +90,10 @@ async def test_dropped_reasoning_is_injected(
 
 
 @pytest.mark.parametrize("variant", ["parallel", "call_zero"])
-async def test_without_the_proxy_the_same_client_fails(variant: Variant) -> None:
+async def test_without_the_proxy_the_same_client_fails(variant: str) -> None:
     """Without the proxy, upstream refuses the same client, so it does detect lost reasoning."""
     async with (
-        StandIn(variant, "strict") as standin,
+        StrictResponses(variant, "strict") as standin,
         Speaker(standin.base_url) as agent,
         agent.connected(),
     ):
@@ -111,10 +111,10 @@ async def test_without_the_proxy_the_same_client_fails(variant: Variant) -> None
         ("one_call", "ids"),
     ],
 )
-async def test_http_and_websocket_continue_each_other(variant: Variant, keeps: Keeps) -> None:
+async def test_http_and_websocket_continue_each_other(variant: str, keeps: Keeps) -> None:
     """A conversation continues over HTTP, a WebSocket, another WebSocket, and HTTP again."""
     async with (
-        StandIn(variant, "strict") as standin,
+        StrictResponses(variant, "strict") as standin,
         proxied(standin) as base_url,
         Speaker(base_url, "async-stream", keeps) as agent,
     ):
@@ -136,7 +136,7 @@ async def test_a_client_that_replays_all_is_left_alone() -> None:
     """A complete request arrives with the very bytes that the SDK wrote."""
     more = {"include": ["reasoning.encrypted_content"]}
     async with (
-        StandIn("chain", "strict") as standin,
+        StrictResponses("chain", "strict") as standin,
         proxied(standin) as base_url,
         Speaker(base_url, "async", "everything", more) as agent,
         agent.connected(),
@@ -155,7 +155,7 @@ async def test_a_chain_of_responses_is_left_to_upstream() -> None:
     """
     question: Any = {"role": "user", "content": "Where does it rain?"}
     async with (
-        StandIn("one_call") as standin,
+        StrictResponses("one_call") as standin,
         proxied(standin) as base_url,
         AsyncOpenAI(base_url=base_url, api_key="sk-chain") as sdk,
     ):
@@ -198,7 +198,7 @@ def unstored(*items: Item, **more: object) -> Any:
 async def test_lanes_of_one_connection_never_meet() -> None:
     """Eight parallel conversations with the same `call_id`s and no ids stay separate."""
     async with (
-        StandIn("call_zero", "strict") as standin,
+        StrictResponses("call_zero", "strict") as standin,
         proxied(standin) as base_url,
         AsyncOpenAI(base_url=base_url, api_key="sk-lanes") as sdk,
         sdk.responses.connect() as connection,
@@ -227,7 +227,7 @@ async def test_lanes_of_one_connection_never_meet() -> None:
 async def test_a_refused_upgrade_reaches_the_sdk() -> None:
     """The SDK raises a refused upgrade with upstream's own status."""
     async with (
-        StandIn() as standin,
+        StrictResponses() as standin,
         proxied(standin) as base_url,
         AsyncOpenAI(base_url=base_url, api_key="sk-a", max_retries=0) as sdk,
     ):
@@ -239,7 +239,7 @@ async def test_a_refused_upgrade_reaches_the_sdk() -> None:
 async def test_a_served_process_does_the_same() -> None:
     """Reasoning is injected in the same way by a served process on uvloop."""
     async with (
-        StandIn("parallel", "strict") as standin,
+        StrictResponses("parallel", "strict") as standin,
         ProxyProcess(standin.base_url, "memory://") as proxy,
         Speaker(proxy.base_url) as agent,
         agent.connected(),

@@ -5,12 +5,12 @@ import json
 from collections.abc import Sequence
 
 from tests.e2e.agent import Agent, Item, Step
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 
 __all__ = ["assert_nothing_invented", "assert_restored"]
 
 
-def _accepted(standin: StandIn, agent: Agent) -> list[list[Item]]:
+def _accepted(standin: StrictResponses, agent: Agent) -> list[list[Item]]:
     """Return the input of each turn of an agent; upstream accepted each one once."""
     opening = agent.whole[0]  # no other agent begins with it
     asked = [one for one in standin.received if one.body]  # all except WebSocket upgrades
@@ -19,7 +19,7 @@ def _accepted(standin: StandIn, agent: Agent) -> list[list[Item]]:
     return [json.loads(one.body)["input"] for one in mine]
 
 
-def assert_restored(standin: StandIn, agent: Agent) -> None:
+def assert_restored(standin: StrictResponses, agent: Agent) -> None:
     """
     Assert that every turn reached upstream once, complete, and as a continuation of the last one.
 
@@ -36,7 +36,7 @@ def assert_restored(standin: StandIn, agent: Agent) -> None:
     _assert_stable(saw)
 
 
-def assert_nothing_invented(standin: StandIn, agent: Agent) -> None:
+def assert_nothing_invented(standin: StrictResponses, agent: Agent) -> None:
     """
     Assert that every turn reached upstream once, with all or some of its reasoning.
 
@@ -56,7 +56,7 @@ def _assert_stable(saw: Sequence[list[Item]]) -> None:
         assert after[: len(before)] == before
 
 
-def _named(item: Item, standin: StandIn) -> Item:
+def _named(item: Item, standin: StrictResponses) -> Item:
     """Reduce an item to its comparable part: the identity of reasoning, all of other items."""
     if item.get("type") != "reasoning":
         return {name: value for name, value in item.items() if name != "id"}

@@ -20,7 +20,7 @@ from reasoning_replay.web.app import App, running
 from tests.e2e.agent import Agent, Way
 from tests.e2e.witness import assert_nothing_invented
 from tests.patience import SOON_S
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 
 __all__ = [
     "PATIENT_MS",
@@ -86,7 +86,7 @@ class Suffering:
     """
 
     app: App
-    standin: StandIn
+    standin: StrictResponses
     old: Agent
     fresh: Sequence[Agent]
     journal: Journal = field(default_factory=Journal)
@@ -280,7 +280,7 @@ async def hasty_breakers(store_timeout_s: float) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _already(standin: StandIn) -> AsyncIterator[StandIn]:
+async def _already(standin: StrictResponses) -> AsyncIterator[StrictResponses]:
     yield standin
 
 
@@ -313,7 +313,9 @@ async def suffering(
     }
     async with (
         hasty_breakers(store_timeout_s),
-        StandIn("chain", "normal") if next_to is None else _already(next_to.standin) as standin,
+        StrictResponses("chain", "normal")
+        if next_to is None
+        else _already(next_to.standin) as standin,
         running(Settings(upstream_url=standin.base_url, **(given | settings))) as app,
         Agent(f"{app.url}/v1", "async-stream") as old,
         contextlib.AsyncExitStack() as stack,

@@ -15,7 +15,7 @@ from tests.monitoring.files import RULES, RULES_PATH, queries
 from tests.patience import SOON_S
 from tests.ports import free_port
 from tests.programs import ends_with_tests, require
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 from tests.web.line import line_to, request
 from tests.web.served import served
 
@@ -130,7 +130,7 @@ MOVED = (
 REFUSED = 'sum by (job) (reasoning_replay_exchanges_total{route="responses", outcome="refused"})'
 
 
-async def talk(standin: StandIn, url: str) -> None:
+async def talk(standin: StrictResponses, url: str) -> None:
     """Send requests that lack reasoning, one that is refused and healed, and a refused one."""
     async with (
         Agent(f"{url}/v1", keeps="ids") as agent,
@@ -162,7 +162,10 @@ async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
         "kubernetes": (admin, {"namespace": "apps", "pod": "replay-0"}),
         "plain": (other_admin, {}),
     }
-    async with prometheus(tmp_path, targets) as watcher, StandIn("chain", "strict") as standin:
+    async with (
+        prometheus(tmp_path, targets) as watcher,
+        StrictResponses("chain", "strict") as standin,
+    ):
         given: dict[str, Any] = {
             "upstream_url": standin.base_url,
             "scope_secret": "one for all",

@@ -23,9 +23,9 @@ from tests.e2e.agent import Agent
 from tests.programs import require
 from tests.redis_server import RedisServer
 from tests.security.tenants import token
-from tests.standin import Quirks, StandIn
-from tests.standin.chat import ChatStandIn, FamilyName
-from tests.standin.messages import MessagesStandIn, ModeName
+from tests.strict import Quirks, StrictResponses
+from tests.strict.chat import FamilyName, StrictChat
+from tests.strict.messages import ModeName, StrictMessages
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "config"
@@ -99,7 +99,7 @@ async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
     """With each example, all reasoning that an agent drops is injected in every turn."""
     path = CONFIG / f"{name}.yaml"
     assert profile(load({}, {}, path)).name == leads_to
-    async with StandIn(**upstream) as standin:
+    async with StrictResponses(**upstream) as standin:
         here = {
             "upstream_url": standin.base_url,
             "upstream_profile": leads_to,
@@ -138,8 +138,8 @@ async def test_an_example_replays_chat_completions(
     name: str, leads_to: str, family: FamilyName
 ) -> None:
     """With each example of such a vendor, the members that a client drops are injected."""
-    async with ChatStandIn(family) as standin:
-        told = await proven(name, standin.base_url, leads_to, standin.family.model, CHAT)
+    async with StrictChat(family) as standin:
+        told = await proven(name, standin.base_url, leads_to, standin.model, CHAT)
     assert re.fullmatch(r"the second turn was accepted with \d injected item\(s\)", told)
 
 
@@ -148,8 +148,8 @@ async def test_an_example_replays_anthropic_messages(
     name: str, leads_to: str, mode: ModeName
 ) -> None:
     """With each example of such a vendor, the block that a client drops is injected."""
-    async with MessagesStandIn(mode) as standin:
-        told = await proven(name, standin.base_url, leads_to, standin.mode.model, MESSAGES)
+    async with StrictMessages(mode) as standin:
+        told = await proven(name, standin.base_url, leads_to, standin.model, MESSAGES)
     assert told == "the second turn was accepted with 1 injected item(s)"
 
 

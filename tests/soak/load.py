@@ -14,7 +14,7 @@ from tests.soak.client import Conversation, Plan, Way
 from tests.soak.habits import HABITS
 from tests.soak.relay import dice
 from tests.soak.upstream import Upstream
-from tests.standin import LOOPS
+from tests.strict import LOOPS
 
 TENANTS = [f"sk-soak-{letter}" for letter in "abcdef"]
 WAYS: dict[Way, int] = {"stream": 6, "json": 3, "websocket": 3}

@@ -21,7 +21,7 @@ from tests.slow_line import reset_now
 from tests.soak.claims import Claim, Item, claim_in
 from tests.soak.hostile import KIND, answer
 from tests.soak.judge import Attempt, Judge
-from tests.standin import StandIn
+from tests.strict import StrictResponses
 from tests.web.line import Head, Line, line_to
 from tests.web.scripted import Received, _body, _received
 from tests.web.sockets import TEXT
@@ -73,7 +73,7 @@ class Relay:
     """
 
     judge: Judge
-    standins: Mapping[str, StandIn]
+    standins: Mapping[str, StrictResponses]
     seed: str
     share: float
 
@@ -155,7 +155,7 @@ class Relay:
         emitter = Issued(self._standin(received), caller)
         return claim, self.judge.arrived(claim, body, emitter)
 
-    def _standin(self, received: Received) -> StandIn:
+    def _standin(self, received: Received) -> StrictResponses:
         return self.standins[received.values(LOOP)[0]]
 
     # WebSocket...
@@ -225,7 +225,7 @@ class Relay:
 class Issued:
     """The items that a stand-in has issued to one caller."""
 
-    def __init__(self, standin: StandIn, caller: str) -> None:
+    def __init__(self, standin: StrictResponses, caller: str) -> None:
         self._standin = standin
         self._caller = caller
         self._api = standin.api_of(caller)

@@ -21,7 +21,7 @@ from tests.programs import ends_with_tests
 from tests.soak.claims import Told
 from tests.soak.judge import Judge
 from tests.soak.relay import Relay, dice
-from tests.standin import LOOPS, StandIn
+from tests.strict import LOOPS, StrictResponses
 
 ROOT = Path(__file__).parents[2]
 LINE_BYTES_MAX = 1 << 20
@@ -83,9 +83,9 @@ async def _run(seed: str, share: float) -> None:
     thrown = dice(seed, "standins")
     judge = Judge()
     async with contextlib.AsyncExitStack() as stack:
-        standins: Mapping[str, StandIn] = {
+        standins: Mapping[str, StrictResponses] = {
             loop: await stack.enter_async_context(
-                StandIn(
+                StrictResponses(
                     loop,
                     chunk_bytes=thrown.choice([None, None, 300, 5_000]),
                 )

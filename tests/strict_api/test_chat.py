@@ -1,11 +1,13 @@
 """The chat API refuses and accepts the same requests as DeepSeek's API."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from reasoning_replay.strict_api import Item, StrictApi
 from reasoning_replay.strict_api.chat import MISSING
+from reasoning_replay.wires import WIRES
 
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import ChatAgent
@@ -71,3 +73,38 @@ async def test_with_low_effort_it_calls_without_a_thought(upstream: StrictApi, w
 
     bare = without(calling[0])
     assert await ask(upstream, ASK, bare, *results(bare), **more) == (400, MISSING.words)
+
+
+# (model, a text of the refusal of a history without its reasoning; "" where none is demanded)
+VENDORS = [
+    pytest.param("gemini-3.8-flash", "Function call is missing a thought_signature", id="google"),
+    pytest.param(
+        "google/gemini-3.1-pro-preview", "OpenRouter reasoning details", id="openrouter-google"
+    ),
+    pytest.param("anthropic/claude-sonnet-4.5", "", id="openrouter-anthropic"),
+    pytest.param("openai/gpt-5.4", "", id="openrouter-openai"),
+    pytest.param("openai/gpt-oss-120b", "", id="groq"),
+    pytest.param("zai-glm-4.7", "", id="cerebras"),
+    pytest.param("claude-sonnet-4-5", "", id="litellm"),
+]
+
+
+@pytest.mark.parametrize(("model", "words"), VENDORS)
+async def test_each_vendor_demands_its_own_form(
+    upstream: StrictApi, model: str, words: str
+) -> None:
+    """What it emitted is accepted; without the reasoning, some refuse and all notice."""
+    wire = WIRES["chat"]
+    _, answer = await scripted.post(upstream, "chat", ASK, model=model)
+    reply = wire.read(answer)
+    results = wire.results(reply.calls, "rain")
+    assert (await scripted.post(upstream, "chat", ASK, *reply.said, *results, model=model))[
+        0
+    ] == 200
+    status, refused = await scripted.post(upstream, "chat", ASK, *reply.kept, *results, model=model)
+    assert (status, words in json.dumps(refused)) == (400 if words else 200, True)
+    _, whole, lost = [one.judgement for one in upstream.exchanges]
+    assert whole is not None
+    assert whole.lost == []
+    assert lost is not None
+    assert {one.state for one in lost.lost} == {"missing"}

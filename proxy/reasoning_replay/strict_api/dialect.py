@@ -175,7 +175,7 @@ class Dialect(ABC):
         """Yield the events of an answer, as a stream has them."""
 
     @abstractmethod
-    def error(self, refused: Refused) -> Item:
+    def error(self, refused: Refused) -> Item | list[Item]:
         """Return the body of a refusal."""
 
 

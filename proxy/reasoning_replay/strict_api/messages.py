@@ -1,9 +1,12 @@
 """
 Messages of the strict API, as strict about reasoning as Anthropic's.
 
-Models up to 4.6 think if they are asked to, later ones unasked. With manual thinking, each
-assistant message of the current tool loop starts with its thinking block. Any block is as it was
-emitted, and the latest message has all of its blocks, or none. Adjacent assistant messages are one.
+Models up to 4.6 think if they are asked to, later ones unasked, and those show their thoughts only
+if asked to. With manual thinking, each assistant message of the current tool loop starts with its
+thinking block. Any block is as it was emitted, for the same model, and the latest message has all
+of its blocks, or none. The newest models also bind a block to what was before it. A model of
+DeepSeek signs nothing, and demands the thoughts of the current loop. Adjacent assistant messages
+are one.
 """
 
 import base64
@@ -15,6 +18,13 @@ from typing import Final
 
 from typing_extensions import override
 
+from reasoning_replay.strict_api.binding import (
+    Bindings,
+    blocks_of,
+    is_reasoning,
+    joined_by_role,
+    thoughts_of,
+)
 from reasoning_replay.strict_api.cache_diagnosis import Fingerprint, Fingerprints
 from reasoning_replay.strict_api.dialect import (
     Dialect,
@@ -24,7 +34,6 @@ from reasoning_replay.strict_api.dialect import (
     Rule,
     asked_at,
     canonical,
-    joined,
     sse,
 )
 from reasoning_replay.strict_api.example_values import example
@@ -32,10 +41,10 @@ from reasoning_replay.strict_api.ledger import Judgement, Part
 from reasoning_replay.strict_api.scenarios import Script, pieces_of, tokens_of
 
 THINKING: Final = "thinking"
-REASONING: Final = (THINKING, "redacted_thinking")
 SIGNATURE_BYTES: Final = 64
 # Later models think unasked.
-THINKS_IF_ASKED: Final = re.compile(r"claude-(?:[123]|[a-z]+-4)")
+THINKS_IF_ASKED: Final = re.compile(r"claude-(?:[123]|[a-z]+-4(?:[-.][0-6])?(?!\d|[-.]\d(?!\d)))")
+BINDS: Final = re.compile(r"claude-fable-(?:5[-.][1-9]|[6-9]|\d\d)")
 
 # The index of a message, and the type of its first block.
 MISSING: Final = Rule(
@@ -45,17 +54,16 @@ MISSING: Final = Rule(
     "github.com/anomalyco/opencode/issues/3077",
     "2025-10",
 )
-# The index of a message, and that of a block; the member, and the type of the block.
-BAD_SIGNATURE: Final = Rule(
-    "messages.{}.content.{}: Invalid `{}` in `{}` block",
-    "github.com/zed-industries/zed/issues/48872",
-    "2026-02",
-)
 MODIFIED: Final = Rule(
     "messages.{}.content.{}: `thinking` or `redacted_thinking` blocks in the latest assistant"
     " message cannot be modified. These blocks must remain as they were in the original response.",
     "github.com/anthropics/claude-code/issues/63404",
     "2026-05",
+)
+MISSING_DEEPSEEK: Final = Rule(
+    "The `content[].thinking` in the thinking mode must be passed back to the API.",
+    "api-docs.deepseek.com/guides/anthropic_api",
+    "2026-11",
 )
 UNANSWERED: Final = Rule(
     "messages.{}: `tool_use` ids were found without `tool_result` blocks immediately after: {}."
@@ -70,6 +78,7 @@ class Messages(Dialect):
     A Messages API that has emitted nothing yet.
 
     Attributes:
+        bindings: What each block was made for.
         fingerprints: What was read before each answer to a request that carries `diagnostics`.
     """
 
@@ -80,6 +89,7 @@ class Messages(Dialect):
     def __init__(self, script: Script, *, is_strict: bool = False) -> None:
         super().__init__(script, is_strict=is_strict)
         self.fingerprints = Fingerprints("messages_changed")
+        self.bindings = Bindings()
 
     @override
     def read(self, body: Item) -> Reading:
@@ -93,16 +103,38 @@ class Messages(Dialect):
 
     @override
     def refusals(self, body: Item, reading: Reading, judgement: Judgement) -> Iterator[Refused]:
-        if self.thinks(body):
-            yield from self.signatures(reading)
+        self.bindings.left_out = []
+        if _is_unsigned(body):
+            yield from self._demanded(body, reading.items, judgement)
+        elif self.thinks(body):
+            model = str(body.get("model"))
+            yield from self.bindings.refusals(
+                {**body, "messages": reading.items},
+                is_bound=BINDS.search(model) is not None,
+                is_manual=THINKS_IF_ASKED.search(model) is not None,
+                drops=self.drops(body),
+            )
             yield from self._current_loop(body, reading.items, judgement)
             yield from _unanswered(reading.items)
 
-    def signatures(self, reading: Reading) -> Iterator[Refused]:
-        """Each block is one that was emitted."""
-        for index, at, block in thoughts_of(reading.items):
-            if not self._is_emitted(block):
-                yield bad_signature(index, at, block)
+    def drops(self, body: Item) -> bool:
+        """Return whether a request asks to leave out blocks of another history."""
+        binding = (body.get(THINKING) or {}).get("block_binding") or {}
+        return bool(binding.get("prefix_mismatch_behavior") == "drop_block")
+
+    def _demanded(
+        self, body: Item, messages: Sequence[Item], judgement: Judgement
+    ) -> Iterator[Refused]:
+        """With tools and thinking, each message of the round has its reasoning, signed or not."""
+        lacking = [one.path for one in judgement.lost if one.state == "missing"]
+        start = question(messages) + 1
+        for index, message in enumerate(messages) if body.get("tools") else ():
+            if index < start or message.get("role") != "assistant" or not self.thinks(body):
+                continue
+            due = [*lacking, *judgement.unknown]
+            is_due = any(path.startswith(f"messages.{index}.") for path in due)
+            if is_due and not any(map(is_reasoning, blocks_of(message))):
+                yield MISSING_DEEPSEEK()
 
     def _current_loop(
         self, body: Item, messages: Sequence[Item], judgement: Judgement
@@ -133,12 +165,9 @@ class Messages(Dialect):
         kind = (body.get(THINKING) or {}).get("type")
         if kind is None:
             model = str(body.get("model"))
-            return "claude" in model and THINKS_IF_ASKED.search(model) is None
+            is_claude = "claude" in model and THINKS_IF_ASKED.search(model) is None
+            return is_claude or _is_unsigned(body)
         return bool(kind != "disabled")
-
-    def _is_emitted(self, block: Item) -> bool:
-        part = self.ledger.by_name(str(block.get("signature") or block.get("data")))
-        return part is not None and part.value == _value(block)
 
     @override
     def answer(self, body: Item, reading: Reading, judgement: Judgement) -> tuple[Item, list[Part]]:
@@ -147,14 +176,17 @@ class Messages(Dialect):
         tools = [tool for tool in body.get("tools") or () if "input_schema" in tool]
         choice = (body.get("tool_choice") or {}).get("type")
         content: list[Item] = []
-        for sign, words in self.script.pieces(answered, may_call=bool(tools) and choice != "none"):
+        read_body = self.bindings.read(body, reading.items)
+        pieces = self.script.pieces(answered, may_call=bool(tools) and choice != "none")
+        for sign, words in pieces:
             if sign == "C":
-                content.append(_call(tools[answered % len(tools)], words))
-            elif sign != "R":
+                content.append(self.call(tools[answered % len(tools)], words, len(content)))
+            elif sign == "W":
+                content += _search(words)
+            elif sign in {"T", "A"}:
                 content.append({"type": "text", "text": words})
             elif self.thinks(body):
-                signature = base64.b64encode(secrets.token_bytes(SIGNATURE_BYTES)).decode()
-                content.append({"type": THINKING, THINKING: words, "signature": signature})
+                content.append(self._thought(read_body, content, words, is_hidden=sign == "X"))
         calls = any(block["type"] == "tool_use" for block in content)
         message = {
             "id": f"msg_01{secrets.token_hex(11)}",
@@ -171,8 +203,29 @@ class Messages(Dialect):
                 "output_tokens": tokens_of(content),
             },
         }
+        if self.bindings.left_out:
+            message["input_transformations"] = self.bindings.left_out
         message |= self._diagnosed(body, reading, message["id"])
         return message, list(_parts(message, "message"))
+
+    def _thought(self, body: Item, before: list[Item], words: str, *, is_hidden: bool) -> Item:
+        """Return a block of reasoning, bound to its place; `before` is what the answer has yet."""
+        if _is_unsigned(body):
+            return {"type": THINKING, THINKING: words}
+        is_asked = (body.get(THINKING) or {}).get("display") == "summarized"
+        is_shown = is_asked or THINKS_IF_ASKED.search(str(body.get("model")))
+        signature = base64.b64encode(secrets.token_bytes(SIGNATURE_BYTES)).decode()
+        block = {"type": THINKING, THINKING: words if is_shown else "", "signature": signature}
+        if is_hidden:
+            block = {"type": "redacted_thinking", "data": signature}
+        self.bindings.keep(signature, body, [*before, block])
+        return block
+
+    def call(self, tool: Item, city: str, _at: int) -> Item:
+        """Return a call of a tool."""
+        given = example(tool.get("input_schema") or {}, city)
+        call_id = f"toolu_01{secrets.token_hex(11)}"
+        return {"type": "tool_use", "id": call_id, "name": tool.get("name", ""), "input": given}
 
     def _diagnosed(self, body: Item, reading: Reading, answer_id: str) -> Item:
         """Return the member that says why the cache missed, if the request asks for it."""
@@ -238,25 +291,6 @@ def _parts(message: Item, path: str) -> Iterator[Part]:
             yield Part("said", place, canonical(_plain(block)))
 
 
-def thoughts_of(messages: Sequence[Item], start: int = 0) -> Iterator[tuple[int, int, Item]]:
-    """Yield each block of reasoning with the index of its message, from `start` on, and its own."""
-    for index, message in enumerate(messages, start):
-        for at, block in enumerate(blocks_of(message)):
-            if message.get("role") == "assistant" and is_reasoning(block):
-                yield index, at, block
-
-
-def is_reasoning(block: Item) -> bool:
-    """Return whether a block is reasoning."""
-    return block.get("type") in REASONING
-
-
-def bad_signature(index: int, at: int, block: Item) -> Refused:
-    """Return the refusal of a block that was not issued like this."""
-    kind = block.get("type")
-    return BAD_SIGNATURE(index, at, "signature" if kind == THINKING else "data", kind)
-
-
 def _value(block: Item) -> str:
     return canonical([block.get(name) for name in (THINKING, "signature", "data")])
 
@@ -290,11 +324,6 @@ def _deltas(block: Item) -> Iterator[Item]:
             yield {"type": "input_json_delta", "partial_json": word}
 
 
-def joined_by_role(messages: Sequence[Item]) -> list[Item]:
-    """Return messages with adjacent ones of the assistant as one."""
-    return joined(messages, "assistant", "content", blocks_of)
-
-
 def question(messages: Sequence[Item]) -> int:
     """Return the index of the last question; results of tools are none."""
     return asked_at(
@@ -308,15 +337,19 @@ def is_result(block: Item) -> bool:
     return block.get("type") == "tool_result"
 
 
-def blocks_of(message: Item) -> list[Item]:
-    """Return the blocks of a message; a string is one text."""
-    content = message.get("content")
-    if isinstance(content, list):
-        return [block for block in content if isinstance(block, dict)]
-    return [{"type": "text", "text": content}]
+def _is_unsigned(body: Item) -> bool:
+    """Return whether a model signs nothing."""
+    return "deepseek" in str(body.get("model"))
 
 
-def _call(tool: Item, city: str) -> Item:
-    given = example(tool.get("input_schema") or {}, city)
-    call_id = f"toolu_01{secrets.token_hex(11)}"
-    return {"type": "tool_use", "id": call_id, "name": tool.get("name", ""), "input": given}
+def _search(query: str) -> list[Item]:
+    """Return a search that the API ran itself, and what it found."""
+    call_id = f"srvtoolu_01{secrets.token_hex(11)}"
+    blob = base64.b64encode(secrets.token_bytes(SIGNATURE_BYTES)).decode()
+    page = {"type": "web_search_result", "url": "https://example.org", "title": "Rain"}
+    found = {**page, "encrypted_content": blob}
+    search: Item = {"type": "server_tool_use", "id": call_id, "name": "web_search"}
+    return [
+        {**search, "input": {"query": query}},
+        {"type": "web_search_tool_result", "tool_use_id": call_id, "content": [found]},
+    ]

@@ -44,7 +44,7 @@ from reasoning_replay.strict_api.scenarios import CITIES, Script, pieces_of, tok
 ITEMS_MAX: Final = 10_000
 HISTORIES_MAX: Final = 500
 TOKENS_PER_THOUGHT: Final = 192
-OUTPUT: Final = "function_call_output"
+OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
 _OPTIONS: Final = "prompt_cache_options"
 _COMPARED: Final = "comparison_response_id"
 # Models that say why their cache missed: GPT-5.6 and later.
@@ -124,10 +124,9 @@ class Responses(Dialect):
 
     @override
     def answer(self, body: Item, reading: Reading, judgement: Judgement) -> tuple[Item, list[Part]]:
-        output = self._output_for(body, reading.items)
+        output = self.output_for(body, reading.items)
         self.keep_pairs(output)
-        stores = body.get("store") is not False
-        hides = stores and INCLUDE not in (body.get("include") or ())
+        stores, hides = self.stores(body), self.hides(body)
         shown = [
             {name: item[name] for name in item if not hides or name != BLOB} for item in output
         ]
@@ -139,6 +138,14 @@ class Responses(Dialect):
             keep(self.histories, response["id"], [*reading.items, *shown], HISTORIES_MAX)
         said = [self.part_of(item, f"output[{at}]") for at, item in enumerate(output)]
         return response, said
+
+    def stores(self, body: Item) -> bool:
+        """Return whether the answer is stored."""
+        return body.get("store") is not False
+
+    def hides(self, body: Item) -> bool:
+        """Return whether the answer is shown without blobs."""
+        return self.stores(body) and INCLUDE not in (body.get("include") or ())
 
     def _diagnosed(self, body: Item, reading: Reading, answer_id: str) -> Item:
         """Return the member that says why the cache missed, if the request asks for it."""
@@ -177,12 +184,15 @@ class Responses(Dialect):
             for name in filter(None, (item["id"], item.get(BLOB))):
                 keep(self.emitted, name, Emitted(item, required, follower))
 
-    def _output_for(self, body: Item, items: Sequence[Item]) -> list[Item]:
+    def output_for(self, body: Item, items: Sequence[Item]) -> list[Item]:
         """Return the complete output items for a request with this whole history."""
         since = items[asked_at(items, lambda item: item.get("role") == "user") + 1 :]
-        answered = sum(item.get("type") == OUTPUT for item in since)
+        answered = sum(item.get("type") in OUTPUTS for item in since)
         choice = body.get("tool_choice", "auto")
-        tools = [tool for tool in body.get("tools") or () if tool.get("type") == "function"]
+        tools, customs = (
+            [tool for tool in body.get("tools") or () if tool.get("type") == kind]
+            for kind in ("function", "custom")
+        )
         if isinstance(choice, dict):
             tools = [tool for tool in tools if tool.get("name") == choice.get("name")] or tools
         may_call = bool(tools) and choice != "none"
@@ -193,16 +203,29 @@ class Responses(Dialect):
                 case "R" if not reasons(str(body.get("model"))):
                     pass
                 case "R":
-                    blob = "gAAAA" + secrets.token_urlsafe(640)
-                    output.append({"type": "reasoning", "summary": [], BLOB: blob})
+                    output.append({"type": "reasoning", **self.reasoning(body, said)})
                 case "C":
                     output.append(_call(tools[answered % len(tools)], said))
+                case "K":
+                    call = {"name": customs[answered % len(customs)].get("name"), "input": said}
+                    output.append(_answerable("custom_tool_call", call))
+                case "W":
+                    action = {"type": "search", "query": said}
+                    search = {"status": "completed", "action": action}
+                    output.append({"type": "web_search_call", **search})
                 case _:
                     text = _text_for(body, said) if sign == "A" else said
                     part = {"type": "output_text", "text": text, "annotations": []}
-                    message = {"status": "completed", "role": "assistant", "content": [part]}
+                    content = [part] if sign != "N" else []
+                    message = {"status": "completed", "role": "assistant", "content": content}
                     output.append({"type": "message", **message})
         return [{"id": f"{PREFIXES[one['type']]}_{secrets.token_hex(24)}", **one} for one in output]
+
+    def reasoning(self, body: Item, words: str) -> Item:
+        """Return the members of a reasoning item; its words are seen only in a summary."""
+        is_summarised = (body.get("reasoning") or {}).get("summary")
+        summary = [{"type": "summary_text", "text": words}] if is_summarised else []
+        return {"summary": summary, BLOB: "gAAAA" + secrets.token_urlsafe(640)}
 
     @override
     def events(self, answer: Item) -> Iterator[bytes]:
@@ -267,9 +290,12 @@ def keep(kept: dict[Any, Any], key: object, value: object, most: int = ITEMS_MAX
 
 def _call(tool: Item, city: str) -> Item:
     arguments = json.dumps(example(tool.get("parameters") or {}, city))
+    return _answerable("function_call", {"name": tool.get("name", ""), "arguments": arguments})
+
+
+def _answerable(kind: str, call: Item) -> Item:
     call_id = f"call_{secrets.token_hex(12)}"
-    call = {"name": tool.get("name", ""), "arguments": arguments, "call_id": call_id}
-    return {"type": "function_call", "status": "completed", **call}
+    return {"type": kind, "status": "completed", **call, "call_id": call_id}
 
 
 def _text_for(body: Item, answer: str) -> str:

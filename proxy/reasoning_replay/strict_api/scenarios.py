@@ -2,8 +2,10 @@
 Scenarios: what the model does next, whatever the wire format is.
 
 A scenario is one string per answer to a question: R reasoning, T a text, C a call, A the answer.
-The place in it follows from the results since the last question, so any agent can be run: its own
-tools are called. Without tools, the model answers at once.
+Tests also have K, a call of a custom tool; W, a search of the API's own; X, reasoning that is
+hidden; E, a text without words; and N, one without parts. The place in it follows from the results
+since the last question, so any agent can be run: its own tools are called. Without tools, the model
+answers at once.
 """
 
 import itertools
@@ -27,6 +29,7 @@ SCENARIOS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 # How many questions the command must ask.
 QUESTIONS: Final[Mapping[str, int]] = MappingProxyType({"two-turns": 2})
+CALLS: Final = frozenset("CK")
 CITIES: Final = ("Oslo", "Bergen", "Bodø")
 ANSWER: Final = "All of them, so take an umbrella. (This answer is scripted.)"
 BYTES_PER_TOKEN: Final = 4
@@ -60,16 +63,16 @@ class Script(NamedTuple):
     def pieces(self, answered: int, *, may_call: bool, must_call: bool = False) -> list[Piece]:
         """Return the pieces of the answer after as many results since the question."""
         signs = self._signs(answered) if may_call else self.scenario[-1]
-        if must_call and "C" not in signs:
+        if must_call and CALLS.isdisjoint(signs):
             signs = "RC"
         calls = itertools.count(answered)
-        cities = [CITIES[next(calls) % len(CITIES)] for sign in signs if sign == "C"]
+        cities = [CITIES[next(calls) % len(CITIES)] for sign in signs if sign in CALLS]
         mark = f" ({secrets.token_hex(4)})" if self.is_marked else ""
         given = iter(cities)
         made = []
         for sign in signs:
             match sign:
-                case "R":
+                case "R" | "X":
                     what = f"the weather of {' and '.join(cities)}"
                     plan = f"I need {what}." if cities else "I know enough."
                     words = f"Note {secrets.token_hex(4)}: {plan}"
@@ -77,6 +80,10 @@ class Script(NamedTuple):
                     words = f"Let me look it up.{mark}"
                 case "A":
                     words = ANSWER + mark
+                case "E" | "N":
+                    words = ""
+                case "W":
+                    words = "weather"
                 case _:
                     words = next(given)
             made.append(Piece(sign, words))
@@ -88,7 +95,7 @@ class Script(NamedTuple):
         for signs in rounds:
             if answered <= called:
                 return signs
-            called += signs.count("C")
+            called += sum(sign in CALLS for sign in signs)
         return last
 
 

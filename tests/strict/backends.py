@@ -1,13 +1,16 @@
 """
-Rules of backends: what they refuse of an input beyond the strict API, and in which words.
+Backends: how others with the same API as api.openai.com differ, and what they refuse.
 
-Each quirk is one override. Blobs are bound to the account, to the item and to the model family.
+Sources: recorded errors and public issue reports. The backend named with a quirk is the one it was
+first reported for; others may have it too. Each quirk is one override of a rule of the strict API.
+Blobs are bound to the account, to the item and to the model family.
 """
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
 from reasoning_replay.strict_api import Item
 from reasoning_replay.strict_api.dialect import Refused, Rule
 from reasoning_replay.strict_api.responses_rules import Emitted, InputRules, Seen, reasons
@@ -20,10 +23,17 @@ from reasoning_replay.strict_api.responses_words import (
 )
 from typing_extensions import override
 
-if TYPE_CHECKING:
-    from tests.standin.api import Api
+from tests.strict.upstream import Refusal
 
-__all__ = ["BackendRules", "Refusal", "family", "is_reasoning_model"]
+if TYPE_CHECKING:
+    from tests.strict.responses import ResponsesApi
+
+__all__ = ["BackendRules", "OtherModel", "Quirks", "family", "is_reasoning_model"]
+
+NotFound = Literal["api", "text", "azure"]
+Foreign = Literal["organization", "item", "masked", "caller", "resource"]
+OtherModel = Literal["masked", "item"]
+RefusesBy = Literal["status", "error", "flat_error", "failed", "late"]
 
 INCLUDES = (
     "file_search_call.results",
@@ -86,26 +96,55 @@ BAD_MESSAGE_ID = Rule(
 )
 
 
-class Refusal(Refused):
-    """A refusal of any type, as JSON or as the bare message."""
+class Quirks(Struct, frozen=True, kw_only=True):
+    """
+    Differences of one backend; the default has none.
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        type: str = "invalid_request_error",  # noqa: A002 (the name of the member)
-        *,
-        is_text: bool = False,
-        **more: Any,
-    ) -> None:
-        super().__init__(message, status, **more)
-        self.type, self.is_text = type, is_text
+    Attributes:
+        account: The account as which a pooled gateway responds. Items and blobs of one account are
+            unknown to another.
+        foreign: How a blob of another account is refused: by its item, with the reason that the
+            organization differs or that the blob cannot be read; masked, without a reason; in the
+            words of a gateway; or as a blob of another Azure resource.
+        other_model: How a blob of another model is refused: masked, or by its item.
+        keeps_nothing: Nothing is stored, whatever `store` is (zero data retention).
+        looks_up_all: The id of reasoning is looked up even if its blob is present (Azure).
+        not_found: The refusal of an unknown id: a 404, plain text (ChatGPT), or a 400 (Azure).
+        blames_follower: If reasoning and its item are separated, the error names the item, not the
+            reasoning.
+        grouped: Calls of one response stand together: no output comes between them.
+        prompt_outputs: Outputs come before the next message.
+        reads_blobs: Reasoning without an id is known by its blob, so it needs the item it led to as
+            well: by the id of that item, or without one by its type, and by its `call_id`.
+        needs_reasoning_ids: Reasoning without its id is refused (Azure Foundry).
+        takes_blobs: Whether it supports `encrypted_content` at all (vLLM does not).
+        thinks_aloud: Reasoning is text in `content`, has no blob, and must be sent with its calls,
+            before them (DeepSeek). Nothing is paired by id.
+        refuses_by: Where a streamed request is refused: in the status, or after a 200 in a first
+            event that is `error` (nested or flat) or `response.failed`; "late" begins with
+            `response.created`.
+    """
+
+    account: str = ""
+    foreign: Foreign = "organization"
+    other_model: OtherModel = "masked"
+    keeps_nothing: bool = False
+    looks_up_all: bool = False
+    not_found: NotFound = "api"
+    blames_follower: bool = False
+    grouped: bool = False
+    prompt_outputs: bool = False
+    reads_blobs: bool = False
+    needs_reasoning_ids: bool = False
+    takes_blobs: bool = True
+    thinks_aloud: bool = False
+    refuses_by: RefusesBy = "status"
 
 
 class BackendRules(InputRules):
     """The rules for one request to one account."""
 
-    def __init__(self, api: "Api", body: Item) -> None:
+    def __init__(self, api: "ResponsesApi", body: Item) -> None:
         self.api = api
         self.quirks = api.behaviour.quirks
         super().__init__(body, api.held(body), api.emitted, api.stored)
