@@ -231,6 +231,8 @@ ROWS: dict[str, dict[str, Bound]] = {
         "pipeline.path_advice.PathAdvice._warned_s": Bound(20, "the kinds of mistakes"),
         "pipeline.request_phase.RequestPhase.replays": FIXED,
         "upstreams.UpstreamChoice._hosts": FIXED,
+        "tracing.Tracer._addresses": FIXED,
+        "tracing.Tracer._providers": FIXED,
     },
 }
 TABLE = {f"{place}.{name}": bound for place, rows in ROWS.items() for name, bound in rows.items()}
