@@ -113,14 +113,21 @@ class App:
             settings.upstream_hosts,
             limits(settings),
             exchange_log,
+            tracer=self._tracer,
+            log=self.log,
             tells_overhead=settings.overhead_header == "on",
         )
+        admission, budget = self.handler.admission, self.handler.budget
+        self.metrics.max_exchanges.set(settings.max_exchanges)
+        self.metrics.in_flight.set_function(lambda: admission.count)
+        self.metrics.memory_budget_max.set(budget.units)
+        self.metrics.memory_budget_used.set_function(lambda: budget.used)
         self._loops: tuple[asyncio.Task[None], ...] = ()
         admin_host, _ = host_and_port(settings.admin_listen)
         self._access = Access(settings.admin_token.get_secret_value(), admin_host)
         self._certificate: Certificate | None = None
         bounds = connection_limits(settings, self.log)
-        self.server = server = Server(self.handler, self.handler.handle, bounds, self.log)
+        self.server = server = Server(exchange_log, self.handler.handle, bounds, self.log)
         self.metrics.max_connections.set(bounds.max_connections)
         self.metrics.connections.set_function(lambda: len(server.connections))
         self._clients = Listener(web.ServerRunner(server, shutdown_timeout=CUT_OFF_S), "listen")

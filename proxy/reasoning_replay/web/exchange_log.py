@@ -11,17 +11,21 @@ from reasoning_replay.adapters.telemetry.label_values import Labels, outcome_lab
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import PHASES, Metrics
 from reasoning_replay.core.dialects.captures import Capture
+from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, REPLAYED_ROUTES
 from reasoning_replay.core.dialects.states import RequestState, Route
 from reasoning_replay.core.wire.forwarded import FORWARDED_FOR, Networks, client_address
 from reasoning_replay.web.admin.inspector.recorder import Recorder
-from reasoning_replay.web.errors import BUG
+from reasoning_replay.web.errors import BUG, NO_HTTP2, NO_TLS, ErrorResponse
 from reasoning_replay.web.exchange import Exchange, RequestReport, Times
 from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 from reasoning_replay.web.tracing import Tracer
 
 _ERRORS = frozenset({"upstream_error", "cut_off", BUG.code})
 _FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
+# A scanner may try these on many connections: they are counted, and told of once in this time.
+_OTHER_PROTOCOLS = frozenset({NO_TLS.code, NO_HTTP2.code})
+WARNING_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class ExchangeLog:
     inspector: Recorder | None = None
     tracer: Tracer = field(default_factory=lambda: Tracer(None, {}))
     trusted_proxies: Networks = ()
+    _warned_s: dict[str, float] = field(default_factory=dict)  # by the code of another protocol
 
     def client_of(self, request: web.BaseRequest) -> str:
         """Return the address of the client of a request; "" if it is unknown."""
@@ -80,6 +85,33 @@ class ExchangeLog:
         level = _level(exchange)
         if self.log.takes(level):
             self.log.write(level, "exchange", flat_facts_of(exchange, Reader.LOG))
+
+    def refuse(self, fault: ErrorResponse, client: str) -> str:
+        """
+        Record a request that was refused before it became an exchange; return its id.
+
+        It is "" for another protocol, which has no line of its own in the log.
+        """
+        exchange = self._refused(fault)
+        if fault.code not in _OTHER_PROTOCOLS:
+            exchange.client = client
+            self.settle(exchange)
+            return exchange.id
+        self.count(exchange)
+        if self.clock() - self._warned_s.get(fault.code, -WARNING_EVERY_S) >= WARNING_EVERY_S:
+            self._warned_s[fault.code] = self.clock()
+            hint = fault.message
+            self.log.warning("wrong_protocol", reason=fault.code, client=client, hint=hint)
+        return ""
+
+    def count_refusal(self, fault: ErrorResponse) -> None:
+        """Count a refused connection, without a log line."""
+        self.count(self._refused(fault))
+
+    def _refused(self, fault: ErrorResponse) -> Exchange:
+        exchange = self.new(Route.OTHER)
+        exchange.status, exchange.outcome = fault.status, fault.code
+        return exchange
 
     def failed(self, exchange: Exchange, error: Exception) -> None:
         """Log a bug of the proxy that ended an exchange."""
@@ -130,6 +162,12 @@ class ExchangeLog:
                 metrics.captured_bytes[dialect, *at].inc(answer.reasoning_bytes)
         if answer.capture is not None:
             self._count_response(exchange, answer.capture, dialect, model, at)
+
+    def count_heal(self, exchange: Exchange, refusal: Refusal, result: str) -> None:
+        """Count what became of a cure of a refusal."""
+        metrics = self.metrics
+        upstream = metrics.upstream_label(exchange.upstream)
+        metrics.inc(metrics.heals, exchange.dialect, refusal.kind.value, result, *upstream)
 
     def _count_request(
         self, request: RequestReport, dialect: str, model: Labels, at: Labels

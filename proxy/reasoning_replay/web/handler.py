@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.core.dialects.foreign_keys import ForeignKeys
 from reasoning_replay.core.dialects.registry import base_url_at, dialect_of
 from reasoning_replay.core.dialects.states import ErrorCause, ExchangeOutcome, Route
 from reasoning_replay.web.errors import (
     BUG,
     DRAINING,
-    NO_HTTP2,
-    NO_TLS,
     TOTAL_TIMEOUT,
     UNKNOWN_UPSTREAM,
     ErrorResponse,
@@ -42,12 +41,9 @@ from reasoning_replay.web.pipeline.request_phase import RequestPhase
 from reasoning_replay.web.pipeline.response_phase import ResponsePhase
 from reasoning_replay.web.pipeline.upstream_phase import UpstreamPhase
 from reasoning_replay.web.pipeline.upstream_request import UpstreamAddress
+from reasoning_replay.web.tracing import Tracer
 from reasoning_replay.web.upstreams import UpstreamChoice, UpstreamParts, Upstreams
 from reasoning_replay.web.websocket.handler import WebSocketHandler
-
-# A scanner may try these on many connections: they are counted, and told of once in this time.
-_OTHER_PROTOCOLS = frozenset({NO_TLS.code, NO_HTTP2.code})
-WARNING_EVERY_S = 60.0
 
 
 class _Phases(NamedTuple):
@@ -78,13 +74,15 @@ class ProxyHandler:
         own_paths: Answers for the proxy itself.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (all that an exchange needs)
         self,
         upstreams: Upstreams,
         hosts: Mapping[str, str],
         limits: Limits,
         exchange_log: ExchangeLog,
         *,
+        tracer: Tracer,
+        log: Log,
         tells_overhead: bool = False,
     ) -> None:
         """
@@ -95,19 +93,18 @@ class ProxyHandler:
             hosts: Host names that choose an upstream -> its name.
             limits: Limits on exchanges.
             exchange_log: Records every exchange.
+            tracer: Begins the span of each, and of its request to the upstream.
+            log: Gets advice on paths.
             tells_overhead: Whether clients are told how long the proxy took.
         """
         self._choice = UpstreamChoice(upstreams, hosts)
         self.own_paths = OwnPaths({name: parts.url for name, parts in upstreams.items()})
-        self._exchange_log = exchange_log
+        self._exchange_log, self._tracer, self._log = exchange_log, tracer, log
         self._limits, self._tells_overhead = limits, tells_overhead
         self.admission = AdmissionControl(limits, exchange_log)
-        self.budget = budget = MemoryBudget(limits.inspect_total_max_bytes)
-        exchange_log.metrics.memory_budget_max.set(budget.units)
-        exchange_log.metrics.memory_budget_used.set_function(lambda: budget.used)
+        self.budget = MemoryBudget(limits.inspect_total_max_bytes)
         self.is_leaving = False
         self._draining = asyncio.Event()
-        self._warned_s: dict[str, float] = {}  # by the code of another protocol
         self.use(upstreams)
 
     def use(self, upstreams: Upstreams) -> None:
@@ -115,17 +112,18 @@ class ProxyHandler:
         self._phases = {name: self._phases_of(name, parts) for name, parts in upstreams.items()}
 
     def _phases_of(self, name: str, upstream: UpstreamParts) -> _Phases:
-        log, limits, replays = self._exchange_log, self._limits, upstream.replays
+        log, tracer = self._exchange_log, self._tracer
+        limits, replays = self._limits, upstream.replays
         address, most_bytes = UpstreamAddress(upstream.url), limits.inspect_max_bytes
         guard = ForeignKeys(upstream.url) if upstream.refuses_foreign_keys else None
-        advice = PathAdvice(upstream.url, log, name, is_on=bool(replays))
+        advice = PathAdvice(upstream.url, self._log, name, is_on=bool(replays))
         responses = ResponsePhase(replays, most_bytes, log, advice, self._tells_overhead)
         sockets = replays.get(Route.CREATE), limits, log, responses
         return _Phases(
             address.origin,
             upstream.tenant_of,
             RequestPhase(address, replays, most_bytes, log, guard),
-            UpstreamPhase(upstream.client, address.origin, replays, log),
+            UpstreamPhase(upstream.client, address.origin, replays, log, tracer),
             responses,
             WebSocketHandler(upstream.client, address.origin, *sockets),
         )
@@ -159,9 +157,9 @@ class ProxyHandler:
             exchange.client = exchange_log.client_of(request)
             client = client_request(request, target, self._limits, lease)
             exchange.route, exchange.upstream = client.route, name or ""
-            exchange_log.tracer.begin(request, exchange.route, exchange.upstream)
+            self._tracer.begin(request, exchange.route, exchange.upstream)
             phases = self._phases_for(name, client)
-            tenant = self.admission.acquire(client, phases.tenant_of)
+            tenant = self.admission.acquire(exchange, client, phases.tenant_of)
             try:
                 most_s = self._limits.total_timeout_s
                 if not most_s or exchange.route is Route.WEBSOCKET:
@@ -189,39 +187,6 @@ class ProxyHandler:
             if isinstance(connection, ClientConnection) and connection.has_stalled:
                 exchange.outcome = ExchangeOutcome.CLIENT_STALLED
             exchange_log.settle(exchange)
-
-    def refuse(self, fault: ErrorResponse, client: str) -> str:
-        """
-        Record a request that was refused before it became an exchange; return its id.
-
-        It is "" for another protocol, which has no line of its own in the log.
-        """
-        if fault.code in _OTHER_PROTOCOLS:
-            self.count_refusal(fault)
-            self._warn(fault, client)
-            return ""
-        exchange = self._refused(fault)
-        exchange.client = client
-        self._exchange_log.settle(exchange)
-        return exchange.id
-
-    def count_refusal(self, fault: ErrorResponse) -> None:
-        """Count a refused connection, without a log line."""
-        self._exchange_log.count(self._refused(fault))
-
-    def _warn(self, fault: ErrorResponse, client: str) -> None:
-        now_s = self._exchange_log.clock()
-        if now_s - self._warned_s.get(fault.code, -WARNING_EVERY_S) >= WARNING_EVERY_S:
-            self._warned_s[fault.code] = now_s
-            hint = fault.message
-            self._exchange_log.log.warning(
-                "wrong_protocol", reason=fault.code, client=client, hint=hint
-            )
-
-    def _refused(self, fault: ErrorResponse) -> Exchange:
-        exchange = self._exchange_log.new(Route.OTHER)
-        exchange.status, exchange.outcome = fault.status, fault.code
-        return exchange
 
     def _error(self, exchange: Exchange, fault: ErrorResponse) -> web.Response:
         ends = fault.ends or self.is_leaving

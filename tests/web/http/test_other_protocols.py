@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import uvloop
-from reasoning_replay.web import handler
+from reasoning_replay.web import exchange_log
 
 from tests.patience import SOON_S
 from tests.web.world import Logged, World, eventually, logged, world
@@ -69,7 +69,7 @@ def test_another_protocol_is_answered_counted_and_told_of_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever the client does next, its connection ends, and a scanner does not fill the log."""
-    monkeypatch.setattr(handler, "WARNING_EVERY_S", 3600.0)
+    monkeypatch.setattr(exchange_log, "WARNING_EVERY_S", 3600.0)
 
     async def play() -> None:
         async with world() as w:

@@ -5,11 +5,10 @@ import json
 
 import pytest
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects.registry import REPLAYED_PATHS, route_of
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.web.exchange import Exchange, Times
-from reasoning_replay.web.exchange_log import ExchangeLog
+from reasoning_replay.web.pipeline import path_advice
 from reasoning_replay.web.pipeline.path_advice import WARNING_EVERY_S, PathAdvice
 
 from tests.web.line import request
@@ -133,11 +132,10 @@ async def test_a_proxy_that_injects_nothing_names_no_api(capsys: Logged) -> None
     assert logged(capsys, "not_replayed") == []
 
 
-def advice_on(upstream_url: str) -> tuple[PathAdvice, io.StringIO, list[float]]:
-    """Return the advice for an upstream, its log, and the time by its clock."""
-    stream, now = io.StringIO(), [100.0]
-    exchange_log = ExchangeLog(Metrics(), Log("info", "json", stream), lambda: now[0])
-    return PathAdvice(upstream_url, exchange_log, is_on=True), stream, now
+def advice_on(upstream_url: str) -> tuple[PathAdvice, io.StringIO]:
+    """Return the advice for an upstream, and its log."""
+    stream = io.StringIO()
+    return PathAdvice(upstream_url, Log("info", "json", stream), is_on=True), stream
 
 
 @pytest.mark.parametrize(
@@ -153,7 +151,7 @@ def advice_on(upstream_url: str) -> tuple[PathAdvice, io.StringIO, list[float]]:
 )  # fmt: skip
 def test_a_hint_is_for_the_api_at_hand(upstream_url: str, path: str, word: str, hint: str) -> None:
     """The base URL in it is that of the clients of this API, which differs."""
-    advice, stream, _ = advice_on(upstream_url)
+    advice, stream = advice_on(upstream_url)
     exchange = Exchange(route_of("POST", path), Times(100.0))
     advice.note(exchange, path, 404)
     line = json.loads(stream.getvalue())
@@ -169,11 +167,13 @@ async def test_a_path_without_a_route_has_its_mistake_in_the_header() -> None:
         assert (got.status, got.mark) == (404, "wrong_path=misspelt")
 
 
-def test_there_is_at_most_one_warning_a_minute_of_each_mistake() -> None:
+def test_there_is_at_most_one_warning_a_minute_of_each_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A client that tries again and again does not fill the log; the exchange lines name it."""
-    advice, stream, now = advice_on("https://api.test/v1")
+    advice, stream = advice_on("https://api.test/v1")
     for at_s in (100.0, 100.0 + WARNING_EVERY_S / 2, 100.0 + WARNING_EVERY_S):
-        now[0] = at_s
+        monkeypatch.setattr(path_advice, "monotonic", lambda at_s=at_s: at_s)
         for path, word in (("/responses", "lacks_v1"), ("/v1/v1/responses", "double_v1")):
             exchange = Exchange(Route.RESPONSES, Times(at_s))
             advice.note(exchange, path, 404)

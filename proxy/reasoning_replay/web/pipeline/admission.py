@@ -3,9 +3,8 @@
 import asyncio
 from collections import Counter
 
-from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.web.errors import TENANT_BUSY, TOO_MANY_EXCHANGES, ProxyError
-from reasoning_replay.web.exchange import Limits, TenantOf
+from reasoning_replay.web.exchange import Exchange, Limits, TenantOf
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.pipeline.client_request import ClientRequest
 
@@ -21,14 +20,15 @@ class AdmissionControl:
         self.count = 0
         self.idle = asyncio.Event()
         self.idle.set()
-        exchange_log.metrics.max_exchanges.set(limits.max_exchanges)
-        exchange_log.metrics.in_flight.set_function(lambda: self.count)
 
-    def acquire(self, client: ClientRequest, tenant_of: TenantOf) -> bytes | None:
+    def acquire(
+        self, exchange: Exchange, client: ClientRequest, tenant_of: TenantOf
+    ) -> bytes | None:
         """
         Admit an exchange.
 
         Args:
+            exchange: It; a bug in finding its tenant is logged, and does not limit it.
             client: Its request.
             tenant_of: Returns its tenant; called only if tenants have a limit.
 
@@ -41,7 +41,10 @@ class AdmissionControl:
         limits = self._limits
         if self.count >= limits.max_exchanges:
             raise ProxyError(TOO_MANY_EXCHANGES.filled(most=limits.max_exchanges))
-        tenant = self._tenant(client, tenant_of) if limits.tenant_max_exchanges else None
+        tenant = None
+        if limits.tenant_max_exchanges:
+            with self._exchange_log.fail_open("tenant_failed", exchange):
+                tenant = tenant_of(client.identifying_headers)
         if tenant is not None:
             if self._tenants[tenant] >= limits.tenant_max_exchanges:
                 raise ProxyError(TENANT_BUSY.filled(most=limits.tenant_max_exchanges))
@@ -59,11 +62,3 @@ class AdmissionControl:
         self.count -= 1
         if not self.count:
             self.idle.set()
-
-    def _tenant(self, client: ClientRequest, tenant_of: TenantOf) -> bytes | None:
-        with FailOpen("tenant_failed", self._warn):  # a bug here must not limit clients
-            return tenant_of(client.identifying_headers)
-        return None
-
-    def _warn(self, event: str, error: Exception) -> None:
-        self._exchange_log.log.warning(event, reason=type(error).__name__)

@@ -1,7 +1,7 @@
 """Client response: the upstream's head and bytes, written to the client as they arrive."""
 
-from collections.abc import Callable
 from http import HTTPStatus
+from time import monotonic
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 
@@ -150,13 +150,12 @@ class ClientResponse(web.StreamResponse):
         transport.write(data)
 
 
-async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
+async def relay(
     exchange: Exchange,
     response: UpstreamResponse,
     downstream: ClientResponse,
     tee: Tee,
     read: bytes,
-    clock: Callable[[], float],
 ) -> bool:
     """
     Relay a response to the client, the head first.
@@ -170,7 +169,6 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
         downstream: The response to the client.
         tee: Captures the response, or reads its error.
         read: The part of the body that is already read.
-        clock: Monotonic clock, in seconds.
 
     Returns:
         False if upstream broke the response off.
@@ -179,12 +177,12 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
 
     def write_at_once(chunk: bytes) -> bool:
         nonlocal arrived_s
-        arrived_s = clock()
+        arrived_s = monotonic()
         if not tee.take(chunk) or downstream.is_blocked:
             return False
         downstream.write_chunk(chunk)
         exchange.sent_bytes += len(chunk)
-        exchange.times.between_ms += (clock() - arrived_s) * 1000
+        exchange.times.between_ms += (monotonic() - arrived_s) * 1000
         return True
 
     async def write_later(chunk: bytes) -> None:
@@ -193,7 +191,7 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
             await tee.settle()
             downstream.write_chunk(chunk)
         finally:  # also if the client has left in the meantime
-            exchange.times.between_ms += (clock() - arrived_s) * 1000
+            exchange.times.between_ms += (monotonic() - arrived_s) * 1000
         exchange.sent_bytes += len(chunk)
         await downstream.drain()
 
@@ -212,6 +210,6 @@ async def relay(  # noqa: PLR0913, PLR0917 (all parts of one relay)
         exchange.error, exchange.error_detail = cause_of(error), reason_of(error)
         downstream.write_head()
         return False
-    exchange.times.answered_s = clock()
+    exchange.times.answered_s = monotonic()
     await tee.close()
     return True

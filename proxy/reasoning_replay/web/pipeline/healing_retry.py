@@ -16,6 +16,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from time import monotonic
 
 from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
@@ -169,18 +170,18 @@ class Healer:
         is_last: bool = False,
     ) -> Cure | None:
         """Return the cure for a refused request; None if there is none. Never raises."""
-        began_s = self.exchange_log.clock()
+        began_s = monotonic()
         try:
             # Unspliceable: it was sent unread, so it cannot be edited.
             with self._fail_open(exchange), contextlib.suppress(Unspliceable):
                 return await self.replay.cure(exchange, bodies, refusal, is_last=is_last)
         finally:
-            exchange.times.before_ms += (self.exchange_log.clock() - began_s) * 1000
+            exchange.times.before_ms += (monotonic() - began_s) * 1000
         return None
 
     def note_cured(self, exchange: Exchange, refusal: Refusal, cure: Cure) -> None:
         """Record an accepted cure."""
-        self._count(exchange, refusal, "cured")
+        self.exchange_log.count_heal(exchange, refusal, "cured")
         exchange.request.note_cure(refusal.kind.value, cure)
         if exchange.response.capture is not None and not cure.is_same_history:
             lessons: tuple[Lesson, ...] = ()
@@ -196,12 +197,7 @@ class Healer:
 
     def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:
         """Count a refused cure."""
-        self._count(exchange, refusal, "refused")
-
-    def _count(self, exchange: Exchange, refusal: Refusal, result: str) -> None:
-        metrics = self.exchange_log.metrics
-        upstream = metrics.upstream_label(exchange.upstream)
-        metrics.inc(metrics.heals, exchange.dialect, refusal.kind.value, result, *upstream)
+        self.exchange_log.count_heal(exchange, refusal, "refused")
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> CheckedResponse | None:
         """Send the cured request; return None if there is no response."""

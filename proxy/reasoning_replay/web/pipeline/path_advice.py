@@ -5,8 +5,10 @@ The response stays the upstream's own, so the log and the `x-reasoning-replay` h
 """
 
 from http import HTTPStatus
+from time import monotonic
 from urllib.parse import urlsplit
 
+from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.core.dialects.path_faults import (
     PathFault,
     api_paths,
@@ -22,7 +24,6 @@ from reasoning_replay.core.dialects.registry import (
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.settings.upstreams import in_words_of, path_of
 from reasoning_replay.web.exchange import Exchange
-from reasoning_replay.web.exchange_log import ExchangeLog
 
 # At most one warning of each mistake in this time: a client may try again and again.
 WARNING_EVERY_S = 60.0
@@ -62,15 +63,13 @@ _HINTS = {
 class PathAdvice:
     """Advice on the paths of the requests to one upstream."""
 
-    def __init__(
-        self, upstream_url: str, exchange_log: ExchangeLog, name: str = "", *, is_on: bool
-    ) -> None:
+    def __init__(self, upstream_url: str, log: Log, name: str = "", *, is_on: bool) -> None:
         """
         Start with nothing told.
 
         Args:
             upstream_url: URL of the upstream.
-            exchange_log: Provides the log and the clock.
+            log: Gets the advice.
             name: Name of the upstream; "" if it is the only one.
             is_on: Whether reasoning is injected at all.
         """
@@ -78,7 +77,7 @@ class PathAdvice:
         self._here = _HERE + path_of(name)
         self._upstream_path = urlsplit(upstream_url).path
         self._lacking, self._apis = lacking_apis(upstream_url), api_paths(upstream_url)
-        self._log, self._clock = exchange_log.log, exchange_log.clock
+        self._log = log
         self._untold = _OTHER_APIS - REPLAYED_ROUTES if is_on else set()
         self._warned_s: dict[str, float] = {}  # by mistake
 
@@ -98,7 +97,7 @@ class PathAdvice:
             fault = exchange.wrong_path = found or ""
         if not fault:
             return
-        now_s = self._clock()
+        now_s = monotonic()
         if now_s - self._warned_s.get(fault, -WARNING_EVERY_S) >= WARNING_EVERY_S:
             self._warned_s[fault] = now_s
             dialect = dialect_of(exchange.route)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from http import HTTPStatus
+from time import monotonic
 
 from aiohttp import hdrs, web
 
@@ -35,7 +36,7 @@ class ResponsePhase:
     Attributes:
         replays: Capture responses, by route; empty if the mode is off.
         capture_max_bytes: Largest response that is captured.
-        exchange_log: Provides the clock and the log.
+        exchange_log: Records a step that fails.
         advice: Explains paths that were not found.
         tells_overhead: Whether clients are told how long the proxy took.
     """
@@ -62,8 +63,8 @@ class ResponsePhase:
         Raises:
             ProxyError: The rest of the request is invalid, and no head was sent yet.
         """
-        body, response, clock = client.body, checked.response, self.exchange_log.clock
-        arrived_s = clock() if self.tells_overhead else 0.0
+        body, response = client.body, checked.response
+        arrived_s = monotonic() if self.tells_overhead else 0.0
         # A fault in a body that is still being sent ends the response.
         body.on_fault = response.close
         tee = Tee()
@@ -78,14 +79,14 @@ class ResponsePhase:
                 if self.tells_overhead:
                     headers.append((_EXPOSE[0], _OVERHEAD))
             if self.tells_overhead:
-                added_ms = exchange.times.before_ms + (clock() - arrived_s) * 1000
+                added_ms = exchange.times.before_ms + (monotonic() - arrived_s) * 1000
                 headers = [*without(headers, _OVERHEAD), (_OVERHEAD, b"%.2f" % added_ms)]
             downstream = ClientResponse(client.http, response, headers, is_last=is_last)
             exchange.status = response.status
-            if await relay(exchange, response, downstream, tee, checked.taken(), clock):
+            if await relay(exchange, response, downstream, tee, checked.taken()):
                 await checked.learn(exchange)
                 downstream.write_end()
-                exchange.times.after_ms = (clock() - exchange.times.answered_s) * 1000
+                exchange.times.after_ms = (monotonic() - exchange.times.answered_s) * 1000
                 await downstream.drain()
                 exchange.outcome = _outcome(response.status)
                 await response.until_sent()
