@@ -276,68 +276,6 @@ def test_what_is_known_changes_no_decision(
     assert decision.origin.conversation == long.origin.conversation
 
 
-def merged(talk: Talk) -> bytes:
-    """
-    Let a client take in turns of another one, and go on.
-
-    Its next turns are in the conversation of the newest turn.
-
-    Returns:
-        The conversation in which it began.
-    """
-    other = Talk()
-    other.proxy, other.turns = talk.proxy, 50
-    for _ in range(3):
-        talk.turn()
-        other.turn()
-    talk.items += other.items[3:]
-    for _ in range(2):
-        decision = talk.turn()
-    assert decision.way == Way.SHORT
-    assert decision.outcomes == {"injected": 6}
-    assert decision.origin is not None
-    [name] = talk.proxy.conversations.keys() - {decision.origin.conversation}
-    return name
-
-
-def test_every_conversation_that_was_used_is_asked_for() -> None:
-    """So it does not expire, and another conversation is not asked for."""
-    talk = Talk()
-    merged(talk)
-    question = talk.question()
-    found = talk.proxy.look_up(question.lookups)
-    assert {turn.conversation for turn in found.turns} == talk.proxy.conversations.keys()
-    assert len(question.lookups) == 1 + 2  # the new call, and one for each conversation
-
-    alone = Talk()
-    for _ in range(4):
-        alone.turn()
-    assert len(alone.question().lookups) == 1 + 1
-
-
-@pytest.mark.parametrize("is_deleted", [True, False])
-def test_a_change_of_any_conversation_that_was_used_reopens_the_decision(is_deleted: bool) -> None:
-    """What was deleted is not sent again; a conversation that only grew reopens nothing."""
-    talk = Talk()
-    name = merged(talk)
-    known = talk.proxy.conversations
-    known[bytes(16)] = known[name]  # another one, which no key leads to
-    assert talk.ask().way == Way.SHORT
-    del known[bytes(16)]
-    assert talk.ask().way == Way.SHORT
-
-    if is_deleted:
-        del known[name]
-    else:
-        known[name] = IndexedTurns(known[name])
-    decision = talk.ask()
-    assert decision.way == Way.OTHER_TURNS
-    assert decision.outcomes.get(Outcome.MISSED, 0) >= 2 * is_deleted
-    assert sum(decision.outcomes.values()) == 7
-    assert talk.ask().way == Way.SHORT
-    assert (b'"gAAAA2"' in decision.body) is not is_deleted
-
-
 def test_turns_that_are_not_indexed_are_decided_again() -> None:
     """Nothing shows whether they change."""
     talk = Talk()
@@ -463,38 +401,6 @@ def chat_answer(n: int) -> Item:
         "reasoning_content": f"{n}",
         "tool_calls": [called],
     }
-
-
-def test_a_chat_that_took_another_in_is_decided_again_without_it() -> None:
-    """The same for the reasoning of a message."""
-    proxy, histories = Proxy(engine_of(ChatDialect(CHAT))), {name: [ASK] for name in "ab"}
-
-    def turn(name: str, n: int) -> Decision:
-        kept = histories[name]
-        decision = proxy.decide(Told(chats(kept)))
-        said = chat_answer(n)
-        made = {"id": f"chatcmpl-{n}", "model": MODEL, "choices": [{"index": 0, "message": said}]}
-        proxy.capture(decision, json.dumps(made).encode(), n)
-        told_again = {name: value for name, value in said.items() if name != "reasoning_content"}
-        call_id = said["tool_calls"][0]["id"]
-        kept += [told_again, {"role": "tool", "tool_call_id": call_id, "content": "1"}]
-        return decision
-
-    for n in range(3):
-        turn("a", n)
-        turn("b", 50 + n)
-    histories["a"] += histories["b"][3:]
-    for n in range(3, 5):
-        decision = turn("a", n)
-    assert (decision.way, decision.outcomes) == (Way.SHORT, {"injected": 6})
-
-    assert decision.origin is not None
-    [first] = proxy.conversations.keys() - {decision.origin.conversation}
-    del proxy.conversations[first]
-    assert b'"reasoning_content":"2"' in decision.body.replace(b": ", b":")
-    decision = turn("a", 5)
-    assert decision.way == Way.OTHER_TURNS
-    assert b'"reasoning_content":"2"' not in decision.body.replace(b": ", b":")
 
 
 @pytest.mark.parametrize(("rounds", "count"), [(Rounds.ALL, 4), (Rounds.CURRENT, 0)])

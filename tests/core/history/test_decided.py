@@ -2,7 +2,7 @@
 
 from reasoning_replay.core.history.decided import Run
 
-from tests.core.history.matching.test_names import read_of
+from tests.core.history.test_item_index import read_of
 from tests.core.world import call, message
 
 
