@@ -15,9 +15,12 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.anthropic.binding import read_binding
 from reasoning_replay.core.dialects.anthropic.block_edits import DueBlock, edits_of
@@ -28,20 +31,14 @@ from reasoning_replay.core.dialects.anthropic.message_groups import MessageGroup
 from reasoning_replay.core.dialects.anthropic.prefix_walk import BoundEdits, walk
 from reasoning_replay.core.dialects.anthropic.profiles import Profile
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest
+from reasoning_replay.core.dialects.planner import Planner
 from reasoning_replay.core.history.decided import Reopened
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import (
-    Outcome,
-    Plan,
-    PlanNote,
-    outcome_of_withheld,
-    outcomes_of,
-)
+from reasoning_replay.core.history.plan import Outcome, Plan, outcome_of_withheld
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
-from reasoning_replay.core.wire.json_spans import Edit
 
 
 def plan_injection(
@@ -62,7 +59,9 @@ def plan_injection(
     `demands` says whether the model has refused messages without their reasoning. Then a dated name
     of a model and its alias are one model: without it, the request is refused anyway.
     """
-    return _Planner(request, matched, profile, completes, demands=demands).run()
+    groups = groups_of(request, matched)
+    planner = _Planner(request, matched, groups, completes, profile=profile, demands=demands)
+    return planner.bound_plan()
 
 
 class _Planned(NamedTuple):
@@ -74,75 +73,71 @@ class _Planned(NamedTuple):
         kept: Number of the client's blocks that stay with them.
     """
 
-    group: MessageGroup
     added: Sequence[DueBlock]
     kept: int
     bound: BoundEdits
 
 
-class _Planner:
-    def __init__(
-        self,
-        request: MessagesRequest,
-        matched: Matches,
-        profile: Profile,
-        completes: Callable[[Turn], bool],
-        *,
-        demands: bool,
-    ) -> None:
-        self._request = request
-        self._completes = completes
-        self._matched = matched
-        self._profile = profile
-        self._demands = demands
-        self._is_off = request.is_switched_off
-        self._notes: list[PlanNote] = []
+@dataclass(eq=False, kw_only=True)
+class _Planner(Planner[MessagesRequest, MessageGroup]):
+    """
+    The planner of a request.
 
-    def run(self) -> Plan:
-        groups = groups_of(self._request, self._matched)
-        planned = {group.first: made for group in groups if (made := self._plan(group))}
-        self._note_unknown(groups)
-        due, prefix, open_from = set(planned), b"", None
-        if self._needs_prefix(groups):
-            if self._request.given.items and not self._request.bound_to:
-                raise Reopened  # the digest of what is given is not known
-            open_from = 0 if self._goes_on() else len(self._request.places)
-            bound = {first: made.bound for first, made in planned.items()}
-            began = read_binding(self._request.bound_to)
-            due, prefix = walk(self._request, groups, bound, began)
-        edits: list[Edit] = []
-        completed: dict[int, bytes] = {}
-        for first, (group, added, kept, bound_edits) in planned.items():
-            if first not in due:
-                self._guard(group, Outcome.GUARDED_PREFIX, len(added))
-                continue
-            edits += bound_edits.edits
+    Attributes:
+        planned: What each group gets, by its first place.
+        accepted: The first places of the groups whose history is the one of the request.
+    """
+
+    profile: Profile
+    demands: bool
+    planned: dict[int, _Planned] = field(default_factory=dict)
+    accepted: Container[int] = ()
+
+    def bound_plan(self) -> Plan:
+        """Return the plan, with the binding of the request if the model binds reasoning."""
+        request, groups = self.request, self.groups
+        self.accepted = self.planned = {
+            group.first: made for group in groups if (made := self._plan(group))
+        }
+        if not self._needs_prefix():
+            return self.plan(b"")
+        if request.given.items and not request.bound_to:
+            raise Reopened  # the digest of what is given is not known
+        bound = {first: made.bound for first, made in self.planned.items()}
+        self.accepted, prefix = walk(request, groups, bound, read_binding(request.bound_to))
+        return self.plan(prefix, 0 if self._goes_on() else len(request.places))
+
+    @override
+    def decide(self, group: MessageGroup) -> None:
+        planned = self.planned.get(group.first)
+        if planned is not None and group.first not in self.accepted:
+            self._guard(group, Outcome.GUARDED_PREFIX, len(planned.added))
+        elif planned is not None:
+            self.edits += planned.bound.edits
             if group.theirs:
-                conversation = bound_edits.turn.conversation
-                completed |= {message.start: conversation for message in group.messages}
-            self._note(group, Outcome.PRESENT, kept)
-            self._notes += [
-                PlanNote(index, Outcome.INJECTED, 1, len(part.raw), part.id)
-                for index, _, part in added
-            ]
-        notes = tuple(sorted(self._notes, key=lambda note: note.place))
-        return Plan(tuple(edits), outcomes_of(notes), notes, completed, prefix, open_from)
+                conversation = planned.bound.turn.conversation
+                self.completed |= {message.start: conversation for message in group.messages}
+            self.note(group.first, Outcome.PRESENT, planned.kept)
+            for index, _, part in planned.added:
+                self.note_injected(index, part.raw, part.id)
+        elif not (group.matches or group.replayed):
+            self.note_unknown(group.places)
 
     def _goes_on(self) -> bool:
         """Return whether what is bound was made after all that is given."""
-        newest = self._matched.newest() if self._matched.matches else None
-        return newest is None or newest.binding.startswith(self._request.bound_to)
+        newest = self.matched.newest() if self.matched.matches else None
+        return newest is None or newest.binding.startswith(self.request.bound_to)
 
-    def _needs_prefix(self, groups: Sequence[MessageGroup]) -> bool:
+    def _needs_prefix(self) -> bool:
         """Return whether the request's history may be what reasoning is bound to."""
-        turns = [turn for group in groups for turn in group.turns.values()]
+        turns = [turn for group in self.groups for turn in group.turns.values()]
         if turns:
             return any(map(self._is_bound, turns))
-        return self._profile.may_bind(self._request.model)
+        return self.profile.may_bind(self.request.model)
 
     def _is_bound(self, turn: Turn) -> bool:
         """Return whether a turn is bound: by the requested model, or by the one that responded."""
-        return any(map(self._profile.is_bound, (self._request.model, *turn.models)))
+        return any(map(self.profile.is_bound, (self.request.model, *turn.models)))
 
     def _plan(self, group: MessageGroup) -> _Planned | None:
         """Return the reasoning of a turn for its message; None, with a note, if it must not go."""
@@ -168,20 +163,20 @@ class _Planner:
         added = [block for n, block in enumerate(due) if n not in kept]
         _, number, last = due[-1]
         bound = BoundEdits(turn, edits, number, last.blobs[0], self._is_bound(turn))
-        return _Planned(group, added, len(kept), bound)
+        return _Planned(added, len(kept), bound)
 
     def _kept(
         self, group: MessageGroup, turn: Turn, due: Sequence[DueBlock]
     ) -> Mapping[int, MessagesItem] | None:
         """Return what the client sends of a turn's reasoning, as `kept_of`."""
-        models = self._request.model, *turn.models
-        signs = any(map(self._profile.signs, models)) and all(one.part.has_blob for one in due)
+        models = self.request.model, *turn.models
+        signs = any(map(self.profile.signs, models)) and all(one.part.has_blob for one in due)
         is_proven = any(
-            self._is_certain(index, self._matched.matches[index].emitted)
+            self._is_certain(index, self.matched.matches[index].emitted)
             for index in group.places
-            if index in self._matched.matches
+            if index in self.matched.matches
         )
-        is_refused = self._completes(turn)
+        is_refused = self.completes(turn)
         return kept_of(group, due, signs=signs, is_proven=is_proven, is_refused=is_refused)
 
     def _due(self, group: MessageGroup, turn: Turn) -> list[DueBlock] | None:
@@ -193,7 +188,7 @@ class _Planner:
         if not (self._has_calls(group, turn) and self._begins_run(group)):
             return None
         first = group.places[0]
-        if not self._demands and self._repeats_another(group, turn):
+        if not self.demands and self._repeats_another(group, turn):
             own = group.places[-len(turn.items) :]
             if not self._is_verbatim(own, turn):
                 return None
@@ -226,7 +221,7 @@ class _Planner:
     def _turns_that_say(self) -> Mapping[bytes, set[bytes]]:
         """The turns that emitted a text, by its content."""
         said: defaultdict[bytes, set[bytes]] = defaultdict(set)
-        for turn in self._matched.found:
+        for turn in self.matched.found:
             for item in turn.items:
                 if item.type == MESSAGE:
                     said[item.content].add(turn.id)
@@ -251,7 +246,7 @@ class _Planner:
 
     def _is_certain(self, index: int, emitted: Emitted) -> bool:
         """Return whether an item is an emitted call without doubt: by its id and its content."""
-        item, match = self._item(index), self._matched.matches.get(index)
+        item, match = self._item(index), self.matched.matches.get(index)
         return (
             match is not None
             and match.emitted is emitted
@@ -265,7 +260,7 @@ class _Planner:
         if len(places) != len(turn.items):
             return False
         for k, (index, emitted) in enumerate(zip(places, turn.items, strict=True)):
-            match = self._matched.matches.get(index)
+            match = self.matched.matches.get(index)
             if match is None or (match.turn.id, match.k) != (turn.id, k):
                 return False
             if emitted.content != self._item(index).content:
@@ -274,43 +269,29 @@ class _Planner:
 
     def _reason_not_to(self, turn: Turn) -> Outcome | None:
         """Return why a turn's reasoning may not be injected in this request; None if it may."""
-        if self._is_off:
+        if self.request.is_switched_off:
             return Outcome.SKIPPED
-        if not self._is_of_model(turn):
+        if not self.is_of_model(turn):
             return Outcome.GUARDED_MODEL
         parts = (part for item in turn.items for part in item.run)
-        if self._profile.is_signed and not all(part.has_blob for part in parts):
+        if self.profile.is_signed and not all(part.has_blob for part in parts):
             return Outcome.GUARDED_FORM
         return None
 
-    def _is_of_model(self, turn: Turn) -> bool:
-        """Return whether the requested model made a turn, by the names that are known for it."""
-        model = self._request.model
+    @override
+    def is_of_model(self, turn: Turn) -> bool:
+        # By its full name: the API refuses the reasoning of another version.
+        model = self.request.model
         if model in turn.models:
             return True
-        return self._demands and family(model) in map(family, turn.models)
-
-    def _note_unknown(self, groups: Sequence[MessageGroup]) -> None:
-        """Note each ambiguous item, and each group of which nothing is known."""
-        ambiguous = self._matched.ambiguous
-        for group in groups:
-            if group.matches or group.replayed:
-                continue
-            unclear = [index for index in group.places if index in ambiguous]
-            self._notes += [PlanNote(index, Outcome.AMBIGUOUS) for index in unclear]
-            if not unclear:
-                self._note(group, Outcome.MISSED, 1)
+        return self.demands and family(model) in map(family, turn.models)
 
     def _item(self, index: int) -> MessagesItem:
-        return self._request.places[index].item
+        return self.request.places[index].item
 
     def _guard(self, group: MessageGroup, outcome: Outcome, count: int) -> None:
         """Note why a group gets nothing; if the client sends any, that is there."""
         if group.theirs:
-            self._note(group, Outcome.PRESENT, group.replayed)
+            self.note(group.first, Outcome.PRESENT, group.replayed)
         else:
-            self._note(group, outcome, count)
-
-    def _note(self, group: MessageGroup, outcome: Outcome, count: int) -> None:
-        if count:
-            self._notes.append(PlanNote(group.first, outcome, count))
+            self.note(group.first, outcome, count)

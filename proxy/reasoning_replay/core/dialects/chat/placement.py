@@ -23,9 +23,11 @@ Placement: decides which reasoning the messages of a request lack, and injects i
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.chat.call_ids import upstreams_ids
 from reasoning_replay.core.dialects.chat.demanded import DemandedMatches
@@ -49,16 +51,11 @@ from reasoning_replay.core.dialects.chat.message_groups import (
 )
 from reasoning_replay.core.dialects.chat.profiles import Policy
 from reasoning_replay.core.dialects.chat.request import ChatRequest, start_of_round
+from reasoning_replay.core.dialects.planner import Planner
 from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.matching.matches import Matches
-from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
-from reasoning_replay.core.history.plan import (
-    Outcome,
-    Plan,
-    PlanNote,
-    outcome_of_withheld,
-    outcomes_of,
-)
+from reasoning_replay.core.history.model_names import is_known_not_to_reason
+from reasoning_replay.core.history.plan import Outcome, Plan, outcome_of_withheld
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.wire.json_spans import Edit, Member, Unspliceable
 
@@ -81,109 +78,84 @@ def plan_injection(
     They insert members, or replace values that say less, or that are completed: those of a turn for
     which `completes` says so.
     """
-    return _Planner(request, matched, policy, completes).run() if request.run else _NO_PLAN
+    if not request.run:
+        return _NO_PLAN
+    groups = groups_of(request, matched)
+    planner = _Planner(request, matched, groups, completes, policy=policy)
+    for group in groups:
+        for name, turn in group.turns.items():
+            planner.spreads.setdefault(name, TurnSpread(turn)).groups.append(group)
+    if not policy.is_current_only:
+        return planner.plan()
+    planner.round_start = start = start_of_round(request)
+    # What this round gets, the next one takes away.
+    return planner.plan(open_from=start if start < len(request.places) else None)
 
 
-class _Planner:
-    def __init__(
-        self,
-        request: ChatRequest,
-        matched: Matches,
-        policy: Policy,
-        completes: Callable[[Turn], bool],
-    ) -> None:
-        self._request = request
-        self._completes = completes
-        self._completed: dict[int, bytes] = {}
-        self._matched = matched
-        self._policy = policy
-        self._family = family(request.model)
-        self._is_off = request.is_switched_off
-        self._edits: list[Edit] = []
-        self._notes: list[PlanNote] = []
-        self._spreads: dict[bytes, TurnSpread] = {}  # by the turn's id
-        self._round_start = start_of_round(request) if policy.is_current_only else 0
-        self._by_calls = (
-            matched.by_calls if isinstance(matched, DemandedMatches) else frozenset[int]()
-        )
+@dataclass(eq=False, kw_only=True)
+class _Planner(Planner[ChatRequest, MessageGroup]):
+    """
+    The planner of a request.
 
-    def run(self) -> Plan:
-        groups = groups_of(self._request, self._matched)
-        for group in groups:
-            for name, turn in group.turns.items():
-                self._spreads.setdefault(name, TurnSpread(turn)).groups.append(group)
-        is_run = False  # whether the last message was noted as a part of a run of unknown ones
-        last = -2
-        for group in groups:
-            is_run = is_run and last == group.places[0] - 1
-            last = group.places[-1]
-            if group.turns:
-                self._decide(group)
-            elif not self._note_replayed(group):
-                is_run = self._note_unknown(group, is_run=is_run)
-        notes = tuple(self._notes)
-        start = self._round_start  # what this round gets, the next one takes away
-        is_open = self._policy.is_current_only and start < len(self._request.places)
-        return Plan(
-            tuple(self._edits),
-            outcomes_of(notes),
-            notes,
-            self._completed,
-            open_from=start if is_open else None,
-        )
+    Attributes:
+        spreads: The turns that its messages come from, by id.
+        round_start: Place of the first item that gets reasoning.
+        lost_until: Place of the last item of a run of messages that counts as missed.
+    """
 
-    def _note_replayed(self, group: MessageGroup) -> bool:
-        """Note reasoning of the client that cannot be compared; return whether there is any."""
-        self._note(group.places[0], Outcome.PRESENT, group.message.replayed)
-        return group.message.replayed > 0
+    policy: Policy
+    spreads: dict[bytes, TurnSpread] = field(default_factory=dict)
+    round_start: int = 0
+    lost_until: int = -2
 
-    def _note_unknown(self, group: MessageGroup, *, is_run: bool) -> bool:
-        """Note a message of which nothing is known; return whether the run of them goes on."""
-        ambiguous = [index for index in group.places if index in self._matched.ambiguous]
-        self._notes += [PlanNote(index, Outcome.AMBIGUOUS) for index in ambiguous]
-        if ambiguous or is_known_not_to_reason(self._request.model):
-            return False
-        if not is_run:
-            self._notes.append(PlanNote(group.places[0], Outcome.MISSED))
-        return True
+    @override
+    def decide(self, group: MessageGroup) -> None:
+        first, turn = group.places[0], next(iter(group.turns.values()), None)
+        is_lost = self.lost_until == first - 1
+        if turn is None and not group.message.replayed:
+            is_counted = is_lost or is_known_not_to_reason(self.request.model)
+            is_lost = self.note_unknown(group.places, is_counted=is_counted)
+        elif turn is not None and self._is_of_turn(group, turn):
+            self._decide(group, turn)
+        elif group.message.replayed:  # it cannot be compared
+            self.note(first, Outcome.PRESENT, group.message.replayed)
+        else:
+            count = sum(self.spreads[name].members for name in group.turns)
+            self.note(first, Outcome.GUARDED_FORM, count)
+        if is_lost:
+            self.lost_until = group.places[-1]
 
-    def _decide(self, group: MessageGroup) -> None:
+    def _decide(self, group: MessageGroup, turn: Turn) -> None:
         """Inject the reasoning of a turn into its message, or note why not."""
         first = group.places[0]
-        turn = next(iter(group.turns.values()))
-        if not self._is_of_turn(group, turn):
-            if self._note_replayed(group):
-                return
-            count = sum(self._spreads[name].members for name in group.turns)
-            self._note(first, Outcome.GUARDED_FORM, count)
-            return
         due = self._due(group, turn)
         parts = [part for _, run in due for part in run]
         count = len(parts)
         if not count:
             return
         if (outcome := self._reason_not_to(group, turn)) is not None:
-            self._note(first, outcome, count)
+            self.note(first, outcome, count)
             return
         try:
             edits = [] if self._has_named_calls(group, turn, parts) else self._ids_back(group)
             edits += [edit for index, run in due for edit in self._edits_of(index, run, turn)]
         except Unspliceable:
-            self._note(first, Outcome.GUARDED_FORM, count)
+            self.note(first, Outcome.GUARDED_FORM, count)
             return
-        self._edits += edits
+        self.edits += edits
         if self._is_damaged(turn, due):
-            self._completed[group.message.start] = turn.conversation
-        self._notes += [
-            PlanNote(index, Outcome.INJECTED, 1, len(part.raw), name_of(part))
-            for index, run in due
-            for part in run
-        ]
+            self.completed[group.message.start] = turn.conversation
+        for index, run in due:
+            for part in run:
+                self.note_injected(index, part.raw, name_of(part))
 
     def _is_of_turn(self, group: MessageGroup, turn: Turn) -> bool:
         """Return whether a message is one of a turn, as far as the place of its members goes."""
-        spread = self._spreads[turn.id]
-        if group.message.start in self._by_calls:
+        spread = self.spreads[turn.id]
+        if (
+            isinstance(self.matched, DemandedMatches)
+            and group.message.start in self.matched.by_calls
+        ):
             return True
         if spread.is_mixed:
             return False
@@ -202,7 +174,7 @@ class _Planner:
 
     @cached_property
     def _matched_contents(self) -> frozenset[bytes]:
-        return frozenset(each.emitted.content for each in self._matched.matches.values())
+        return frozenset(each.emitted.content for each in self.matched.matches.values())
 
     def _is_certain(self, spread: TurnSpread) -> bool:
         """Return whether all calls of a turn that the client sends are known by random ids."""
@@ -221,9 +193,9 @@ class _Planner:
 
     def _leads(self, group: MessageGroup, turn: Turn) -> bool:
         """Return whether a message gets the members of its turn that belong to no call."""
-        if self._policy.demands_all:
+        if self.policy.demands_all:
             return True
-        spread = self._spreads[turn.id]
+        spread = self.spreads[turn.id]
         return group is spread.groups[0] and not spread.is_replayed_later
 
     def _due(self, group: MessageGroup, turn: Turn) -> list[tuple[int, list[Reasoning]]]:
@@ -244,9 +216,9 @@ class _Planner:
             replayed = group.message.replayed
         elif group.message.thinks_aloud:
             replayed += 1
-        self._note(first, Outcome.PRESENT, replayed)
-        self._note(first, outcome_of_withheld(withheld), 0 if replayed else len(withheld))
-        if Sent.OWN in sent.values() and not self._policy.demands_all:
+        self.note(first, Outcome.PRESENT, replayed)
+        self.note(first, outcome_of_withheld(withheld), 0 if replayed else len(withheld))
+        if Sent.OWN in sent.values() and not self.policy.demands_all:
             return []
         has_list = any(sent.get((first, one), Sent.NOTHING) is not Sent.NOTHING for one in LISTS)
         said = () if is_damaged else self._said(group.message, has_list=has_list)
@@ -264,7 +236,7 @@ class _Planner:
 
     def _is_damaged(self, turn: Turn, runs: Iterable[tuple[int, Sequence[Reasoning]]]) -> bool:
         """Return whether the client sends another signature in place of one that upstream wants."""
-        return self._completes(turn) and any(
+        return self.completes(turn) and any(
             part.has_blob and self._is_taken(part) and self._sent(index, part) is Sent.OWN
             for index, run in runs
             for part in run
@@ -285,7 +257,7 @@ class _Planner:
 
         `has_list` says whether it has a list that upstream emitted: its entries hold the text, too.
         """
-        if self._policy.demands_all:
+        if self.policy.demands_all:
             return ()
         if message.thinks_aloud:
             return (*TEXTS, *LISTS)
@@ -293,8 +265,8 @@ class _Planner:
 
     def _chosen(self, parts: list[Reasoning]) -> list[Reasoning]:
         """Return the members of a message or a call that upstream takes."""
-        profile = self._policy.profile
-        if not self._policy.demands_all:
+        profile = self.policy.profile
+        if not self.policy.demands_all:
             parts = [part for part in parts if value_of(part) != EMPTY_TEXT]
         parts = [part for part in parts if self._is_taken(part)]
         if profile.alone:
@@ -303,17 +275,17 @@ class _Planner:
 
     def _is_taken(self, part: Reasoning) -> bool:
         """Return whether the profile and the model accept a member."""
-        takes = self._policy.profile.takes
+        takes = self.policy.profile.takes
         is_known = takes is None or is_of_call(part) or part.id in takes
-        return is_known and name_of(part) not in self._policy.refused
+        return is_known and name_of(part) not in self.policy.refused
 
     def _reason_not_to(self, group: MessageGroup, turn: Turn) -> Outcome | None:
         """Return why a turn's reasoning may not be injected in this request; None if it may."""
-        if self._is_off and not turn.switched_off:
+        if self.request.is_switched_off and not turn.switched_off:
             return Outcome.SKIPPED
-        if group.places[0] < self._round_start:
+        if group.places[0] < self.round_start:
             return Outcome.SKIPPED
-        return None if self._family in turn.models else Outcome.GUARDED_MODEL
+        return None if self.is_of_model(turn) else Outcome.GUARDED_MODEL
 
     def _has_named_calls(self, group: MessageGroup, turn: Turn, parts: Iterable[Reasoning]) -> bool:
         """Return whether the message has the calls whose ids encrypted reasoning names."""
@@ -326,9 +298,9 @@ class _Planner:
         return all(names.isdisjoint(_STRINGS.findall(raw)) for raw in encrypted)
 
     def _ids_back(self, group: MessageGroup) -> list[Edit]:
-        if not self._policy.restores_ids:
+        if not self.policy.restores_ids:
             raise Unspliceable("the calls must keep the ids of the client")
-        return upstreams_ids(self._request, group)
+        return upstreams_ids(self.request, group)
 
     def _edits_of(self, index: int, run: Sequence[Reasoning], turn: Turn) -> list[Edit]:
         """Return the edits that inject members into the message or the call at a place."""
@@ -346,11 +318,7 @@ class _Planner:
         return item.message.members_of_call(item.number)
 
     def _item(self, index: int) -> ChatItem:
-        return self._request.places[index].item
-
-    def _note(self, index: int, outcome: Outcome, count: int) -> None:
-        if count:
-            self._notes.append(PlanNote(index, outcome, count))
+        return self.request.places[index].item
 
 
 def _has_all_calls(group: MessageGroup, spread: TurnSpread) -> bool:

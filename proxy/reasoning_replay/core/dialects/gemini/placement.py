@@ -15,9 +15,12 @@ Placement: decides which signatures the parts of a request lack, and injects the
   signature whatever its arguments are.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
+
+from typing_extensions import override
 
 from reasoning_replay.core.dialects.gemini.items import (
     MESSAGE,
@@ -34,17 +37,11 @@ from reasoning_replay.core.dialects.gemini.parts import (
     read_part,
 )
 from reasoning_replay.core.dialects.gemini.request import GeminiRequest
+from reasoning_replay.core.dialects.planner import Planner
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
-from reasoning_replay.core.history.model_names import family
-from reasoning_replay.core.history.plan import (
-    Outcome,
-    Plan,
-    PlanNote,
-    outcome_of_withheld,
-    outcomes_of,
-)
+from reasoning_replay.core.history.plan import Outcome, Plan, outcome_of_withheld
 from reasoning_replay.core.history.turns import Reasoning, Turn
 from reasoning_replay.core.wire import json_spans
 from reasoning_replay.core.wire.json_spans import Edit, Unspliceable
@@ -68,7 +65,11 @@ def plan_injection(
     """
     if not request.run:
         return _NO_PLAN
-    return _Planner(request, matched, completes, replaces_sentinels).run()
+    rows = [*_rows(request)]
+    sent = {blob_of(part.signature) for row in rows for part in row.signed}
+    planner = _Planner(request, matched, rows, completes, sent=sent)
+    planner.replaces_sentinels = replaces_sentinels
+    return planner.plan()
 
 
 class _Row(NamedTuple):
@@ -84,73 +85,45 @@ class _Row(NamedTuple):
     signed: list[Part]
 
 
-class _Planner:
-    def __init__(
-        self,
-        request: GeminiRequest,
-        matched: Matches,
-        completes: Callable[[Turn], bool],
-        replaces_sentinels: bool,  # noqa: FBT001 (only `plan_injection` calls this)
-    ) -> None:
-        self._request = request
-        self._matched = matched
-        self._completes = completes
-        self._replaces_sentinels = replaces_sentinels
-        self._replaced = 0  # sentinels
-        self._completed: dict[int, bytes] = {}
-        self._family = family(request.model)
-        self._edits: list[Edit] = []
-        self._notes: list[PlanNote] = []
-        self._signed: set[int] = set()  # offsets of the parts that get a signature
-        self._sent: set[bytes] = set()  # the client's signatures
+@dataclass(eq=False, kw_only=True)
+class _Planner(Planner[GeminiRequest, _Row]):
+    """
+    The planner of a request.
 
-    def run(self) -> Plan:
-        rows = list(self._rows())
-        for row in rows:
-            self._sent |= {blob_of(part.signature) for part in row.signed}
-        for row in rows:
-            sentinels = sum(is_sentinel(part.signature) for part in row.signed)
-            self._note(row.places[0], Outcome.PRESENT, len(row.signed) - sentinels)
-            sentinels += self._replaced
-            matches = self._matched.matches
-            found = [(index, matches[index]) for index in row.places if index in matches]
-            for index, match in found:
-                self._decide(index, match, is_replayed=bool(row.signed))
-            self._note(row.places[0], Outcome.UNCHECKED, sentinels - self._replaced)
-            if not (found or row.signed):
-                self._note_unknown(row.places)
-        notes = tuple(self._notes)
-        return Plan(tuple(self._edits), outcomes_of(notes), notes, self._completed)
+    Attributes:
+        sent: The client's signatures.
+        replaced: Number of its sentinels that are replaced in the current row.
+        signed: Offsets of the parts that get a signature.
+    """
 
-    def _rows(self) -> Iterator[_Row]:
-        """Yield the rows of contents of the model that hold items."""
-        items = [place.item for place in self._request.places]
-        for is_clients, row in groupby(range(len(items)), lambda at: items[at].role is Role.CLIENT):
-            if not is_clients:
-                places = [*row]
-                holders = {items[at].holder.start: items[at].holder for at in places}
-                parts = (part for holder in holders.values() for part in holder.parts)
-                yield _Row(places, [part for part in parts if part.signed])
+    sent: Collection[bytes]
+    replaces_sentinels: bool = False
+    replaced: int = 0
+    signed: set[int] = field(default_factory=set)
 
-    def _note_unknown(self, places: list[int]) -> None:
-        """Note a row of which nothing is known."""
-        ambiguous = [index for index in places if index in self._matched.ambiguous]
-        self._notes += [PlanNote(index, Outcome.AMBIGUOUS) for index in ambiguous]
-        if not ambiguous:
-            self._notes.append(PlanNote(places[0], Outcome.MISSED))
+    @override
+    def decide(self, group: _Row) -> None:
+        first, matches = group.places[0], self.matched.matches
+        sentinels = sum(is_sentinel(part.signature) for part in group.signed)
+        known = [(index, matches[index]) for index in group.places if index in matches]
+        self.replaced = 0
+        self.note(first, Outcome.PRESENT, len(group.signed) - sentinels)
+        for index, match in known:
+            self._decide(index, match, is_replayed=bool(group.signed))
+        self.note(first, Outcome.UNCHECKED, sentinels - self.replaced)
+        if not (known or group.signed):
+            self.note_unknown(group.places)
 
     def _decide(self, index: int, match: Match, *, is_replayed: bool) -> None:
         """Inject the signatures of an item, or note why not."""
-        item, emitted, turn = self._request.places[index].item, match.emitted, match.turn
+        item, emitted, turn = self.request.places[index].item, match.emitted, match.turn
         if emitted.withheld and not is_replayed:
-            self._note(index, outcome_of_withheld([emitted]), 1)
-        lacking = [part for part in emitted.run if part.blobs[0] not in self._sent]
-        if not lacking:
-            return
-        if self._family not in turn.models:
-            self._note(index, Outcome.GUARDED_MODEL, len(lacking))
+            self.note(index, outcome_of_withheld([emitted]), 1)
+        lacking = [part for part in emitted.run if part.blobs[0] not in self.sent]
+        if not self.is_of_model(turn):
+            self.note(index, Outcome.GUARDED_MODEL, len(lacking))
         elif item.type == MESSAGE and item.content != emitted.content:
-            self._note(index, Outcome.GUARDED_FORM, len(lacking))
+            self.note(index, Outcome.GUARDED_FORM, len(lacking))
         else:
             for part in lacking:
                 self._inject(index, item, part, turn)
@@ -160,7 +133,7 @@ class _Planner:
         holder, place = item.holder, place_of(part)
         number = _number_at(item, place)
         if number is None:
-            self._note(index, Outcome.GUARDED_FORM, 1)
+            self.note(index, Outcome.GUARDED_FORM, 1)
             return
         raw = part.raw
         target: int | None = number
@@ -174,29 +147,35 @@ class _Planner:
             return  # present
         else:
             if theirs.signed and is_sentinel(theirs.signature):
-                self._replaced += 1
+                self.replaced += 1
             elif theirs.signed:
-                self._completed[holder.start] = turn.conversation
+                self.completed[holder.start] = turn.conversation
             start, end = holder.spans[target]
-            made = None if start in self._signed else _member(self._request.body, start, end, raw)
+            made = None if start in self.signed else _member(self.request.body, start, end, raw)
             if made is None:
-                self._note(index, Outcome.GUARDED_FORM, 1)
+                self.note(index, Outcome.GUARDED_FORM, 1)
                 return
-            self._signed.add(start)
+            self.signed.add(start)
             edit = made
-        self._edits.append(edit)
-        name = part.id.partition(" ")[0]
-        self._notes.append(PlanNote(index, Outcome.INJECTED, 1, len(part.raw), name))
+        self.edits.append(edit)
+        self.note_injected(index, part.raw, part.id.partition(" ")[0])
 
     def _is_replaced(self, theirs: Part, turn: Turn) -> bool:
         """Return whether the emitted signature takes the place of the client's."""
         if is_sentinel(theirs.signature):
-            return self._replaces_sentinels
-        return self._completes(turn)
+            return self.replaces_sentinels
+        return self.completes(turn)
 
-    def _note(self, index: int, outcome: Outcome, count: int) -> None:
-        if count:
-            self._notes.append(PlanNote(index, outcome, count))
+
+def _rows(request: GeminiRequest) -> Iterator[_Row]:
+    """Yield the rows of contents of the model that hold items."""
+    items = [place.item for place in request.places]
+    for is_clients, row in groupby(range(len(items)), lambda at: items[at].role is Role.CLIENT):
+        if not is_clients:
+            places = [*row]
+            holders = {items[at].holder.start: items[at].holder for at in places}
+            parts = (part for holder in holders.values() for part in holder.parts)
+            yield _Row(places, [part for part in parts if part.signed])
 
 
 def _number_at(item: GeminiItem, place: Place) -> int | None:

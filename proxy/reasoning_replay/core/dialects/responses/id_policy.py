@@ -60,16 +60,6 @@ def choose_form(
     return _Case(request.body, following, run, is_stored).form(profile.ids)
 
 
-def takes_plainly(profile: Profile) -> bool:
-    """
-    Return whether an upstream accepts any complete run unchanged, directly before its item.
-
-    In a complete run, all reasoning has ids and blobs, and the item after it has its original id.
-    """
-    is_any = not (profile.omits or profile.needs or profile.ids is Ids.DROPPED)
-    return is_any and profile.takes_reasoning
-
-
 def in_form(part: Reasoning, profile: Profile) -> bytes:
     """Return one reasoning item as an upstream accepts it, if there is no form to choose."""
     part = _without_members(part, profile.omits)

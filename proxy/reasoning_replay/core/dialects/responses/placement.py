@@ -15,13 +15,16 @@ It follows the rules of the API (pairing by id both ways, order, no reasoning at
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from typing_extensions import override
+
+from reasoning_replay.core.dialects.planner import Planner
 from reasoning_replay.core.dialects.responses.emitted import PHASE, has_phase, phase_of
 from reasoning_replay.core.dialects.responses.id_policy import (
     FollowingItems,
     choose_form,
     id_removals,
-    takes_plainly,
 )
 from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.reasoning_runs import (
@@ -33,21 +36,18 @@ from reasoning_replay.core.dialects.responses.reasoning_runs import (
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.matching.matches import Matches
-from reasoning_replay.core.history.model_names import family, is_known_not_to_reason
+from reasoning_replay.core.history.model_names import is_known_not_to_reason
 from reasoning_replay.core.history.plan import (
     ItemForm,
     Outcome,
     Plan,
     PlanNote,
-    forms_of,
     outcome_of_withheld,
-    outcomes_of,
 )
 from reasoning_replay.core.wire.json_spans import Edit, inserted
 
 _NO_PLAN = Plan()
 _MODEL, _REASONING = Role.MODEL, Role.REASONING
-_INJECTED = Outcome.INJECTED
 
 
 def plan_injection(request: Request, matched: Matches, profile: Profile) -> Plan:
@@ -59,71 +59,22 @@ def plan_injection(request: Request, matched: Matches, profile: Profile) -> Plan
     """
     if not (matched.matches or matched.ambiguous) and (request.is_stateful or not request.run):
         return _NO_PLAN  # it holds no model items, as far as is known
-    return _Planner(request, matched, profile).run()
+    groups = groups_of(matched.matches)
+    replayed = replayed_reasoning(request, groups)
+    return _Planner(request, matched, groups, profile=profile, replayed=replayed).plan()
 
 
-class _Planner:
-    def __init__(self, request: Request, matched: Matches, profile: Profile) -> None:
-        self._request = request
-        self._matched = matched
-        self._profile = profile
-        self._family = family(request.model)
-        self._edits: list[Edit] = []
-        self._notes: list[PlanNote] = []
+@dataclass(eq=False, kw_only=True)
+class _Planner(Planner[Request, ReasoningRun]):
+    profile: Profile
+    replayed: Mapping[RunPosition, int]
 
-    def run(self) -> Plan:
-        groups = groups_of(self._matched.matches)
-        replayed = replayed_reasoning(self._request, groups)
-        # Most runs are injected as captured, directly before the item that they led to.
-        may_be_plain = not replayed and takes_plainly(self._profile)
-        for group in groups:
-            if not (may_be_plain and self._inject_plainly(group)):
-                self._inject(group, replayed)
-        if self._profile.takes_phase:
-            self._add_phases()
-        self._note_unknown()
-        notes = sorted(self._notes, key=lambda note: note.place)
-        edits, forms = tuple(self._edits), forms_of(notes)
-        return Plan(edits, outcomes_of(notes), tuple(notes), forms=forms)
-
-    def _add_phases(self) -> None:
-        """Add to each message the `phase` that upstream emitted it with, as its last member."""
-        for index, match in self._matched.matches.items():
-            item, emitted = self._request.places[index].item, match.emitted
-            if (
-                item.type != "message"
-                or has_phase(item.raw)
-                or self._family not in match.turn.models
-            ):
-                continue
-            is_same = item.id == emitted.id != "" or item.content == emitted.content != b""
-            if is_same and (phase := phase_of(emitted)):
-                at = item.end - 1
-                self._edits.append(Edit(at, at, b"," + PHASE + b":" + phase))
-                self._notes.append(PlanNote(index, ItemForm.PHASE))
-
-    def _inject_plainly(self, group: ReasoningRun) -> bool:
-        """Do the work of `_inject` for the simple case; return False if a choice is needed."""
-        turn, index = group.turn, group.places[0]
-        own, item = turn.items[group.head], self._request.places[index].item
-        if not own.id or item.id != own.id or self._matched.matches[index].k != group.head:
-            return False
-        if own.withheld or self._family not in turn.models:
-            return False
-        for part in own.run:
-            if not part.id or not part.has_blob:
-                return False
-        at = item.start
-        for part in own.run:
-            self._edits += inserted(at, part.raw)
-            self._notes.append(PlanNote(index, _INJECTED, 1, len(part.raw), part.id))
-        return True
-
-    def _inject(self, group: ReasoningRun, replayed: Mapping[RunPosition, int]) -> None:
-        turn = group.turn
+    @override
+    def decide(self, group: ReasoningRun) -> None:
+        turn, replayed = group.turn, self.replayed
         head = turn.items[group.head]
         if head.withheld:
-            ahead = self._request.places[max(0, group.places[0] - 1)].item.role
+            ahead = self.request.places[max(0, group.places[0] - 1)].item.role
             if ahead in (Role.REASONING, Role.REFERENCE):
                 return  # the client replays it anyway, at its own risk
             self._guard(group, outcome_of_withheld([head]), 1, is_partial=False)
@@ -134,24 +85,24 @@ class _Planner:
             positions = group.positions
             missing = [n for n in missing if positions[n] not in replayed]
             present = [replayed[one] for one in positions if one in replayed]
-            self._notes += [PlanNote(index, Outcome.PRESENT) for index in present]
+            self.notes += [PlanNote(index, Outcome.PRESENT) for index in present]
             if not missing:
                 return
         is_partial = len(missing) < len(run)
-        if self._family not in turn.models or not self._profile.takes_reasoning:
+        if not (self.is_of_model(turn) and self.profile.takes_reasoning):
             self._guard(group, Outcome.GUARDED_MODEL, len(missing), is_partial=is_partial)
             return
         parts = [run[n] for n in missing]
-        form = choose_form(self._request, self._profile, self._following(group), parts)
+        form = choose_form(self.request, self.profile, self._following(group), parts)
         if form is None or self._is_displaced(group):
             self._guard(group, Outcome.GUARDED_FORM, len(missing), is_partial=is_partial)
             return
         for n, raw in zip(missing, form.parts, strict=True):
-            index = self._place_of(group, n, replayed)
-            at = self._request.places[index].item.start
-            self._edits += inserted(at, raw)
-            self._notes.append(PlanNote(index, _INJECTED, 1, len(raw), run[n].id))
-        self._edits += form.edits
+            index = self._place_of(group, n)
+            at = self.request.places[index].item.start
+            self.edits += inserted(at, raw)
+            self.note_injected(index, raw, run[n].id)
+        self.edits += form.edits
 
     def _is_displaced(self, group: ReasoningRun) -> bool:
         """
@@ -160,19 +111,19 @@ class _Planner:
         A text without an id is not: the client wrote it, and upstream demands nothing before it.
         """
         anchor = group.places[0]
-        if self._matched.matches[anchor].k == group.head:
+        if self.matched.matches[anchor].k == group.head:
             return False
         ahead = anchor - 1
-        while ahead >= 0 and self._request.places[ahead].item.role is Role.REASONING:
+        while ahead >= 0 and self.request.places[ahead].item.role is Role.REASONING:
             ahead -= 1
-        if ahead < 0 or ahead in self._matched.matches:
+        if ahead < 0 or ahead in self.matched.matches:
             return False
-        item = self._request.places[ahead].item
+        item = self.request.places[ahead].item
         return item.role is Role.MODEL and (item.type != "message" or item.id != "")
 
-    def _place_of(self, group: ReasoningRun, n: int, replayed: Mapping[RunPosition, int]) -> int:
+    def _place_of(self, group: ReasoningRun, n: int) -> int:
         """Return where to insert: before the anchor, or before a later part of the same run."""
-        places, anchor = self._request.places, group.places[0]
+        places, anchor, replayed = self.request.places, group.places[0], self.replayed
         if not replayed:
             return anchor
         later = (replayed.get(one) for one in group.positions[n + 1 :])
@@ -184,7 +135,7 @@ class _Planner:
         return anchor
 
     def _following(self, group: ReasoningRun) -> FollowingItems:
-        places, matches = self._request.places, self._matched.matches
+        places, matches = self.request.places, self.matched.matches
         return FollowingItems(
             pairs=[(places[index].item, matches[index].emitted) for index in group.places],
             has_head=matches[group.places[0]].k == group.head,
@@ -194,29 +145,47 @@ class _Planner:
     def _guard(
         self, group: ReasoningRun, outcome: Outcome, count: int, *, is_partial: bool
     ) -> None:
-        self._notes.append(PlanNote(group.places[0], outcome, count))
+        self.notes.append(PlanNote(group.places[0], outcome, count))
         if is_partial:
             return  # the client replays a part of the run; its intent is unknown
-        if not self._profile.checks_pairs:
+        if not self.profile.checks_pairs:
             return  # this upstream requires no reasoning by id
         for index, pair in zip(group.places, self._following(group).pairs, strict=True):
-            removals = id_removals(self._request.body, [pair])
+            removals = id_removals(self.request.body, [pair])
             if removals:
-                self._edits += removals
-                self._notes.append(PlanNote(index, ItemForm.DEGRADED))
+                self.edits += removals
+                self.notes.append(PlanNote(index, ItemForm.DEGRADED))
+
+    @override
+    def decide_rest(self) -> None:
+        if self.profile.takes_phase:
+            self._add_phases()
+        self._note_unknown()
+
+    def _add_phases(self) -> None:
+        """Add to each message the `phase` that upstream emitted it with, as its last member."""
+        for index, match in self.matched.matches.items():
+            item, emitted = self.request.places[index].item, match.emitted
+            if item.type != "message" or has_phase(item.raw) or not self.is_of_model(match.turn):
+                continue
+            is_same = item.id == emitted.id != "" or item.content == emitted.content != b""
+            if is_same and (phase := phase_of(emitted)):
+                at = item.end - 1
+                self.edits.append(Edit(at, at, b"," + PHASE + b":" + phase))
+                self.notes.append(PlanNote(index, ItemForm.PHASE))
 
     def _note_unknown(self) -> None:
         """Note each ambiguous item, and each run of emitted items without any match."""
-        for index in sorted(self._matched.ambiguous):
-            self._notes.append(PlanNote(index, Outcome.AMBIGUOUS))
-        if self._request.is_stateful or is_known_not_to_reason(self._request.model):
+        for index in sorted(self.matched.ambiguous):
+            self.notes.append(PlanNote(index, Outcome.AMBIGUOUS))
+        if self.request.is_stateful or is_known_not_to_reason(self.request.model):
             return  # upstream holds the unknown part, or the model does not reason
-        matches, ambiguous = self._matched.matches, self._matched.ambiguous
-        if matches.keys() >= set(self._request.anchors):
+        matches, ambiguous = self.matched.matches, self.matched.ambiguous
+        if matches.keys() >= set(self.request.anchors):
             return  # the usual case: every item was matched
         is_run = False
-        for index, place in enumerate(self._request.places):
+        for index, place in enumerate(self.request.places):
             role = place.item.role
             if role is _MODEL and not is_run and index not in matches and index not in ambiguous:
-                self._notes.append(PlanNote(index, Outcome.MISSED))
+                self.notes.append(PlanNote(index, Outcome.MISSED))
             is_run = role is _MODEL or role is _REASONING
