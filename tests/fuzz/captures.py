@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from reasoning_replay.core.dialects.captures import Capture, CaptureSnapshot, Origin
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
-from reasoning_replay.core.history.lookup_keys import certain_keys_of_turn, keys_of_turn
+from reasoning_replay.core.history.lookup_keys import id_keys_of_turn, keys_of_turn
 from reasoning_replay.core.history.records import records_of, turns_of
 from reasoning_replay.core.history.turns import Context, Turn
 from reasoning_replay.core.wire import json_spans
@@ -78,7 +78,7 @@ def _judge(turn: Turn | None, capture: Capture, said: list[bytes]) -> None:
     if turn is None:
         return
     assert turns_of(turn.conversation, records_of(turn)) == [turn]
-    assert set(certain_keys_of_turn(turn)) <= set(keys_of_turn(turn))
+    assert set(id_keys_of_turn(turn)) <= set(keys_of_turn(turn))
     if isinstance(capture, ResponsesCapture):
         _judge_items(turn, said)
 

@@ -67,7 +67,7 @@ async def test_an_item_of_a_copy_is_looked_up_by_its_ids_only() -> None:
     saying = bytes_of("what both say")
     for one in (T1, twin):
         await shared.save((SCOPE, one.conversation), records_of(one), [saying])
-    lookup = Lookup(0, looked_up(T1)[0].certain, [saying])
+    lookup = Lookup(0, looked_up(T1)[0].id_keys, [saying])
     assert await here.store.look_up(SCOPE, [lookup], Budget(LONG_S))
 
     async def ids() -> set[bytes]:
@@ -363,7 +363,7 @@ async def test_an_item_of_an_unsaved_turn_is_not_crowded_by_its_text() -> None:
     here, alone = Replica(shared), said("begun meanwhile")
     shared.is_full = True
     assert await here.save(alone) is Saved.FAILED
-    lookup = Lookup(0, looked_up(alone)[0].certain, [saying])
+    lookup = Lookup(0, looked_up(alone)[0].id_keys, [saying])
 
     found = await here.store.look_up(SCOPE, [lookup], Budget(LONG_S))
     assert found is not None

@@ -23,7 +23,7 @@ from reasoning_replay.core.history.lookup_keys import (
     CONVERSATIONS_LOADED,
     Lookup,
     LookupResult,
-    certain_keys_of_turn,
+    id_keys_of_turn,
     keys_of_turn,
 )
 from reasoning_replay.core.history.records import FORMAT, is_head, records_of, turns_of
@@ -89,7 +89,7 @@ async def test_a_turn_is_found_by_every_key(kept: Kept) -> None:
     assert await found(store, "4") == []
 
 
-async def test_certain_keys_precede_doubtful_ones(kept: Kept) -> None:
+async def test_id_keys_precede_content_keys(kept: Kept) -> None:
     """The doubtful keys of an item are used only if its certain keys lead nowhere."""
     store = kept.opens(WIDE)
     await save(store, turn("a", "one"), [key("id")])
@@ -225,10 +225,10 @@ async def test_use_extends_the_expiry(kept: Kept, use: str) -> None:
     for _ in range(3):
         await kept.passes(600)
         if use == "look_up":
-            assert names(await looked_up(store, asked(certain_keys_of_turn(one)[0]))) == ["a", "b"]
+            assert names(await looked_up(store, asked(id_keys_of_turn(one)[0]))) == ["a", "b"]
         else:
             await save(store, two, keys_of_turn(two))
-    last = certain_keys_of_turn(two if use == "save" else one)[0]
+    last = id_keys_of_turn(two if use == "save" else one)[0]
     assert names(await looked_up(store, asked(last))) == ["a", "b"]
 
 
@@ -244,9 +244,7 @@ async def test_old_turns_of_a_living_conversation_keep_their_keys(
         await kept.passes(400)
         newest = turn(f"{n - 1}", created_ms=n - 1)
         held = {newest.conversation: version} if is_held else {}
-        assert (
-            await store.look_up(SCOPE, asked(certain_keys_of_turn(newest)[0]), held)
-        ).conversations
+        assert (await store.look_up(SCOPE, asked(id_keys_of_turn(newest)[0]), held)).conversations
         said = turn(f"{n}", created_ms=n)
         version = await save(store, said, keys_of_turn(said))
     await kept.passes(400)
@@ -477,7 +475,7 @@ async def test_a_deleted_conversation_is_gone(kept: Kept) -> None:
         assert await led_to(key_of_it) == []
     for key_of_both in saying:
         assert await led_to(key_of_both) == ["c"]
-    assert await led_to(certain_keys_of_turn(turns[0])[0], OTHER) == ["a"]
+    assert await led_to(id_keys_of_turn(turns[0])[0], OTHER) == ["a"]
     assert await store.forget(SCOPE, bytes_of("two"))
     assert await store.forget(OTHER, bytes_of("one"))
     assert await kept.names() == []
@@ -512,7 +510,7 @@ async def save_late(
 
 async def find(store: Store, one: Turn, held: int | None = None) -> StoreResult:
     """Look up a turn by its keys, holding its conversation at a version, if any is given."""
-    lookups = asked(certain_keys_of_turn(one)[0])
+    lookups = asked(id_keys_of_turn(one)[0])
     return await store.look_up(SCOPE, lookups, {} if held is None else {one.conversation: held})
 
 

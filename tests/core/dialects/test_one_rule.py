@@ -89,7 +89,7 @@ def test_each_conversation_that_was_used_is_kept_alive() -> None:
     """A lookup renews what it finds, so each is looked up, though nothing new is of it."""
     talk, theirs = handed_over()
     question = talk.question()
-    keys = {key for lookup in question.lookups for key in lookup.certain}
+    keys = {key for lookup in question.lookups for key in lookup.id_keys}
 
     assert question.begun.way == Way.SHORT
     assert len(question.lookups) == 1 + 2

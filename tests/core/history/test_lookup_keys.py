@@ -18,9 +18,9 @@ from reasoning_replay.core.history.lookup_keys import (
     ConversationChoice,
     Key,
     Lookup,
-    certain_keys_of_turn,
     choose,
     count_led,
+    id_keys_of_turn,
     key_of_response,
     key_of_turn,
     keys_of_name,
@@ -74,7 +74,7 @@ def met(kept: list[Key], request: Request) -> dict[int, tuple[int, int]]:
     """Return the place of each item that shares keys with a turn -> their number by strength."""
     found = {}
     for asked in keys_of_request(request):
-        both = tuple(len(set(kept) & set(keys)) for keys in (asked.certain, asked.doubtful))
+        both = tuple(len(set(kept) & set(keys)) for keys in (asked.id_keys, asked.content_keys))
         if any(both):
             found[asked.place] = (both[0], both[1])
     return found
@@ -367,23 +367,25 @@ def test_an_item_is_compared_with_all_conversations_or_is_crowded(
     """
     # As in a store: content leads to every conversation that content after a history leads to.
     for item in asked * len(asked):
-        if any(index.get(key) for key in item.doubtful) and not index.get(item.doubtful[-1]):
-            index[item.doubtful[-1]] = many(1)
+        if any(index.get(key) for key in item.content_keys) and not index.get(
+            item.content_keys[-1]
+        ):
+            index[item.content_keys[-1]] = many(1)
     choice = chosen(asked, index)
 
     assert len(choice.conversations) == len(set(choice.conversations)) <= CONVERSATIONS_LOADED
     for item in asked:
-        led = [index[key] for key in item.certain if index.get(key)]
+        led = [index[key] for key in item.id_keys if index.get(key)]
         certain = min(led, key=len) if led else []
-        doubtful = next((found for key in item.doubtful if (found := index.get(key))), [])
+        doubtful = next((found for key in item.content_keys if (found := index.get(key))), [])
         if item.place not in choice.crowded:
             assert set(certain or doubtful) <= set(choice.conversations)
 
 
-def test_certain_keys_come_from_names_and_the_turn() -> None:
+def test_id_keys_come_from_names_and_the_turn() -> None:
     """Keys from content are not among them, because other conversations may share the content."""
     turn = turn_of([user("hi")], [R1, C1])
-    certain = certain_keys_of_turn(turn)
+    certain = id_keys_of_turn(turn)
     names = [key for name in (R1["id"], C1["id"], C1["call_id"]) for key in keys_of_name(name)]
 
     assert sorted(certain) == sorted([key_of_turn(turn.id), *names])
@@ -405,8 +407,8 @@ def test_doubtful_keys_behave_like_a_sequence() -> None:
     """They are computed only when they are read."""
     (asked,) = keys_of_request(asking([ASK, C1]))
 
-    assert asked.doubtful
-    assert asked.doubtful[:] == [*asked.doubtful]
-    assert asked.doubtful[-1] == [*asked.doubtful][-1]
-    assert asked.doubtful[0] == asked.keys[len(asked.certain)]
-    assert len(asked.doubtful) == len(asked.keys) - len(asked.certain)
+    assert asked.content_keys
+    assert asked.content_keys[:] == [*asked.content_keys]
+    assert asked.content_keys[-1] == [*asked.content_keys][-1]
+    assert asked.content_keys[0] == asked.keys[len(asked.id_keys)]
+    assert len(asked.content_keys) == len(asked.keys) - len(asked.id_keys)

@@ -129,14 +129,14 @@ class LocalTable:
         """
         Return the rows that a request may continue; they count as used.
 
-        With a store, only `certain` keys lead to rows: there may be others with
+        With a store, only id keys lead to rows: there may be others with
         the same text.
         """
         now = self._tidy()
         index = self.index(scope)
         if self._alone is None:
-            lookups = [Lookup(one.place, one.certain) for one in lookups if one.certain]
-            asked = (key for one in lookups for key in one.certain)
+            lookups = [Lookup(one.place, one.id_keys) for one in lookups if one.id_keys]
+            asked = (key for one in lookups for key in one.id_keys)
             choice = _NO_CHOICE if index.keys().isdisjoint(asked) else choose(lookups, index.get)
         elif self._is_expired(
             next(iter(self._rows.values()), None), now
@@ -155,7 +155,7 @@ class LocalTable:
         self, name: Name, records: Mapping[bytes, bytes], keys: Mapping[bytes, bool]
     ) -> Conversation | None:
         """
-        Add records, and keys (-> whether they are certain), to a conversation.
+        Add records, and keys (-> whether they are of ids), to a conversation.
 
         With a store, they are a part of what the next save of it writes.
 
@@ -168,7 +168,7 @@ class LocalTable:
             row = row or self.begin(name, Standing.UNSENT)
             row.add(records)
             row.waiting.add(records, keys)
-            self.lead(row, [key for key, is_certain in keys.items() if is_certain])
+            self.lead(row, [key for key, is_of_id in keys.items() if is_of_id])
             return row
         if row is not None and self._is_expired(row, now):
             self._drop(row)

@@ -145,7 +145,7 @@ class SafeStore:
             scope: Scope of the exchange.
             conversation: Id of the conversation.
             records: New records; those of earlier saves that failed are saved with them.
-            keys: New keys -> whether they are certain.
+            keys: New keys -> whether they are of ids.
             budget: Budget of the exchange.
         """
         name = (scope, conversation)

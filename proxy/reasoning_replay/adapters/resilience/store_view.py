@@ -18,7 +18,7 @@ from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import (
     Lookup,
     LookupResult,
-    certain_keys_of_turn,
+    id_keys_of_turn,
 )
 from reasoning_replay.core.history.records import prefix_of_records, turn_of_record, turns_of
 
@@ -54,7 +54,7 @@ class Loaded(NamedTuple):
     Attributes:
         turns: Turns from the store, including the unsaved records.
         read: The records of these turns.
-        keys: The `certain` keys of the turns; empty if the table holds only unsaved records.
+        keys: The id keys of the turns; empty if the table holds only unsaved records.
     """
 
     stored: StoredConversation
@@ -69,11 +69,11 @@ class StoreView:
 
     Attributes:
         lookups: All lookups of the request.
-        rows: Rows that `certain` keys lead to, by conversation.
+        rows: Rows that id keys lead to, by conversation.
         stood: How each of them stood then, and at which version.
         held: Versions of the rows that the store may have: it also says if they were deleted.
-        asked: Lookups for the store. If `certain` keys of an item lead to one of those rows, its
-            `doubtful` ones are omitted; they are needed if the store has lost the conversation.
+        asked: Lookups for the store. If id keys of an item lead to one of those rows, its
+            content keys are omitted; they are needed if the store has lost the conversation.
         unsaved: Records that the store may not have, by conversation.
     """
 
@@ -87,7 +87,7 @@ class StoreView:
         self.held = Versions(known)
         index = table.index(scope) if known else {}
         self.asked = [
-            Lookup(item.place, item.certain) if _leads_to(index, known, item) else item
+            Lookup(item.place, item.id_keys) if _leads_to(index, known, item) else item
             for item in lookups
         ]
 
@@ -115,7 +115,7 @@ class StoreView:
             records = {**stored.records, **self.unsaved.get(stored.conversation, {})}
             turns = IndexedTurns(turns_of(stored.conversation, records))
             indexed = turns if self._table.keeps_copies else []
-            keys = [key for turn in indexed for key in certain_keys_of_turn(turn)]
+            keys = [key for turn in indexed for key in id_keys_of_turn(turn)]
             kept = {prefix_of_records(turn) for turn in turns}
             read = {name: records[name] for name in records if turn_of_record(name) in kept}
             loaded.append(Loaded(stored, turns, read, keys))
@@ -150,11 +150,11 @@ class StoreView:
         }
         if not any(found.values()):
             return None
-        # An item that no `certain` key leads to may also occur in conversations that are not here.
+        # An item that no id key leads to may also occur in conversations that are not here.
         index = self._table.index(self.scope)
-        known = {item.place for item in self.lookups if any(key in index for key in item.certain)}
-        doubtful = {item.place for item in self.lookups if item.doubtful}
-        return LookupResult(all_of(found), self._crowded | (doubtful - known), is_stale=True)
+        known = {item.place for item in self.lookups if any(key in index for key in item.id_keys)}
+        by_content = {item.place for item in self.lookups if item.content_keys}
+        return LookupResult(all_of(found), self._crowded | (by_content - known), is_stale=True)
 
     def _take_in(self, loaded: Loaded) -> IndexedTurns:
         """Add a loaded conversation to the table; return its current turns."""
@@ -166,8 +166,8 @@ class StoreView:
             row.load(stored.version, turns, read)
             turns = row.decoded()
         elif row is None and table.keeps_copies and self._drops == table.drops:
-            asked = {key for item in self.lookups for key in item.certain}
-            if not asked.isdisjoint(keys):  # not if only `doubtful` keys found it
+            asked = {key for item in self.lookups for key in item.id_keys}
+            if not asked.isdisjoint(keys):  # not if only content keys found it
                 row = table.begin((self.scope, conversation), Standing.CURRENT)
                 row.load(stored.version, turns, read)
         if row is not None:
@@ -180,5 +180,5 @@ def _is_stored(standing: Standing) -> bool:
 
 
 def _leads_to(index: Index, known: Container[bytes], item: Lookup) -> bool:
-    """Return whether a `certain` key of an item leads to one of these conversations."""
-    return any(one in known for key in item.certain for one in index.get(key, ()))
+    """Return whether an id key of an item leads to one of these conversations."""
+    return any(one in known for key in item.id_keys for one in index.get(key, ()))

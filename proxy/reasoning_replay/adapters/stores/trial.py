@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 
 from reasoning_replay.adapters.stores.base import Store, StoreError
-from reasoning_replay.core.history.lookup_keys import Lookup, certain_keys_of_turn
+from reasoning_replay.core.history.lookup_keys import Lookup, id_keys_of_turn
 from reasoning_replay.core.history.records import records_of
 from reasoning_replay.core.history.turns import Context, Turn
 
@@ -24,7 +24,7 @@ class Trial:
         self._name = secrets.token_bytes(16), secrets.token_bytes(16)
         own = self._name[1]
         turn = Turn(own, own, b"", (), False, 0, Context(), ())  # noqa: FBT003 - not stored upstream
-        self._key, self._records = certain_keys_of_turn(turn)[0], records_of(turn)
+        self._key, self._records = id_keys_of_turn(turn)[0], records_of(turn)
         self.steps: Mapping[str, Callable[[], Awaitable[object]]] = {
             "check": store.check,
             "save": self._save,

@@ -33,20 +33,20 @@ class Lookup(NamedTuple):
 
     Attributes:
         place: Index of the item in the request, or RESPONSE.
-        certain: Keys that hardly more than one item has: from its id and its `call_id`. A text
+        id_keys: Keys that hardly more than one item has: from its id and its `call_id`. A text
             without ids has those of the first call in the same message.
-        doubtful: Keys from its content and the history before it, the strongest first. They may be
-            computed on first use. If one of them leads to a conversation, so does the last one.
+        content_keys: Keys from its content and the history before it, the strongest first. They
+            may be computed on first use. If one of them leads to a conversation, so does the last.
     """
 
     place: int
-    certain: Sequence[Key]
-    doubtful: Sequence[Key] = ()
+    id_keys: Sequence[Key]
+    content_keys: Sequence[Key] = ()
 
     @property
     def keys(self) -> Sequence[Key]:
-        """All keys, the certain ones first."""
-        return [*self.certain, *self.doubtful]
+        """All keys, those of ids first."""
+        return [*self.id_keys, *self.content_keys]
 
 
 class ConversationChoice(NamedTuple):
@@ -88,22 +88,22 @@ def key_of_turn(this: bytes) -> Key:
 
 def keys_of_name(name: str) -> list[Key]:
     """Return the keys that lead from an item's id or `call_id` to its conversation."""
-    return _certain(name, "", "")
+    return _id_keys(name, "", "")
 
 
 def keys_of_turn(turn: Turn) -> dict[Key, bool]:
-    """Return every key that must lead to the conversation of a turn -> whether it is certain."""
-    doubtful = [key for item in turn.items for key in _doubtful(item.content, turn.context)]
-    certain = dict.fromkeys(certain_keys_of_turn(turn), True)
-    return certain | dict.fromkeys([key for key in doubtful if key not in certain], False)
+    """Return every key that must lead to the conversation of a turn -> whether it is of an id."""
+    of_content = [key for item in turn.items for key in _content_keys(item.content, turn.context)]
+    of_ids = dict.fromkeys(id_keys_of_turn(turn), True)
+    return of_ids | dict.fromkeys([key for key in of_content if key not in of_ids], False)
 
 
-def certain_keys_of_turn(turn: Turn) -> list[Key]:
+def id_keys_of_turn(turn: Turn) -> list[Key]:
     """Return the keys of a turn that belong to only one item, or to the turn itself."""
     keys = [key_of_turn(turn.id)]
     for item in turn.items:
         keys += [_key_of(part.id) for part in item.run if is_distinctive(part.id, "")]
-        keys += _certain(item.id, item.call_id, item.name)
+        keys += _id_keys(item.id, item.call_id, item.name)
     return list(dict.fromkeys(keys))
 
 
@@ -117,7 +117,7 @@ def keys_of_request(request: RequestHistory[HistoryItem]) -> list[Lookup]:
     asked = [_asked(request, n) for n in reversed(older[::step] + newest)]
     if previous := request.continues:
         asked.insert(0, Lookup(RESPONSE, [key_of_response(previous)]))
-    return [item for item in asked if item.certain or item.doubtful]
+    return [item for item in asked if item.id_keys or item.content_keys]
 
 
 def choose(
@@ -130,8 +130,8 @@ def choose(
         asked: Result of `keys_of_request`.
         leads_to: Returns the conversations that a key leads to, newest last; None without any.
 
-    The certain keys of all items come first, and of these the one of each item that leads to the
-    fewest conversations; the others serve to detect a contradiction. The doubtful keys share the
+    The id keys of all items come first, and of these the one of each item that leads to the
+    fewest conversations; the others serve to detect a contradiction. The content keys share the
     remaining room: first, for each item, the strongest key that leads to a conversation; then,
     newest item first, the conversations with the same content after another history. An item that
     leads to more conversations than there is room for adds none of them: if only some were loaded,
@@ -154,14 +154,14 @@ def choose(
         take(more)
     sure = {item.place for item, _, _ in named} - crowded
     rest = [item for item in asked if item.place not in sure]
-    doubtful = [item for item in rest if item.doubtful and leads_to(item.doubtful[-1])]
-    for item in doubtful:
-        strongest = next(found for key in item.doubtful if (found := leads_to(key)))
+    by_content = [item for item in rest if item.content_keys and leads_to(item.content_keys[-1])]
+    for item in by_content:
+        strongest = next(found for key in item.content_keys if (found := leads_to(key)))
         if not take(reversed(strongest)):
             crowded.add(item.place)
-    for item in doubtful:
+    for item in by_content:
         if item.place not in crowded:
-            take(reversed(leads_to(item.doubtful[-1]) or ()))
+            take(reversed(leads_to(item.content_keys[-1]) or ()))
     return ConversationChoice(list(chosen), crowded)
 
 
@@ -174,7 +174,7 @@ def count_led(asked: Sequence[Lookup], turns: Iterable[Turn]) -> tuple[int, int]
     keys = {key for turn in turns for key in keys_of_turn(turn)}
     if not keys:
         return 0, 0
-    strong = [[*item.certain, *list(item.doubtful)[:-1]] for item in asked]
+    strong = [[*item.id_keys, *list(item.content_keys)[:-1]] for item in asked]
     led = sum(not keys.isdisjoint(of_item) for of_item in strong)
     return led, sum(not keys.isdisjoint(item.keys) for item in asked)
 
@@ -183,36 +183,36 @@ def _named(
     asked: Sequence[Lookup], leads_to: Callable[[Key], Sequence[bytes] | None]
 ) -> list[tuple[Lookup, Sequence[bytes], Sequence[bytes]]]:
     """Return the conversations that the names of each item lead to: by its rarest, and by all."""
-    led = [(item, [found for key in item.certain if (found := leads_to(key))]) for item in asked]
+    led = [(item, [found for key in item.id_keys if (found := leads_to(key))]) for item in asked]
     named = [(item, min(found, key=len), [*chain(*found)]) for item, found in led if found]
     return sorted(named, key=lambda one: len(one[1]))
 
 
 def _asked(request: RequestHistory[HistoryItem], n: int) -> Lookup:
     place = request.places[n]
-    certain = _names(place.item)
-    if not certain and n + 1 < len(request.places):
+    id_keys = _id_keys_of(place.item)
+    if not id_keys and n + 1 < len(request.places):
         # Short texts are in many conversations, all of which would have to be loaded.
         following = request.places[n + 1].item
-        certain = _names(following) if following.start < place.item.end else []
-    return Lookup(n, certain, _ContentKeys(request, place))
+        id_keys = _id_keys_of(following) if following.start < place.item.end else []
+    return Lookup(n, id_keys, _LazyContentKeys(request, place))
 
 
-def _names(item: HistoryItem) -> list[Key]:
-    """Return the certain keys of an item of a request."""
-    certain = _certain(item.id, item.call_id, item.name)
+def _id_keys_of(item: HistoryItem) -> list[Key]:
+    """Return the id keys of an item of a request."""
+    keys = _id_keys(item.id, item.call_id, item.name)
     if response_id := response_named_by(item):
-        certain.append(key_of_response(response_id))
-    return certain
+        keys.append(key_of_response(response_id))
+    return keys
 
 
 def lookup_of_content(request: RequestHistory[HistoryItem], n: int, content: bytes) -> Lookup:
     """Return the lookup of an item of a request by a content that it may have had."""
-    return Lookup(n, (), _doubtful(content, request.context(request.places[n])))
+    return Lookup(n, (), _content_keys(content, request.context(request.places[n])))
 
 
-class _ContentKeys(Sequence[Key]):
-    """Doubtful keys of an item, computed on first use: not needed if a certain key leads."""
+class _LazyContentKeys(Sequence[Key]):
+    """Content keys of an item, computed on first use: not needed if an id key leads."""
 
     def __init__(self, request: RequestHistory[HistoryItem], place: Place[HistoryItem]) -> None:
         self._request = request
@@ -220,7 +220,7 @@ class _ContentKeys(Sequence[Key]):
 
     @cached_property
     def _keys(self) -> list[Key]:
-        return _doubtful(self._place.item.content, self._request.context(self._place))
+        return _content_keys(self._place.item.content, self._request.context(self._place))
 
     def __bool__(self) -> bool:
         return bool(self._place.item.content) and not self._request.is_stateful
@@ -241,7 +241,7 @@ class _ContentKeys(Sequence[Key]):
         return iter(self._keys)
 
 
-def _certain(item_id: str, call_id: str, name: str) -> list[Key]:
+def _id_keys(item_id: str, call_id: str, name: str) -> list[Key]:
     """Return the keys of an item's ids; ids and call ids share one space: clients mix them."""
     keys = [_key_of(item_id)] if item_id and is_distinctive(item_id, "") else []
     if call_id and is_distinctive(call_id, name):
@@ -253,7 +253,7 @@ def _key_of(name: str) -> Key:
     return digest(b"i", name.encode("utf-8", "surrogatepass"))
 
 
-def _doubtful(content: bytes, context: Context) -> list[Key]:
+def _content_keys(content: bytes, context: Context) -> list[Key]:
     """
     Return the keys of an item's content, the strongest first.
 

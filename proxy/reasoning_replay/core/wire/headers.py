@@ -52,12 +52,12 @@ as_line = b"%b: %b\r\n".__mod__
 
 def for_upstream(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
     """Return a request's headers without those that end here or are rewritten for the next hop."""
-    return _less(headers, _NOT_SENT)
+    return _without_hops(headers, _NOT_SENT)
 
 
 def for_downstream(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
     """Return a response's headers without those that end here; Content-Length is kept."""
-    return _less(headers, _NOT_PASSED)
+    return _without_hops(headers, _NOT_PASSED)
 
 
 def without(headers: Headers, name: bytes) -> Headers:
@@ -126,7 +126,7 @@ def _refuses_identity(accepted: bytes) -> bool:
     return refused.get(b"identity", refused.get(b"*", False))
 
 
-def _less(headers: Sequence[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
+def _without_hops(headers: Sequence[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> Headers:
     names = _names(headers)
     if _CONNECTION in names:
         named = compress(headers, map(_CONNECTION.__eq__, names))

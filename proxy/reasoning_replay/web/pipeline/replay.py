@@ -355,6 +355,6 @@ def _caller(exchange: Exchange, scope: bytes) -> Caller:
 def _with_keys(ask: Callable[[], _AskedT]) -> _AskedT:
     question = ask()
     if isinstance(question, Question):
-        lookups = [item._replace(doubtful=list(item.doubtful)) for item in question.lookups]
+        lookups = [item._replace(content_keys=list(item.content_keys)) for item in question.lookups]
         return question._replace(lookups=lookups)
     return question

@@ -14,7 +14,7 @@ from reasoning_replay.adapters.stores.redis.connections import Tcp
 from reasoning_replay.adapters.stores.redis.executor import Command, SingleServer
 from reasoning_replay.adapters.stores.redis.pool import Pool
 from reasoning_replay.adapters.stores.redis.store import LOADS_AT_ONCE, RedisStore
-from reasoning_replay.core.history.lookup_keys import certain_keys_of_turn, keys_of_turn
+from reasoning_replay.core.history.lookup_keys import id_keys_of_turn, keys_of_turn
 from reasoning_replay.core.history.records import records_of
 from redis.asyncio import Redis
 
@@ -279,7 +279,7 @@ async def test_few_lookups_load_conversations_at_once(
             loading -= is_load
 
     monkeypatch.setattr(counted._link, "run", runs)
-    lookups = [counted.look_up(SCOPE, asked(certain_keys_of_turn(said)[0]), {}) for _ in range(12)]
+    lookups = [counted.look_up(SCOPE, asked(id_keys_of_turn(said)[0]), {}) for _ in range(12)]
     assert all(result.conversations for result in await asyncio.gather(*lookups))
     assert most == LOADS_AT_ONCE
 
@@ -292,7 +292,7 @@ async def test_a_renewal_is_rare_and_in_the_background(counted: RedisStore) -> N
     held = {said.conversation: await save(counted, said, keys_of_turn(said))}
     for now in (0.0, TTL_S / 8 - 2, TTL_S / 8 + 2, TTL_S / 4 - 2, -TTL_S):
         Counting.sent = 0
-        await counted.look_up(SCOPE, asked(certain_keys_of_turn(said)[0]), held)
+        await counted.look_up(SCOPE, asked(id_keys_of_turn(said)[0]), held)
         assert Counting.sent == 1
         renewing = list(counted._renewals.tasks.values())
         assert len(renewing) == (now in (TTL_S / 8 + 2, -TTL_S))

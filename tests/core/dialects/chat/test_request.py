@@ -53,10 +53,10 @@ def test_a_text_is_looked_up_by_the_call_in_its_message() -> None:
     asked = {lookup.place: lookup for lookup in keys_of_request(read(messages))}
 
     named = keys_of_name(ids[0])
-    assert [asked[n].certain for n in range(6)] == [named, named, [], [], [], named]
-    assert asked[0].doubtful
+    assert [asked[n].id_keys for n in range(6)] == [named, named, [], [], [], named]
+    assert asked[0].content_keys
     assert named
-    assert asked[0].doubtful[-1] == asked[4].doubtful[-1]
+    assert asked[0].content_keys[-1] == asked[4].content_keys[-1]
 
 
 def test_too_many_items_are_refused() -> None:

@@ -80,7 +80,7 @@ def test_items_that_upstream_names_are_looked_up_first() -> None:
     asked = lookups_for(sent, Diagnosis(RefusalKind.LACKS_REASONING, **NAMED))
     names = [R2["id"], C1["id"], R1["id"], C2["id"], C1["call_id"]]
 
-    assert [list(one.certain) for one in asked[:5]] == [keys_of_name(name) for name in names]
+    assert [list(one.id_keys) for one in asked[:5]] == [keys_of_name(name) for name in names]
     assert [one.keys for one in asked[5:]] == [one.keys for one in keys_of_request(sent)]
 
 
