@@ -198,7 +198,11 @@ def test_capture_strip_inject_is_the_whole_history(
 def test_merged_and_split_messages_get_nothing_wrong(
     tape: list[Any], naming: str, data: st.DataObject
 ) -> None:
-    """A client that reshapes its messages gets no other reasoning than theirs."""
+    """
+    A client that reshapes its messages gets no other reasoning than theirs.
+
+    Theirs is that of their calls, also if another text has come before them.
+    """
     chats, person = Chats(), Person(0, naming)
     for _, shape, text, saying in tape:
         person.go_on(chats.learn(dropped(person.history), person.emit(shape, text)), saying)
@@ -218,7 +222,10 @@ def test_merged_and_split_messages_get_nothing_wrong(
     for each in held(chats.send(reshaped)):
         n, value = each.split(" ", 1)
         origin = person.history[int(emitted[value].split(" ", 1)[0])]
-        assert _said(reshaped[int(n)]) <= _said(origin)
+        message = reshaped[int(n)]
+        assert _said(message | {"content": ""} if "tool_calls" in message else message) <= _said(
+            origin
+        )
 
 
 def _said(message: Message) -> set[str]:
