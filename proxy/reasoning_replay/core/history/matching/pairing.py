@@ -16,10 +16,10 @@ def agrees(item: HistoryItem, emitted: Emitted) -> bool:
     Return whether an item agrees with an emitted one in type and tool name.
 
     A call of another type is the same one if its random `call_id` and its name are: clients turn
-    calls of custom tools into calls of functions.
+    calls of custom tools into calls of functions. A reference is the item that it names.
     """
     if item.role is Role.REFERENCE:
-        return True
+        return item.id == emitted.id
     if item.type != emitted.type:
         is_call = item.role is Role.MODEL and item.name != "" and item.call_id == emitted.call_id
         return is_call and item.name == emitted.name and is_distinctive(item.call_id, item.name)
