@@ -14,6 +14,7 @@ from reasoning_replay.core.dialects.registry import (
     DIALECTS,
     ENDPOINTS,
     KNOWN,
+    REPLAYED_PATHS,
     base_url_at,
     dialect_of,
     route_of,
@@ -55,6 +56,36 @@ class PathFault(StrEnum):
     LACKS_API = "lacks_api"  # the path is right, and the upstream has no such API there
     UPSTREAM_LACKS_V1 = "upstream_lacks_v1"  # the path is right, and upstream_url has none
     NEEDS_RESPONSES = "needs_responses"  # the model takes such requests on /responses only
+
+
+_PATHS = ", ".join(REPLAYED_PATHS).replace("{", "{{").replace("}", "}}")
+# What the log says of each: `{base}` is the right base URL, `{way_out}` a text of `lacking_apis`.
+HINTS = {
+    PathFault.LACKS_V1: "the base URL of the client lacks /v1: add it to the end. A path without "
+    "/v1 goes to the root of the upstream's host",
+    PathFault.DOUBLE_V1: "the path begins with /v1 twice: remove one from the base URL of the "
+    "client, which is {base} unless the client adds less",
+    PathFault.ENDPOINT: "the base URL of the client ends in an endpoint: it is {base}, and the "
+    "client adds the rest",
+    PathFault.DOUBLE_SLASH: "the path has an empty segment: remove the slash at the end of the "
+    "base URL of the client, which is {base}",
+    PathFault.TRAILING_SLASH: "the path ends in a slash: remove it in the client; its base URL is "
+    "{base}",
+    PathFault.OTHER_VERSION: "only /v1 stands for upstream_url, whatever version that has: the "
+    "base URL of the client is {base}",
+    PathFault.LETTER_CASE: "paths are case-sensitive, and this one has capital letters: the base "
+    "URL of the client is {base}, and the client adds the rest in small letters",
+    PathFault.PREFIX: "the path has a segment in front of the version, and goes to that path of "
+    "the upstream's host: the base URL of the client is {base}, unless the upstream has an API "
+    "there. Only with `upstreams` does a name in front choose an upstream",
+    PathFault.MISSPELT: "the path looks misspelt: the base URL of the client is {base}, and "
+    f"reasoning is injected on {_PATHS}",
+    PathFault.LACKS_API: "{way_out}",
+    PathFault.UPSTREAM_LACKS_V1: "upstream_url has no path, and most APIs are at /v1: is /v1 "
+    "missing?",
+    PathFault.NEEDS_RESPONSES: "this model reasons with tools on /responses only, and the proxy "
+    "does not translate: switch the client to the Responses API, with the same base URL",
+}
 
 
 def lacking_apis(upstream_url: str) -> Mapping[str, str]:
@@ -145,24 +176,8 @@ def path_fault(
     """
     is_mapped = path.startswith(f"{_V1}/")
     rest = path.removeprefix(_V1) if is_mapped else path
-    if fault := _fault_of_base(path, rest, (upstream_path, *apis)):
-        return fault
-    dialect = dialect_of(route_of("POST", path))
-    if dialect in _OWN_VERSION and not is_mapped:
-        return PathFault.LACKS_API if dialect in lacking else None
-    if not _is_known(rest[1:]):
-        return PathFault.MISSPELT if _is_like_an_endpoint(rest[1:]) else None
-    if is_mapped and dialect in lacking:
-        return PathFault.LACKS_API
-    if not upstream_path:
-        return PathFault.UPSTREAM_LACKS_V1
-    return None if is_mapped else PathFault.LACKS_V1
-
-
-def _fault_of_base(path: str, rest: str, apis: Collection[str]) -> PathFault | None:
-    """Return the mistake in a base URL that shows in the form of a path."""
-    is_handled = _is_handled(path)
-    names_version = dialect_of(route_of("POST", path)) in _OWN_VERSION
+    dialect, is_known = dialect_of(route_of("POST", path)), _is_known(rest[1:])
+    is_handled, names_version = dialect != "", dialect in _OWN_VERSION
     other = _OTHER_VERSION.match(rest if names_version else path)
     behind = _BEHIND.match(path)
     # Of several, the first one.
@@ -177,7 +192,11 @@ def _fault_of_base(path: str, rest: str, apis: Collection[str]) -> PathFault | N
         and (not is_handled or _UPPER_VERSION.match(path)),
         PathFault.PREFIX: behind
         and _is_known(path[behind.end() :])
-        and not {behind[1], behind[1] + behind[2]}.intersection(apis),
+        and not {behind[1], behind[1] + behind[2]}.intersection((upstream_path, *apis)),
+        PathFault.LACKS_API: dialect in lacking and (is_mapped or names_version),
+        PathFault.MISSPELT: not is_known and _is_like_an_endpoint(rest[1:]),
+        PathFault.UPSTREAM_LACKS_V1: is_known and not upstream_path,
+        PathFault.LACKS_V1: is_known and not is_mapped,
     }
     return next((fault for fault, is_shown in shows.items() if is_shown), None)
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.core.dialects.path_faults import (
+    HINTS,
     PathFault,
     api_paths,
     lacking_apis,
@@ -32,32 +33,6 @@ _NOT_FOUND = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 _OTHER_APIS: set[str] = {Route.COMPLETIONS, Route.THREADS}
 _HERE = "http://<this proxy>"
 _PATHS = ", ".join(REPLAYED_PATHS)
-_HINTS = {
-    PathFault.LACKS_V1: "the base URL of the client lacks /v1: add it to the end. A path without "
-    "/v1 goes to the root of the upstream's host",
-    PathFault.DOUBLE_V1: "the path begins with /v1 twice: remove one from the base URL of the "
-    "client, which is {base} unless the client adds less",
-    PathFault.ENDPOINT: "the base URL of the client ends in an endpoint: it is {base}, and the "
-    "client adds the rest",
-    PathFault.DOUBLE_SLASH: "the path has an empty segment: remove the slash at the end of the "
-    "base URL of the client, which is {base}",
-    PathFault.TRAILING_SLASH: "the path ends in a slash: remove it in the client; its base URL is "
-    "{base}",
-    PathFault.OTHER_VERSION: "only /v1 stands for upstream_url, whatever version that has: the "
-    "base URL of the client is {base}",
-    PathFault.LETTER_CASE: "paths are case-sensitive, and this one has capital letters: the base "
-    "URL of the client is {base}, and the client adds the rest in small letters",
-    PathFault.PREFIX: "the path has a segment in front of the version, and goes to that path of "
-    "the upstream's host: the base URL of the client is {base}, unless the upstream has an API "
-    "there. Only with `upstreams` does a name in front choose an upstream",
-    PathFault.MISSPELT: "the path looks misspelt: the base URL of the client is {base}, and "
-    f"reasoning is injected on {_PATHS.replace('{', '{{').replace('}', '}}')}",
-    PathFault.LACKS_API: "{way_out}",
-    PathFault.UPSTREAM_LACKS_V1: "upstream_url has no path, and most APIs are at /v1: is /v1 "
-    "missing?",
-    PathFault.NEEDS_RESPONSES: "this model reasons with tools on /responses only, and the proxy "
-    "does not translate: switch the client to the Responses API, with the same base URL",
-}
 
 
 class PathAdvice:
@@ -109,7 +84,7 @@ class PathAdvice:
                 reason=fault,
                 hint=in_words_of(
                     self._name,
-                    _HINTS[PathFault(fault)].format(
+                    HINTS[PathFault(fault)].format(
                         base=base_url_at(self._here, dialect),
                         way_out=self._lacking.get(dialect, ""),
                     ),
