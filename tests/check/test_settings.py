@@ -111,7 +111,7 @@ async def test_clients_are_told_their_base_url(
 
 
 @pytest.mark.parametrize(
-    ("upstream_url", "absent", "way_out"),
+    ("upstream_url", "absent", "remedy"),
     [
         ("https://api.openai.com/v1", "ANTHROPIC_BASE_URL", "api.openai.com has no Messages API: for that, name another upstream in `upstreams`, with the url https://api.anthropic.com/v1"),  # noqa: E501
         ("https://api.anthropic.com/v1", "POST …/responses", "api.anthropic.com has no Responses API: for that, name another upstream in `upstreams`, with the url https://api.openai.com/v1"),  # noqa: E501
@@ -120,13 +120,13 @@ async def test_clients_are_told_their_base_url(
     ],
 )  # fmt: skip
 async def test_an_api_that_the_upstream_lacks_is_named(
-    settings: Settings, upstream_url: str, absent: str, way_out: str
+    settings: Settings, upstream_url: str, absent: str, remedy: str
 ) -> None:
     """No base URL is offered for it; one line says what to run instead."""
     changed = settings.model_copy(update={"upstream_url": upstream_url})
     lines = await found(of_clients(changed))
     assert not any(absent in line for line in lines)
-    assert any(way_out in line for line in lines)
+    assert any(remedy in line for line in lines)
 
 
 async def test_too_few_open_files_are_told(

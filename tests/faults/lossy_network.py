@@ -26,10 +26,10 @@ from reasoning_replay.web.websocket import relay
 
 from tests.faults.steps import hang
 from tests.patience import SOON_S
+from tests.web.http_proxy import http_proxy
 from tests.web.line import Answer, line_to, request
 from tests.web.scripted import Script, Step, Upstream, send
 from tests.web.sockets import KEY, TEXT, frame, tunnelled
-from tests.web.way_out import way_out
 from tests.web.wire import END, chunk, stream_head, whole
 from tests.web.world import World, eventually, post, world
 
@@ -190,7 +190,7 @@ async def egress_proxy() -> object:
     listening = await asyncio.get_running_loop().create_server(upstream.protocol, NEAR, 0)
     url = f"http://{NEAR}:{listening.sockets[0].getsockname()[1]}/v1"
     async with (
-        way_out() as proxy,
+        http_proxy() as proxy,
         world(upstream_url=url, upstream_proxy=f"http://{proxy.address}") as w,
     ):
         upstream.plays(Script([silence(), send(whole(b"{}"))]))

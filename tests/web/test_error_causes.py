@@ -14,10 +14,10 @@ from reasoning_replay.core.dialects.states import ErrorCause
 from tests.certificates import certificates
 from tests.ports import closed_port
 from tests.web.http.test_timeouts import deaf
+from tests.web.http_proxy import http_proxy
 from tests.web.line import line_to, request
 from tests.web.scripted import Script, Step, close, send, wait
 from tests.web.sockets import UPGRADE
-from tests.web.way_out import way_out
 from tests.web.wire import ASK, chunk, stream_head, whole
 from tests.web.world import MODEL, Logged, eventually, logged, post, world
 
@@ -125,7 +125,7 @@ async def test_a_connection_that_is_never_accepted(capsys: Logged) -> None:
 async def test_a_proxy_on_the_way(is_there: bool, capsys: Logged) -> None:
     """It refuses, or cannot be reached; its password is in no line."""
     async with contextlib.AsyncExitStack() as stack:
-        proxy = await stack.enter_async_context(way_out(user=f"me:{SECRET}"))
+        proxy = await stack.enter_async_context(http_proxy(user=f"me:{SECRET}"))
         proxy.refusal = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
         if not is_there:
             await stack.aclose()

@@ -78,8 +78,8 @@ async def of_proof(
     """
     known = profile(settings, dialect)
     if not key.name and known.wants_key:
-        way_out = f": set {known.key_names[0]}" if known.key_names else ""
-        yield Finding("problem", f"no key, so no turn was run{way_out}")
+        remedy = f": set {known.key_names[0]}" if known.key_names else ""
+        yield Finding("problem", f"no key, so no turn was run{remedy}")
         return
     wire = WIRES[dialect]
     # Without a credential nothing is captured, even if the upstream needs none.

@@ -47,8 +47,8 @@ async def of_settings(settings: Settings) -> AsyncIterator[Finding]:
     most = connection_limits(settings, log).max_connections
     if most < settings.max_connections:
         words = f"max_connections is {settings.max_connections}, but only {most} are possible"
-        way_out = "each connection needs two open files: raise ulimit -n, or lower max_connections"
-        yield Finding("warning", f"{words}; {way_out}")
+        remedy = "each connection needs two open files: raise ulimit -n, or lower max_connections"
+        yield Finding("warning", f"{words}; {remedy}")
     for words in doubts(settings):
         yield Finding("warning", words)
 
@@ -67,9 +67,9 @@ async def of_clients(settings: Settings) -> AsyncIterator[Finding]:
     for host, name in settings.upstream_hosts.items():
         yield Finding("ok", f"the host {host} chooses {name}: its paths need no /{name} there")
     for own in settings.by_upstream.values():
-        for dialect, way_out in lacking_apis(own.upstream_url).items():
+        for dialect, remedy in lacking_apis(own.upstream_url).items():
             if dialect not in served:
-                yield Finding("ok", way_out)
+                yield Finding("ok", remedy)
     yield Finding("ok", "reasoning is injected there; all other paths pass through")
 
 

@@ -12,7 +12,7 @@ from urllib.request import getproxies_environment
 
 import aiohttp
 
-from reasoning_replay.adapters.upstream.causes import WAYS_OUT, cause_of, reason_of
+from reasoning_replay.adapters.upstream.causes import REMEDIES, cause_of, reason_of
 from reasoning_replay.adapters.upstream.client import UpstreamClient
 from reasoning_replay.adapters.upstream.no_proxy import is_direct
 from reasoning_replay.adapters.upstream.response import UpstreamError
@@ -73,15 +73,15 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
     is_tls = parts.scheme == "https"
     place = f"{parts.hostname} port {port_of(parts)}"
     try:
-        way = upstream(settings)
+        client = upstream(settings)
     except OSError as error:
         yield Finding("problem", str(error))
         return
-    place += way.via
+    place += client.via
     try:
-        await way.reach(settings.upstream_url)
+        await client.reach(settings.upstream_url)
         yield Finding("ok", f"{place} can be reached{' with TLS' if is_tls else ''}")
-        async for finding in _asked(way, settings, environ):
+        async for finding in _asked(client, settings, environ):
             yield finding
     except UpstreamError as error:
         if error.setting:
@@ -89,23 +89,23 @@ async def of_upstream(settings: Settings, environ: Mapping[str, str]) -> AsyncIt
         else:
             who = "that proxy, " if error.source == "proxy" else ""
             words = f"{place} cannot be reached: {who}{reason_of(error)}"
-        way_out = [*await _way_out(settings, error), *_proxy_hint(settings)]
-        yield Finding("problem", "; ".join([words, *way_out]).replace("?;", "?"))
+        remedies = [*await _remedies(settings, error), *_proxy_hint(settings)]
+        yield Finding("problem", "; ".join([words, *remedies]).replace("?;", "?"))
     finally:
-        await way.close()
+        await client.close()
 
 
 # --- why not ---
 
 
-async def _way_out(settings: Settings, error: UpstreamError) -> list[str]:
+async def _remedies(settings: Settings, error: UpstreamError) -> list[str]:
     """Return what to do about a failed connection."""
     cause, reason = cause_of(error), error.__cause__
     if isinstance(reason, aiohttp.ClientConnectorCertificateError):
         reason = reason.certificate_error
     if isinstance(reason, ssl.SSLCertVerificationError):
         return [await _of_certificate(settings, reason)]
-    words = WAYS_OUT.get(cause, "")
+    words = REMEDIES.get(cause, "")
     if cause is ErrorCause.REFUSED and is_loopback(urlsplit(settings.upstream_url).hostname or ""):
         words += " In a container, that address is the container itself"
     return [words] if words else []
@@ -156,16 +156,16 @@ def _proxy_hint(settings: Settings) -> Iterator[str]:
 
 
 async def _asked(
-    way: UpstreamClient, settings: Settings, environ: Mapping[str, str]
+    client: UpstreamClient, settings: Settings, environ: Mapping[str, str]
 ) -> AsyncIterator[Finding]:
     """Request the list of models, which costs nothing, and try the replayed paths."""
     chosen = profile(settings)
     key = key_of(settings, environ)
     if key.name or not chosen.wants_key:
-        models = await _models(way, settings.upstream_url, chosen, key)
+        models = await _models(client, settings.upstream_url, chosen, key)
         yield models
         if models.grade == "ok" and settings.mode != "off":
-            yield await _paths(way, settings, key)
+            yield await _paths(client, settings, key)
         return
     if not chosen.key_names:
         words = "clients log in there on their own, so no key was tried"
@@ -179,14 +179,16 @@ async def _asked(
     yield Finding("ok", words)
 
 
-async def _models(way: UpstreamClient, upstream_url: str, chosen: Upstream, key: ApiKey) -> Finding:
+async def _models(
+    client: UpstreamClient, upstream_url: str, chosen: Upstream, key: ApiKey
+) -> Finding:
     url = f"{upstream_url}/models"
     value = key.header[1]
     if not value.isprintable() or not value.isascii():
         words = f"{key.name} is not a valid header value; is there a line break in it?"
         return Finding("warning", words)
     try:
-        status = await _status(way, "GET", url, _headers(key, chosen))
+        status = await _status(client, "GET", url, _headers(key, chosen))
     except (UpstreamError, TimeoutError) as error:
         reason = str(error) or f"no response within {ANSWER_TIMEOUT_S:g} s"
         words = f"GET {url} failed: {reason}"
@@ -198,7 +200,7 @@ async def _models(way: UpstreamClient, upstream_url: str, chosen: Upstream, key:
     return _judged(status, f"GET {url} with {key.name or 'no key'} returned {status}", chosen, key)
 
 
-async def _paths(way: UpstreamClient, settings: Settings, key: ApiKey) -> Finding:
+async def _paths(client: UpstreamClient, settings: Settings, key: ApiKey) -> Finding:
     """Send an empty request to each replayed path, which no API accepts, so it costs nothing."""
     known = profiles(settings)
     words: list[str] = []
@@ -210,7 +212,7 @@ async def _paths(way: UpstreamClient, settings: Settings, key: ApiKey) -> Findin
             continue
         with contextlib.suppress(UpstreamError, TimeoutError):
             headers = [(b"content-type", b"application/json"), *_headers(key, chosen.vendor)]
-            status = await _status(way, "POST", settings.upstream_url + path, headers, b"{}")
+            status = await _status(client, "POST", settings.upstream_url + path, headers, b"{}")
         if status in NOT_SERVED:
             words.append(f"{path} is not served ({status or 'no response'})")
         else:
@@ -224,7 +226,7 @@ async def _paths(way: UpstreamClient, settings: Settings, key: ApiKey) -> Findin
 
 
 async def _status(
-    way: UpstreamClient,
+    client: UpstreamClient,
     method: str,
     url: str,
     headers: list[tuple[bytes, bytes]],
@@ -237,7 +239,7 @@ async def _status(
         UpstreamError, TimeoutError: There was none.
     """
     async with asyncio.timeout(ANSWER_TIMEOUT_S):
-        response = await way.send(method, url, headers, body or None)
+        response = await client.send(method, url, headers, body or None)
     response.close()
     return response.status
 

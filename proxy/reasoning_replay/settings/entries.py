@@ -141,7 +141,7 @@ def _text_of(node: "yaml.Node") -> str | None:
     return node.value if isinstance(node, yaml.ScalarNode) else None
 
 
-def _composed(content: bytes | str, where: str, way_out: str) -> "yaml.Node | None":
+def _composed(content: bytes | str, where: str, remedy: str) -> "yaml.Node | None":
     """
     Return the root of a YAML or JSON text; None if it is empty.
 
@@ -158,10 +158,10 @@ def _composed(content: bytes | str, where: str, way_out: str) -> "yaml.Node | No
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > NESTED_MAX:
                 place = f"{where}:{event.start_mark.line + 1}" if event.start_mark else where
-                told = f"nested more than {NESTED_MAX} times; {way_out}"
+                told = f"nested more than {NESTED_MAX} times; {remedy}"
                 raise SettingsError([f"{place}: {told}"])
         return yaml.compose(content, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{where}:{mark.line + 1}" if mark else where
-        raise SettingsError([f"{place}: not YAML; {way_out}"]) from None
+        raise SettingsError([f"{place}: not YAML; {remedy}"]) from None

@@ -77,14 +77,14 @@ def _file(path: str) -> str:
     return path
 
 
-def _tracing(way: str) -> str:
+def _tracing(value: str) -> str:
     """Accept an exporter whose packages are installed."""
-    if way != "off" and not _has_otel():
+    if value != "off" and not _has_otel():
         raise ValueError(
             "needs OpenTelemetry, which is not installed; run pip install '.[otel]' in the "
             "project's folder"
         )
-    return way
+    return value
 
 
 def _has_otel() -> bool:

@@ -117,7 +117,7 @@ class Clients(Group):
     )
 
 
-class Replay(Group):
+class ReplaySettings(Group):
     """Injection, repairs and healing."""
 
     heading = "Replay"

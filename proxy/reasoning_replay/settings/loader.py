@@ -204,12 +204,12 @@ def _take(
         near = difflib.get_close_matches(entry.name, Settings.model_fields, n=1)
         if entry.name in MEANT:
             meant, example = MEANT[entry.name]
-            way_out = f"write {entry.spell(meant)} {example}".rstrip()
+            remedy = f"write {entry.spell(meant)} {example}".rstrip()
         elif near:
-            way_out = f"did you mean {entry.spell(near[0])}?"
+            remedy = f"did you mean {entry.spell(near[0])}?"
         else:
-            way_out = "`serve --help-all` lists all"
-        faults.append(f"{entry.place}: unknown setting; {way_out}")
+            remedy = "`serve --help-all` lists all"
+        faults.append(f"{entry.place}: unknown setting; {remedy}")
 
 
 def _fault(detail: ErrorDetails, written: Mapping[str, SettingEntry], upstream: str = "") -> str:

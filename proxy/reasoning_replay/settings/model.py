@@ -18,7 +18,7 @@ from reasoning_replay.settings.groups import (
     Access,
     Clients,
     Process,
-    Replay,
+    ReplaySettings,
     StorePlace,
     Upstream,
 )
@@ -33,7 +33,7 @@ class Settings(  # the last base's fields come first
     Process,
     Access,
     StorePlace,
-    Replay,
+    ReplaySettings,
     Clients,
     Upstream,
 ):

@@ -73,13 +73,13 @@ def read(name: str, written: object) -> object:
             float(written)
         except ValueError:
             reason = f"not a {kind.metavar.lower()}"
-            raise ValueError(f"{reason}; {_way_out(kind)}") from None
+            raise ValueError(f"{reason}; {_remedy(kind)}") from None
         return written
     number, unit = match.groups()
     by_lower = {spelling.lower(): factor for spelling, factor in kind.factors.items()}
     factor = by_lower.get(unit.lower())
     if factor is None:
-        raise ValueError(f'"{unit}" is not a unit of a {kind.metavar.lower()}; {_way_out(kind)}')
+        raise ValueError(f'"{unit}" is not a unit of a {kind.metavar.lower()}; {_remedy(kind)}')
     amount = Fraction(number) * factor / kind.size
     return int(amount) if kind.unit == "bytes" or amount.denominator == 1 else float(amount)
 
@@ -95,7 +95,7 @@ def shown(name: str, number: float) -> str:
     return str(number).removesuffix(".0")
 
 
-def _way_out(kind: Kind) -> str:
+def _remedy(kind: Kind) -> str:
     *units, last = reversed(kind.factors)
     return (
         f"use {', '.join(units)} or {last}, such as {kind.example}; a plain number is in "

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 from reasoning_replay.core.wire.hosts import check_host
-from reasoning_replay.settings.groups import Replay, Upstream
+from reasoning_replay.settings.groups import ReplaySettings, Upstream
 
 FIELD: Final = "upstreams"
 URL: Final = "url"
@@ -25,7 +25,7 @@ OWN: Final[Mapping[str, str]] = {
     name.removeprefix("upstream_"): name
     for name in (
         *(name for name in Upstream.model_fields if name != FIELD),
-        *Replay.model_fields,
+        *ReplaySettings.model_fields,
         "connect_timeout_s",
         "first_byte_timeout_s",
         "read_timeout_s",
@@ -71,7 +71,7 @@ def faults(
             yield (name,), f"has no url; write {name}: {_EXAMPLE}"
         for key in own:
             if key not in OWN and key != HOSTS:
-                yield (name, key), f"unknown setting; {_way_out(key, outside)}"
+                yield (name, key), f"unknown setting; {_remedy(key, outside)}"
         try:
             named = read_hosts(own.get(HOSTS, ""))
         except ValueError as error:
@@ -108,7 +108,7 @@ def read_hosts(written: str) -> list[str]:
     return hosts
 
 
-def _way_out(key: str, outside: Container[str]) -> str:
+def _remedy(key: str, outside: Container[str]) -> str:
     import difflib  # noqa: PLC0415 (only this hint needs it)
 
     if (short := key.removeprefix("upstream_")) in OWN:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 
 from aiohttp import hdrs, web
 
-from reasoning_replay.adapters.upstream.causes import WAYS_OUT
+from reasoning_replay.adapters.upstream.causes import REMEDIES
 from reasoning_replay.adapters.upstream.client import UpstreamError, cause_of, reason_of
 from reasoning_replay.core.dialects.registry import MESSAGES
 from reasoning_replay.core.dialects.states import ErrorCause
@@ -247,14 +247,14 @@ def upstream_error(error: UpstreamError, upstream: str, via: str = "") -> ErrorR
         via=via,
         reason=reason_of(error),
         setting=error.setting,
-        way_out=WAYS_OUT.get(cause, ""),
+        remedy=REMEDIES.get(cause, ""),
     )
 
 
 _UPSTREAM_UNREACHABLE = ErrorResponse(
     HTTPStatus.BAD_GATEWAY,
     "upstream_unreachable",
-    "{upstream} could not be reached{via} ({reason}): {way_out} On the machine of the proxy, "
+    "{upstream} could not be reached{via} ({reason}): {remedy} On the machine of the proxy, "
     "`reasoning-replay check` tests it.",
 )
 # By the source of the failure.

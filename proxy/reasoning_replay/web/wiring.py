@@ -96,11 +96,12 @@ def upstream(settings: Settings) -> UpstreamClient:
     Raises:
         OSError: `upstream_ca_file` or the environment's proxy is invalid.
     """
-    patience = Timeouts(
+    timeouts = Timeouts(
         settings.connect_timeout_s, settings.first_byte_timeout_s, settings.read_timeout_s
     )
-    way = egress(settings.upstream_url, settings.upstream_ca_file, settings.upstream_proxy)
-    return UpstreamClient(patience, way)
+    return UpstreamClient(
+        timeouts, egress(settings.upstream_url, settings.upstream_ca_file, settings.upstream_proxy)
+    )
 
 
 def upstreams(

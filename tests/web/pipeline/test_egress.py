@@ -13,13 +13,13 @@ from reasoning_replay.check import check
 from reasoning_replay.settings.model import Settings
 
 from tests.web.authority import Authority
+from tests.web.http_proxy import HttpProxy, http_proxy
 from tests.web.line import request
 from tests.web.scripted import Upstream
 from tests.web.served import served
 from tests.web.sockets import KEY as MASK
 from tests.web.sockets import TEXT, UPGRADE, frame, tunnelled
 from tests.web.test_errors import assert_ours
-from tests.web.way_out import WayOut, way_out
 from tests.web.wire import whole
 from tests.web.world import World, world
 
@@ -60,7 +60,7 @@ async def listening(context: ssl.SSLContext | None) -> AsyncIterator[Upstream]:
 
 @contextlib.asynccontextmanager
 async def behind(
-    proxy: WayOut, authority: Authority, *, is_tls: bool, user: str = "", **settings: Any
+    proxy: HttpProxy, authority: Authority, *, is_tls: bool, user: str = "", **settings: Any
 ) -> AsyncIterator[World]:
     """Run the proxy under test; it reaches its upstream through another proxy."""
     context = authority.server("localhost") if is_tls else None
@@ -143,7 +143,7 @@ async def test_bytes_pass_unchanged_through_a_proxy(
     """A proxy is used by CONNECT for TLS and by full URL otherwise; upstream gets no password."""
     body = bytes(range(256)) * 10_000
     async with (
-        way_out("me:p@ss:w" if user else "") as proxy,
+        http_proxy("me:p@ss:w" if user else "") as proxy,
         behind(proxy, authority, is_tls=is_tls, user=user) as w,
     ):
         w.upstream.answers(whole(body), whole(body))
@@ -170,7 +170,7 @@ async def test_a_websocket_passes_through_a_proxy(
 ) -> None:
     """A WebSocket passes through a proxy, and upstream does not get the proxy's password."""
     async with (
-        way_out(wanted) as proxy,
+        http_proxy(wanted) as proxy,
         behind(proxy, authority, is_tls=is_tls, user=given) as w,
         tunnelled(w) as (client, upstream),
     ):
@@ -187,7 +187,7 @@ async def test_a_websocket_that_a_proxy_refuses_is_a_502(
     authority: Authority, is_tls: bool
 ) -> None:
     """A refused tunnel is a 502; a refusal by a forwarding proxy looks like upstream's own."""
-    async with way_out() as proxy, behind(proxy, authority, is_tls=is_tls) as w:
+    async with http_proxy() as proxy, behind(proxy, authority, is_tls=is_tls) as w:
         proxy.refusal = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
         got = await w.ask(request("GET", "/v1/responses", *UPGRADE))
         assert got.status == (502 if is_tls else 403)
@@ -200,7 +200,7 @@ async def test_a_proxy_that_refuses_is_a_502(
 ) -> None:
     """The error names the proxy and its status, and never the password."""
     async with (
-        way_out("me:p@ss:w") as proxy,
+        http_proxy("me:p@ss:w") as proxy,
         behind(
             proxy, authority, is_tls=True, user="me:other@" if status == 407 else "me:p%40ss:w@"
         ) as w,
@@ -222,7 +222,7 @@ async def test_a_proxy_that_says_nothing_is_a_504(authority: Authority) -> None:
         await reader.read()
         writer.close()
 
-    proxy = WayOut()
+    proxy = HttpProxy()
     async with await asyncio.start_server(deaf, "127.0.0.1", 0) as server:
         proxy.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with behind(proxy, authority, is_tls=True, connect_timeout_s=0.3) as w:
@@ -235,7 +235,7 @@ async def test_the_environment_is_read_only_if_configured(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The environment's proxy is used only with `env`, and NO_PROXY bypasses it."""
-    async with way_out() as proxy, listening(None) as upstream:
+    async with http_proxy() as proxy, listening(None) as upstream:
         upstream.otherwise = whole(b"{}")
         monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
         for given, no_proxy, asked in (
@@ -310,7 +310,7 @@ async def test_check_goes_the_same_way(
     authority: Authority, is_refused: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The `check` command uses the same proxy and authorities, and says so."""
-    async with way_out("me:pw") as proxy, listening(authority.server("localhost")) as upstream:
+    async with http_proxy("me:pw") as proxy, listening(authority.server("localhost")) as upstream:
         upstream.otherwise = whole(b"{}")
         password = "wr0ng" if is_refused else "pw"
         settings = Settings(

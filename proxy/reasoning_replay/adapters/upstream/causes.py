@@ -10,7 +10,7 @@ import aiohttp
 from reasoning_replay.adapters.upstream.response import CLOSED, LOST, UpstreamError
 from reasoning_replay.core.dialects.states import ErrorCause
 
-WAYS_OUT: Final = {
+REMEDIES: Final = {
     ErrorCause.DNS: "is upstream_url spelt right, and can this machine reach the network?",
     ErrorCause.REFUSED: "is it running, and is the port in upstream_url right?",
     ErrorCause.UNREACHABLE: "is upstream_url right, and can this machine reach it?",

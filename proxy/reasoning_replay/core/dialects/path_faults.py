@@ -59,7 +59,7 @@ class PathFault(StrEnum):
 
 
 _PATHS = ", ".join(REPLAYED_PATHS).replace("{", "{{").replace("}", "}}")
-# What the log says of each: `{base}` is the right base URL, `{way_out}` a text of `lacking_apis`.
+# What the log says of each: `{base}` is the right base URL, `{remedy}` a text of `lacking_apis`.
 HINTS = {
     PathFault.LACKS_V1: "the base URL of the client lacks /v1: add it to the end. A path without "
     "/v1 goes to the root of the upstream's host",
@@ -80,7 +80,7 @@ HINTS = {
     "there. Only with `upstreams` does a name in front choose an upstream",
     PathFault.MISSPELT: "the path looks misspelt: the base URL of the client is {base}, and "
     f"reasoning is injected on {_PATHS}",
-    PathFault.LACKS_API: "{way_out}",
+    PathFault.LACKS_API: "{remedy}",
     PathFault.UPSTREAM_LACKS_V1: "upstream_url has no path, and most APIs are at /v1: is /v1 "
     "missing?",
     PathFault.NEEDS_RESPONSES: "this model reasons with tools on /responses only, and the proxy "
@@ -90,20 +90,20 @@ HINTS = {
 
 def lacking_apis(upstream_url: str) -> Mapping[str, str]:
     """
-    Return the dialects that the API at a URL certainly does not have, and the way out of each.
+    Return the dialects that the API at a URL certainly does not have, and the remedy of each.
 
     Args:
         upstream_url: A valid URL. Only a known host is certain; any other may have all of them.
     """
     parts = urlsplit(upstream_url)
     found = {entry.name: upstream_at(upstream_url, entry.vendors.values()) for entry in DIALECTS}
-    way_outs = {}
+    remedies = {}
     for entry in DIALECTS:
         own = found[entry.name]
         other = next((one for one in found.values() if one not in (own, None)), None)
         if any(one is not None and entry.name in one.lacks for one in found.values()):
             home = entry.vendors[entry.home]
-            way_outs[entry.name] = (
+            remedies[entry.name] = (
                 f"{parts.hostname} has no {entry.title}: for that, name another upstream in "
                 f"`upstreams`, with the url https://{home.hosts[0]}{home.base_path} for example"
             )
@@ -115,12 +115,12 @@ def lacking_apis(upstream_url: str) -> Mapping[str, str]:
         ):
             # Any path but /v1 goes to the same path of the host.
             base = own.base_path if entry.base_path else own.base_path.removesuffix(_V1)
-            way_outs[entry.name] = f"the {entry.title} of {parts.hostname} has another path: " + (
+            remedies[entry.name] = f"the {entry.title} of {parts.hostname} has another path: " + (
                 f"set upstream_url to {parts.scheme}://{parts.hostname}{own.base_path}"
                 if own.base_path == _V1
                 else f"set {entry.base_variable} to http://<this proxy>{base}"
             )
-    return way_outs
+    return remedies
 
 
 def api_paths(upstream_url: str) -> frozenset[str]:

@@ -86,7 +86,7 @@ class PathAdvice:
                     self._name,
                     HINTS[PathFault(fault)].format(
                         base=base_url_at(self._here, dialect),
-                        way_out=self._lacking.get(dialect, ""),
+                        remedy=self._lacking.get(dialect, ""),
                     ),
                 ),
             )

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 _OVER = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
 
 
-class WayOut:
+class HttpProxy:
     """
     Proxy that tunnels CONNECT requests and forwards requests with a full URL.
 
@@ -94,9 +94,9 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @contextlib.asynccontextmanager
-async def way_out(user: str = "") -> AsyncIterator[WayOut]:
+async def http_proxy(user: str = "") -> AsyncIterator[HttpProxy]:
     """Run one on a free port; `user` is the name and password that it requires."""
-    proxy = WayOut(user)
+    proxy = HttpProxy(user)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     proxy.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
