@@ -33,7 +33,6 @@ from tests.web.wire import (
     RS,
     RS_2,
     as_json,
-    response,
 )
 from tests.web.world import MODEL, Hooked, eventually, world
 
@@ -178,60 +177,6 @@ async def test_events_flow_while_a_request_is_prepared() -> None:
         await upstream.gets(frame(PING, key=KEY))
 
 
-async def test_a_steered_answer_is_captured_too() -> None:
-    """A response that upstream begins without a request, after an incomplete one, is captured."""
-    steered = told(RS, CALL)[:-1]
-    end = {"type": "response.incomplete", "response": response(status="incomplete")}
-    answer = told(RS_2, MESSAGE, rid="resp_2")
-    async with world() as w, tunnelled(w) as (client, upstream):
-        await turn(client, upstream, create(ASK), [*steered, said(end)])
-        await upstream.send(b"".join(answer))
-        await client.gets(*answer)
-        await client.send(create(ASK, CALL, RESULT, MESSAGE, NEXT))
-        assert (await upstream.event())["input"] == [ASK, RS, CALL, RESULT, RS_2, MESSAGE, NEXT]
-
-
-async def test_a_steered_answer_does_not_take_a_waiting_request() -> None:
-    """It names the response that it continues, and the request does not continue that one."""
-    end = {"type": "response.incomplete", "response": response(status="incomplete")}
-    behind = response(rid="resp_2", previous_response_id="resp_0c1d2e3f4a5b6071")
-    begin, *rest = told(RS_2, MESSAGE, rid="resp_2")
-    begin = said({"type": "response.created", "response": behind})
-    other = told(RS, MESSAGE | {"id": "msg_other"}, rid="resp_3")
-    async with world() as w, tunnelled(w) as (client, upstream):
-        await turn(client, upstream, create(ASK), [told()[0], said(end)])
-        await client.send(create(NEXT))
-        await upstream.event()
-        for answer in ([begin, *rest], other):
-            await upstream.send(b"".join(answer))
-            await client.gets(*answer)
-        bare = {name: MESSAGE[name] for name in MESSAGE if name != "id"}
-        await client.send(create(NEXT, bare, ASK))
-        assert [item.get("type") for item in (await upstream.event())["input"]] == [
-            None,
-            "reasoning",
-            "message",
-            None,
-        ]
-
-
-async def test_an_error_during_a_response_makes_its_stream_ambiguous() -> None:
-    """It may be another request's; later responses are captured by their ids, and by no history."""
-    begin, *rest = told(RS, MESSAGE | {"id": "msg_1"})
-    second = told(RS_2, CALL, rid="resp_2")
-    bare = {name: CALL[name] for name in CALL if name != "id"} | {"call_id": "call_0"}
-    async with world() as w, tunnelled(w) as (client, upstream):
-        await client.send(create(ASK) + create(NEXT))
-        await upstream.event()
-        await upstream.event()
-        await upstream.send(begin + failed("no", 500) + b"".join([*rest, *second]))
-        await client.gets(begin, failed("no", 500), *rest, *second)
-        await client.send(create(NEXT, CALL, RESULT))
-        assert (await upstream.event())["input"] == [NEXT, RS_2, CALL, RESULT]
-        await client.send(create(NEXT, bare, RESULT | {"call_id": "call_0"}))
-        assert (await upstream.event())["input"] == [NEXT, bare, RESULT | {"call_id": "call_0"}]
-
-
 async def test_a_refused_injection_is_not_the_clients_error() -> None:
     """The request is sent again as the client wrote it, and the client never sees the refusal."""
     async with world() as w, tunnelled(w) as (client, upstream):
@@ -245,19 +190,6 @@ async def test_a_refused_injection_is_not_the_clients_error() -> None:
         assert w.counted("heals_total", diagnosis="input", result="cured") == 1
         assert w.counted("items_total", outcome="lacking", reason="refused") == 1
         assert w.counted("items_total", outcome="injected") == 0
-
-
-async def test_what_a_client_breaks_is_cured() -> None:
-    """Nothing was captured, so the call is sent by value, which requires no reasoning."""
-    by_value = {name: value for name, value in CALL.items() if name != "id"}
-    async with world() as w, tunnelled(w) as (client, upstream):
-        await client.send(create(*LOST))
-        await upstream.gets(create(*LOST))
-        await upstream.send(failed(PAIRING))
-        assert (await upstream.event())["input"] == [ASK, by_value, RESULT]
-        await upstream.send(b"".join(told(MESSAGE)))
-        await client.gets(*told(MESSAGE))
-        assert w.counted("heals_total", diagnosis="lacks_reasoning", result="cured") == 1
 
 
 @pytest.mark.parametrize("is_captured", [True, False])

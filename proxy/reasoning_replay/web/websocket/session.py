@@ -3,7 +3,7 @@ Response streams of one WebSocket: injection into its requests, and capture of i
 
 It works as over HTTP, with three differences. Several responses run at once and differ by their
 `stream_id`. Only the order on a stream shows which request a response belongs to. The upstream may
-begin a response that no request asked for.
+begin a response that no request asked for. `transitions` has what follows from that.
 """
 
 import asyncio
@@ -29,16 +29,15 @@ from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.healing_retry import Healer
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.websocket.arriving import COUNTED_BYTES
-from reasoning_replay.web.websocket.streams import PendingResponse, Retry, Stream, StreamState
+from reasoning_replay.web.websocket.streams import PendingResponse, Retry, Stream
+from reasoning_replay.web.websocket.transitions import TABLE, Do, Event, State
 
 # The API allows 32 streams on a connection and runs 16 responses at once; more requests wait.
 STREAMS_MAX = 64
 WAITING_MAX = 256
 
-_CREATED = "response.created"
-_INCOMPLETE = "response.incomplete"
-_ENDS = frozenset({"response.completed", _INCOMPLETE, "response.failed"})
 _CLIENT_ERRORS = range(400, 500)
+_RUNNING = frozenset({State.RUNNING, State.UNSURE_RUNNING})
 
 
 class ResponseStreams:
@@ -48,6 +47,7 @@ class ResponseStreams:
     Attributes:
         idle: Event, set while no request waits and no response runs.
         lease: Room for a short message that the client has sent, while it is read and forwarded.
+        streams: By `stream_id`; "" is the default one.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 (all parts of a session)
@@ -62,6 +62,7 @@ class ResponseStreams:
         """Start without requests; `headers` are those of the handshake, `resend` is for retries."""
         self.idle = asyncio.Event()
         self.idle.set()
+        self.lease = MemoryLease(websocket.lease.budget)
         self._replay = replay
         self._healer = Healer(replay, exchange_log)
         self._exchange_log = exchange_log
@@ -70,20 +71,20 @@ class ResponseStreams:
         self._read_max_bytes = read_max_bytes
         self._resend = resend
         self._websocket = websocket  # its client and its memory budget are those of each request
-        self.lease = MemoryLease(websocket.lease.budget)
-        self._streams: dict[str, Stream] = {}
-        self._preparing = 0
-        self._is_blind = False  # requests may have passed unread
-        self._has_logged_unread = False
-        self._is_closed = False
-        self._ambiguous_errors = 0  # each may have ended a request that still waits
+        self.streams: dict[str, Stream] = {}
+        self._first = State.IDLE  # of a new stream
+        self._preparing: PendingResponse | None = None
+        self._unread = 0  # number of requests that passed unread
+        self._lost = 0  # number of errors that may each have ended a request that still waits
 
     # --- from the client ---
 
     async def prepare(self, kind: WSMsgType, text: bytes) -> bytes:
         """Return the message to send to the upstream for a client's message."""
-        self._is_blind = self._is_blind or kind is WSMsgType.BINARY
-        if kind is WSMsgType.BINARY or not may_be_request(text):
+        if kind is WSMsgType.BINARY:
+            self._lose_track()
+            return text
+        if not may_be_request(text):
             return text
         is_short = len(text) <= self._read_max_bytes
         # A long one was counted when it arrived.
@@ -100,13 +101,13 @@ class ResponseStreams:
 
     async def _prepare(self, stream: Stream, message: Message, text: bytes) -> bytes:
         pending = PendingResponse(self._exchange(len(text)), previous=message.previous)
-        self._preparing += 1
+        self._preparing = pending
         self.idle.clear()
         try:
             bodies = await self._decided(pending.exchange, text)
         finally:
-            self._preparing -= 1
-        if self._is_closed:
+            self._preparing = None
+        if self._move(stream, Event.SENT) is not Do.WAIT:
             pending.drop_bodies()
             return text
         pending.exchange.upstream_bytes = len(bodies.sent)
@@ -122,18 +123,22 @@ class ResponseStreams:
 
     def _skip_request(self, text: bytes, asked: str, limit: int = 0) -> bytes:
         """Count a possible request that passes unread, and return it; `limit`: what it is over."""
-        self._is_blind = True
+        self._lose_track()
         exchange = self._exchange()
         exchange.request.state = asked
         if limit:
             exchange.request.note_too_large(amount(len(text)), limit)
         exchange.outcome = "ok"
         # There may be thousands of them, so only the first is logged.
-        (self._exchange_log.count if self._has_logged_unread else self._exchange_log.settle)(
-            exchange
-        )
-        self._has_logged_unread = True
+        (self._exchange_log.count if self._unread else self._exchange_log.settle)(exchange)
+        self._unread += 1
         return text
+
+    def _lose_track(self) -> None:
+        """Record that a request may pass unread, on any stream."""
+        self._first = State.UNSURE_IDLE
+        for stream in self.streams.values():
+            self._move(stream, Event.UNREAD)
 
     async def _decided(self, exchange: Exchange, text: bytes) -> RefusedBodies:
         started = self._exchange_log.clock()
@@ -161,106 +166,77 @@ class ResponseStreams:
             self._skip_event()
             return text
         message = read_message(text)
-        return text if message is None else await self._capture(message, text)
-
-    async def _capture(self, message: Message, text: bytes) -> bytes | None:
-        if message.kind == "error":
-            failed = self._failed_stream(message)
-            return text if failed is None else await self._refuse(failed, message, text)
-        stream = self._stream(message.stream, makes=self._is_blind)
-        if stream is None:
+        stream = None if message is None else self._addressed(message)
+        if message is None or stream is None:
             return text
-        if message.kind == _CREATED:
-            await self._begin(stream, message)
-        if stream.running is None:
-            return text
-        if stream.state is StreamState.IN_DOUBT:
-            stream.state = StreamState.RUNNING  # the error was about another request
-            self.idle.clear()
-        exchange = stream.running.exchange
-        if exchange.response.capture is not None:
-            came_s = self._exchange_log.clock()
-            exchange.response.capture.hear(text)
-            await self._replay.save(exchange, is_last=message.kind in _ENDS)
-            stream.running.count_capture()
-            exchange.times.between_ms += (self._exchange_log.clock() - came_s) * 1000
-        if message.kind in _ENDS:
-            self._end(stream, "ok")
-            if message.kind == _INCOMPLETE:
-                stream.state = StreamState.CUT_SHORT
+        events = stream.events(message)
+        for event in events:
+            does = self._move(stream, event)
+            if does is Do.READ:
+                await self._read(stream, text, is_last=event is not events[-1])
+            elif does is Do.LOSE:
+                self._note_lost()
+            elif does is Do.HEAL or does is Do.REFUSE:
+                return await self._refuse(stream, message, text, heals=does is Do.HEAL)
+            elif does is not None:
+                await self._begin(stream, does, message)
         return text
+
+    def _addressed(self, message: Message) -> Stream | None:
+        """Return the stream that a message is about; None if that is not certain."""
+        if message.stream or message.kind != "error":
+            is_made = message.kind != "error" and self._first is not State.IDLE
+            return self._stream(message.stream, makes=is_made)
+        busy = [stream for stream in self.streams.values() if stream.is_busy]
+        if len(busy) == 1:
+            return busy[0]
+        waiting = [stream for stream in busy if stream.waiting]
+        for stream in waiting:
+            self._move(stream, Event.UNCLEAR)
+        if waiting:
+            self._note_lost()
+        return None
 
     def _skip_event(self) -> None:
         """Record that a message of the upstream passes unread; it may end a response."""
-        running = [stream for stream in self._streams.values() if stream.running]
-        if len(running) == 1 and running[0].running is not None:
-            running[0].running.exchange.response.state = "too_large"
-            self._end(running[0], "ok")
+        running = [(one, one.running) for one in self.streams.values() if one.running is not None]
+        if len(running) == 1:
+            running[0][1].exchange.response.state = "too_large"
+            self._move(running[0][0], Event.END)
 
-    def close(self, outcome: str) -> list[bytes]:
-        """Record all open exchanges as ended; return the refusals that were held."""
-        self._is_closed = True
-        self.lease.resize(0)
-        held: list[bytes] = []
-        for stream in self._streams.values():
-            self._end(stream, outcome)
-            for pending in stream.waiting:
-                if pending.retry is not None:
-                    held.append(pending.retry.message)
-                self._settle(pending, outcome)
-            stream.waiting.clear()
-        self._set_idle()
-        return held
+    async def _read(self, stream: Stream, text: bytes, *, is_last: bool) -> None:
+        running = stream.running
+        if running is None or (capture := running.exchange.response.capture) is None:
+            return
+        exchange, came_s = running.exchange, self._exchange_log.clock()
+        capture.hear(text)
+        await self._replay.save(exchange, is_last=is_last)
+        if stream.running is running:  # else the WebSocket has ended meanwhile
+            running.count_capture()
+        exchange.times.between_ms += (self._exchange_log.clock() - came_s) * 1000
 
-    async def _begin(self, stream: Stream, message: Message) -> None:
-        self._end(stream, "cut_off")  # no message ended the previous response
-        is_ambiguous = self._is_blind or stream.is_ambiguous
-        pending = stream.next_waiting(message.previous)
-        if pending is None:
+    async def _begin(self, stream: Stream, does: Do, message: Message) -> None:
+        if does is Do.BEGIN or does is Do.BEGIN_UNSURE:
+            pending = stream.waiting.popleft()
+            if does is Do.BEGIN_UNSURE and pending.exchange.response.capture is not None:
+                self._replay.follow(pending.exchange, None)
+        else:
             pending = PendingResponse(self._exchange())
-            origin = None if is_ambiguous else stream.origin(message.previous)
-            self._replay.follow(pending.exchange, origin)
-        elif is_ambiguous and pending.exchange.response.capture is not None:
-            self._replay.follow(pending.exchange, None)  # it may answer another request
-        exchange = pending.exchange
+            self._replay.follow(pending.exchange, stream.successor if does is Do.CONTINUE else None)
+        stream.running, stream.last_id = pending, message.response_id
+        exchange, retry = pending.exchange, pending.retry
         exchange.status = 200
         if pending.sent_s:
             exchange.times.first_byte_ms = (self._exchange_log.clock() - pending.sent_s) * 1000
-        if pending.retry is not None:
-            self._healer.note_cured(exchange, pending.retry.refusal, pending.retry.cure)
-            await self._healer.learn_from(exchange, pending.retry.refusal, pending.retry.cure)
+        if retry is not None:
+            self._healer.note_cured(exchange, retry.refusal, retry.cure)
+            await self._healer.learn_from(exchange, retry.refusal, retry.cure)
         pending.drop_bodies()
-        stream.running, stream.last_id = pending, message.response_id
-        stream.state = StreamState.RUNNING
-        self.idle.clear()
 
-    def _failed_stream(self, message: Message) -> Stream | None:
-        """Return the stream that an error is about; None if that is not certain."""
-        if message.stream:
-            return self._streams.get(message.stream)
-        busy = [stream for stream in self._streams.values() if stream.is_busy]
-        if len(busy) == 1:
-            return busy[0]
-        self._note_ambiguous(busy)
-        return None
-
-    def _note_ambiguous(self, streams: list[Stream]) -> None:
-        """Record that an error ended a request on one of these streams, without certainty which."""
-        waiting = [stream for stream in streams if stream.waiting]
-        for stream in waiting:
-            stream.is_ambiguous = True
-        self._ambiguous_errors += bool(waiting)
-        self._set_idle()
-
-    async def _refuse(self, stream: Stream, message: Message, text: bytes) -> bytes | None:
-        """Handle an error: if no response runs, the oldest waiting request has failed."""
-        if stream.running:
-            if not stream.waiting:
-                stream.state = StreamState.IN_DOUBT
-            self._note_ambiguous([stream])
-        if stream.running or not stream.waiting:
-            return text
-        stream.is_ambiguous = stream.is_ambiguous or len(stream.waiting) > 1
+    async def _refuse(
+        self, stream: Stream, message: Message, text: bytes, *, heals: bool
+    ) -> bytes | None:
+        """Return what the client gets for an error of its oldest request; None: a cure is sent."""
         pending = stream.waiting[0]
         exchange, tried, passed = pending.exchange, pending.retry, text
         if tried is not None:
@@ -268,10 +244,15 @@ class ResponseStreams:
             is_own = pending.attempts is None or not pending.attempts.has_tried_own
             if not (is_own or tried.cure.is_clients_own):
                 passed = tried.message
-        retry = await self._next_retry(stream, pending, message, text, passed)
-        if retry is not None:
-            pending.retry = retry
+        retry = await self._next_retry(pending, message, text, passed) if heals else None
+        if stream.state is State.CLOSED:
+            pending.drop_bodies()
+            return text
+        # Another request may have been sent in the meantime; it is answered before a retry.
+        if retry is not None and stream.may_heal:
+            exchange.response.refusal = error_names(text)
             exchange.upstream_bytes = len(retry.cure.body)
+            pending.retry = retry
             await self._resend(retry.cure.body)
             return None
         stream.waiting.popleft()
@@ -281,46 +262,61 @@ class ResponseStreams:
             exchange.response.state = "refused"
         is_refusal = exchange.status in _CLIENT_ERRORS
         self._settle(pending, "refused" if is_refusal else "upstream_error")
-        self._set_idle()
+        self._note_idle()
         return passed
 
     async def _next_retry(
-        self, stream: Stream, pending: PendingResponse, message: Message, text: bytes, passed: bytes
+        self, pending: PendingResponse, message: Message, text: bytes, passed: bytes
     ) -> Retry | None:
-        """Return what is tried after a refusal; None: nothing. `passed`: what is held meanwhile."""
-        bodies = pending.bodies
-        if bodies is None or not self._is_certain(stream):
-            return None
-        if not is_refusal(message.http_status):
+        """Return what may be tried after a refusal; `passed`: what the client gets if it fails."""
+        if pending.bodies is None or not is_refusal(message.http_status):
             return None
         refusal = self._replay.engine.diagnose(message.http_status, text)
-        pending.attempts = pending.attempts or Attempts(bodies)
+        pending.attempts = pending.attempts or Attempts(pending.bodies)
         tried = await self._healer.next(pending.exchange, pending.attempts, refusal)
-        # Another request may have been sent in the meantime; it is answered before a retry.
-        if tried is None or not self._is_certain(stream):
-            return None
-        pending.exchange.response.refusal = error_names(text)
-        return Retry(passed, *tried)
-
-    def _is_certain(self, stream: Stream) -> bool:
-        """Return whether a message on this stream can only be about its one waiting request."""
-        return len(stream.waiting) == 1 and not (self._is_blind or stream.is_ambiguous)
-
-    def _end(self, stream: Stream, outcome: str) -> None:
-        if stream.running is None:
-            return
-        exchange = stream.running.exchange
-        stream.successor = None
-        if exchange.response.capture is not None:
-            stream.successor = exchange.response.capture.successor()
-            exchange.response.state = exchange.response.state or "nothing"
-        if stream.state is StreamState.IN_DOUBT:
-            outcome = "upstream_error"
-        self._settle(stream.running, outcome)
-        stream.running, stream.state = None, StreamState.IDLE
-        self._set_idle()
+        return None if tried is None else Retry(passed, *tried)
 
     # --- both ---
+
+    def close(self, outcome: str) -> list[bytes]:
+        """Record all open exchanges as ended; return the refusals that were held."""
+        self.lease.resize(0)
+        self._first = State.CLOSED
+        held: list[bytes] = []
+        for stream in self.streams.values():
+            if self._move(stream, Event.CLOSE) is not Do.STOP:
+                continue
+            self._end(stream, outcome)
+            for pending in stream.waiting:
+                if pending.retry is not None:
+                    held.append(pending.retry.message)
+                self._settle(pending, outcome)
+            stream.waiting.clear()
+        self._note_idle()
+        return held
+
+    def _move(self, stream: Stream, event: Event) -> Do | None:
+        """Change the state of a stream as the table says; return what is to be done."""
+        step = TABLE[stream.state].get(event)
+        if step is None:
+            return None
+        if step.ends:
+            self._end(stream, step.ends)
+        if stream.state is not step.state:
+            stream.state = step.state
+            self._note_idle()
+        return step.do
+
+    def _end(self, stream: Stream, outcome: str) -> None:
+        """Record the end of the response that runs, if one does."""
+        ended, stream.running = stream.running, None
+        if ended is None:
+            return
+        response, stream.successor = ended.exchange.response, None
+        if response.capture is not None:
+            stream.successor = response.capture.successor()
+            response.state = response.state or "nothing"
+        self._settle(ended, outcome)
 
     def _exchange(self, size: int = 0) -> Exchange:
         exchange = self._exchange_log.new(Route.CREATE)
@@ -332,24 +328,30 @@ class ResponseStreams:
         return exchange
 
     def _stream(self, name: str, *, makes: bool) -> Stream | None:
-        if makes and name not in self._streams and len(self._streams) < STREAMS_MAX:
-            self._streams[name] = Stream()
-        return self._streams.get(name)
+        if makes and name not in self.streams and len(self.streams) < STREAMS_MAX:
+            self.streams[name] = Stream(self._first)
+        return self.streams.get(name)
 
     def _waiting(self) -> int:
-        return sum(len(stream.waiting) for stream in self._streams.values())
+        return sum(len(stream.waiting) for stream in self.streams.values())
 
     def _kept(self) -> int:
         """Return the total size of the requests kept for a healing retry, in bytes."""
-        waiting = (pending for stream in self._streams.values() for pending in stream.waiting)
+        waiting = (pending for stream in self.streams.values() for pending in stream.waiting)
         return sum(len(one.bodies.given) for one in waiting if one.bodies is not None)
 
-    def _set_idle(self) -> None:
+    def _note_lost(self) -> None:
+        """Record that one of the requests that wait may have ended."""
+        self._lost += 1
+        self._note_idle()
+
+    def _note_idle(self) -> None:
+        """Set or clear `idle`, after the state of a stream or what waits on it has changed."""
         waiting = self._waiting()
-        if not waiting:
-            self._ambiguous_errors = 0
-        runs = any(stream.state is StreamState.RUNNING for stream in self._streams.values())
-        if not (self._preparing or runs) and waiting <= self._ambiguous_errors:
+        self._lost = self._lost if waiting else 0
+        if any(stream.state in _RUNNING for stream in self.streams.values()):
+            self.idle.clear()
+        elif self._preparing is None and waiting <= self._lost:
             self.idle.set()
 
     def _settle(self, pending: PendingResponse, outcome: str) -> None:

@@ -2,15 +2,23 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.attempts import Attempts
 from reasoning_replay.core.dialects.base import Cure, RefusedBodies
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.error_texts import Refusal
+from reasoning_replay.core.dialects.responses.socket_messages import Message
 from reasoning_replay.core.dialects.states import CaptureState
 from reasoning_replay.web.exchange import Exchange
+from reasoning_replay.web.websocket.transitions import TABLE, Do, Event, State
+
+_FAULTS = (Event.ERROR, Event.REFUSAL, Event.FAILURE)  # by the number of requests that wait
+_EVENTS = {
+    "response.completed": (Event.EVENT, Event.END),
+    "response.failed": (Event.EVENT, Event.END),
+    "response.incomplete": (Event.EVENT, Event.INCOMPLETE),
+}
 
 
 class Retry(NamedTuple):
@@ -66,15 +74,6 @@ class PendingResponse:
         lease.resize(0)
 
 
-class StreamState(Enum):
-    """State of the newest response on a stream."""
-
-    IDLE = "it has ended, or there was no response yet"
-    CUT_SHORT = "it has ended incomplete, as a steered response does"
-    RUNNING = "it runs"
-    IN_DOUBT = "an error arrived while it ran, and no event of it since: it may have ended"
-
-
 @dataclass(slots=True)
 class Stream:
     """
@@ -82,33 +81,39 @@ class Stream:
 
     Attributes:
         waiting: Requests that are sent; the upstream has not begun their responses.
-        running: The response that runs; set in the states RUNNING and IN_DOUBT only.
+        running: The response that runs, if the state says that one does.
         last_id: Id of the newest response.
         successor: Origin of a response that continues the newest one.
-        is_ambiguous: Whether an error may have ended one of several requests. From then on it is
-            not certain which response belongs to which request.
     """
 
+    state: State = State.IDLE
     waiting: deque[PendingResponse] = field(default_factory=deque)
     running: PendingResponse | None = None
-    state: StreamState = StreamState.IDLE
     last_id: str = ""
     successor: Origin | None = None
-    is_ambiguous: bool = False
 
     @property
     def is_busy(self) -> bool:
         """Whether a request waits or a response runs."""
         return self.running is not None or bool(self.waiting)
 
-    def next_waiting(self, previous: str) -> PendingResponse | None:
-        """Remove and return the request of a response that begins; None if none asked for it."""
-        if self.waiting and (not previous or self.waiting[0].previous == previous):
-            return self.waiting.popleft()
-        return None
+    @property
+    def may_heal(self) -> bool:
+        """Whether a refusal can only be about the one request that waits."""
+        step = TABLE[self.state].get(Event.REFUSAL)
+        return len(self.waiting) == 1 and step is not None and step.do is Do.HEAL
 
-    def origin(self, previous: str) -> Origin | None:
-        """Return the origin of a response that no request asked for; None if it is unknown."""
-        is_cut_short = self.state is StreamState.CUT_SHORT
-        continues = previous == self.last_id if previous else is_cut_short
-        return self.successor if continues else None
+    def events(self, message: Message) -> tuple[Event, ...]:
+        """Return what a message of the upstream on this stream is."""
+        if message.kind == "error":
+            return (_FAULTS[min(len(self.waiting), 2)],)
+        if message.kind == "response.created":
+            return self._beginning(message.previous), Event.EVENT
+        return _EVENTS.get(message.kind, (Event.EVENT,))
+
+    def _beginning(self, previous: str) -> Event:
+        if self.waiting and (not previous or self.waiting[0].previous == previous):
+            return Event.ANSWER
+        if not previous:
+            return Event.UNNAMED
+        return Event.SUCCESSOR if previous == self.last_id else Event.STRANGER
