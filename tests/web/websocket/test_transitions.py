@@ -35,7 +35,7 @@ ITEMS = told(MESSAGE, RS_2, SAID)[3:-1]
 ERROR = failed(PAIRING)
 UNREAD = frame(BINARY, b"?", key=KEY)
 
-# Histories with which the reasoning ahead of SAID may be found, and what is done if it is.
+# Histories that may lead to the reasoning directly before SAID, and what is done if they do.
 _BRINGS = {Event.ANSWER, Event.SUCCESSOR, Event.UNNAMED, Event.STRANGER, Event.EVENT}
 PROBES: dict[str, tuple[set[Do], list[Item]]] = {
     "after its request": ({Do.BEGIN}, [*LOST, BARE, NEXT]),
