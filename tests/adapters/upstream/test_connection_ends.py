@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 import uvloop
 from reasoning_replay.adapters.upstream.client import UpstreamClient
-from reasoning_replay.adapters.upstream.connection import Timeouts
+from reasoning_replay.adapters.upstream.connection import (
+    Timeouts,
+    UpstreamConnection,
+)
+from reasoning_replay.adapters.upstream.dialer import Dialer
 from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.response import UpstreamError
+from yarl import URL
 
 from tests.adapters.upstream.test_client import whole_of
 from tests.patience import SOON_S
 from tests.web.authority import Authority
-from tests.web.scripted import Script, Step, close, send, wait
+from tests.web.scripted import Script, Step, close, scripted, send, wait
 from tests.web.scripted import Upstream as Far
 from tests.web.wire import chunk, head, stream_head, whole
 from tests.web.world import eventually
@@ -269,3 +274,28 @@ def test_no_connection_is_left(
 ) -> None:
     """After each case, no connection, no task and no unretrieved error is left."""
     run(none_is_left(play, authority, is_tls=is_tls))
+
+
+async def test_a_connection_says_what_it_is_used_for() -> None:
+    """In one line, with its peer: new, active, idle, closed."""
+    idle = asyncio.Event()
+    async with scripted() as far:
+        script = Script([wait(), send(whole(b"{}")), wait()])
+        far.plays(script)
+        dialer = Dialer(SOON_S, egress(far.url))
+        dialled = await dialer.dial(URL(far.url))
+        timeouts = Timeouts(SOON_S, SOON_S, SOON_S)
+        near = UpstreamConnection(dialled, timeouts, lambda _: idle.set(), lambda _: None)
+        assert repr(near).startswith("<UpstreamConnection new, to ('127.0.0.1', ")
+        sending = asyncio.ensure_future(
+            near.send(b"GET / HTTP/1.1\r\n\r\n", None, has_no_body=False)
+        )
+        await soon(script.arrived.wait())
+        states = [near.state]
+        script.go()
+        assert await whole_of(await soon(sending)) == b"{}"
+        await soon(idle.wait())
+        states.append(near.state)
+        near.close()
+        assert [*states, near.state] == ["active", "idle", "closed"]
+        await dialer.close()

@@ -9,8 +9,13 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMethod, BadStatusLine, LineTooLong
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
+from reasoning_replay.adapters.upstream.connection import ConnectionState
+from reasoning_replay.web.http.client_connection import ClientConnection
 
-from tests.web.wire import chunk
+from tests.web.line import line_to, request
+from tests.web.scripted import Script, send, wait
+from tests.web.wire import chunk, whole
+from tests.web.world import eventually, world
 
 POST = b"POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -95,3 +100,30 @@ def test_what_is_overridden_is_there() -> None:
         assert callable(getattr(RequestHandler, name))
     for name in ("connection_made", "connection_lost"):
         assert list(inspect.signature(getattr(web.Server, name)).parameters)[1] == "handler"
+
+
+async def test_a_connection_says_what_it_is_used_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line, with its peer: new, active, idle, closed."""
+    seen: list[ClientConnection] = []
+
+    class Noted(ClientConnection):
+        __slots__ = ()
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            seen.append(self)
+
+    monkeypatch.setattr("reasoning_replay.web.http.server.ClientConnection", Noted)
+    async with world() as w, line_to(w.app.url) as line:
+        await eventually(lambda: bool(seen))
+        assert repr(seen[0]).startswith("<ClientConnection new, from ('127.0.0.1', ")
+        script = Script([wait(), send(whole(b"{}"))])
+        w.upstream.plays(script)
+        await line.send(request("GET", "/v1/models"))
+        await script.arrived.wait()
+        assert seen[0].state is ConnectionState.ACTIVE
+        script.go()
+        assert (await line.ask(b"")).body == b"{}"
+        await eventually(lambda: seen[0].state is ConnectionState.IDLE)
+        await line.leave()
+        await eventually(lambda: seen[0].state is ConnectionState.CLOSED)

@@ -9,6 +9,9 @@ within the event loop's own callback.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
+
+from typing_extensions import override
 
 from reasoning_replay.adapters.runtime.tcp import (
     LOOK_S,
@@ -38,6 +41,18 @@ CHECKS = 4
 REST_MAX_BYTES = 1024 * 1024
 # An idle connection is closed after this time.
 IDLE_S = 15.0
+
+
+class ConnectionState(StrEnum):
+    """State of an HTTP/1.1 connection, on either side of the proxy; the words are httpcore's."""
+
+    NEW = "new"
+    ACTIVE = "active"
+    IDLE = "idle"
+    CLOSED = "closed"
+
+
+_FREE = frozenset({ConnectionState.NEW, ConnectionState.IDLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +109,22 @@ class UpstreamConnection(asyncio.Protocol):
         self.is_used = False
         transport.set_protocol(self)
 
+    @override
+    def __repr__(self) -> str:
+        """Return what it says of itself, in one line."""
+        far = self._transport.get_extra_info("peername")
+        quiet_s = self._loop.time() - self._since_s
+        return f"<UpstreamConnection {self.state}, to {far}, quiet for {quiet_s:.1f} s>"
+
+    @property
+    def state(self) -> ConnectionState:
+        """What it is used for now; CLOSED also while the transport still closes."""
+        if self._is_lost or self._transport.is_closing():
+            return ConnectionState.CLOSED
+        if self._response is not None:
+            return ConnectionState.ACTIVE
+        return ConnectionState.IDLE if self.is_used else ConnectionState.NEW
+
     @property
     def is_free(self) -> bool:
         """
@@ -101,7 +132,7 @@ class UpstreamConnection(asyncio.Protocol):
 
         Unread input closes it: the input would be read as the response to the next request.
         """
-        if self._response is not None or self._is_lost or self._transport.is_closing():
+        if self.state not in _FREE:
             return False
         if self._unread is not None and self._unread.poll(0):
             self.close()
@@ -128,7 +159,7 @@ class UpstreamConnection(asyncio.Protocol):
         Raises:
             UpstreamError: No response arrived; the connection is closed.
         """
-        if self._is_lost or self._transport.is_closing():
+        if self.state is ConnectionState.CLOSED:
             raise UpstreamError("read", CLOSED)
         response = self._response = UpstreamResponse(self, self._loop.create_future(), on_interim)
         self._parser.expect(response, has_no_body=has_no_body)

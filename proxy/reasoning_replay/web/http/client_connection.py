@@ -21,7 +21,9 @@ from aiohttp import EMPTY_PAYLOAD, StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMethod, BadStatusLine, LineTooLong
+from typing_extensions import override
 
+from reasoning_replay.adapters.upstream.connection import ConnectionState
 from reasoning_replay.web.errors import (
     BUG,
     HEAD_TOO_LARGE,
@@ -109,15 +111,14 @@ class ClientConnection(web.RequestHandler):
     One client's connection.
 
     Attributes:
+        state: ACTIVE from the end of a request's head to the end of its response.
         has_stalled: Whether it was cut off because the client read nothing of a response.
         is_half_closed: Whether the client has closed its side, and still gets its response.
     """
 
     __slots__ = (
         "_body",
-        "_has_answered",
         "_head_bytes",
-        "_is_idle",
         "_is_over",
         "_limits",
         "_old_at_s",
@@ -125,6 +126,7 @@ class ClientConnection(web.RequestHandler):
         "_read_at_s",
         "has_stalled",
         "is_half_closed",
+        "state",
     )
 
     def __init__(
@@ -161,11 +163,15 @@ class ClientConnection(web.RequestHandler):
         self._on_refused = on_refused
         self._body: StreamReader = EMPTY_PAYLOAD  # of the newest request
         self._head_bytes = 0  # of an incomplete head
-        self._is_idle = True
         self._read_at_s = 0.0  # the newest bytes
-        self._has_answered = False
         self._is_over = False  # further input is dropped
+        self.state = ConnectionState.NEW
         self.has_stalled = self.is_half_closed = False
+
+    @override
+    def __repr__(self) -> str:
+        """Return what it says of itself, in one line."""
+        return f"<ClientConnection {self.state}, from {self.peername}>"
 
     @property
     def is_old(self) -> bool:
@@ -175,12 +181,12 @@ class ClientConnection(web.RequestHandler):
     @property
     def is_in_exchange(self) -> bool:
         """Whether the handler has a request."""
-        return not self._is_idle
+        return self.state is ConnectionState.ACTIVE
 
     @property
     def is_between_requests(self) -> bool:
         """Whether a response was sent and no byte of the next request has arrived."""
-        return self._has_answered and self._is_idle and not self._head_bytes
+        return self.state is ConnectionState.IDLE and not self._head_bytes
 
     def begin_exchange(self, request: web.BaseRequest) -> None:
         """
@@ -189,15 +195,16 @@ class ClientConnection(web.RequestHandler):
         Raises:
             ProxyError: The head exceeds the limit; the refusal is already recorded.
         """
-        self._is_idle = False
+        self.state = ConnectionState.ACTIVE
         if _head_size(request) > HEAD_MAX_BYTES:
             raise ProxyError(self._recorded(_HEAD_TOO_LARGE))
 
     def end_exchange(self) -> None:
         """Record that the handler has finished the request."""
-        self._has_answered = True
-        self._is_idle = not self._messages
-        if self.is_half_closed and self._is_idle:
+        if self.state is ConnectionState.CLOSED:
+            return
+        self.state = ConnectionState.ACTIVE if self._messages else ConnectionState.IDLE
+        if self.is_half_closed and not self._messages:
             self.close()
 
     # --- asyncio and aiohttp call these ---
@@ -216,6 +223,11 @@ class ClientConnection(web.RequestHandler):
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_MAX_BYTES:
                 self._refuse_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Record the end."""
+        self.state = ConnectionState.CLOSED
+        super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """
@@ -252,7 +264,7 @@ class ClientConnection(web.RequestHandler):
 
     def _begin(self) -> None:
         """Update the state after one or more heads have been completed."""
-        self._is_idle, self._head_bytes = False, 0
+        self.state, self._head_bytes = ConnectionState.ACTIVE, 0
         before = self._body
         newest, self._body = self._messages[-1]
         if isinstance(newest, RawRequestMessage):
@@ -267,7 +279,7 @@ class ClientConnection(web.RequestHandler):
         """Reject a head that exceeds the limit before its end; nothing is read after it."""
         self._is_over = True
         fault = self._recorded(_HEAD_TOO_LARGE)
-        if self._is_idle and self.transport is not None:
+        if not self.is_in_exchange and self.transport is not None:
             self.transport.write(as_bytes(fault))
             self.force_close()
         else:
