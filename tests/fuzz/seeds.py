@@ -21,7 +21,8 @@ from tests.core.dialects.chat import streams as chat
 from tests.core.streams import stream_of
 from tests.core.world import MODEL, Item, answer, call, message, reasoning, search, user
 from tests.fuzz.inputs import write
-from tests.recordings.responses import tape
+from tests.recordings import tape
+from tests.recordings.responses import Responses as Recorded
 from tests.recordings.wire import events, root
 
 CODINGS = ("gzip", "deflate", "br", "zstd", "identity", "x-gzip", "gzip, br")
@@ -169,7 +170,7 @@ def _request(given: object) -> bytes:
 
 def _recorded(*kinds: str) -> Iterator[tape.Exchange]:
     for kind in kinds:
-        for recording in tape.load(kind):
+        for recording in tape.load(Recorded(), kind):
             for exchange in recording.exchanges:
                 is_small = len(exchange.answer) + len(exchange.request) <= RECORDED_MAX_BYTES
                 if is_small and not exchange.encoding:

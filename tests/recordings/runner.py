@@ -1,95 +1,36 @@
 """
-Runner: plays the recordings of one dialect through proxies, and has every exchange judged.
+Runner: plays recordings through proxies, and has every exchange judged.
 
-A dialect brings its takes, which are exchanges as a client plays them, and its judge.
+An adapter and a variant say what the client sends, and what is right.
 """
 
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Generic, Protocol, TypeVar
+from typing import get_args
 
 import aiohttp
+from reasoning_replay.settings.model import Settings
 
 from tests.e2e.proxies import ProxyProcess, proxied
+from tests.recordings.adapter import Adapter
+from tests.recordings.client import Take, Variant, take
+from tests.recordings.judge import Verdict, judge, unsteady
+from tests.recordings.tape import Recording, load
 from tests.recordings.upstream import TAPE, Answer, Upstream, upstream
-from tests.recordings.wire import Wire
 
 MARK = "x-reasoning-replay"
 MIXED_SEED = 20_250_612
 _SKIP = ("User-Agent", "Accept-Encoding", "Accept", "Content-Type")
-
-
-class Take(Protocol):
-    """One exchange, as a client plays it; `body` is what the client sends."""
-
-    @property
-    def exchange(self) -> Wire:
-        """The recorded exchange."""
-
-    @property
-    def body(self) -> bytes:
-        """The bytes that are sent."""
-
-
-class Result(StrEnum):
-    """Result of one exchange."""
-
-    INJECTED = "injected"
-    PARTLY = "partly"
-    UNTOUCHED = "untouched"  # nothing was injected, although something was to inject
-    NOTHING_TO_DO = "nothing to do"
-    WRONG = "wrong"
-
-
-@dataclass(slots=True)
-class Verdict:
-    """
-    The verdict on one exchange.
-
-    Attributes:
-        wanted, restored: Numbers of messages, or of reasoning items: to inject, and injected.
-        missing: What was not injected.
-        wrong: The faults; any makes the exchange WRONG.
-    """
-
-    wanted: int
-    restored: int = 0
-    missing: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-
-    @property
-    def result(self) -> Result:
-        """The result of the exchange."""
-        if self.wrong:
-            return Result.WRONG
-        if not self.wanted:
-            return Result.NOTHING_TO_DO
-        if self.restored == self.wanted:
-            return Result.INJECTED
-        return Result.PARTLY if self.has_some else Result.UNTOUCHED
-
-    @property
-    def has_some(self) -> bool:
-        """Whether anything was injected."""
-        return self.restored > 0
-
-    @property
-    def is_lacking(self) -> bool:
-        """Whether reasoning was to be injected, and was not."""
-        return self.result in (Result.UNTOUCHED, Result.PARTLY)
-
-
-TakeT = TypeVar("TakeT", bound=Take)
-VerdictT = TypeVar("VerdictT", bound=Verdict)
-Judge = Callable[[TakeT, bytes], VerdictT]
+# Recordings of the one tenant: replaying, dropping, without reasoning, and begun elsewhere.
+MIXED = ("oracle", "dropped", "foreign", "error")
+MIXED_RESPONSES = ("oracle", "dropped", "plain", "stateful")
 
 
 @dataclass(frozen=True, slots=True)
-class Played(Generic[TakeT, VerdictT]):
+class Played:
     """
     One exchange that was played.
 
@@ -99,8 +40,8 @@ class Played(Generic[TakeT, VerdictT]):
         mark: The header in which the proxy reports its actions.
     """
 
-    take: TakeT
-    verdict: VerdictT
+    take: Take
+    verdict: Verdict
     arrived: tuple[bytes, ...]
     answer: Answer
     mark: str
@@ -126,7 +67,7 @@ class Played(Generic[TakeT, VerdictT]):
         return self.verdict.is_lacking
 
 
-def faults(played: Iterable[Played[TakeT, VerdictT]]) -> list[str]:
+def faults(played: Iterable[Played]) -> list[str]:
     """Return all faults of the played exchanges."""
     return [fault for one in played for fault in one.faults]
 
@@ -146,12 +87,12 @@ async def play(
     session: aiohttp.ClientSession,
     fake: Upstream,
     to: tuple[str, str],
-    take: TakeT,
-    judge: Judge[TakeT, VerdictT],
-) -> Played[TakeT, VerdictT]:
+    this: Take,
+    adapter: Adapter,
+) -> Played:
     """Send one request to a proxy, given its URL and a key, and judge the received body."""
     url, key = to
-    exchange = take.exchange
+    exchange = this.exchange
     before = len(fake.received.get(exchange.name, []))
     headers = {
         **exchange.request_headers,
@@ -160,7 +101,7 @@ async def play(
         TAPE: exchange.name,
     }
     async with session.post(
-        url.removesuffix("/v1") + exchange.path, data=take.body, headers=headers
+        url.removesuffix("/v1") + exchange.path, data=this.body, headers=headers
     ) as response:
         answer = Answer(
             response.status,
@@ -169,18 +110,19 @@ async def play(
             await response.read(),
         )
     arrived = tuple(fake.received.get(exchange.name, [])[before:])
-    verdict = judge(take, arrived[0] if arrived else b"")
-    return Played(take, verdict, arrived, answer, response.headers.get(MARK, ""))
+    verdict = judge(adapter, this, arrived[0] if arrived else b"")
+    return Played(this, verdict, arrived, answer, response.headers.get(MARK, ""))
 
 
 async def alone(
-    takes: Sequence[TakeT],
-    judge: Judge[TakeT, VerdictT],
+    adapter: Adapter,
+    recordings: Sequence[Recording],
+    variant: Variant = Variant.DROPPED,
     *,
     seed: int | None = None,
     store_url: str = "memory://",
     profile: str = "auto",
-) -> list[Played[TakeT, VerdictT]]:
+) -> list[Played]:
     """Play each recording as a separate tenant, on one proxy."""
     played = []
     async with (
@@ -188,30 +130,49 @@ async def alone(
         proxied(fake, store_url, upstream_profile=profile) as url,
         client() as session,
     ):
-        fake.knows(take.exchange for take in takes)
+        fake.knows(exchange for one in recordings for exchange in one.exchanges)
         fake.seed = seed
-        for take in takes:
-            to = url, f"sk-{take.exchange.recording}"
-            played.append(await play(session, fake, to, take, judge))
+        for one in recordings:
+            for exchange in one.exchanges:
+                this = take(adapter, one, exchange, variant)
+                to = url, f"sk-{one.name}"
+                played.append(await play(session, fake, to, this, adapter.under(profile)))
+    return played
+
+
+async def own(
+    adapter: Adapter, recordings: Sequence[Recording], variant: Variant = Variant.DROPPED
+) -> list[Played]:
+    """
+    Play each recording as `alone`, on a proxy with its upstream's profile, if that exists.
+
+    With `auto` the fake upstream matches no vendor, because it listens on this machine.
+    """
+    known = get_args(Settings.model_fields["upstream_profile"].annotation)
+    played: list[Played] = []
+    for profile in sorted({one.profile for one in recordings} & {*known}):
+        theirs = [one for one in recordings if one.profile == profile]
+        played += await alone(adapter, theirs, variant, profile=profile)
     return played
 
 
 async def one_tenant(
-    takes: Sequence[TakeT],
-    judge: Judge[TakeT, VerdictT],
-    store_url: str,
-    *,
-    seed: int | None = None,
-) -> tuple[list[Played[TakeT, VerdictT]], list[str]]:
+    adapter: Adapter, store_url: str, variant: Variant = Variant.DROPPED
+) -> tuple[list[Played], list[str]]:
     """
     Play all recordings as conversations of one tenant, turns in mixed order.
 
     Turns of a conversation go to two proxies in alternation, which share a Redis and are both
-    restarted half way. The order is random, and the same every time.
+    restarted half way. The order is random, and the same every time. Responses are cut at random.
 
     Returns:
         The played exchanges, and every warning in the proxies' logs.
     """
+    takes = [
+        take(adapter, one, exchange, variant if _drops(adapter, one) else Variant.REPLAYED)
+        for one in mix(adapter)
+        for exchange in one.exchanges
+    ]
     played = []
     async with (
         upstream() as fake,
@@ -219,22 +180,38 @@ async def one_tenant(
         ProxyProcess(fake.base_url, store_url) as other,
         client() as session,
     ):
-        fake.knows(take.exchange for take in takes)
-        fake.seed = seed
-        for n, take in enumerate(_mixed(takes)):
+        fake.knows(this.exchange for this in takes)
+        fake.seed = 1
+        for n, this in enumerate(_mixed(takes)):
             if n == len(takes) // 2:
                 await one.restart()
                 await other.restart()
-            to = (one, other)[take.exchange.n % 2].base_url, "sk-one-tenant"
-            played.append(await play(session, fake, to, take, judge))
+            to = (one, other)[this.exchange.n % 2].base_url, "sk-one-tenant"
+            played.append(await play(session, fake, to, this, adapter))
     warned = one.warned + other.warned
     return played, [str(entry) for entry in warned if entry["event"] != "doubtful_setting"]
 
 
-def _mixed(takes: Sequence[TakeT]) -> Iterator[TakeT]:
+def mix(adapter: Adapter) -> list[Recording]:
+    """Return the recordings of the one tenant."""
+    kinds = MIXED_RESPONSES if adapter.is_owed else MIXED
+    return [one for kind in kinds for one in load(adapter, kind)]
+
+
+def changing(played: Iterable[Played]) -> list[str]:
+    """Name the messages to which later requests of a conversation did not add the same."""
+    return unsteady((one.take, one.verdict) for one in played)
+
+
+def _drops(adapter: Adapter, recording: Recording) -> bool:
+    """Return whether a client drops more than it did; of items, only those that it replayed."""
+    return recording.kind == "oracle" or not adapter.is_owed
+
+
+def _mixed(takes: Sequence[Take]) -> Iterator[Take]:
     """Yield the first takes of all recordings in random order, then all second ones, and so on."""
     chance = random.Random(MIXED_SEED)  # noqa: S311 (nothing secret)
-    left = [list(group) for _, group in groupby(takes, lambda take: take.exchange.recording)]
+    left = [list(group) for _, group in groupby(takes, lambda one: one.exchange.recording)]
     n = 0
     while left:
         chance.shuffle(left)

@@ -10,8 +10,8 @@ from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
 
-from tests.recordings import wire
-from tests.recordings.responses import tape
+from tests.recordings import tape, wire
+from tests.recordings.responses import Responses
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,9 @@ def test_every_quoted_error_is_understood(recorded: Path) -> None:
 
 def test_recorded_errors_of_other_kinds_are_not_healed(recorded: Path) -> None:
     """Errors of keys, models, limits and files are passed on, and the request is not retried."""
-    refused = [one for r in tape.load("error") for one in r.exchanges if one.status >= 400]
+    refused = [
+        one for r in tape.load(Responses(), "error") for one in r.exchanges if one.status >= 400
+    ]
     assert refused
     for exchange in refused:
         found = diagnose(exchange.status, exchange.answer)

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.recordings.atoms.adapter import Role, Said
-from tests.recordings.atoms.chat import Chat
-from tests.recordings.atoms.client import Take, Variant, emitted_as, take
-from tests.recordings.atoms.reasons import Known, reason_of, twin_of
-from tests.recordings.atoms.runs import mix
-from tests.recordings.atoms.tape import load
+from tests.recordings.adapter import Role, Said, emitted_as
+from tests.recordings.chat import Chat
+from tests.recordings.client import Take, Variant, take
+from tests.recordings.reasons import Known, reason_of, twin_of
+from tests.recordings.runner import mix
+from tests.recordings.tape import load
 
 pytestmark = pytest.mark.usefixtures("recordings")
 
@@ -32,7 +32,7 @@ def test_as_much_is_stripped_as_the_recording_counts() -> None:
             (at, one)
             for at, lack in this.lacks.items()
             for atom in lack.dropped
-            for one in emitted_as(atom, lack.answer)
+            for one in emitted_as(atom, lack.answer.atoms)
         }
         counted += len(stripped)
         if not this.is_held:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.recordings import rawjson
-from tests.recordings.atoms.adapter import (
+from tests.recordings.adapter import (
     Adapter,
     Addition,
     Altered,
@@ -38,7 +38,7 @@ _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 class Chat(Adapter):
     """The adapter of Chat Completions."""
 
-    name = "chat"
+    name = folder = "chat"
     path = "/v1/chat/completions"
 
     def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
@@ -75,7 +75,7 @@ class Chat(Adapter):
             raw = rawjson.apply(raw, edits)
         return _bare(raw, "", atoms)
 
-    def additions(self, sent: str, got: str) -> Sequence[Addition]:
+    def additions(self, sent: str, got: str, *_: object) -> Sequence[Addition]:
         """Return the members that were added to the message and to its tool calls."""
         found: list[Addition] = []
         mine, theirs = rawjson.member(sent, _CALLS), rawjson.member(got, _CALLS)

@@ -1,13 +1,13 @@
 """Recordings of one dialect: what each answer emitted, and which messages of requests replay it."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.recordings.atoms.adapter import Adapter, Role, Said
+from tests.recordings.adapter import Adapter, Key, Role, Said
 from tests.recordings.wire import Wire, decoded, read_wire, root
 
 # The family is the API that answered, as the recording's own notes name it; without, its host.
@@ -20,30 +20,6 @@ _FAMILIES = {
     "vllm(crusoe)": "vllm",
     "gemini-compat": "gemini",
 }
-# Sign of the upstream in a recorded host -> its profile; no sign: `generic`.
-_PROFILES = {
-    "api.cerebras.ai": "cerebras",
-    "api.deepseek.com": "deepseek",
-    "generativelanguage.googleapis.com": "gemini",
-    "api.groq.com": "groq",
-    "localhost": "llamacpp",
-    "llamacpp.local": "llamacpp",
-    "aiplatform.googleapis.com": "vertex",
-    "api.minimax.io": "minimax",
-    "api.mistral.ai": "mistral",
-    "api.moonshot.ai": "moonshot",
-    "127.0.0.1": "ollama",
-    "ollama.com": "ollama",
-    "OLLAMA_API_BASE": "ollama",
-    "openrouter.ai": "openrouter",
-    "ai-gateway.vercel.sh": "vercel",
-    "crusoecloud.com": "vllm",
-    "api.x.ai": "xai",
-    "api.z.ai": "zai",
-    "azure.com": "azure",
-    "api.anthropic.com": "anthropic",
-    "bedrock-": "bedrock",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +31,14 @@ class Exchange(Wire):
         replay: The recording's own note: start, full, partial, none, no-reasoning or
             external-history.
         atoms: The recording's own count of replayed reasoning.
-        said: The message of the answer; None if it failed.
-        origins: Index of a message in the request -> the exchange whose answer it replays.
+        said: The messages of the answer, by number; none if it failed.
+        origins: Index of a message in the request -> the emitted message that it replays.
     """
 
     replay: str
     atoms: int
-    said: Said | None
-    origins: Mapping[int, int]
+    said: Mapping[int, Said]
+    origins: Mapping[int, Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +49,7 @@ class Recording:
     Attributes:
         family: The API that answered.
         profile: The upstream's profile.
+        answers: All emitted messages.
     """
 
     name: str
@@ -80,73 +57,64 @@ class Recording:
     family: str
     profile: str
     exchanges: tuple[Exchange, ...]
-    answers: Mapping[int, Said] = field(repr=False)
+    answers: Mapping[Key, Said] = field(repr=False)
 
 
 @cache
 def load(adapter: Adapter, kind: str) -> tuple[Recording, ...]:
     """Load every recording of a folder (`oracle`, `dropped`, ...); () if there is none."""
     place = root()
-    found = sorted(place.glob(f"{adapter.name}/{kind}/*/meta.json")) if place is not None else []
+    if place is None:
+        return ()
+    found = sorted((place / adapter.folder).glob(f"{kind}/*/meta.json"))
     return tuple(_recording(adapter, meta.parent, kind) for meta in found)
 
 
 def _recording(adapter: Adapter, folder: Path, kind: str) -> Recording:
     meta = json.loads((folder / "meta.json").read_bytes())
-    answers: dict[int, Said] = {}
+    answers: dict[Key, Said] = {}
     exchanges: list[Exchange] = []
     for n, link in enumerate(meta["chain"], 1):
         exchanges.append(_exchange(adapter, folder, n, link, answers))
-        said = exchanges[-1].said
-        if said is not None:
-            answers[n] = said
-    family = str(meta["family"])
+        answers |= {(n, number): said for number, said in exchanges[-1].said.items()}
+    family = str(meta.get("family"))
     if "azure.com" in family:
         family = "azure"
-    hosts = " ".join(meta["host"])
-    return Recording(
-        folder.name,
-        kind,
-        _FAMILIES.get(family, family),
-        next((name for sign, name in _PROFILES.items() if sign in hosts), "generic"),
-        tuple(exchanges),
-        answers,
-    )
+    profile = adapter.profile_of(folder.name, meta["host"])
+    family = _FAMILIES.get(family, family)
+    return Recording(folder.name, kind, family, profile, tuple(exchanges), answers)
 
 
 def _exchange(
-    adapter: Adapter, folder: Path, n: int, link: Mapping[str, Any], answers: Mapping[int, Said]
+    adapter: Adapter, folder: Path, n: int, link: Mapping[str, Any], answers: Mapping[Key, Said]
 ) -> Exchange:
     meta = json.loads((folder / f"exchange-{n}.meta.json").read_bytes())
-    url, _, query = str(meta["url"]).partition("?")
-    path = f"{adapter.path_of(url)}?{query}" if query else adapter.path_of(url)
-    wire = read_wire(folder, n, meta, path=path, made_up=b"{}")
-    is_stream = (folder / f"exchange-{n}.response.sse").exists()
-    said = None
+    wire = read_wire(folder, n, meta, path=adapter.path_of(meta), made_up=adapter.made_up)
+    said: Mapping[int, Said] = {}
     if wire["status"] < 400:
         plain = decoded(wire["answer"], wire["encoding"])
-        said = adapter.answer(plain, is_stream=is_stream)
+        is_stream = (folder / f"exchange-{n}.response.sse").exists()
+        said = adapter.answers(plain, is_stream=is_stream)
     text = wire["request"].decode()
-    messages = [adapter.said(text[span.start : span.end]) for span in adapter.spans(text)]
-    told = {at: one for at, one in enumerate(messages) if one.role is Role.MODEL}
-    known = {earlier: answers[earlier] for earlier in link["continues"] if earlier in answers}
-    return Exchange(
-        **wire,
-        replay=link["replay"],
-        atoms=link["reasoning_atoms_present"],
-        said=said,
-        origins=_origins(told, known),
-    )
+    origins = adapter.origins(text, meta)
+    if origins is None:
+        messages = [adapter.said(text[span.start : span.end]) for span in adapter.spans(text)]
+        told = {at: one for at, one in enumerate(messages) if one.role is Role.MODEL}
+        origins = _origins(
+            told, {key: one for key, one in answers.items() if key[0] in link["continues"]}
+        )
+    atoms = link.get("reasoning_atoms_present", 0)
+    return Exchange(**wire, replay=link["replay"], atoms=atoms, said=said, origins=origins)
 
 
-def _origins(told: Mapping[int, Said], known: Mapping[int, Said]) -> dict[int, int]:
+def _origins(told: Mapping[int, Said], known: Mapping[Key, Said]) -> dict[int, Key]:
     """
     Find the answer that each of the model's messages replays, in order and each answer once.
 
     The recording names the answers; which message is which is decided by what they say, by the
     ids of their calls, and by the reasoning that the client still sends.
     """
-    found: dict[int, int] = {}
+    found: dict[int, Key] = {}
     left = dict(known)
     for at, message in told.items():
         scores = {n: _likeness(message, answer) for n, answer in left.items()}
@@ -161,9 +129,5 @@ def _likeness(message: Said, answer: Said) -> int:
     says = message.visible == answer.visible
     calls = len(message.visible) > 1 and message.visible[1:] == answer.visible[1:]
     ids = calls and message.ids == answer.ids
-    return 4 * says + 2 * ids + _is_shared(message.atoms, answer.atoms)
-
-
-def _is_shared(mine: Iterable[Any], theirs: Iterable[Any]) -> bool:
-    known = list(theirs)
-    return any(one.equals(other) for one in mine for other in known)
+    shares = any(one.equals(other) for one in message.atoms for other in answer.atoms)
+    return 4 * says + 2 * ids + shares

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.recordings.atoms.chat import Chat
-from tests.recordings.atoms.client import Take, Variant, take
-from tests.recordings.atoms.judge import Verdict, judge, unsteady
-from tests.recordings.atoms.tape import Exchange, Recording
-from tests.recordings.runner import Result
+from tests.recordings.adapter import Key, Said
+from tests.recordings.chat import Chat
+from tests.recordings.client import Take, Variant, take
+from tests.recordings.judge import Result, Verdict, judge, unsteady
+from tests.recordings.tape import Exchange, Recording
 
 Json = dict[str, Any]
 Edit = Callable[[str], str]
@@ -44,17 +44,16 @@ def answer(message: object) -> bytes:
 def recorded(*turns: tuple[bytes, bytes]) -> Recording:
     """Record exchanges of one conversation; each request replays the answers before it."""
     exchanges: list[Exchange] = []
-    answers = {}
+    answers: dict[Key, Said] = {}
     for n, (request, body) in enumerate(turns, 1):
         text = request.decode()
         roles = [CHAT.said(text[at.start : at.end]).role for at in CHAT.spans(text)]
         at = [n for n, role in enumerate(roles) if role == "model"]
-        said = CHAT.answer(body, is_stream=False)
-        origins = {place: which for which, place in enumerate(at, 1) if which in answers}
+        said = CHAT.answers(body, is_stream=False)
+        origins = {place: (n, 0) for n, place in enumerate(at, 1) if (n, 0) in answers}
         rest: tuple[Any, ...] = ({}, 200, "", "", body, "full", 1, said, origins)
         exchanges.append(Exchange("tape", n, "", "", request, *rest))
-        if said is not None:
-            answers[n] = said
+        answers |= {(n, number): one for number, one in said.items()}
     return Recording("tape", "oracle", "test", "generic", tuple(exchanges), answers)
 
 
@@ -83,7 +82,7 @@ def arrived(*messages: object) -> Verdict:
     [
         pytest.param([ASK, FIRST, DONE], Result.INJECTED, id="as emitted"),
         pytest.param([ASK, {"reasoning": THOUGHT, **BARE}, DONE], Result.INJECTED, id="in front"),
-        pytest.param([ASK, BARE, DONE], Result.UNTOUCHED, id="nothing"),
+        pytest.param([ASK, BARE, DONE], Result.LACKING, id="nothing"),
         pytest.param([ASK, {**BARE, "reasoning": "Easy."}, DONE], Result.WRONG, id="other turn"),
         pytest.param([ASK, {**BARE, "reasoning": "New."}, DONE], Result.WRONG, id="made up"),
         pytest.param([ASK, {**BARE, "reasoning": THOUGHT[1:]}, DONE], Result.WRONG, id="in part"),

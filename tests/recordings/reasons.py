@@ -1,14 +1,15 @@
 """Reasons why reasoning cannot be injected: known ones, and those found in the recordings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from itertools import dropwhile, product, takewhile
 
 from tests.recordings import rawjson
-from tests.recordings.atoms.adapter import Adapter, Role, Said
-from tests.recordings.atoms.client import Take, Variant
-from tests.recordings.atoms.tape import Recording
+from tests.recordings.adapter import Adapter, Key, Role, Said
+from tests.recordings.client import Take
+from tests.recordings.tape import Exchange, Recording
 from tests.recordings.wire import KNOWN
 
 Line = tuple[Role, tuple[str, ...]]
@@ -25,6 +26,7 @@ class Reason(StrEnum):
         "the client lost a part of the answer, and the rest is short, with no message before it"
     )
     TWIN = "another conversation of the tenant has the same history, the same answer and its ids"
+    UNSEALED = "the client did not ask for blobs, so upstream sent none"
     BOUND = (
         "its model binds it to all that precedes it, and the client has forgotten a part of that"
     )
@@ -47,17 +49,18 @@ class Known:
     alone: Mapping[str, Reason]
     one_tenant: Mapping[str, Reason]
     head_cut: Mapping[str, Reason]
+    ids_dropped: Mapping[str, Reason]
     injected: Mapping[str, int | None]
 
     @classmethod
     def of(cls, dialect: str) -> "Known":
         """Read the results of a dialect."""
         told = KNOWN[dialect]
-        alone, one_tenant, head_cut = (
+        alone, one_tenant, head_cut, ids_dropped = (
             {name: Reason[why] for why, names in told.get(part, {}).items() for name in names}
-            for part in ("alone", "one_tenant", "head_cut")
+            for part in ("alone", "one_tenant", "head_cut", "ids_dropped")
         )
-        return cls(alone, one_tenant, head_cut, told["injected"])
+        return cls(alone, one_tenant, head_cut, ids_dropped, told.get("injected", {}))
 
 
 def reason_of(adapter: Adapter, this: Take) -> Reason | None:
@@ -75,29 +78,46 @@ def reason_of(adapter: Adapter, this: Take) -> Reason | None:
 
 def bound_of(adapter: Adapter, this: Take) -> Reason | None:
     """Return the reason why the history before an exchange's reasoning is not the one it had."""
-    is_cut = this.variant is Variant.HEAD_CUT
-    return Reason.BOUND if is_cut and adapter.binds(this.body.decode()) else None
+    return Reason.BOUND if this.variant.cuts_head and adapter.binds(this.body.decode()) else None
 
 
-def alone_of(adapter: Adapter, this: Take) -> Reason | None:
+def unsealed_of(adapter: Adapter, this: Take) -> Reason | None:
+    """Return the reason why what was emitted is useless to a client that dropped it by itself."""
+    atoms = [atom for lack in this.lacks.values() for atom in lack.answer.atoms]
+    is_unsealed = this.recording.kind == "dropped" and not all(map(adapter.is_usable, atoms))
+    return Reason.UNSEALED if is_unsealed else None
+
+
+def alone_of(adapter: Adapter, this: Take, lost: Collection[int]) -> Reason | None:
     """
-    Return the reason why nothing proves whose the first message of an exchange is; None if it may.
+    Return the reason why nothing proves whose the first messages are; None if something may.
 
-    It is a text without calls, the client forgot all before it, and the request has no name. What
-    follows would prove it if an earlier request had the message elsewhere than at its head.
+    Only they lack reasoning. They are texts without calls and ids, the client forgot all before
+    them, and the request has no name. What follows would prove them if an earlier request had one
+    of them elsewhere than at its head.
     """
-    request = this.exchange.request.decode()
-    is_cut = this.variant is Variant.HEAD_CUT and 0 in this.lacks
-    if not is_cut or len(_history(adapter, this.body.decode())[0].visible) > 1:
+    body = this.body.decode()
+    head = list(takewhile(_is_models, _history(adapter, body)))
+    are_bare = all(len(one.visible) == 1 and not any(one.ids) for one in head)
+    is_named = rawjson.member(body, "prompt_cache_key") is not None
+    if not this.variant.cuts_head or not are_bare or is_named or max(lost) >= len(head):
         return None
+    origins = {lack.origin for at, lack in this.lacks.items() if at < len(head)}
     earlier = [one for one in this.recording.exchanges if one.n < this.exchange.n]
-    is_elsewhere = any(
-        origin == this.lacks[0].origin and at != min(one.origins)
-        for one in earlier
-        for at, origin in one.origins.items()
-    )
-    is_named = rawjson.member(request, "prompt_cache_key") is not None
-    return None if is_named or is_elsewhere else Reason.ALONE
+    is_elsewhere = any(origins & _behind(adapter, one) for one in earlier)
+    return None if is_elsewhere else Reason.ALONE
+
+
+def _behind(adapter: Adapter, exchange: Exchange) -> set[Key]:
+    """Return what a request replays elsewhere than in the first run of the model's messages."""
+    every = list(enumerate(_history(adapter, exchange.request.decode())))
+    begun = dropwhile(lambda one: not _is_models(one[1]), every)
+    rest = dropwhile(lambda one: _is_models(one[1]), begun)
+    return {exchange.origins[at] for at, _ in rest if at in exchange.origins}
+
+
+def _is_models(said: Said) -> bool:
+    return said.role is Role.MODEL
 
 
 def twin_of(adapter: Adapter, this: Take, mix: Iterable[Recording]) -> Reason | None:
@@ -115,12 +135,11 @@ def twin_of(adapter: Adapter, this: Take, mix: Iterable[Recording]) -> Reason | 
         if recording.name == this.recording.name:
             continue
         for exchange in recording.exchanges:
-            other = exchange.said
             history = _said(_history(adapter, exchange.request.decode()))
-            for at, lack in this.lacks.items():
-                is_cut = this.variant is Variant.HEAD_CUT
+            is_cut = this.variant.cuts_head
+            for (at, lack), other in product(this.lacks.items(), exchange.said.values()):
                 # Without the head, two turns are ambiguous even if their reasoning is the same.
-                if other is None or (other.atoms == lack.answer.atoms and not is_cut):
+                if other.atoms == lack.answer.atoms and not is_cut:
                     continue
                 is_same = {*mine[at].visible, ""} <= {*other.visible, ""}
                 if is_same and _is_end(_said(mine[:at]), history, is_cut=is_cut):

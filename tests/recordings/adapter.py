@@ -6,14 +6,42 @@ shares no code with the proxy. Everything is pure.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit
 
 from tests.recordings import rawjson
-from tests.recordings.rawjson import Span
+from tests.recordings.rawjson import Edit, Span
 
 Leaf = tuple[str, str]
+# A message that was emitted: the exchange of the recording, and its number among those of it.
+Key = tuple[int, int]
+# Sign of the upstream in a recorded host -> its profile; no sign: `generic`.
+_PROFILES = {
+    "api.cerebras.ai": "cerebras",
+    "api.deepseek.com": "deepseek",
+    "generativelanguage.googleapis.com": "gemini",
+    "api.groq.com": "groq",
+    "localhost": "llamacpp",
+    "llamacpp.local": "llamacpp",
+    "aiplatform.googleapis.com": "vertex",
+    "api.minimax.io": "minimax",
+    "api.mistral.ai": "mistral",
+    "api.moonshot.ai": "moonshot",
+    "127.0.0.1": "ollama",
+    "ollama.com": "ollama",
+    "OLLAMA_API_BASE": "ollama",
+    "openrouter.ai": "openrouter",
+    "ai-gateway.vercel.sh": "vercel",
+    "crusoecloud.com": "vllm",
+    "api.x.ai": "xai",
+    "api.z.ai": "zai",
+    "azure.com": "azure",
+    "api.anthropic.com": "anthropic",
+    "bedrock-": "bedrock",
+}
 
 
 class Altered(Exception):
@@ -105,18 +133,36 @@ class Adapter(ABC):
     The wire format of one dialect.
 
     Attributes:
-        name: The folder of its recordings, and the value of `--dialect`.
+        name: The value of `--dialect`.
+        folder: The folder of its recordings.
         path: The path of a client's requests; hosts have it below different paths.
         key: The member of a request that holds its messages.
+        completes: Whether reasoning that the client sends in part may be completed.
+        is_owed: Whether a client that dropped reasoning by itself must get all of it.
+        made_up: The request of a recording that has only the response.
     """
 
     name: str
+    folder: str
     path = ""
     key = "messages"
+    completes = True
+    is_owed = False
+    made_up = b"{}"
 
-    def path_of(self, url: str) -> str:
-        """Return the path of a client's request that was recorded with this URL, from `/` on."""
-        return self.path
+    def path_of(self, meta: Mapping[str, Any]) -> str:
+        """Return the path of the client's request, given the notes of a recorded exchange."""
+        url = urlsplit(str(meta["url"]))
+        return f"{self.path or url.path}?{url.query}" if url.query else self.path or url.path
+
+    def profile_of(self, name: str, hosts: Sequence[str]) -> str:
+        """Return the profile of the upstream of a recording."""
+        place = " ".join(hosts)
+        return next((profile for sign, profile in _PROFILES.items() if sign in place), "generic")
+
+    def under(self, profile: str) -> "Adapter":
+        """Return the adapter that knows what is right at an upstream with this profile."""
+        return self
 
     def spans(self, request: str) -> Sequence[Span]:
         """Locate the messages of a request, of all roles."""
@@ -127,9 +173,18 @@ class Adapter(ABC):
         """Return whether the model accepts reasoning only after the history that it had."""
         return False
 
-    @abstractmethod
+    def answers(self, body: bytes, *, is_stream: bool) -> Mapping[int, Said]:
+        """Return the messages that a successful response holds, by number."""
+        said = self.answer(body, is_stream=is_stream)
+        return {} if said is None else {0: said}
+
     def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
-        """Return the message that a successful response holds; None if it did not end well."""
+        """Return the one message that a response holds; None if it did not end well."""
+        raise NotImplementedError
+
+    def origins(self, request: str, meta: Mapping[str, Any]) -> Mapping[int, Key] | None:
+        """Return which message replays which, as far as the recording itself notes it."""
+        return None
 
     @abstractmethod
     def said(self, raw: str) -> Said:
@@ -139,14 +194,44 @@ class Adapter(ABC):
     def without(self, raw: str, atoms: Collection[Atom]) -> str:
         """Remove the parts of a message that hold only these atoms; all other bytes stay."""
 
+    def without_ids(self, raw: str) -> str:
+        """Remove the ids of a message that the API does not demand."""
+        return raw
+
+    def replayed(self, said: Said, emitted: Sequence[Atom]) -> list[Atom]:
+        """Return the atoms of a client's message that replay emitted ones."""
+        return [atom for atom in said.atoms if emitted_as(atom, emitted)]
+
+    def is_usable(self, atom: Atom) -> bool:
+        """Return whether reasoning was emitted in a form that can be sent back."""
+        return True
+
     @abstractmethod
-    def additions(self, sent: str, got: str) -> Sequence[Addition]:
+    def additions(
+        self, sent: str, got: str, emitted: Said | None, request: str
+    ) -> Sequence[Addition]:
         """
         Return the parts that were added to the client's message.
+
+        Args:
+            sent: The message that the client sent.
+            got: The one that upstream received.
+            emitted: The message as upstream emitted it, if it did.
+            request: The whole request that the client sent.
 
         Raises:
             Altered: Without them, the message is not the client's, byte for byte.
         """
+
+    def frame(self, sent: str, got: str) -> tuple[list[Edit], list[str]]:
+        """Return the edits that undo allowed changes outside of the messages, and all faults."""
+        return [], []
+
+
+def emitted_as(atom: Atom, emitted: Sequence[Atom]) -> list[Atom]:
+    """Return the emitted atoms that a client's atom replays, in any field, whole or in part."""
+    equal = [one for one in emitted if atom.equals(one)]
+    return equal or [one for one in emitted if atom.is_part_of(one)]
 
 
 def folded(text: str) -> str:

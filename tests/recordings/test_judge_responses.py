@@ -1,13 +1,16 @@
 """Judge of the recordings: it accepts the allowed additions, and names every other difference."""
 
 import json
+from typing import Any
 
 import pytest
 
-from tests.recordings.responses.client import Take, Variant, take
-from tests.recordings.responses.judge import Rule, judge
-from tests.recordings.responses.tape import Emitted, Exchange, Json, Recording
-from tests.recordings.runner import Result
+from tests.recordings.client import Take, Variant, take
+from tests.recordings.judge import Result, judge
+from tests.recordings.responses import Json, Responses, Rule
+from tests.recordings.tape import Exchange, Recording
+
+RESPONSES = Responses()
 
 ASK: Json = {"role": "user", "content": "Weather?"}
 CALL: Json = {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "weather"}
@@ -28,15 +31,16 @@ def wire(*items: Json, store: bool = False, include: list[str] | None = None) ->
 
 def taken(*recorded: Json, store: bool = False) -> Take:
     """Record a call, then a request that replays it, and return how a client plays the latter."""
-    emitted = (
-        Emitted((1, 0), THOUGHT, frozenset({"gADDED", "gDONE"})),
-        Emitted((1, 1), {**CALL, "status": "completed"}),
-    )
+    output = [THOUGHT, {**CALL, "status": "completed"}]
+    said = RESPONSES.answers(json.dumps({"output": output}).encode(), is_stream=False)
     at = next(n for n, item in enumerate(recorded) if item.get("type") == "function_call")
+    at -= sum(item["type"] == "reasoning" for item in recorded[:at] if "type" in item)
     body = wire(*recorded, store=store)
-    second = Exchange("tape", 2, "", "", body, {}, 200, "", "", b"", (), {at: (1, 1)})
-    recording = Recording("tape", "oracle", "openai", (second,), {one.key: one for one in emitted})
-    return take(recording, second, Variant.IDS_KEPT)
+    rest: Any = ({}, 200, "", "", b"", "full", 1, {}, {at: (1, 1)})
+    second = Exchange("tape", 2, "", "", body, *rest)
+    answers = {(1, index): one for index, one in said.items()}
+    recording = Recording("tape", "oracle", "openai", "openai", (second,), answers)
+    return take(RESPONSES, recording, second, Variant.DROPPED)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +48,8 @@ def taken(*recorded: Json, store: bool = False) -> Take:
     [
         pytest.param([ASK, THOUGHT, CALL, DONE], Result.INJECTED, id="with both ids"),
         pytest.param([ASK, BARE, BARE_CALL, DONE], Result.INJECTED, id="with neither id"),
-        pytest.param([ASK, CALL, DONE], Result.UNTOUCHED, id="nothing added"),
-        pytest.param([ASK, BARE_CALL, DONE], Result.UNTOUCHED, id="id left out"),
+        pytest.param([ASK, CALL, DONE], Result.LACKING, id="nothing added"),
+        pytest.param([ASK, BARE_CALL, DONE], Result.LACKING, id="id left out"),
         pytest.param([ASK, CALL, THOUGHT, DONE], Result.WRONG, id="too late"),
         pytest.param([THOUGHT, ASK, CALL, DONE], Result.WRONG, id="too early"),
         pytest.param([ASK, THOUGHT, THOUGHT, CALL, DONE], Result.WRONG, id="twice"),
@@ -64,7 +68,7 @@ def taken(*recorded: Json, store: bool = False) -> Take:
 )
 def test_the_received_input_is_judged(arrived: list[Json], result: Result) -> None:
     """The recorded input counts as injected; anything a proxy must never do is wrong."""
-    assert judge(taken(ASK, THOUGHT, CALL, DONE), wire(*arrived)).result is result
+    assert judge(RESPONSES, taken(ASK, THOUGHT, CALL, DONE), wire(*arrived)).result is result
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,7 @@ def test_the_received_input_is_judged(arrived: list[Json], result: Result) -> No
 )
 def test_all_other_bytes_are_the_clients(arrived: bytes) -> None:
     """Any other difference is a fault, even a single space."""
-    assert judge(taken(ASK, THOUGHT, CALL, DONE), arrived).result is Result.WRONG
+    assert judge(RESPONSES, taken(ASK, THOUGHT, CALL, DONE), arrived).result is Result.WRONG
 
 
 @pytest.mark.parametrize(
@@ -97,4 +101,4 @@ def test_ids_follow_the_rule(ids: str, stores: bool, right: list[bool]) -> None:
     pairs = [(THOUGHT, CALL), (THOUGHT, BARE_CALL), (BARE, CALL), (BARE, BARE_CALL)]
     arrived = [wire(ASK, *pair, DONE, store=stores) for pair in pairs]
 
-    assert [not judge(this, body, Rule(ids)).wrong for body in arrived] == right
+    assert [not judge(Responses(Rule(ids)), this, body).wrong for body in arrived] == right

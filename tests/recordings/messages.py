@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.recordings import rawjson
-from tests.recordings.atoms.adapter import (
+from tests.recordings.adapter import (
     Adapter,
     Addition,
     Altered,
@@ -34,7 +34,7 @@ Block = Mapping[str, Any]
 class Messages(Adapter):
     """The adapter of Anthropic Messages."""
 
-    name = "messages"
+    name = folder = "messages"
     path = "/v1/messages"
 
     def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
@@ -68,7 +68,7 @@ class Messages(Adapter):
         ]
         return rawjson.apply(raw, rawjson.removals(spans, gone))
 
-    def additions(self, sent: str, got: str) -> Sequence[Addition]:
+    def additions(self, sent: str, got: str, *_args: object) -> Sequence[Addition]:
         """Return the blocks that were added, each with a comma before the block that follows it."""
         mine, theirs = rawjson.member(sent, _CONTENT), rawjson.member(got, _CONTENT)
         if mine is None or theirs is None or got[theirs.start] != "[":

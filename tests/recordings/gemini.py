@@ -8,10 +8,9 @@ thoughts is no reasoning here: it need not come back, and most clients drop it.
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from tests.recordings import rawjson
-from tests.recordings.atoms.adapter import (
+from tests.recordings.adapter import (
     Adapter,
     Addition,
     Altered,
@@ -37,12 +36,8 @@ Part = Mapping[str, Any]
 class Gemini(Adapter):
     """The adapter of Gemini."""
 
-    name = "gemini"
+    name = folder = "gemini"
     key = "contents"
-
-    def path_of(self, url: str) -> str:
-        """Return the path of a recorded URL: it names the model."""
-        return urlsplit(url).path
 
     def answer(self, body: bytes, *, is_stream: bool) -> Said | None:
         """Return the content of the first candidate, if it ended."""
@@ -79,7 +74,7 @@ class Gemini(Adapter):
                 edits.append(Edit(*spans[n], bare))
         return rawjson.apply(raw, [*edits, *rawjson.removals(spans, gone)])
 
-    def additions(self, sent: str, got: str) -> Sequence[Addition]:
+    def additions(self, sent: str, got: str, *_: object) -> Sequence[Addition]:
         """Return the signatures, and the parts, that were added to the content."""
         mine, theirs = rawjson.member(sent, _PARTS), rawjson.member(got, _PARTS)
         if mine is None or theirs is None:
