@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 from reasoning_replay.adapters.resilience.local_table import Alone, LocalTable
 from reasoning_replay.adapters.stores.base import Bounds, Name, VersionChange
+from reasoning_replay.adapters.stores.contract.turns import SCOPE, Clock, asked, bytes_of, key
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
 from reasoning_replay.core.history.records import records_of_part
 from reasoning_replay.core.history.room import Room
@@ -20,7 +21,6 @@ from reasoning_replay.core.history.turns import TurnPart
 
 from tests.adapters.resilience.replicas import MIB, said
 from tests.adapters.stores.table_store import TableStore
-from tests.adapters.stores.turns import SCOPE, Clock, asked, bytes_of, key
 from tests.core.costs import assert_constant, assert_linear
 
 Saves = list[tuple[dict[bytes, bytes], dict[bytes, bool]]]

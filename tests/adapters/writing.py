@@ -9,10 +9,9 @@ import sys
 import time
 
 from reasoning_replay.adapters.stores.base import Bounds
+from reasoning_replay.adapters.stores.contract.turns import bytes_of, key, save, turn
 from reasoning_replay.adapters.stores.sqlite.store import SqliteStore
 from reasoning_replay.core.history.turns import Turn
-
-from tests.adapters.stores.turns import bytes_of, key, save, turn
 
 __all__ = ["BOUNDS", "key_of", "opened", "turn_of"]
 

@@ -17,6 +17,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreResult,
     VersionChange,
 )
+from reasoning_replay.adapters.stores.contract.turns import SCOPE, bytes_of, turn
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import (
@@ -31,7 +32,6 @@ from reasoning_replay.core.history.turns import Turn
 from typing_extensions import override
 
 from tests.adapters.stores.dictionary import DictStore
-from tests.adapters.stores.turns import SCOPE, bytes_of, turn
 from tests.patience import LONG_S
 
 MIB = 1 << 20

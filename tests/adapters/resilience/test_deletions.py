@@ -9,12 +9,12 @@ from reasoning_replay.adapters.resilience.circuit_breaker import PAUSE_MAX_S
 from reasoning_replay.adapters.resilience.deletions import Deletions
 from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
 from reasoning_replay.adapters.stores.base import SCOPE_ITSELF, StoreError
+from reasoning_replay.adapters.stores.contract.turns import SCOPE, bytes_of
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
 from reasoning_replay.core.history.records import records_of
 from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.resilience.replicas import Replica, Shared, looked_up, said
-from tests.adapters.stores.turns import SCOPE, bytes_of
 from tests.patience import LONG_S
 
 ONE = said("one")

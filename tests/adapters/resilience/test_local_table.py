@@ -10,6 +10,7 @@ from reasoning_replay.adapters.resilience import conversation, reader, store_vie
 from reasoning_replay.adapters.resilience.local_table import LocalTable
 from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, StoreError
+from reasoning_replay.adapters.stores.contract.turns import SCOPE, bytes_of
 from reasoning_replay.core.history import room
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import Lookup
@@ -24,7 +25,6 @@ from tests.adapters.resilience.replicas import (
     said,
     text_of,
 )
-from tests.adapters.stores.turns import SCOPE, bytes_of
 from tests.patience import LONG_S
 from tests.web.world import eventually
 

@@ -14,6 +14,7 @@ from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, S
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import Bounds, Store
+from reasoning_replay.adapters.stores.contract.turns import SCOPE, bytes_of
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.adapters.stores.sqlite.store import SqliteStore
 from reasoning_replay.adapters.telemetry.log import Log
@@ -25,7 +26,6 @@ from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.resilience.replicas import MIB, Shared, looked_up, said
 from tests.adapters.stores.kinds import link_to
-from tests.adapters.stores.turns import SCOPE, bytes_of
 from tests.patience import LONG_S
 from tests.redis_server import redis_server
 

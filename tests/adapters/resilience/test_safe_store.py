@@ -31,6 +31,7 @@ from reasoning_replay.adapters.stores.base import (
     StoreUsage,
     VersionChange,
 )
+from reasoning_replay.adapters.stores.contract.turns import SCOPE, asked, bytes_of, key, turn
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
@@ -39,7 +40,6 @@ from reasoning_replay.core.history.records import records_of
 from reasoning_replay.core.history.room import Room
 
 from tests.adapters.stores.kinds import link_to
-from tests.adapters.stores.turns import SCOPE, asked, bytes_of, key, turn
 from tests.patience import LONG_S, SOON_S
 from tests.redis_server import RedisServer
 from tests.web.world import eventually

@@ -15,6 +15,16 @@ from reasoning_replay.adapters.resilience.safe_store import Budget, SafeStore, S
 from reasoning_replay.adapters.resilience.store_guard import StoreGuard
 from reasoning_replay.adapters.runtime.offload import Offloader
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds
+from reasoning_replay.adapters.stores.contract.turns import (
+    SCOPE,
+    Clock,
+    asked,
+    bytes_of,
+    found,
+    key,
+    save,
+    turn,
+)
 from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.history.lookup_keys import keys_of_turn
@@ -24,7 +34,6 @@ from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.resilience.replicas import looked_up, said
 from tests.adapters.stores.table_store import TableStore
-from tests.adapters.stores.turns import SCOPE, Clock, asked, bytes_of, found, key, save, turn
 from tests.patience import LONG_S
 
 TTL_S = 100

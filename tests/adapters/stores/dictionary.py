@@ -7,6 +7,7 @@ from itertools import count
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
+    MET_S,
     SCOPE_ITSELF,
     BadCursor,
     Bounds,
@@ -18,7 +19,6 @@ from reasoning_replay.adapters.stores.base import (
     Store,
     StoredConversation,
     StoreResult,
-    StoreUsage,
     VersionChange,
     decoded,
     encoded,
@@ -56,12 +56,14 @@ class DictStore(Store):
         self._index: dict[bytes, dict[bytes, tuple[bytes, ...]]] = {}
         self._versions = count(1)
         self._marks: dict[Name, tuple[float, bytes]] = {}
+        self._met: dict[bytes, float] = {}
 
     @override
     async def look_up(
         self, scope: bytes, lookups: Sequence[Lookup], held: Mapping[bytes, int]
     ) -> StoreResult:
         self._expire()
+        before = dict(held)
         choice = choose(lookups, self._index.get(scope, {}).get)
         found: list[StoredConversation] = []
         for conversation in dict.fromkeys([*choice.conversations, *held]):
@@ -69,7 +71,7 @@ class DictStore(Store):
             if (kept := self._conversations.get(name)) is None:
                 continue
             kept.expires_at = self._clock() + self._bounds.ttl_s
-            is_valid = held.get(conversation) == kept.version
+            is_valid = kept.version in (before.get(conversation), held.get(conversation))
             records = None if is_valid else decoded(self.codec, name, kept.records)
             found.append(StoredConversation(conversation, kept.version, records))
         deleted = frozenset(one for one in held if (scope, one) in self._marks)
@@ -138,16 +140,10 @@ class DictStore(Store):
         return self._add_mark((scope, SCOPE_ITSELF))
 
     @override
-    async def usage(self) -> StoreUsage | None:
-        return None
-
-    @override
-    async def check(self) -> None:
-        pass
-
-    @override
-    async def close(self) -> None:
-        pass
+    async def meet(self, own: bytes) -> Sequence[bytes]:
+        self._expire()
+        self._met[own] = self._clock() + MET_S
+        return [*self._met]
 
     def _mark(self, name: Name) -> bytes:
         return self._marks[name][1] if name in self._marks else b""
@@ -163,6 +159,7 @@ class DictStore(Store):
             self._drop(name)
         for name in [name for name, (ends_at, _) in self._marks.items() if ends_at <= now]:
             del self._marks[name]
+        self._met = {own: ends_at for own, ends_at in self._met.items() if ends_at > now}
 
     def _drop(self, name: Name) -> bool:
         index = self._index.get(name[0], {})

@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from fakeredis.aioredis import FakeBaseAsyncConnection
 from reasoning_replay.adapters.resilience.local_table import Alone, LocalTable
 from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.base import Bounds, Codec, Store
+from reasoning_replay.adapters.stores.contract import StoreUnderTest
+from reasoning_replay.adapters.stores.contract.turns import SCOPE, bytes_of
 from reasoning_replay.adapters.stores.encryption import EncryptedCodec
 from reasoning_replay.adapters.stores.encryption_keys import EncryptionKey
 from reasoning_replay.adapters.stores.redis.address import RedisAddress
@@ -27,10 +28,9 @@ from reasoning_replay.core.history.room import Room
 
 from tests.adapters.stores.dictionary import DictStore
 from tests.adapters.stores.table_store import TableStore
-from tests.adapters.stores.turns import SCOPE, bytes_of
 from tests.redis_server import RedisServer
 
-__all__ = ["ALLOWED", "BEHIND", "KINDS", "Kept", "link_to", "on_kind"]
+__all__ = ["ALLOWED", "BEHIND", "link_to", "on_kind"]
 
 MIB = 1 << 20
 TIMEOUT_S = 20.0  # a store must not fail because the machine is busy
@@ -59,27 +59,6 @@ BEHIND = (
     "cluster",
     "cluster, RESP3",
 )
-KINDS = ("table", *BEHIND)
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """
-    One store under test.
-
-    Attributes:
-        opens: Returns a client with these bounds; all clients see the same data.
-        passes: Lets a number of seconds pass.
-        names: Returns all stored names; empty when all is gone.
-        damages: Overwrites the value of a record in conversation c.
-        counts: Returns the number of stored conversations that a key leads to.
-    """
-
-    opens: Callable[[Bounds], Store]
-    passes: Callable[[float], Awaitable[None]]
-    names: Callable[[], Awaitable[Sequence[object]]]
-    damages: Callable[[bytes, bytes], Awaitable[None]]
-    counts: Callable[[bytes], Awaitable[int]]
 
 
 class Fake(FakeBaseAsyncConnection, Tcp):  # type: ignore[misc]  # as fakeredis' own class
@@ -102,11 +81,11 @@ class Fake(FakeBaseAsyncConnection, Tcp):  # type: ignore[misc]  # as fakeredis'
 
 def on_kind(
     kind: str, fixture: Callable[[str], Any]
-) -> contextlib.AbstractAsyncContextManager[Kept]:
+) -> contextlib.AbstractAsyncContextManager[StoreUnderTest]:
     """Return an empty store of one kind; `fixture` returns a server by its fixture's name."""
     kind, _, more = kind.partition(", ")
     codec = SEALED if more == "sealed" else None
-    here: dict[str, Callable[[], contextlib.AbstractAsyncContextManager[Kept]]] = {
+    here: dict[str, Callable[[], contextlib.AbstractAsyncContextManager[StoreUnderTest]]] = {
         "table": _on_table,
         "dictionary": partial(_on_dictionary, codec),
         "sqlite": partial(_on_sqlite, codec),
@@ -163,7 +142,7 @@ def _empty(servers: Sequence[RedisServer]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _on_table() -> AsyncIterator[Kept]:
+async def _on_table() -> AsyncIterator[StoreUnderTest]:
     """The local table alone, as with `memory://`; its clock stands still until a test moves it."""
     now = 1000.0
     stores: dict[Bounds, TableStore] = {}
@@ -181,17 +160,14 @@ async def _on_table() -> AsyncIterator[Kept]:
         keys = (key for one in tables for keys in one._index.values() for key in keys)
         return [*(name for one in tables for name in one._rows), *keys]
 
-    async def damages(name: bytes, value: bytes) -> None:
-        raise NotImplementedError
-
     async def counts(key: bytes) -> int:
         return sum(len(one.table.index(SCOPE)[key]) for one in stores.values())
 
-    yield Kept(opens, passes, names, damages, counts)
+    yield StoreUnderTest(opens, passes, names, counts)
 
 
 @contextlib.asynccontextmanager
-async def _on_dictionary(codec: Codec | None) -> AsyncIterator[Kept]:
+async def _on_dictionary(codec: Codec | None) -> AsyncIterator[StoreUnderTest]:
     """Store in this process; its clock stands still until a test moves it."""
     now = 1000.0
     stores: dict[Bounds, DictStore] = {}
@@ -216,11 +192,11 @@ async def _on_dictionary(codec: Codec | None) -> AsyncIterator[Kept]:
     async def counts(key: bytes) -> int:
         return sum(len(one._index[SCOPE][key]) for one in stores.values())
 
-    yield Kept(opens, passes, names, damages, counts)
+    yield StoreUnderTest(opens, passes, names, counts, damages)
 
 
 @contextlib.asynccontextmanager
-async def _on_sqlite(codec: Codec | None) -> AsyncIterator[Kept]:
+async def _on_sqlite(codec: Codec | None) -> AsyncIterator[StoreUnderTest]:
     """Store in a file; its clock stands still until a test moves it."""
     now = 1000.0
     opened: list[SqliteStore] = []
@@ -258,7 +234,7 @@ async def _on_sqlite(codec: Codec | None) -> AsyncIterator[Kept]:
             return opened[-1]
 
         try:
-            yield Kept(opens, passes, names, damages, counts)
+            yield StoreUnderTest(opens, passes, names, counts, damages)
         finally:
             for store in opened:
                 await store.close()
@@ -269,7 +245,7 @@ async def _on_redis(
     connects: Callable[[], RedisExecutor],
     codec: Codec | None,
     operates: Callable[[], RedisExecutor] | None = None,
-) -> AsyncIterator[Kept]:
+) -> AsyncIterator[StoreUnderTest]:
     """
     Store in an empty Redis, real or fake.
 
@@ -316,7 +292,7 @@ async def _on_redis(
         return len(answer) // 16
 
     try:
-        yield Kept(opens, passes, names, damages, counts)
+        yield StoreUnderTest(opens, passes, names, counts, damages, keys_outlive=True)
     finally:
         for store in opened:
             await store.close()

@@ -67,11 +67,3 @@ class TableStore(Store):
     @override
     async def usage(self) -> StoreUsage:
         return await self.table.usage()
-
-    @override
-    async def check(self) -> None:
-        pass
-
-    @override
-    async def close(self) -> None:
-        pass

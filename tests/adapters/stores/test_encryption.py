@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reasoning_replay.adapters.stores.base import decoded, encoded
+from reasoning_replay.adapters.stores.contract.turns import SCOPE, bytes_of
 from reasoning_replay.adapters.stores.encryption import NONCE_BYTES, SEALED, EncryptedCodec
 from reasoning_replay.adapters.stores.encryption_keys import EncryptionKey
 from reasoning_replay.core.history.records import FORMAT
-
-from tests.adapters.stores.turns import SCOPE, bytes_of
 
 OLD, NEW = EncryptionKey("old", b"o" * 32), EncryptionKey("new", b"n" * 32)
 VALUE = b"\x03" + b"reasoning" * 30

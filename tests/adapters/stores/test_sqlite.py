@@ -15,13 +15,22 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.stores.base import Bounds, StoreError
+from reasoning_replay.adapters.stores.contract.turns import (
+    SCOPE,
+    Clock,
+    asked,
+    found,
+    key,
+    looked_up,
+    save,
+    turn,
+)
 from reasoning_replay.adapters.stores.sqlite import store as sqlite
 from reasoning_replay.adapters.stores.sqlite.file import APPLICATION, VERSION
 from reasoning_replay.adapters.stores.sqlite.room import make_room
 from reasoning_replay.adapters.stores.sqlite.rows import Row
 from reasoning_replay.adapters.stores.sqlite.store import SqliteStore
 
-from tests.adapters.stores.turns import SCOPE, Clock, asked, found, key, looked_up, save, turn
 from tests.adapters.writing import key_of, opened, turn_of
 
 ROOT = Path(__file__).parents[3]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from msgspec import structs
+from reasoning_replay.adapters.stores.contract.turns import turn
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.lessons import taught_by, with_doubt, with_lessons
 from reasoning_replay.core.dialects.refusal_memory import (
@@ -16,8 +17,6 @@ from reasoning_replay.core.dialects.refusal_memory import (
 )
 from reasoning_replay.core.history.records import FORMAT, records_of, turns_of
 from reasoning_replay.core.history.turns import Lesson, Reasoning, Turn
-
-from tests.adapters.stores.turns import turn
 
 HOUR_MS = 3_600_000
 MODEL = "gpt-5.4-2026-03-05"

@@ -2,13 +2,12 @@
 
 import pytest
 from msgspec import structs
+from reasoning_replay.adapters.stores.contract.turns import turn
 from reasoning_replay.core.dialects import refusal_memory
 from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.turns import Reasoning
-
-from tests.adapters.stores.turns import turn
 
 MINE, THEIRS = b"mine", b"theirs"
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.stores.base import Bounds, ConversationInfo, Page, StoreError
+from reasoning_replay.adapters.stores.contract.turns import bytes_of, save, turn
 from reasoning_replay.core.dialects.registry import CHAT, scope_in
 from reasoning_replay.web.admin import conversations
 
 from tests.adapters.stores.dictionary import DictStore
-from tests.adapters.stores.turns import bytes_of, save, turn
 from tests.web.line import Answer, line_to
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, response, whole
 from tests.web.world import world

@@ -315,7 +315,7 @@ class Store(Protocol):
         Raises:
             StoreError: The store could not be read.
         """
-        ...
+        return None
 
     async def check(self) -> None:
         """
@@ -324,7 +324,7 @@ class Store(Protocol):
         Raises:
             StoreError: The store does not respond.
         """
-        ...
+        return
 
     async def meet(self, own: bytes) -> Sequence[bytes]:
         """
@@ -346,7 +346,7 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Close the connections or files of the store."""
-        ...
+        return
 
 
 def encoded(codec: Codec | None, name: Name, records: Mapping[bytes, bytes]) -> dict[bytes, bytes]:

@@ -9,6 +9,16 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.stores.base import Bounds, StoreError
+from reasoning_replay.adapters.stores.contract.turns import (
+    SCOPE,
+    asked,
+    bytes_of,
+    found,
+    key,
+    looked_up,
+    save,
+    turn,
+)
 from reasoning_replay.adapters.stores.redis.cluster import ClusterExecutor
 from reasoning_replay.adapters.stores.redis.connect import Credentials
 from reasoning_replay.adapters.stores.redis.executor import Command, SingleServer
@@ -16,7 +26,6 @@ from reasoning_replay.adapters.stores.redis.store import RedisStore
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
 from tests.adapters.stores.kinds import ALLOWED, link_to
-from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, looked_up, save, turn
 from tests.fast_lane import first
 from tests.patience import SOON_S
 from tests.redis_groups import Cluster as Servers

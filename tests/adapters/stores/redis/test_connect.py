@@ -11,11 +11,19 @@ from pathlib import Path
 import pytest
 from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.base import Bounds, Store, StoreError
+from reasoning_replay.adapters.stores.contract.turns import (
+    SCOPE,
+    asked,
+    found,
+    key,
+    looked_up,
+    save,
+    turn,
+)
 from reasoning_replay.adapters.stores.redis.connect import Credentials
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 
 from tests.adapters.stores.kinds import ALLOWED, link_to
-from tests.adapters.stores.turns import SCOPE, asked, found, key, looked_up, save, turn
 from tests.certificates import Certificates, certificates
 from tests.patience import SOON_S
 from tests.redis_groups import redis_sentinels

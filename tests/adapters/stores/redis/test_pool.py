@@ -11,6 +11,7 @@ import pytest
 import uvloop
 from reasoning_replay.adapters.runtime.tcp import keep_alive_options
 from reasoning_replay.adapters.stores.base import Bounds, StoreError
+from reasoning_replay.adapters.stores.contract.turns import found, key, save, turn
 from reasoning_replay.adapters.stores.redis import pool as module
 from reasoning_replay.adapters.stores.redis.cluster import ClusterExecutor
 from reasoning_replay.adapters.stores.redis.connect import Credentials
@@ -23,7 +24,6 @@ from reasoning_replay.adapters.stores.redis.store import RedisStore
 from redis.exceptions import RedisError
 
 from tests.adapters.stores.kinds import ALLOWED, link_to
-from tests.adapters.stores.turns import found, key, save, turn
 from tests.certificates import Certificates
 from tests.left_open import left_open
 from tests.patience import SOON_S

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 from reasoning_replay.adapters.stores.base import Bounds
+from reasoning_replay.adapters.stores.contract.turns import found, key, save, turn
 from reasoning_replay.adapters.stores.redis.cluster import ClusterExecutor
 from reasoning_replay.adapters.stores.redis.slots import SlotTable, host_of
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from redis.exceptions import InvalidResponse
 
 from tests.adapters.stores.kinds import link_to
-from tests.adapters.stores.turns import found, key, save, turn
 from tests.redis_groups import redis_cluster
 
 ASKED = ("asked.test", 6379)

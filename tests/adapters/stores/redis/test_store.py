@@ -8,6 +8,16 @@ import pytest
 from msgspec.structs import replace
 from reasoning_replay.adapters.runtime.resolver import Resolver
 from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, Bounds, StoreError
+from reasoning_replay.adapters.stores.contract.turns import (
+    SCOPE,
+    asked,
+    bytes_of,
+    found,
+    key,
+    looked_up,
+    save,
+    turn,
+)
 from reasoning_replay.adapters.stores.redis import executor
 from reasoning_replay.adapters.stores.redis.connect import Credentials
 from reasoning_replay.adapters.stores.redis.connections import Tcp
@@ -19,7 +29,6 @@ from reasoning_replay.core.history.records import records_of
 from redis.asyncio import Redis
 
 from tests.adapters.stores.kinds import ALLOWED, link_to
-from tests.adapters.stores.turns import SCOPE, asked, bytes_of, found, key, looked_up, save, turn
 from tests.patience import SOON_S
 from tests.redis_server import RedisServer
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from reasoning_replay.adapters.stores.contract.turns import turn as any_turn
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.chat.heal.cure import RefusedChat
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
@@ -17,7 +18,6 @@ from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.turns import Emitted, Turn
 from reasoning_replay.core.wire.json_spans import Edit
 
-from tests.adapters.stores.turns import turn as any_turn
 from tests.core.dialects.chat.heal.requests import (
     ASK,
     ENCRYPTED,

@@ -3,12 +3,15 @@
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 
-from reasoning_replay.adapters.stores.base import Store
+from reasoning_replay.adapters.stores.base import Bounds, ConversationInfo, Store
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult
 from reasoning_replay.core.history.records import records_of, turns_of
 from reasoning_replay.core.history.turns import Context, Emitted, Reasoning, Turn
 
 SCOPE = b"s" * 16
+DAY = 86_400
+WIDE = Bounds(ttl_s=DAY, max_turns=100, max_bytes=1 << 20)
+BRIEF = Bounds(ttl_s=1000, max_turns=100, max_bytes=1 << 20)
 
 
 class Clock:
@@ -27,6 +30,7 @@ def bytes_of(name: str) -> bytes:
 
 
 key = bytes_of
+OTHER = bytes_of("another scope")
 
 
 def turn(name: str, conversation: str = "c", created_ms: int = 0, size: int = 10) -> Turn:
@@ -69,6 +73,25 @@ async def looked_up(
 
 async def found(store: Store, *names: str, scope: bytes = SCOPE) -> list[str]:
     """Look up the keys of these names; return the names of all turns found, oldest first."""
-    turns = (await looked_up(store, asked(*map(key, names)), scope)).turns
-    by_age = sorted(turns, key=lambda one: (one.created_ms, one.items[0].id))
+    return names_of(await looked_up(store, asked(*map(key, names)), scope))
+
+
+def names_of(result: LookupResult) -> list[str]:
+    """Return the names of the turns that were found, oldest first."""
+    by_age = sorted(result.turns, key=lambda one: (one.created_ms, one.items[0].id))
     return [one.items[0].id.removeprefix("fc_") for one in by_age]
+
+
+async def surveyed(
+    store: Store, scope: bytes | None = None, limit: int = 100
+) -> list[ConversationInfo]:
+    """Return all stored conversations, page by page, in order of their names."""
+    cursor = ""
+    kept: list[ConversationInfo] = []
+    for _ in range(200):
+        page = await store.survey(scope, cursor, limit)
+        kept += page.conversations
+        cursor = page.next_cursor
+        if not cursor:
+            return sorted(kept, key=lambda one: (one.scope, one.conversation))
+    raise AssertionError("the survey does not end")
