@@ -23,7 +23,7 @@ STARTED = {
     "adapters/resilience/writer.py:_begin": "one save; the guard catches all it raises",
     "adapters/stores/redis/cluster.py:_known": "refreshes; what waits gets each failure",
     "adapters/stores/redis/cluster.py:_look": "awaited there",
-    "adapters/stores/redis/sentinels.py:master_of": "awaited there",
+    "adapters/stores/redis/connect.py:_master_of": "awaited there",
     "adapters/stores/redis/renewals.py:begin_if_due": "one renewal; the next lookup starts another",
     "adapters/upstream/request_writer.py:begin": "one request, which gets every failure",
     "web/admin/app.py:within": "one call, shared by its requests; the next one starts another",

@@ -7,12 +7,14 @@ lengthen timeouts), no CLIENT SETINFO, no timeouts: the caller sets that of an o
 pool that of connecting. redis-py's own would be a timer for each reply.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import MasterNotFoundError
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
 from redis.exceptions import AuthenticationError
@@ -30,9 +32,9 @@ from reasoning_replay.adapters.stores.redis.connections import (
     Unix,
     tcp_options,
 )
+from reasoning_replay.adapters.stores.redis.errors import FAILURES
 from reasoning_replay.adapters.stores.redis.executor import RedisExecutor, SingleServer
 from reasoning_replay.adapters.stores.redis.pool import Pool
-from reasoning_replay.adapters.stores.redis.sentinels import master_of
 
 # Connecting has this part of the timeout of an operation, so that its error, which names the
 # address, is there before the operation is cancelled.
@@ -121,7 +123,7 @@ def connect(
             sentinels = [server(_settings(2, who), *host) for host in url.hosts]
 
             async def to_master() -> PooledConnection:
-                host, port = await master_of(sentinels, url.service)
+                host, port = await _master_of(sentinels, url.service)
                 return tcp(host=host, port=port, **options, **settings)
 
             return pooled(to_master, *sentinels)
@@ -157,3 +159,32 @@ def _of_tcp(url: RedisAddress) -> dict[str, Any]:
     if url.tls:
         tls |= {"tls_context": TlsContext(tls)}
     return tls | tcp_options() | {"resolver": Resolver()}
+
+
+async def _master_of(sentinels: Sequence[SingleServer], service: str) -> tuple[str, int]:
+    """
+    Return host and port of the master, from the first Sentinel that names one.
+
+    All are asked at the same time, so one that hangs delays nothing.
+
+    Raises:
+        MasterNotFoundError: None of them names one.
+    """
+    asked = [
+        asyncio.ensure_future(one.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service))
+        for one in sentinels
+    ]
+    try:
+        for answer in asyncio.as_completed(asked):
+            try:
+                found = await answer
+            except FAILURES:
+                continue
+            if found:
+                host, port = found
+                return host.decode(), int(port)
+    finally:
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+    raise MasterNotFoundError("no Sentinel names a master")
