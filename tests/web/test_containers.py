@@ -233,8 +233,6 @@ ROWS: dict[str, dict[str, Bound]] = {
         "tracing.Tracer._addresses": FIXED,
         "tracing.Tracer._providers": FIXED,
         "upstreams.UpstreamChoice._hosts": FIXED,
-        "tracing.Tracer._addresses": FIXED,
-        "tracing.Tracer._providers": FIXED,
     },
 }
 TABLE = {f"{place}.{name}": bound for place, rows in ROWS.items() for name, bound in rows.items()}

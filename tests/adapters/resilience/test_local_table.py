@@ -61,7 +61,7 @@ async def test_a_copy_is_valid_at_the_version_of_the_store() -> None:
 
 
 async def test_an_item_of_a_copy_is_looked_up_by_its_ids_only() -> None:
-    """The doubtful keys of such an item are used only if the store has lost the conversation."""
+    """The content keys of such an item are used only if the store has lost the conversation."""
     shared, twin = Shared(), structs.replace(said("twin"), items=(T1.items[0],))
     here = await begun(shared, T1)
     saying = bytes_of("what both say")
@@ -181,7 +181,7 @@ async def test_a_lookup_with_copies_finds_what_the_store_finds(lookups: list[Loo
 
 
 async def test_a_conversation_found_by_its_text_only_is_not_cached() -> None:
-    """Only certain keys lead to copies."""
+    """Only id keys lead to copies."""
     shared = Shared()
     stranger = said("stranger")
     await begun(shared, stranger)

@@ -19,11 +19,11 @@ from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.core.wire.json_spans import Edit
 
 RequestT = TypeVar("RequestT", bound=ParsedRequest[Any])
-GroupT = TypeVar("GroupT")
+UnitT = TypeVar("UnitT")
 
 
 @dataclass(eq=False)
-class Planner(ABC, Generic[RequestT, GroupT]):
+class Planner(ABC, Generic[RequestT, UnitT]):
     """
     The plan of one request, while it is made.
 
@@ -38,7 +38,7 @@ class Planner(ABC, Generic[RequestT, GroupT]):
 
     request: RequestT
     matched: Matches
-    groups: Sequence[GroupT]
+    groups: Sequence[UnitT]
     completes: Callable[[Turn], bool] = lambda _: False
     edits: list[Edit] = field(default_factory=list, init=False)
     notes: list[PlanNote] = field(default_factory=list, init=False)
@@ -53,7 +53,7 @@ class Planner(ABC, Generic[RequestT, GroupT]):
         return self._family in turn.models
 
     @abstractmethod
-    def decide(self, group: GroupT) -> None:
+    def decide(self, group: UnitT) -> None:
         """Inject the reasoning that a group lacks, or note why not."""
 
     def decide_rest(self) -> None:

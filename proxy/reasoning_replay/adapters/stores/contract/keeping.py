@@ -28,7 +28,7 @@ from reasoning_replay.adapters.stores.contract.under_test import StoreUnderTest
 from reasoning_replay.core.history.lookup_keys import (
     CONVERSATIONS_LOADED,
     Lookup,
-    certain_keys_of_turn,
+    id_keys_of_turn,
     keys_of_turn,
 )
 from reasoning_replay.core.history.records import records_of
@@ -48,14 +48,14 @@ class KeepingContract:
         assert await found(store, "4") == []
 
     async def test_certain_keys_precede_doubtful_ones(self, tested: StoreUnderTest) -> None:
-        """The doubtful keys of an item are used only if its certain keys lead nowhere."""
+        """The content keys of an item are used only if its id keys lead nowhere."""
         store = tested.opens(WIDE)
         await save(store, turn("a", "one"), [key("id")])
         await save(store, turn("b", "two"), [key("text")])
         both = await looked_up(store, [Lookup(0, [key("id")], [key("text")])])
         assert names_of(both) == ["a"]
-        doubtful = await looked_up(store, [Lookup(0, [key("unknown")], [key("text")])])
-        assert names_of(doubtful) == ["b"]
+        by_content = await looked_up(store, [Lookup(0, [key("unknown")], [key("text")])])
+        assert names_of(by_content) == ["b"]
 
     async def test_an_empty_lookup_finds_nothing(self, tested: StoreUnderTest) -> None:
         """Neither an empty list of lookups nor an item without keys is an error."""
@@ -168,13 +168,13 @@ class KeepingContract:
         for _ in range(3):
             await tested.passes(600)
             if use == "look_up":
-                assert names_of(await looked_up(store, asked(certain_keys_of_turn(one)[0]))) == [
+                assert names_of(await looked_up(store, asked(id_keys_of_turn(one)[0]))) == [
                     "a",
                     "b",
                 ]
             else:
                 await save(store, two, keys_of_turn(two))
-        last = certain_keys_of_turn(two if use == "save" else one)[0]
+        last = id_keys_of_turn(two if use == "save" else one)[0]
         assert names_of(await looked_up(store, asked(last))) == ["a", "b"]
 
     @pytest.mark.parametrize("is_held", [False, True])
@@ -190,7 +190,7 @@ class KeepingContract:
             newest = turn(f"{n - 1}", created_ms=n - 1)
             held = {newest.conversation: version} if is_held else {}
             assert (
-                await store.look_up(SCOPE, asked(certain_keys_of_turn(newest)[0]), held)
+                await store.look_up(SCOPE, asked(id_keys_of_turn(newest)[0]), held)
             ).conversations
             said = turn(f"{n}", created_ms=n)
             version = await save(store, said, keys_of_turn(said))

@@ -26,7 +26,7 @@ from reasoning_replay.adapters.stores.contract.turns import (
 from reasoning_replay.adapters.stores.contract.under_test import StoreUnderTest
 from reasoning_replay.core.history.lookup_keys import (
     CONVERSATIONS_LOADED,
-    certain_keys_of_turn,
+    id_keys_of_turn,
     keys_of_turn,
 )
 
@@ -85,7 +85,7 @@ class ListingContract:
             assert await led_to(key_of_it) == []
         for key_of_both in saying:
             assert await led_to(key_of_both) == ["c"]
-        assert await led_to(certain_keys_of_turn(turns[0])[0], OTHER) == ["a"]
+        assert await led_to(id_keys_of_turn(turns[0])[0], OTHER) == ["a"]
         assert await store.forget(SCOPE, bytes_of("two"))
         assert await store.forget(OTHER, bytes_of("one"))
         assert tested.names is None or await tested.names() == []

@@ -30,7 +30,7 @@ from reasoning_replay.adapters.stores.contract.turns import (
     turn,
 )
 from reasoning_replay.adapters.stores.contract.under_test import StoreUnderTest
-from reasoning_replay.core.history.lookup_keys import certain_keys_of_turn, keys_of_turn
+from reasoning_replay.core.history.lookup_keys import id_keys_of_turn, keys_of_turn
 from reasoning_replay.core.history.records import FORMAT, is_head, records_of, turns_of
 from reasoning_replay.core.history.turns import Turn
 
@@ -59,7 +59,7 @@ async def save_late(
 
 async def find(store: Store, one: Turn, held: int | None = None) -> StoreResult:
     """Look up a turn by its keys, holding its conversation at a version, if any is given."""
-    lookups = asked(certain_keys_of_turn(one)[0])
+    lookups = asked(id_keys_of_turn(one)[0])
     return await store.look_up(SCOPE, lookups, {} if held is None else {one.conversation: held})
 
 
