@@ -81,7 +81,7 @@ class Step(NamedTuple):
     ends: str = ""
 
 
-TABLE: dict[State, dict[Event, Step]] = {
+_SURE: dict[State, dict[Event, Step]] = {
     State.IDLE: {
         Event.SENT: Step(State.IDLE, Do.WAIT),
         Event.UNREAD: Step(State.UNSURE_IDLE),
@@ -126,7 +126,7 @@ TABLE: dict[State, dict[Event, Step]] = {
     },
     State.CLOSED: {},
 }
-TABLE[State.CUT_SHORT] = TABLE[State.IDLE] | {
+_CUT_SHORT = _SURE[State.IDLE] | {
     Event.SENT: Step(State.CUT_SHORT, Do.WAIT),
     Event.UNNAMED: Step(State.RUNNING, Do.CONTINUE),
     Event.REFUSAL: Step(State.CUT_SHORT, Do.HEAL),
@@ -134,17 +134,18 @@ TABLE[State.CUT_SHORT] = TABLE[State.IDLE] | {
 
 # Once it is not certain which request a message is about, it never is again: what is done is the
 # same, except that nothing is captured by its history, and nothing is sent again.
-_UNSURE = {
+_UNSURE_OF = {
     State.IDLE: State.UNSURE_IDLE,
     State.CUT_SHORT: State.UNSURE_IDLE,
     State.RUNNING: State.UNSURE_RUNNING,
     State.IN_DOUBT: State.UNSURE_IN_DOUBT,
 }
 _UNCERTAIN = {Do.BEGIN: Do.BEGIN_UNSURE, Do.CONTINUE: Do.START, Do.HEAL: Do.REFUSE}
-TABLE |= {
-    _UNSURE[state]: {
-        event: Step(_UNSURE.get(after, after), do and _UNCERTAIN.get(do, do), ends)
-        for event, (after, do, ends) in TABLE[state].items()
+_UNSURE = {
+    _UNSURE_OF[state]: {
+        event: Step(_UNSURE_OF.get(after, after), do and _UNCERTAIN.get(do, do), ends)
+        for event, (after, do, ends) in _SURE[state].items()
     }
     for state in (State.IDLE, State.RUNNING, State.IN_DOUBT)
 }
+TABLE = _SURE | {State.CUT_SHORT: _CUT_SHORT} | _UNSURE
