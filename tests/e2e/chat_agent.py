@@ -9,12 +9,13 @@ import json
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, DefaultHttpxClient, OpenAI
 from reasoning_replay.strict_api.chat_vendors import joined
+from typing_extensions import override
 
-from tests.e2e.sdk_loop import Message, SdkLoop
+from tests.e2e.sdk_loop import RESULT, Message, SdkLoop
 
 __all__ = ["CALL_MEMBERS", "CHAT_TOOLS", "MESSAGE_MEMBERS", "ChatAgent", "ChatKeeps"]
 
@@ -80,50 +81,49 @@ class ChatAgent(SdkLoop):
     keeps: ChatKeeps = "declared"
     helps: bool = False
 
-    async def __aenter__(self) -> Self:
-        """Open both clients, with their own connections and without TLS certificates."""
-        options: Any = {"base_url": self.base_url, "api_key": self.api_key, "max_retries": 0}
-        plain = DefaultHttpxClient(verify=False, event_hooks=self._hooks)
-        spun = DefaultAsyncHttpxClient(verify=False, event_hooks=self._ahooks)
-        self._sync = OpenAI(**options, http_client=plain)
-        self._async = AsyncOpenAI(**options, http_client=spun)
-        self.more = {"tools": CHAT_TOOLS, **self.more}
-        return self
+    sdks = (OpenAI, AsyncOpenAI, DefaultHttpxClient, DefaultAsyncHttpxClient)
+    tools = CHAT_TOOLS
 
-    async def __aexit__(self, *_: object) -> None:
-        """Close both clients."""
-        self._sync.close()
-        await self._async.close()
+    @override
+    def create(self, sdk: Any) -> Any:
+        return sdk.chat.completions.create
 
-    def ask(self, request: Message, *, streams: bool) -> Message:
-        """Send a request, and return the message of the answer."""
+    @override
+    def joined(self, events: list[Any]) -> Message:
+        return join([chunk.to_dict(warnings=False) for chunk in events])
+
+    @override
+    def ask(self, sdk: Any, request: Message, streams: bool) -> Message:
         if streams and self.helps:
-            with self._sync.chat.completions.stream(**request) as events:
+            with sdk.chat.completions.stream(**request) as events:
                 return _joined(events.get_final_completion())
-        answer: Any = self._sync.chat.completions.create(**request, stream=streams)
-        if streams:
-            return join([chunk.to_dict(warnings=False) for chunk in answer])
-        return _message(answer)
+        answer = super().ask(sdk, request, streams)
+        return answer if streams else _message(answer)
 
-    async def ask_async(self, request: Message, *, streams: bool) -> Message:
-        """Send a request, and return the message of the answer."""
+    @override
+    async def ask_async(self, sdk: Any, request: Message, streams: bool) -> Message:
         if streams and self.helps:
-            async with self._async.chat.completions.stream(**request) as events:
+            async with sdk.chat.completions.stream(**request) as events:
                 return _joined(await events.get_final_completion())
-        answer: Any = await self._async.chat.completions.create(**request, stream=streams)
-        if streams:
-            return join([chunk.to_dict(warnings=False) async for chunk in answer])
-        return _message(answer)
+        answer = await super().ask_async(sdk, request, streams)
+        return answer if streams else _message(answer)
 
-    def results(self, kept: Message) -> list[Message]:
-        """Return the messages with the results of its calls."""
+    @override
+    def said(self, answer: Message) -> list[Message]:
+        return [answer]
+
+    @override
+    def results(self, kept: list[Message]) -> list[Message]:
         return [
-            {"role": "tool", "tool_call_id": call["id"], "content": "7 degrees, rain"}
-            for call in kept.get("tool_calls") or ()
+            {"role": "tool", "tool_call_id": call["id"], "content": RESULT}
+            for call in kept[0].get("tool_calls") or ()
         ]
 
-    def kept(self, answer: Message) -> Message:
-        """Return the message that the history gets for an answer."""
+    @override
+    def kept(self, answer: Message) -> list[Message]:
+        return [self._kept(answer)]
+
+    def _kept(self, answer: Message) -> Message:
         if self.keeps == "everything":
             return answer
         if self.keeps in _CHANGES:

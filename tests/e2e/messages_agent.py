@@ -6,11 +6,12 @@ The SDK keeps reasoning; the agent drops it, as frameworks and stores of histori
 
 import base64
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from anthropic import Anthropic, AsyncAnthropic, DefaultAsyncHttpxClient, DefaultHttpxClient
+from typing_extensions import override
 
-from tests.e2e.sdk_loop import Message, SdkLoop
+from tests.e2e.sdk_loop import RESULT, Message, SdkLoop
 
 __all__ = ["MESSAGES_TOOLS", "MessagesAgent", "MessagesKeeps"]
 
@@ -61,54 +62,68 @@ class MessagesAgent(SdkLoop):
     keeps: MessagesKeeps = "visible"
     marks: bool = False
 
-    async def __aenter__(self) -> Self:
-        """Open both clients, with their own connections and without TLS certificates."""
-        base_url = self.base_url.removesuffix("/v1")  # the SDK adds it
-        options: Any = {"base_url": base_url, "api_key": self.api_key, "max_retries": 0}
-        plain = DefaultHttpxClient(verify=False, event_hooks=self._hooks)
-        spun = DefaultAsyncHttpxClient(verify=False, event_hooks=self._ahooks)
-        self._sync = Anthropic(**options, http_client=plain)
-        self._async = AsyncAnthropic(**options, http_client=spun)
-        self.more = {"tools": MESSAGES_TOOLS, "max_tokens": 4096, **self.more}
-        return self
+    sdks = (Anthropic, AsyncAnthropic, DefaultHttpxClient, DefaultAsyncHttpxClient)
+    tools = MESSAGES_TOOLS
 
-    async def __aexit__(self, *_: object) -> None:
-        """Close both clients."""
-        self._sync.close()
-        await self._async.close()
+    def __post_init__(self) -> None:
+        self.more = {"max_tokens": 4096, **self.more}
 
-    def ask(self, request: Message, *, streams: bool) -> Message:
-        """Send a request, and return the message of the answer."""
+    @override
+    def root(self, base_url: str) -> str:
+        return base_url.removesuffix("/v1")  # the SDK adds it
+
+    @override
+    def ask(self, sdk: Any, request: Message, streams: bool) -> Message:
         if not streams:
-            return _message(self._sync.messages.create(**self._marked(request)))
-        with self._sync.messages.stream(**self._marked(request)) as answer:
+            return _message(sdk.messages.create(**request))
+        with sdk.messages.stream(**request) as answer:
             return _message(answer.get_final_message())
 
-    async def ask_async(self, request: Message, *, streams: bool) -> Message:
-        """Send a request, and return the message of the answer."""
+    @override
+    async def ask_async(self, sdk: Any, request: Message, streams: bool) -> Message:
         if not streams:
-            return _message(await self._async.messages.create(**self._marked(request)))
-        async with self._async.messages.stream(**self._marked(request)) as answer:
+            return _message(await sdk.messages.create(**request))
+        async with sdk.messages.stream(**request) as answer:
             return _message(await answer.get_final_message())
+
+    @override
+    def said(self, answer: Message) -> list[Message]:
+        return [{"role": "assistant", "content": answer["content"]}]
+
+    @override
+    def told(self) -> list[Message]:
+        """Return the history with the mark of the cache at the end of its last message."""
+        *before, last = self.history
+        if not self.marks:
+            return list(self.history)
+        content = last["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        mark = {"cache_control": {"type": "ephemeral"}}
+        return [*before, {**last, "content": [*blocks[:-1], blocks[-1] | mark]}]
 
     async def count(self) -> int:
         """Return the tokens of the history, as the API counts them."""
         rest = {name: value for name, value in self.more.items() if name != "max_tokens"}
-        asked: Any = {"model": self.model, "messages": self.history, **rest}
-        return (await self._async.messages.count_tokens(**asked)).input_tokens
+        asked: Any = {"model": self.model, "messages": self.history, "tools": self.tools, **rest}
+        counted = await self._async.messages.count_tokens(**asked)
+        return int(counted.input_tokens)
 
-    def results(self, kept: Message) -> list[Message]:
-        """Return the message with the results of its calls."""
-        blocks = kept["content"] if isinstance(kept["content"], list) else []
+    @override
+    def results(self, kept: list[Message]) -> list[Message]:
+        content = kept[0]["content"]
+        blocks = content if isinstance(content, list) else []
         results = [
-            {"type": "tool_result", "tool_use_id": block["id"], "content": "7 degrees, rain"}
+            {"type": "tool_result", "tool_use_id": block["id"], "content": RESULT}
             for block in blocks
             if block["type"] == "tool_use"
         ]
         return [{"role": "user", "content": results}] if results else []
 
-    def kept(self, answer: Message) -> Message:
-        """Return the message that the history gets for an answer."""
+    @override
+    def kept(self, answer: Message) -> list[Message]:
+        return [self._kept(answer)]
+
+    def _kept(self, answer: Message) -> Message:
         blocks = [block for block in answer["content"] if self._keeps(block)]
         kept: Message = {"role": "assistant", "content": blocks}
         calls = [block for block in blocks if block["type"] == "tool_use"]
@@ -133,19 +148,6 @@ class MessagesAgent(SdkLoop):
         if self.keeps == "unredacted":
             return bool(block["type"] == "thinking")
         return self.keeps not in {"visible", "respelled", "placeholder"}
-
-    def _marked(self, request: Message) -> Message:
-        """Return a request with the mark of the cache at the end of its last message."""
-        *before, last = request["messages"]
-        if not self.marks:
-            return request
-        content = last["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        mark = {"cache_control": {"type": "ephemeral"}}
-        return {
-            **request,
-            "messages": [*before, {**last, "content": [*blocks[:-1], blocks[-1] | mark]}],
-        }
 
 
 def _message(answer: Any) -> Message:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from reasoning_replay.strict_api.binding import blocks_of, is_reasoning
 
 from tests.e2e.chat_agent import CALL_MEMBERS, MESSAGE_MEMBERS
-from tests.e2e.sdk_loop import Message, SdkStep
+from tests.e2e.sdk_loop import Message, Step
 from tests.strict.upstream import WRONG, Upstream
 
 __all__ = ["assert_all_there", "assert_none_wrong"]
 
 
-def assert_all_there(standin: Upstream, steps: Sequence[SdkStep]) -> None:
+def assert_all_there(standin: Upstream, steps: Sequence[Step]) -> None:
     """
     Assert that every turn was accepted once, complete, and as a continuation of the last one.
 
@@ -24,7 +24,7 @@ def assert_all_there(standin: Upstream, steps: Sequence[SdkStep]) -> None:
     assert standin.found("whole"), "nothing was due, so nothing is shown"
 
 
-def assert_none_wrong(standin: Upstream, steps: Sequence[SdkStep]) -> None:
+def assert_none_wrong(standin: Upstream, steps: Sequence[Step]) -> None:
     """Assert that every turn was accepted once, with all, some or none of its reasoning."""
     assert [one.refusal for one in standin.judged] == [None] * len(steps)
     assert standin.found(*WRONG) == []

@@ -33,7 +33,7 @@ class FrameworkAgent(ChatAgent):
 
     habit: Habit = list
 
-    def results(self, kept: Message) -> list[Message]:
+    def results(self, kept: list[Message]) -> list[Message]:
         """Return the messages with the results of its calls, each another one."""
         results = super().results(kept)
         degrees = len(self.history)
@@ -129,7 +129,7 @@ async def test_a_framework_is_refused_once(name: str, way: Any, reach: Reach) ->
     is_straight = reach == "straight"
     async with (
         reached(standin, reach) as base_url,
-        FrameworkAgent(base_url, standin.model, way, habit=habit) as agent,
+        FrameworkAgent(base_url, way, model=standin.model, habit=habit) as agent,
     ):
         with pytest.raises(BadRequestError) if is_straight else contextlib.nullcontext():
             await agent.converse(QUESTIONS)
@@ -162,7 +162,7 @@ async def test_equal_conversations_are_all_saved_by_one_choice(tmp_path: Path) -
     ):
         agents = [
             await stack.enter_async_context(
-                ChatAgent(base_url, standin.model, api_key="sk-e2e-equal")
+                ChatAgent(base_url, model=standin.model, api_key="sk-e2e-equal")
             )
             for base_url in (one, two, one, two)
         ]

@@ -49,7 +49,7 @@ async def converse(
     """Have questions answered; return the client."""
     async with (
         reached(standin, reach) as base_url,
-        ChatAgent(base_url, standin.model, way, keeps, **more) as agent,
+        ChatAgent(base_url, way, keeps, model=standin.model, **more) as agent,
     ):
         return await agent.converse(questions)
 
@@ -185,7 +185,7 @@ async def test_damaged_signatures_are_completed(
     is_straight = reach == "straight"
     async with (
         reached(standin, reach) as base_url,
-        ChatAgent(base_url, model or standin.model, way, "rewrapped") as agent,
+        ChatAgent(base_url, way, "rewrapped", model=model or standin.model) as agent,
     ):
         with pytest.raises(BadRequestError) if is_straight else contextlib.nullcontext():
             await agent.converse(QUESTIONS)

@@ -9,7 +9,7 @@ from google.genai.errors import ClientError
 from reasoning_replay.strict_api import QUESTIONS, SCENARIOS, Item, StrictApi, server
 
 from tests.e2e.agent import Way
-from tests.e2e.gemini_agent import GeminiKeeps, gemini_agent
+from tests.e2e.gemini_agent import GeminiAgent, GeminiKeeps
 from tests.e2e.proxies import proxied
 from tests.fast_lane import each_value
 from tests.strict_api.scripted import listening
@@ -61,7 +61,7 @@ async def test_a_client_that_drops_signatures_is_refused(way: Way, keeps: Gemini
     """Straight to the upstream, the second request fails with the message of the vendor."""
     async with (
         listening("gemini") as upstream,
-        gemini_agent(upstream.base_url, STRICT, way, keeps) as agent,
+        GeminiAgent(upstream.base_url, way, keeps, model=STRICT) as agent,
     ):
         with pytest.raises(ClientError, match="is missing a thought_signature"):
             await agent.converse(ASKED)
@@ -73,7 +73,7 @@ async def test_a_tolerant_model_forgets(way: Way, keeps: GeminiKeeps) -> None:
     """An older model goes on without any of its reasoning, and does not say so."""
     async with (
         listening("gemini") as upstream,
-        gemini_agent(upstream.base_url, TOLERANT, way, keeps) as agent,
+        GeminiAgent(upstream.base_url, way, keeps, model=TOLERANT) as agent,
     ):
         await agent.converse(ASKED)
     last = upstream.exchanges[-1].judgement
@@ -100,7 +100,7 @@ async def test_through_the_proxy_all_reasoning_is_whole(  # noqa: PLR0917 - a fi
     shown = {"thinking_config": {"include_thoughts": True}} if thoughts else {}
     async with (
         through_proxy(scenario) as (upstream, base_url),
-        gemini_agent(base_url, model, way, keeps, **shown) as agent,
+        GeminiAgent(base_url, way, keeps, shown, model=model) as agent,
     ):
         await agent.converse(ASKED[: QUESTIONS.get(scenario, 1)] + ASKED[1:])
     assert_whole(upstream)

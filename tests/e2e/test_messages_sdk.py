@@ -39,7 +39,7 @@ def agent_of(
     """Return an agent that thinks in the mode of a stand-in."""
     marks = more.pop("marks", False)
     asked = {"thinking": dict(standin.mode.thinking), **more}
-    return MessagesAgent(base_url, standin.model, way, keeps, asked, marks=marks)
+    return MessagesAgent(base_url, way, keeps, asked, model=standin.model, marks=marks)
 
 
 async def converse(
@@ -305,7 +305,7 @@ def edit(agent: MessagesAgent, what: str) -> int:
         case "system":
             agent.more["system"] = "Be brief."
         case _:
-            agent.more["tools"] = agent.more["tools"][:1]
+            agent.more["tools"] = agent.tools[:1]
     return 0
 
 

@@ -15,7 +15,7 @@ from reasoning_replay.strict_api import StrictApi
 from reasoning_replay.web.app import App, running
 
 from tests.e2e.agent import Agent
-from tests.e2e.gemini_agent import gemini_agent
+from tests.e2e.gemini_agent import GeminiAgent
 from tests.e2e.messages_agent import MessagesAgent
 from tests.e2e.test_gemini_sdk import assert_whole
 from tests.strict_api.scripted import listening
@@ -49,14 +49,14 @@ class Three(NamedTuple):
         """Converse with Anthropic's SDK."""
         url, key = f"{self.app.url}/anthropic/v1", KEYS["anthropic"]
         async with MessagesAgent(
-            url, "claude-sonnet-4-6", more={"thinking": THINKING}, api_key=key
+            url, more={"thinking": THINKING}, api_key=key, model="claude-sonnet-4-6"
         ) as agent:
             await agent.converse(ASKED)
 
     async def gemini(self) -> None:
         """Converse with Google's SDK."""
         url = f"{self.app.url}/gemini/v1"
-        async with gemini_agent(url, "gemini-3-pro-preview", "async", "visible") as agent:
+        async with GeminiAgent(url, "async", "visible", model="gemini-3-pro-preview") as agent:
             await agent.converse(ASKED)
 
 

@@ -12,10 +12,10 @@ from openai import AsyncOpenAI, OpenAIError
 from openai._utils import async_maybe_transform
 from openai.lib.responses_websocket import AsyncResponsesWebSocketSession, ResponsesWebSocketLimits
 from openai.resources.responses.responses import AsyncResponsesConnection
-from openai.types.responses import ResponseStreamEvent
 from openai.types.responses.responses_client_event_param import ResponsesClientEventParam
+from typing_extensions import override
 
-from tests.e2e.agent import MODEL, Agent, Answer, Item, Keeps, items_of
+from tests.e2e.agent import MODEL, Agent, Item, Keeps, items_of
 from tests.e2e.proxies import ProxyProcess, proxied
 from tests.e2e.witness import assert_restored
 from tests.fast_lane import each_value
@@ -49,11 +49,12 @@ class Speaker(Agent):
             yield
         self.connection, self.is_marked = None, True
 
-    async def _ask_async(self, base_url: str, request: Item) -> Answer:
+    @override
+    async def ask_async(self, sdk: Any, request: Item, streams: bool) -> Any:
         if self.connection is None:
-            return await super()._ask_async(base_url, request)
+            return await super().ask_async(sdk, request, streams)
         event: Any = {"type": "response.create", **request}
-        self._bodies.append(
+        self.bodies.append(
             json.dumps(await async_maybe_transform(event, ResponsesClientEventParam)).encode()
         )
         await self.connection.send(event)
@@ -64,8 +65,8 @@ class Speaker(Agent):
                 raise OpenAIError(got.error.message)
             if got.type == "response.completed":
                 break
-        answered: list[ResponseStreamEvent] = events
-        return Answer(items_of(answered), "")
+        self._marks.append("")
+        return items_of(events)
 
 
 @each_value(

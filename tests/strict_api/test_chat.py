@@ -64,8 +64,8 @@ async def test_without_tools_or_thinking_nothing_is_demanded(
 @pytest.mark.parametrize("way", ["sync", "async-stream"])
 async def test_with_low_effort_it_calls_without_a_thought(upstream: StrictApi, way: Way) -> None:
     """As in DeepSeek's answers, the key is there, with an empty text, and it is demanded."""
-    more = {"reasoning_effort": "low"}
-    async with ChatAgent(upstream.base_url, MODELS["chat"], way, "everything", more) as agent:
+    more, model = {"reasoning_effort": "low"}, MODELS["chat"]
+    async with ChatAgent(upstream.base_url, way, "everything", more, model=model) as agent:
         await agent.converse(["Where does it rain?"])
     *calling, last = [one for one in agent.history if one["role"] == "assistant"]
     assert [one["reasoning_content"] for one in calling] == ["", ""]

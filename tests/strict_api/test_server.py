@@ -15,7 +15,7 @@ from reasoning_replay.wires import WIRES
 
 from tests.e2e.agent import Agent, Way
 from tests.e2e.chat_agent import ChatAgent
-from tests.e2e.gemini_agent import gemini_agent
+from tests.e2e.gemini_agent import GeminiAgent
 from tests.e2e.messages_agent import MessagesAgent
 from tests.strict_api.scripted import ASKS, MODELS, ask, listening
 
@@ -30,11 +30,11 @@ def agent_of(dialect: str, base_url: str, way: Way, keeps: Any) -> AbstractAsync
     if dialect == "responses":
         return Agent(base_url, way, keeps, is_marked=False)
     if dialect == "chat":
-        return ChatAgent(base_url, model, way, keeps)
+        return ChatAgent(base_url, way, keeps, model=model)
     if dialect == "gemini":
-        return gemini_agent(base_url, model, way, keeps)
+        return GeminiAgent(base_url, way, keeps, model=model)
     more = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
-    return MessagesAgent(base_url, model, way, keeps, more)
+    return MessagesAgent(base_url, way, keeps, more, model=model)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

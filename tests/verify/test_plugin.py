@@ -8,7 +8,7 @@ import pytest
 from reasoning_replay.verify.plugin import ServedApi
 
 from tests.e2e.agent import Agent, Way
-from tests.e2e.gemini_agent import gemini_agent
+from tests.e2e.gemini_agent import GeminiAgent
 from tests.e2e.messages_agent import MessagesAgent
 
 ASKED = ("Where does it rain?",)
@@ -21,10 +21,10 @@ async def test_clients_that_keep_everything_are_whole(strict_api: ServedApi, way
     async with Agent(strict_api.openai_base_url, way, "everything") as agent:
         await agent.converse(ASKED)
     url, model = strict_api.anthropic_base_url, "claude-sonnet-4-6"
-    async with MessagesAgent(url, model, way, "everything", THINKING) as other:
+    async with MessagesAgent(url, way, "everything", THINKING, model=model) as other:
         await other.converse(ASKED)
     url, model = strict_api.gemini_base_url, "gemini-3-pro-preview"
-    async with gemini_agent(url, model, way, "everything") as third:
+    async with GeminiAgent(url, way, "everything", model=model) as third:
         await third.converse(ASKED)
     strict_api.assert_whole()
     assert {one.dialect for one in strict_api.run.exchanges} == {"responses", "messages", "gemini"}
