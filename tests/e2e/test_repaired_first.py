@@ -3,13 +3,14 @@
 import itertools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import pytest
+from typing_extensions import override
 
-from tests.e2e.agent import MARK, MODEL, QUESTIONS, Item
+from tests.e2e.agent import MODEL, Agent, Item
 from tests.e2e.proxies import proxied
 from tests.strict import StrictResponses
 
@@ -74,51 +75,30 @@ def call_by_value(answer: Sequence[Item]) -> list[Item]:
 
 
 @dataclass
-class Talk:
+class Talk(Agent):
     """
-    A conversation of a client that keeps a part of each response.
+    A client that keeps a part of each response.
 
     Attributes:
         trim: The part that the client keeps.
         wanted: The part that upstream must receive.
-        want: The input that upstream must have received, for each step.
     """
 
-    base_url: str
-    trim: Trim
-    wanted: Trim
-    more: Item
-    history: list[Item] = field(default_factory=list)
-    whole: list[Item] = field(default_factory=list)
-    want: list[list[Item]] = field(default_factory=list)
-    marks: list[str] = field(default_factory=list)
+    trim: Trim = as_it_came
+    wanted: Trim = as_it_came
 
-    async def converse(self, session: aiohttp.ClientSession, questions: Sequence[str]) -> None:
-        """Ask each question, and answer tool calls until the model has finished."""
-        for question in questions:
-            self._add([{"role": "user", "content": question}])
-            while calls := await self._step(session):
-                self._add(
-                    [
-                        {"type": "function_call_output", "call_id": call_id, "output": "7 degrees"}
-                        for call_id in calls
-                    ]
-                )
+    @override
+    def said(self, answer: Any) -> list[Item]:
+        return self.wanted(super().said(answer))
 
-    def _add(self, items: Sequence[Item]) -> None:
-        self.history += items
-        self.whole += items
+    @override
+    def kept(self, answer: Any) -> list[Item]:
+        return self.trim([item.to_dict() for item in answer.output])
 
-    async def _step(self, session: aiohttp.ClientSession) -> list[str]:
-        self.want.append(list(self.whole))
-        body = {"model": MODEL, "input": self.history, **self.more}
-        async with session.post(f"{self.base_url}/responses", json=body, headers=KEY) as response:
-            answer: dict[str, Any] = await response.json()
-            assert (response.status, answer.get("error")) == (200, None)
-            self.marks.append(response.headers[MARK])
-        self.history += self.trim(answer["output"])
-        self.whole += self.wanted(answer["output"])
-        return [item["call_id"] for item in answer["output"] if item["type"] == "function_call"]
+    @property
+    def want(self) -> list[list[Item]]:
+        """The input that upstream must have received, for each step."""
+        return [step.whole for step in self.steps]
 
 
 def inputs_of(standin: StrictResponses) -> list[list[Item]]:
@@ -133,11 +113,9 @@ async def talked(
     async with (
         standin,
         proxied(standin, **settings) as base_url,
-        aiohttp.ClientSession() as session,
+        Talk(base_url, more=dict(more), trim=trim, wanted=wanted) as one,
     ):
-        one = Talk(base_url, trim, wanted, more)
-        await one.converse(session, QUESTIONS)
-    return one
+        return await one.converse()
 
 
 async def talk(
@@ -178,7 +156,7 @@ async def test_unpaired_items_are_repaired_before_the_first_attempt(
     """Items that would be refused as unpaired are repaired, so that each turn takes one attempt."""
     one = await talk(StrictResponses(variant), trim, wanted, more)
 
-    assert all("repaired=" in mark and "healed" not in mark for mark in one.marks[1:])
+    assert all("repaired=" in step.mark and "healed" not in step.mark for step in one.steps[1:])
 
 
 async def test_reasoning_by_value_gets_ids_once_upstream_has_demanded_them() -> None:
@@ -189,7 +167,7 @@ async def test_reasoning_by_value_gets_ids_once_upstream_has_demanded_them() -> 
     assert [request.status for request in standin.received].count(400) == 1
     assert [request.status for request in standin.received][-1] == 200
     assert inputs_of(standin)[-1] == one.want[-1]
-    assert "repaired=" in one.marks[-1]
+    assert "repaired=" in one.steps[-1].mark
 
 
 @pytest.mark.parametrize(
