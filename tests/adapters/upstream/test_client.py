@@ -1,14 +1,13 @@
 """The connection pool sends requests exactly as they are given, and each failure has a source."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 
 import pytest
 from reasoning_replay.adapters.upstream.client import UpstreamClient
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.adapters.upstream.response import UpstreamError, UpstreamResponse
-from reasoning_replay.core.wire.headers import Headers
 
 from tests.patience import SOON_S
 from tests.web.scripted import Script, scripted, send, wait
@@ -31,82 +30,6 @@ async def whole_of(answer: UpstreamResponse) -> bytes:
     while piece := await answer.read():
         read += piece
     return read
-
-
-async def pieces() -> AsyncGenerator[bytes, None]:
-    """Yield a body in two pieces."""
-    yield b"ab"
-    yield b"c"
-
-
-async def test_a_request_is_sent_as_given(connections: UpstreamClient) -> None:
-    """Method, target, headers and body are sent unchanged; only host and length are added."""
-    async with scripted() as far:
-        far.answers(whole(b"{}"))
-        url = far.url + "/a%2Fb?x=%7E"
-        answer = await connections.send("PATCH", url, [(b"X-A", b"1"), (b"x-b", b"2")], b"abc")
-        (received,) = far.received
-        assert received.line == "PATCH /a%2Fb?x=%7E HTTP/1.1"
-        assert received.headers == [
-            ("Host", far.url.removeprefix("http://")),
-            ("X-A", "1"),
-            ("x-b", "2"),
-            ("Content-Length", "3"),
-        ]
-        assert (received.body, await whole_of(answer)) == (b"abc", b"{}")
-
-
-@pytest.mark.parametrize(
-    ("method", "given", "lengths"),
-    [
-        *(pytest.param(method, [], ["0"], id=method) for method in ("POST", "PUT", "PATCH")),
-        *(
-            pytest.param(method, [], [], id=method)
-            for method in ("GET", "HEAD", "OPTIONS", "DELETE", "PURGE", "PROPFIND", "QUERY")
-        ),
-        pytest.param("DELETE", [(b"Content-Length", b"0")], ["0"], id="of-the-client"),
-    ],
-)
-async def test_a_request_without_a_body_has_a_length_where_one_is_anticipated(
-    method: str, given: Headers, lengths: list[str], connections: UpstreamClient
-) -> None:
-    """Fastify parses the empty body of a DELETE if it has a length (RFC 9110, 8.6)."""
-    async with scripted() as far:
-        far.answers(head("Content-Length: 0"))
-        (await connections.send(method, far.url + "/", given, None)).close()
-        assert far.received[0].values("content-length") == lengths
-
-
-async def test_a_large_body_is_sent_with_its_length(connections: UpstreamClient) -> None:
-    """A large body is written in pieces, with its length and no other header."""
-    body = bytes(range(256)) * 12_000
-    async with scripted() as far:
-        far.answers(whole(b"{}"))
-        answer = await connections.send("POST", far.url + "/", [], body)
-        (received,) = far.received
-        assert [name for name, _ in received.headers] == ["Host", "Content-Length"]
-        assert received.body == body
-        answer.close()
-
-
-@pytest.mark.parametrize(
-    ("headers", "framing"),
-    [
-        ([], ("transfer-encoding", "chunked")),
-        ([(b"Content-Length", b"3")], ("content-length", "3")),
-    ],
-)
-async def test_a_streamed_body_is_sent_as_it_arrives(
-    headers: Headers, framing: tuple[str, str], connections: UpstreamClient
-) -> None:
-    """A streamed body is sent in chunks, unless its length is known."""
-    async with scripted() as far:
-        far.answers(whole(b"{}"))
-        answer = await connections.send("POST", far.url + "/", headers, pieces())
-        (received,) = far.received
-        assert received.body == b"abc"
-        assert received.values(framing[0]) == [framing[1]]
-        answer.close()
 
 
 async def test_parallel_requests_are_not_limited() -> None:
@@ -163,15 +86,6 @@ async def test_an_invalid_header_is_an_upstream_error(
         with pytest.raises(UpstreamError):
             await connections.send("GET", far.url + "/", [(b"X", value)], None)
         assert far.received == []
-
-
-async def test_a_large_head_is_read(connections: UpstreamClient) -> None:
-    """A response may have a head of 60 kB, because gateways add large headers."""
-    async with scripted() as far:
-        far.answers(head("X-Long: " + "x" * 60_000, "Content-Length: 0"))
-        answer = await connections.send("GET", far.url + "/", [], None)
-        assert len(answer.value(b"x-long")) == 60_000
-        answer.close()
 
 
 async def test_the_read_timeout_is_for_each_read(

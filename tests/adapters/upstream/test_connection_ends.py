@@ -150,15 +150,6 @@ async def closed_within_an_endless_body(near: UpstreamClient, far: Far) -> None:
 
 
 @case
-async def lost_at_the_end_of_its_response(near: UpstreamClient, far: Far) -> None:
-    """A response without a length is complete when the connection ends."""
-    far.plays(Script([send(head("A: b") + b"abc"), close()]))
-    answer = await near.send("POST", far.url, [], b"{}")
-    assert await soon(whole_of(answer)) == b"abc"
-    answer.close()
-
-
-@case
 async def lost_within_a_response(near: UpstreamClient, far: Far) -> None:
     """If the connection ends within a response, the data is returned first, then the error."""
     for step in (close(), vanish()):
@@ -176,15 +167,6 @@ async def lost_within_a_response_that_is_not_read(near: UpstreamClient, far: Far
     far.plays(Script([send(head("Content-Length: 5") + b"abc"), vanish()]))
     answer = await near.send("POST", far.url, [], b"{}")
     await eventually(lambda: not near._connections)
-    answer.close()
-
-
-@case
-async def early_response(near: UpstreamClient, far: Far) -> None:
-    """A response can be read before the upstream has read the request; the connection then ends."""
-    far.plays(Script([send(whole(b"1", status="413 x")), wait()], reads_body=False))
-    answer = await near.send("POST", far.url, [], LARGE)
-    assert await soon(whole_of(answer)) == b"1"
     answer.close()
 
 

@@ -92,15 +92,3 @@ async def test_a_name_that_leads_elsewhere_is_followed_after_a_failure() -> None
             dialled.release(None)
         assert names.asked == 2
         await dialer.close()
-
-
-async def test_a_connection_is_counted_until_it_is_released() -> None:
-    """The connector of aiohttp holds each connection that it opened until it is released."""
-    async with scripted() as far:
-        dialer = Dialer(5.0, egress(far.url))
-        dialled = await dialer.dial(URL(far.url))
-        assert len(dialer._connector._acquired) == 1
-        dialled.transport.close()
-        dialled.release(None)
-        assert not dialer._connector._acquired
-        await dialer.close()

@@ -42,7 +42,7 @@ class Read(NamedTuple):
     may_stay: bool
 
 
-def read(
+async def read(
     answers: ResponseParser, data: bytes, *, step: int = 1 << 20, has_no_body: bool = False
 ) -> tuple[Read, UpstreamResponse]:
     """Parse bytes as the next response, `step` bytes at a time, up to its end."""
@@ -53,7 +53,7 @@ def read(
             break
     is_whole = answers.is_done or (answers.until_eof and not answers.error)
     response.end()
-    body = b"".join(response._pieces)
+    body = await response.read()
     return Read(response.status, body, is_whole, answers.may_stay and answers.is_done), response
 
 
@@ -104,9 +104,9 @@ WHOLE = {
 async def test_a_response_is_read_to_its_end(data: bytes, want: Read, step: int) -> None:
     """A response is complete regardless of its pieces, and the next one is read independently."""
     answers = ResponseParser()
-    assert read(answers, data, step=step)[0] == want
+    assert (await read(answers, data, step=step))[0] == want
     if want.may_stay:
-        got, response = read(answers, head("B: c", "Content-Length: 1") + b"z", step=step)
+        got, response = await read(answers, head("B: c", "Content-Length: 1") + b"z", step=step)
         assert got == Read(200, b"z", True, True)
         assert response.headers == [(b"B", b"c"), (b"Content-Length", b"1")]
 
@@ -116,10 +116,10 @@ async def test_a_response_to_head_ends_with_its_head(data: bytes, want: Read) ->
     """A response to HEAD has no body, regardless of its headers."""
     answers = ResponseParser()
     just_head = data[: data.rindex(b"\r\n\r\n", 0, data.find(b"abc") + 1 or None)]
-    got, _ = read(answers, data[: len(just_head) + 4], has_no_body=True)
+    got, _ = await read(answers, data[: len(just_head) + 4], has_no_body=True)
     assert (got.status, got.body, got.is_whole) == (want.status, b"", True)
     if got.may_stay:
-        assert read(answers, whole(b"z"))[0] == Read(200, b"z", True, True)
+        assert (await read(answers, whole(b"z")))[0] == Read(200, b"z", True, True)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ async def test_a_part_of_a_response_is_not_complete(name: str) -> None:
     """A part of a response is complete only if the end of the connection completes it."""
     data, _ = WHOLE[name]
     for size in range(len(data)):
-        got, _ = read(ResponseParser(), data[:size])
+        got, _ = await read(ResponseParser(), data[:size])
         ends_with_connection = name in ("to-its-end", "identity", "advertised")
         assert not got.is_whole or (ends_with_connection and got.status == 200), data[:size]
 
@@ -177,7 +177,7 @@ REFUSED = {
 async def test_an_ambiguous_response_is_rejected(data: bytes, step: int) -> None:
     """A head that parsers may read differently is an error: no status and no body are passed on."""
     answers = ResponseParser()
-    got, _ = read(answers, data, step=step)
+    got, _ = await read(answers, data, step=step)
     assert answers.error
     assert got == Read(0, b"", False, False)
 
@@ -189,7 +189,7 @@ async def test_an_ambiguous_response_is_rejected(data: bytes, step: int) -> None
 async def test_an_invalid_chunk_size_is_an_error(size: bytes) -> None:
     """The head has been passed on by then, so the response can only be cut off."""
     answers = ResponseParser()
-    got, _ = read(answers, head(CHUNKED) + size + b"abc\r\n" + END)
+    got, _ = await read(answers, head(CHUNKED) + size + b"abc\r\n" + END)
     assert (got.body, got.is_whole, got.may_stay) == (b"", False, False)
     assert answers.error
 
@@ -233,14 +233,14 @@ async def test_chunk_extensions_do_not_bound_a_body() -> None:
     """The limit is for the bytes between two pieces of a body, not for their sum."""
     answers = ResponseParser()
     body = b"1;" + b"x" * 99 + b"\r\na\r\n"
-    got, _ = read(answers, head(CHUNKED) + body * 9999 + END, step=HEAD_MAX_BYTES // 2)
+    got, _ = await read(answers, head(CHUNKED) + body * 9999 + END, step=HEAD_MAX_BYTES // 2)
     assert got == Read(200, b"a" * 9999, True, True)
 
 
 @pytest.mark.parametrize("behind", [b"H", b"x", whole(b"z"), HINTS, b"\0"])
 async def test_bytes_after_a_response_end_its_connection(behind: bytes) -> None:
     """Bytes after a response cannot be the response to a request that has not been sent yet."""
-    got, _ = read(ResponseParser(), whole(b"abc") + behind)
+    got, _ = await read(ResponseParser(), whole(b"abc") + behind)
     assert got == Read(200, b"abc", True, False)
 
 
@@ -249,6 +249,6 @@ async def test_bytes_after_a_response_end_its_connection(behind: bytes) -> None:
 async def test_a_protocol_switch_is_an_error(headers: list[str], behind: bytes) -> None:
     """A 101 response is an error, because no request asks for a protocol switch."""
     answers = ResponseParser()
-    got, _ = read(answers, head(*headers, status="101 Switching Protocols") + behind)
+    got, _ = await read(answers, head(*headers, status="101 Switching Protocols") + behind)
     assert got == Read(0, b"", False, False)
     assert "switched protocols" in answers.error

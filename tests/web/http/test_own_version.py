@@ -8,10 +8,11 @@ import pytest
 
 from tests.patience import SOON_S
 from tests.web.line import request
-from tests.web.wire import head, whole
+from tests.web.wire import END, chunk, head, whole
 from tests.web.world import World, world
 
 GET = request("GET", "/v1/models", "Authorization: Bearer sk-a")
+GZIPPED = request("POST", "/v1/files", "Transfer-Encoding: gzip, chunked") + chunk(b"{}") + END
 
 
 async def raw(w: World, data: bytes) -> tuple[bytes, bytes, bytes]:
@@ -40,6 +41,8 @@ async def raw(w: World, data: bytes) -> tuple[bytes, bytes, bytes]:
         (b"\x16\x03\x01\x02\x00" + GET, b"HTTP/1.1 400 Bad Request", "no_tls"),
         (GET.replace(b"Host:", b"Host :"), b"HTTP/1.1 400 Bad Request", "bad_request"),
         (GET.replace(b"/v1", b"http://x/v1"), b"HTTP/1.1 400 Bad Request", "bad_target"),
+        (GET.replace(b"models", b"models#a"), b"HTTP/1.1 400 Bad Request", "bad_target"),
+        (GZIPPED, b"HTTP/1.1 501 Not Implemented", "unknown_transfer_coding"),
         (GET.replace(b"/1.1", b"/1.0"), b"HTTP/1.1 599 unscripted", ""),
     ],
 )
@@ -52,7 +55,10 @@ async def test_a_status_line_has_the_version_of_the_proxy(
         assert got == line
         assert b"Connection: close" in fields
         if code:
-            assert code in json.loads(body)["error"]["code"]
+            error = json.loads(body)["error"]
+            assert code in error["code"]
+            assert ("OPENAI_BASE_URL" in error["message"]) == (code == "bad_target")
+            assert w.counted("exchanges_total", outcome=error["code"]) == 1
 
 
 async def test_a_client_of_http_1_0_may_keep_its_connection() -> None:

@@ -98,7 +98,7 @@ async def test_a_head_that_does_not_come_to_its_end_is_closed(is_used: bool, dri
         dripping = asyncio.ensure_future(drip())
         with contextlib.suppress(ConnectionResetError):  # the drip may still be running
             assert await line.is_closed()
-        await eventually(lambda: not w.app.server._open)
+        await eventually(lambda: not w.app.server.connections)
         dripping.cancel()
         await asyncio.gather(dripping, return_exceptions=True)
 
