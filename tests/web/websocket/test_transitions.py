@@ -155,7 +155,7 @@ class Cell:
         if event is Event.UNREAD:
             await self.sends_unread()
         if event is Event.CLOSE:
-            self.client.leave()
+            (self.upstream if state in SURE else self.client).leave()
             await eventually(lambda: self.session.streams[""].state is State.CLOSED)
         elif Do.HEAL in does:
             await self.upstream.send(ERROR)
@@ -167,7 +167,8 @@ class Cell:
         runs = SURE.get(state, state) is State.RUNNING
         ends = Counter(step.ends for step in steps if step.ends)
         ends["refused"] = does.count(Do.REFUSE)
-        ends["client_gone"] = (count + runs) * does.count(Do.STOP)
+        gone = "cut_off" if state in SURE else "client_gone"
+        ends[gone] += (count + runs) * does.count(Do.STOP)
         await eventually(lambda: outcomes(self.w) - before == +ends)
         return steps
 

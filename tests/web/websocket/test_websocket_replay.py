@@ -31,7 +31,6 @@ from tests.web.wire import (
     PAIRING,
     RESULT,
     RS,
-    RS_2,
     as_json,
 )
 from tests.web.world import MODEL, Hooked, eventually, world
@@ -110,32 +109,6 @@ async def test_no_credential_means_no_replay() -> None:
             await upstream.send(b"".join(told(RS, CALL)))
             await client.gets(*told(RS, CALL))
         assert w.counted("requests_total", result="no_scope") == 2
-
-
-async def test_two_streams_are_told_apart() -> None:
-    """Their events may be mixed; on one stream, responses come in the order of its requests."""
-    ask_b = {"role": "user", "content": "And in Bergen?"}
-    call_b = CALL | {"id": "fc_b", "call_id": "call_0"}
-    call_a = CALL | {"call_id": "call_0"}
-    async with world() as w, tunnelled(w) as (client, upstream):
-        a = told(RS, call_a, stream="a", rid="resp_a")
-        b = told(RS_2, call_b, stream="b", rid="resp_b")
-        await client.send(create(ASK, stream_id="a") + create(ask_b, stream_id="b"))
-        assert [(await upstream.event())["stream_id"] for _ in "ab"] == ["a", "b"]
-        mixed = [event for pair in zip(b, a, strict=True) for event in pair]
-        await upstream.send(b"".join(mixed))
-        await client.gets(*mixed)
-        for ask, call, reasoning in ((ASK, call_a, RS), (ask_b, call_b, RS_2)):
-            bare = {name: call[name] for name in call if name != "id"}
-            result = RESULT | {"call_id": "call_0"}
-            await client.send(create(ask, bare, result, stream_id="c"))
-            got = (await upstream.event())["input"]
-            assert [item.get("encrypted_content") for item in got] == [
-                None,
-                reasoning["encrypted_content"],
-                None,
-                None,
-            ]
 
 
 async def test_the_message_that_completes_an_item_waits_for_its_save() -> None:
@@ -439,20 +412,6 @@ async def test_a_websocket_that_outlasts_the_drain_is_cut_off(target: str) -> No
             await asyncio.wait_for(stopping.aclose(), SOON_S)
             assert await client.ended()
             assert w.app.handler.admission.count == 0
-
-
-async def test_a_request_without_a_response_is_recorded() -> None:
-    """A request without a response is recorded with the outcome of its WebSocket."""
-    async with world() as w, tunnelled(w) as (client, upstream):
-        await client.send(create(ASK) + create(NEXT))
-        await upstream.event()
-        await upstream.send(told(RS)[0])
-        await client.gets(told(RS)[0])
-        upstream.leave()
-        assert await client.ended()
-        client.leave()
-        await eventually(lambda: w.app.handler.admission.count == 0)
-        assert w.counted("exchanges_total", route="create", outcome="cut_off") == 2
 
 
 async def test_a_handshake_whose_tenant_cannot_be_found_passes(
