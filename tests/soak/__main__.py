@@ -6,6 +6,7 @@ Exits with 1 if a bound is broken.
 
 import argparse
 import asyncio
+import logging
 import secrets
 import sys
 
@@ -30,6 +31,7 @@ def _options() -> Options:
 def main() -> int:
     """Run, print the report, and return the exit code."""
     options = _options()
+    logging.disable()  # logs of reset connections, which are intended
     print(f"soaking for {options.minutes:g} minutes, seed {options.seed}", flush=True)  # noqa: T201
     result = asyncio.run(soak(options))
     print(table(result, options))  # noqa: T201

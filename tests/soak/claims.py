@@ -1,16 +1,14 @@
 """
 Claims: the facts that a client of the soak states about a request, for upstream to check.
 
-A claim is a member of the body that neither the proxy nor the API knows.
+The number of a claim is a member of the body that neither the proxy nor the API knows.
 """
 
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
-
-import msgspec
-from msgspec import Struct
 
 Item = dict[str, Any]
 MEMBER = "soak"
@@ -19,7 +17,8 @@ REASONING = "rs_"
 _NOT_COMPARED = (MEMBER, "include", "input")
 
 
-class Claim(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Claim:
     """
     One request, as its client means it.
 
@@ -45,7 +44,8 @@ class Claim(Struct, frozen=True):
     client: str = ""
 
 
-class Told(Struct, frozen=True):
+@dataclass(slots=True)
+class Told:
     """
     One response, as its client received it.
 
@@ -55,8 +55,7 @@ class Told(Struct, frozen=True):
             error.
         mark: The proxy's header on it.
         request_id: Upstream's request id; "" on a WebSocket.
-        size: Bytes of the body that arrived.
-        digest: Their SHA-256.
+        body: The bytes that arrived.
         is_whole: Whether the response is complete.
         has_left: Whether the client disconnected before that, by choice.
         has_failed: Whether the store has failed since the conversation began, so that captured
@@ -66,25 +65,14 @@ class Told(Struct, frozen=True):
     """
 
     number: str
-    status: int
-    mark: str
-    request_id: str
-    size: int
-    digest: str
-    is_whole: bool
+    status: int = 0
+    mark: str = ""
+    request_id: str = ""
+    body: bytearray = field(default_factory=bytearray)
+    is_whole: bool = False
     has_left: bool = False
     has_failed: bool = False
     is_plain: bool = False
-
-
-def claim_in(body: Item) -> Claim:
-    """
-    Read the claim in a body.
-
-    Raises:
-        msgspec.ValidationError: There is no claim.
-    """
-    return msgspec.convert(body.get(MEMBER), Claim)
 
 
 def is_reasoning(item: Item) -> bool:

@@ -2,15 +2,13 @@
 
 import asyncio
 import contextlib
-import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
 import aiohttp
-import msgspec
 
 from tests.soak.claims import MEMBER, Claim, Item, Told, is_fragile, is_reasoning, rest, said
 from tests.soak.habits import Habit
@@ -62,18 +60,6 @@ class Plan:
     padding: int = 0
     is_like_another: bool = False
     title: str = ""
-
-
-@dataclass
-class _Got:
-    """The received part of a response."""
-
-    status: int = 0
-    mark: str = ""
-    request_id: str = ""
-    body: bytearray = field(default_factory=bytearray)
-    is_whole: bool = False
-    has_left: bool = False
 
 
 class Conversation:
@@ -208,7 +194,8 @@ class Conversation:
             rest=rest(body),
             client=f"{plan.title}, after {' '.join(self._answers)}",
         )
-        body[MEMBER] = msgspec.to_builtins(claim)
+        self._load.judge.expects(claim)
+        body[MEMBER] = claim.number
         return claim.number, body
 
     def _cut(self) -> list[Item]:
@@ -223,8 +210,8 @@ class Conversation:
 
     async def _ask(
         self, number: str, body: Item, path: str = "", leaves_behind: int | None = None
-    ) -> _Got:
-        got = _Got()
+    ) -> Told:
+        got = Told(number)
         await self._load.slot()
         try:
             with contextlib.suppress(aiohttp.ClientError):
@@ -235,26 +222,13 @@ class Conversation:
                     await asyncio.wait_for(asked, WAITS_S)
         finally:
             failures = self._load.failures()
-            has_failed = failures != self._failures or failures % 2 == 1
+            got.has_failed = failures != self._failures or failures % 2 == 1
             is_answered = got.is_whole and got.status == 200 and not path
-            is_plain = self._is_plain and not has_failed and is_answered
-            self._load.tell(
-                Told(
-                    number=number,
-                    status=got.status,
-                    mark=got.mark,
-                    request_id=got.request_id,
-                    size=len(got.body),
-                    digest=hashlib.sha256(got.body).hexdigest(),
-                    is_whole=got.is_whole,
-                    has_left=got.has_left,
-                    has_failed=has_failed,
-                    is_plain=is_plain,
-                )
-            )
+            got.is_plain = self._is_plain and not got.has_failed and is_answered
+            self._load.judge.told(got)
         return got
 
-    async def _ask_http(self, body: Item, path: str, got: _Got, leaves_behind: int | None) -> None:
+    async def _ask_http(self, body: Item, path: str, got: Told, leaves_behind: int | None) -> None:
         headers = {
             "Authorization": f"Bearer {self._plan.key}",
             "Content-Type": "application/json",
@@ -276,7 +250,7 @@ class Conversation:
                     return
             got.is_whole = True
 
-    async def _ask_socket(self, body: Item, got: _Got) -> None:
+    async def _ask_socket(self, body: Item, got: Told) -> None:
         if self._socket is None or self._socket.closed:
             url = f"{self._chance.choice(self._load.urls)}/responses"
             headers = {"Authorization": f"Bearer {self._plan.key}", LOOP: self._plan.loop}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tests.soak.claims import Claim, Item, Told, is_reasoning, rest, said
+from tests.soak.claims import MEMBER, Claim, Item, Told, is_reasoning, rest, said
 
 # After these, an error of the proxy itself is right: upstream did not respond.
 AWAY = frozenset({"reset", "hang", "cut", "stall", "closed"})
@@ -40,10 +40,8 @@ class Attempt:
 
     def begins(self, told: Told) -> bool:
         """Return whether it begins with the bytes that a client received."""
-        if told.request_id != self.request_id or told.status != self.status:
-            return False
-        begun = memoryview(self.body)[: told.size]
-        return len(begun) == told.size and hashlib.sha256(begun).hexdigest() == told.digest
+        is_this = told.request_id == self.request_id and told.status == self.status
+        return is_this and self.body.startswith(told.body)
 
 
 class Emitter(Protocol):
@@ -92,11 +90,24 @@ class Judge:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
+        self._claims: OrderedDict[str, Claim] = OrderedDict()
         self._cases: OrderedDict[str, _Case] = OrderedDict()
         self._before: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def arrived(self, claim: Claim, body: Item, emitter: Emitter) -> Attempt:
-        """Judge a request by the claim of its client; return its response, to be filled in."""
+    def expects(self, claim: Claim) -> None:
+        """Keep the claim of a client about the request that it is going to send."""
+        self._claims[claim.number] = claim
+        while len(self._claims) > KEPT:
+            self._claims.popitem(last=False)
+
+    def arrived(self, body: Item, emitter: Emitter) -> tuple[Claim, Attempt]:
+        """
+        Judge a request by the claim of its client.
+
+        Returns:
+            The claim, and the response, to be filled in.
+        """
+        claim = self._claims[body[MEMBER]]
         self.counts["requests"] += 1
         items = body["input"] if isinstance(body["input"], list) else []
         given = [emitter.id_of(item) for item in items if is_reasoning(item)]
@@ -126,7 +137,7 @@ class Judge:
                 self._blame("foreign", claim.number, f"{one} was emitted to another caller")
         attempt = Attempt()
         case.attempts.append(attempt)
-        return attempt
+        return claim, attempt
 
     def _remember(self, claim: Claim) -> None:
         """Record what stood before each reasoning item of a history."""
@@ -191,17 +202,21 @@ class Judge:
         attempt = next((one for one in case.attempts if one.begins(told)), None)
         if attempt is None:
             sent = [(one.status, one.request_id, len(one.body)) for one in case.attempts]
-            self._blame("bytes", told.number, f"{told} is not part of any of {sent}")
+            self._blame(
+                "bytes", told.number, f"{told.status} {told.request_id} is no part of {sent}"
+            )
             return
-        self.counts["bytes compared"] += told.size
+        self.counts["bytes compared"] += len(told.body)
         if told.is_whole:
             self.counts["complete responses"] += 1
-            if not attempt.is_whole or told.size != len(attempt.body):
-                self._blame("bytes", told.number, f"{told.size} bytes look complete, but are not")
+            if not attempt.is_whole or len(told.body) != len(attempt.body):
+                self._blame(
+                    "bytes", told.number, f"{len(told.body)} bytes look complete, but are not"
+                )
         elif told.has_left:
             self.counts["clients that left"] += 1
         elif attempt.is_whole or attempt.fault not in AWAY:
-            self._blame("proxy", told.number, f"cut off after {told.size} bytes")
+            self._blame("proxy", told.number, f"cut off after {len(told.body)} bytes")
         else:
             self.counts["cut off by upstream"] += 1
         if told.status >= 400 and not attempt.fault:

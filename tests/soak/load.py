@@ -9,11 +9,10 @@ from random import Random
 
 import aiohttp
 
-from tests.soak.claims import Told
 from tests.soak.client import Conversation, Plan, Way
 from tests.soak.habits import HABITS
+from tests.soak.judge import Judge
 from tests.soak.relay import dice
-from tests.soak.upstream import Upstream
 from tests.strict import LOOPS
 
 TENANTS = [f"sk-soak-{letter}" for letter in "abcdef"]
@@ -28,7 +27,7 @@ class Load:
 
     Attributes:
         urls: Base URLs of the replicas; each request goes to a random one.
-        upstream: Receives a report of each response.
+        judge: Receives the claim of each request, and a report of each response.
         session: The session of all clients.
         seed: Seed of all choices.
         rate: Largest number of requests per second.
@@ -39,7 +38,7 @@ class Load:
     """
 
     urls: Sequence[str]
-    upstream: Upstream
+    judge: Judge
     session: aiohttp.ClientSession
     seed: str
     rate: float
@@ -54,10 +53,6 @@ class Load:
     def number(self) -> str:
         """Return the number of the next request."""
         return f"n{next(self._numbers)}"
-
-    def tell(self, told: Told) -> None:
-        """Report a response."""
-        self.upstream.tell(told)
 
     def failures(self) -> int:
         """Count the starts and ends of store failures: odd while the store fails."""

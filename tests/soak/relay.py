@@ -1,27 +1,28 @@
 """
-Relay between the proxy and the stand-in: judges requests, applies faults, records bytes.
+Relay between the proxy and the strict API: judges requests, applies faults, records bytes.
 
 It implements HTTP/1.1 by hand, so that the compared bytes are those on the wire.
 """
 
 import asyncio
 import contextlib
-import hashlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from urllib.parse import urlsplit
 
 import msgspec
+from multidict import CIMultiDict
 from reasoning_replay.strict_api.dialect import text_of
 
 from tests.slow_line import reset_now
-from tests.soak.claims import Claim, Item, claim_in
+from tests.soak.claims import Claim, Item
 from tests.soak.hostile import KIND, answer
 from tests.soak.judge import Attempt, Judge
-from tests.strict import StrictResponses
+from tests.strict import LOOPS, StrictResponses
+from tests.strict.upstream import caller_of
 from tests.web.line import Head, Line, line_to
 from tests.web.scripted import Received, _body, _received
 from tests.web.sockets import TEXT
@@ -67,13 +68,13 @@ class Relay:
 
     Attributes:
         judge: Receives every request and response.
-        standins: Loop -> its stand-in; a header of each request names the loop.
+        apis: Loop -> its API; a header of each request names the loop.
         seed: Seed of the faults.
         share: Share of requests with a fault.
     """
 
     judge: Judge
-    standins: Mapping[str, StrictResponses]
+    apis: Mapping[str, StrictResponses]
     seed: str
     share: float
 
@@ -107,10 +108,10 @@ class Relay:
             return reset_now(writer.transport)
         if attempt.fault in ANSWERED:
             return _refuse(attempt, writer)
-        async with line_to(self._standin(received).base_url) as line:
+        async with line_to(self._api(received).base_url) as line:
             await line.send(_spelled(received))
             await self._pass_on(line, claim, attempt, writer)
-        self._standin(received).received.clear()
+        self._api(received).received.clear()
         return None
 
     async def _pass_on(
@@ -149,33 +150,30 @@ class Relay:
         return None
 
     def _judged(self, data: bytes, received: Received) -> tuple[Claim, Attempt]:
-        body = json.loads(data)
-        claim = claim_in(body)
-        caller = _caller(received)
-        emitter = Issued(self._standin(received), caller)
-        return claim, self.judge.arrived(claim, body, emitter)
+        emitter = Issued(self._api(received), caller_of(CIMultiDict(received.headers)))
+        return self.judge.arrived(json.loads(data), emitter)
 
-    def _standin(self, received: Received) -> StrictResponses:
-        return self.standins[received.values(LOOP)[0]]
+    def _api(self, received: Received) -> StrictResponses:
+        return self.apis[received.values(LOOP)[0]]
 
     # WebSocket...
 
     async def _tunnel(self, raw: bytes, received: Received, proxy: _Streams) -> None:
-        url = urlsplit(self._standin(received).base_url)
-        standin = await asyncio.open_connection(url.hostname, url.port, limit=1 << 24)
+        url = urlsplit(self._api(received).base_url)
+        api = await asyncio.open_connection(url.hostname, url.port, limit=1 << 24)
         attempts: list[tuple[Claim, Attempt]] = []
         tasks = [
-            asyncio.create_task(self._hear(received, proxy[0], standin[1], attempts)),
-            asyncio.create_task(self._tell(standin[0], proxy[1], attempts)),
+            asyncio.create_task(self._hear(received, proxy[0], api[1], attempts)),
+            asyncio.create_task(self._tell(api[0], proxy[1], attempts)),
         ]
-        standin[1].write(raw)
+        api[1].write(raw)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            standin[1].close()
+            api[1].close()
 
     async def _hear(
         self,
@@ -222,13 +220,31 @@ class Relay:
             await writer.drain()
 
 
-class Issued:
-    """The items that a stand-in has issued to one caller."""
+@contextlib.asynccontextmanager
+async def upstream(seed: str, share: float) -> AsyncIterator[tuple[Judge, str]]:
+    """Run strict APIs and the relay before them; yield the judge, and the URL for the proxy."""
+    thrown = dice(seed, "apis")
+    judge = Judge()
+    async with contextlib.AsyncExitStack() as stack:
+        apis: Mapping[str, StrictResponses] = {
+            loop: await stack.enter_async_context(
+                StrictResponses(loop, chunk_bytes=thrown.choice([None, None, 300, 5_000]))
+            )
+            for loop in LOOPS
+        }
+        relay = Relay(judge, apis, seed, share)
+        server = await asyncio.start_server(relay.serve, "127.0.0.1", 0, limit=1 << 24)
+        stack.callback(server.close)
+        yield judge, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
 
-    def __init__(self, standin: StrictResponses, caller: str) -> None:
-        self._standin = standin
+
+class Issued:
+    """The items that a strict API has issued to one caller."""
+
+    def __init__(self, upstream: StrictResponses, caller: str) -> None:
+        self._blobs = upstream.blobs
         self._caller = caller
-        self._api = standin.api_of(caller)
+        self._api = upstream.api_of(caller)
 
     def id_of(self, item: Item) -> str:
         """Return the id of reasoning, from its id or from its blob."""
@@ -236,7 +252,7 @@ class Issued:
         blob = item.get("encrypted_content")
         if not blob:
             return given
-        issued = self._standin.blobs.get(blob)
+        issued = self._blobs.get(blob)
         if issued is None or issued.account != self._caller or given not in ("", issued.item_id):
             return ""
         return issued.item_id
@@ -273,13 +289,6 @@ async def _frame(reader: asyncio.StreamReader) -> tuple[bytes, int, bytes]:
     keys = (key * (size // 4 + 1))[:size]
     plain = (int.from_bytes(payload) ^ int.from_bytes(keys)).to_bytes(size) if key else payload
     return raw + key + payload, raw[0] & 0x0F, plain
-
-
-def _caller(received: Received) -> str:
-    """Return the name of a caller, computed as in the stand-in."""
-    credential = received.values("authorization")[0].partition(" ")[2]
-    organization = "".join(received.values("openai-organization"))
-    return hashlib.sha256(f"{credential}\n{organization}".encode()).hexdigest()[:32]
 
 
 def _spelled(received: Received) -> bytes:

@@ -17,8 +17,7 @@ from tests.slow_line import listening
 from tests.soak.gauges import Gauges, Lag
 from tests.soak.hostile import Hostile
 from tests.soak.load import Load
-from tests.soak.relay import dice
-from tests.soak.upstream import upstream
+from tests.soak.relay import dice, upstream
 
 SETTINGS = {
     "store_budget_ms": "500",
@@ -99,11 +98,12 @@ class Result:
 async def soak(options: Options) -> Result:
     """Run one soak; it ends some seconds after its time."""
     async with contextlib.AsyncExitStack() as stack:
-        above = await stack.enter_async_context(upstream(options.seed, options.share))
+        above = upstream(options.seed, options.share)
+        judge, upstream_url = await stack.enter_async_context(above)
         redis = stack.enter_context(redis_server(*KEEPS))
         link = await stack.enter_async_context(listening(FaultyLine(redis.port)))
         replicas = [
-            ProxyProcess(above.base_url, link.url, **SETTINGS) for _ in range(options.replicas)
+            ProxyProcess(upstream_url, link.url, **SETTINGS) for _ in range(options.replicas)
         ]
         for proxy in replicas:
             stack.push_async_exit(proxy)
@@ -117,7 +117,7 @@ async def soak(options: Options) -> Result:
         ends_at = time.monotonic() + options.minutes * 60
         load = Load(
             urls,
-            above,
+            judge,
             session,
             options.seed,
             options.rate,
@@ -148,10 +148,9 @@ async def soak(options: Options) -> Result:
         before = [one.samples[0].files for one in gauges]
         for one in gauges:
             one.sample()
-        counts, wrong = await above.judgement()
-        wrong += _unsaved(replicas, wrong)
+        wrong = judge.wrong + _unsaved(replicas, judge.wrong)
         wrong += [f"{type(error).__name__}: {error}" for error in ended if _is_fault(error)]
-        counted = Counter(counts) + hostile.counts
+        counted = judge.counts + hostile.counts
         counted["conversations"] = load.conversations
         counted["outages of the store"] = load.outages // 2
         counted.update(f"logged: {name}" for proxy in replicas for name in proxy.complaints)

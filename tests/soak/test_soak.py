@@ -1,6 +1,5 @@
 """Soak: a few seconds of it break no bound, and its judge finds every fault and nothing else."""
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,7 +69,7 @@ def sent() -> tuple[Item, Claim]:
         said=said(body),
         rest=rest(body),
     )
-    return body | {MEMBER: {}}, claim
+    return body | {MEMBER: "n1"}, claim
 
 
 def wrong(judge: Judge) -> set[str]:
@@ -101,7 +100,8 @@ def test_received_items_are_compared(arrives: Sequence[Item], found: set[str]) -
     """Reasoning may be missing, but never misplaced; all other items must be unchanged."""
     body, claim = sent()
     judge = Judge()
-    judge.arrived(claim, body | {"input": list(arrives)}, Emitter())
+    judge.expects(claim)
+    judge.arrived(body | {"input": list(arrives)}, Emitter())
     assert wrong(judge) == found
 
 
@@ -112,15 +112,14 @@ def told(**more: Any) -> Told:
         "status": 200,
         "mark": "injected=0",
         "request_id": "req_1",
-        "size": len(BODY),
-        "digest": hashlib.sha256(BODY).hexdigest(),
+        "body": bytearray(BODY),
         "is_whole": True,
     }
     return Told(**(fields | more))
 
 
-PART = {"size": 4, "digest": hashlib.sha256(BODY[:4]).hexdigest(), "is_whole": False}
-FLIPPED = {"digest": hashlib.sha256(BODY[:-1] + b"]").hexdigest()}
+PART = {"body": bytearray(BODY[:4]), "is_whole": False}
+FLIPPED = {"body": bytearray(BODY[:-1] + b"]")}
 OURS = {"status": 502, "mark": "error=upstream_failed", "request_id": ""}
 
 
@@ -144,7 +143,8 @@ def test_responses_are_compared(fault: str, is_whole: bool, told: Told, found: s
     """A client receives what upstream sent: all of it, or as much as was sent."""
     body, claim = sent()
     judge = Judge()
-    attempt = judge.arrived(claim, body, Emitter())
+    judge.expects(claim)
+    _, attempt = judge.arrived(body, Emitter())
     attempt.fault, attempt.status, attempt.request_id = fault, 200, "req_1"
     attempt.body += BODY
     attempt.is_whole = is_whole
