@@ -29,6 +29,7 @@ __all__ = [
     "Suffering",
     "anew",
     "injected",
+    "is_whole_at",
     "question",
     "suffering",
 ]
@@ -260,6 +261,15 @@ def anew(agent: Agent) -> Agent:
 def question() -> str:
     """Return a question that is unique."""
     return f"And what of {secrets.token_hex(8)}?"
+
+
+async def is_whole_at(agent: Agent, url: str) -> bool:
+    """Return whether another replica injects all of an agent's reasoning."""
+    agent.say(question())
+    await agent.step(f"{url}/v1")
+    last = agent.steps[-1]
+    dropped = sum(item.get("type") == "reasoning" for item in last.whole)
+    return dropped >= WHOLE[-1] and last.mark == f"injected={dropped}"
 
 
 def injected(lines: Sequence[Line]) -> int:

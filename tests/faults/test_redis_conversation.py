@@ -16,7 +16,7 @@ from reasoning_replay.adapters.resilience.store_guard import AT_ONCE
 from tests.fast_lane import first, slow
 from tests.faults.faulty_line import EFFECTS, ERRORS, STORE_TIMEOUT_S, FaultyLine, Point
 from tests.faults.standalone import USER, standalone
-from tests.faults.suffering import Suffering, anew, question, suffering
+from tests.faults.suffering import Suffering, anew, is_whole_at, question, suffering
 from tests.patience import SOON_S
 from tests.redis_server import RedisServer, redis_server, wait_until
 from tests.slow_line import listening
@@ -60,15 +60,6 @@ def failed(ones: Sequence[Suffering]) -> int:
     return sum(count["error"] + count["timeout"] for count in counts)
 
 
-async def is_shared(one: Suffering, other: Suffering) -> bool:
-    """Return whether another replica injects all of the old agent's reasoning."""
-    one.old.say("And what was all that?")
-    await one.old.step(f"{other.app.url}/v1")
-    last = one.old.steps[-1]
-    dropped = sum(item.get("type") == "reasoning" for item in last.whole)
-    return last.mark == f"injected={dropped}"
-
-
 async def passes(ones: Sequence[Suffering], line: FaultyLine, point: Point, effect: str) -> None:
     """Check one row of the table."""
     for one in ones:
@@ -103,7 +94,7 @@ async def is_used_again(ones: Sequence[Suffering], *, keeps: bool = True) -> Non
         if not keeps:
             await anew(one.old).converse([question()])
         async with asyncio.timeout(SOON_S):
-            while not await is_shared(one, other):
+            while not await is_whole_at(one.old, other.app.url):
                 pass
         one.assert_told(has_failed=None)
     assert failed(ones) - before <= LATE_MOST

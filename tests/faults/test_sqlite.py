@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.agent import Agent
 from tests.e2e.witness import assert_nothing_invented
-from tests.faults.suffering import PATIENT_MS, WHOLE, Fault, anew, question, suffering
+from tests.faults.suffering import PATIENT_MS, Fault, anew, is_whole_at, question, suffering
 from tests.patience import SOON_S
 from tests.web.served import served
 
@@ -190,8 +190,4 @@ async def is_shared(first: str, then: str) -> bool:
     """Return whether a conversation that one process began is whole at the other one."""
     async with Agent(f"{first}/v1", "async", "no-ids") as agent:
         await agent.converse([question()])
-        agent.say(question())
-        await agent.step(f"{then}/v1")
-        last = agent.steps[-1]
-    dropped = sum(item.get("type") == "reasoning" for item in last.whole)
-    return dropped >= WHOLE[-1] and last.mark == f"injected={dropped}"
+        return await is_whole_at(agent, then)
