@@ -5,10 +5,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Final
 
-from prometheus_client.parser import text_string_to_metric_families
 from reasoning_replay import cli
-from reasoning_replay.adapters.stores.base import StoreUsage
-from reasoning_replay.adapters.telemetry.metrics import process_exposition
 from reasoning_replay.core.dialects.anthropic.heal.diagnosis import RefusalKind as MessagesRefusal
 from reasoning_replay.core.dialects.chat.heal.diagnosis import RefusalKind as ChatRefusal
 from reasoning_replay.core.dialects.gemini.heal.diagnosis import RefusalKind as GeminiRefusal
@@ -17,13 +14,12 @@ from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState
 from reasoning_replay.core.history import records
 from reasoning_replay.core.history.plan import ItemForm, Outcome
-from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.wire.headers import CONVERSATION_HEADER
 from reasoning_replay.settings.model import Settings
 from reasoning_replay.verify import plugin
 from reasoning_replay.web import errors
 
-from tests.begun_metrics import begun_metrics
+from tests.begun_metrics import every_metric
 from tests.chart.values_table import values
 from tests.docs.page_tables import ROOT
 from tests.docs.source_words import error_codes, events
@@ -58,18 +54,10 @@ def _choices(words: tuple[str, ...]) -> Mapping[str, argparse.ArgumentParser]:
 
 def metrics() -> list[str]:
     """Return each metric with its labels, except those that a setting adds."""
-    made = begun_metrics()
-    _ = made.exchange_seconds["responses"]  # not every histogram series exists yet
-    _ = made.store_seconds["recall"]
-    made.show_usage(StoreUsage(0, 0, 0, 0))  # there is none before it was read
-    made.watch(Room(1))
-    text = (made.exposition() + process_exposition()).decode()
-    ends = {"counter": "_total", "info": "_info"}
-    found = []
-    for family in text_string_to_metric_families(text):
-        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
-        found.append(" ".join([family.name + ends.get(family.type, ""), *sorted(labels)]))
-    return found
+    return [
+        " ".join([name, *sorted({label for one in samples for label in one})])
+        for name, samples in every_metric()
+    ]
 
 
 def fixture() -> list[str]:

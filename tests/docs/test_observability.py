@@ -5,10 +5,8 @@ import json
 import re
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-from reasoning_replay.adapters.stores.base import StoreUsage
 from reasoning_replay.adapters.telemetry.log import Log
-from reasoning_replay.adapters.telemetry.metrics import Metrics, process_exposition
+from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.core.dialects.cache_diagnoses import CacheDiagnosis
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.registry import DIALECTS, HANDLED_ROUTES, KNOWN
@@ -17,20 +15,19 @@ from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import ExchangeOutcome, Route
 from reasoning_replay.core.dialects.usages import Usage
 from reasoning_replay.core.history.plan import ItemForm, Outcome
-from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.exchange_facts import FACTS, Reader
 from reasoning_replay.web.exchange_log import ExchangeLog
 
-from tests.begun_metrics import begun_metrics
+from tests.begun_metrics import every_metric
 from tests.docs.page_tables import first_names, names_in, rows_of, section_of
 from tests.monitoring.promql import selectors_of
 from tests.web.reports import describe
 
 PAGE = "observability.md"
 # Labels with values that the page does not list one by one.
-OPEN = {"status", "le", "version", "reason", "context", "diagnosis", "dialect"}
+OPEN = {"status", "version", "reason", "context", "diagnosis", "dialect"}
 # Metrics with label values that the rows of other metrics list.
 AS_OTHERS = {"exchange_seconds", "store_seconds"}
 
@@ -44,19 +41,11 @@ def metric_rows() -> dict[str, list[str]]:
 
 def test_every_metric_is_in_a_table() -> None:
     """Each metric has a row with its labels and their values, and each row has a metric."""
-    metrics = begun_metrics()
-    _ = metrics.exchange_seconds["responses"]  # not every histogram series exists yet
-    _ = metrics.store_seconds["recall"]
-    metrics.show_usage(StoreUsage(0, 0, 0, 0))  # there is none before it was read
-    metrics.watch(Room(1))
     labels: dict[str, set[str]] = {}
     words: dict[str, set[str]] = {}
-    text = (metrics.exposition() + process_exposition()).decode()
-    for family in text_string_to_metric_families(text):
-        ends = {"counter": "_total", "info": "_info"}
-        name = family.name.removeprefix("reasoning_replay_") + ends.get(family.type, "")
-        samples = [sample.labels for sample in family.samples]
-        labels[name] = {label for one in samples for label in one} - {"le"}
+    for metric, samples in every_metric():
+        name = metric.removeprefix("reasoning_replay_")
+        labels[name] = {label for one in samples for label in one}
         words[name] = {value for one in samples for key, value in one.items() if key not in OPEN}
     rows = metric_rows()
     routes = names_in(section_of(PAGE, "### Routes and outcomes"))
