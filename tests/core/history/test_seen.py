@@ -92,47 +92,6 @@ def test_a_trimmed_conversation_is_decided_as_far_as_known() -> None:
     assert reasons(world.seen(body(chat(6)))) == ["3", "4", "5"]
 
 
-def test_a_request_that_was_answered_before_is_decided_as_before() -> None:
-    """A later conversation with the same words changes nothing that upstream saw."""
-    world = World()
-    hi, hello, go_on, done = user("Hi"), "Hello!", user("continue"), "Done."
-    told = [hi, nameless(message("", hello)), go_on]
-    longer = [*told, nameless(message("", done)), go_on]
-    world.learn(body([hi]), [reasoning("mine"), message("mine", hello)])
-    world.learn(body(told), [reasoning("mine+"), message("mine+", done)])
-    world.learn(body([hi]), [reasoning("twin"), message("twin", hello)])
-    assert reasons(world.seen(body(told))) == ["mine"]
-    world.learn(body(told), [reasoning("twin+"), message("twin+", done)])
-
-    assert reasons(world.seen(body(longer))) == ["mine"]
-
-
-def test_a_request_with_some_certain_ids_is_decided_as_before() -> None:
-    """The text was missed once; its turn is known now, and the call's id is certain."""
-    world = World()
-    hello, thanks = nameless(message("", "Hello!")), user("Thanks.")
-    told = [user("Hi"), hello, user("Go."), DEEDS[0], output(DEEDS[0]), thanks]
-    world.learn(body(told[:3]), [reasoning("deed"), DEEDS[0]])
-    world.learn(body(told), [reasoning("end"), message("end", "Bye.")])
-    world.learn(body([user("Hi")]), [reasoning("late"), message("late", "Hello!")])
-
-    assert reasons(world.seen(body(told))) == ["deed"]
-
-
-def test_a_request_with_another_call_under_the_same_name_is_not_decided_as_before() -> None:
-    """The ids of calls recur, and the arguments differ."""
-    world = World()
-    deeds = [DEEDS[0] | {"id": f"fc_{n}", "arguments": f'{{"q":"{n}"}}'} for n in "ab"]
-    one, two = ([user("Hi"), nameless(deed), output(deed, "ok")] for deed in deeds)
-    world.learn(body(one[:1]), [reasoning("a"), deeds[0]])
-    lost = nameless(call("lost", call_id="call_0"))
-    told = [*one, lost, output(lost)]
-    world.learn(body(told), [reasoning("c"), message("c", "Done.")])
-    world.learn(body(two[:1]), [reasoning("b"), deeds[1]])
-
-    assert reasons(world.seen(body([*two, *told[3:]]))) == ["b"]
-
-
 def test_of_turns_with_different_records_the_oldest_decides() -> None:
     """Two replicas answered the same request at the same time."""
     world = World()

@@ -20,7 +20,6 @@ from tests.core.dialects.anthropic.tenant import (
 )
 
 TOOLS = [{"name": "add", "input_schema": {"type": "object"}}]
-MARK = {"cache_control": {"type": "ephemeral"}}
 TOP: dict[str, Any] = {"model": BOUND, "system": "Be good.", "tools": TOOLS}
 
 
@@ -76,43 +75,6 @@ def client(turns: int = 3, **top: Any) -> Client:
     return made
 
 
-def test_an_appended_history_gets_everything() -> None:
-    """Each turn was made after the history that upstream receives again."""
-    mine = client()
-    assert mine.received() == ["S1", "S3", "S5"]
-    mine.turn(inner=True)
-    assert mine.received() == ["S1", "S3", "S5", "S7", "I7"]
-
-
-def split(messages: list[Message]) -> list[Message]:
-    """Return messages as a client sends them that has one message for each block."""
-    return [
-        {"role": message["role"], "content": [block]}
-        for message in messages
-        for block in (
-            message["content"]
-            if isinstance(message["content"], list)
-            else [text(message["content"])]
-        )
-    ]
-
-
-@pytest.mark.parametrize("turns", [1, 2, 3])
-def test_adjacent_messages_are_one(turns: int) -> None:
-    """However a client distributes its blocks, upstream receives the same history."""
-    mine = Client()
-    for _ in range(turns):
-        mine.turn(inner=True)
-    all_ = mine.received()
-    assert len(all_) == 2 * turns
-    assert mine.received(split(dropped(mine.history))) == all_
-    strings = split(dropped(mine.history))
-    strings[1]["content"] = strings[1]["content"][0]["text"]
-    assert mine.received(strings) == all_
-    own = split(mine.history[:2]) + split(dropped(mine.history[2:]))
-    assert mine.received(own) == all_
-
-
 def test_a_paused_turn_in_a_bound_history() -> None:
     """Its continuation is bound to it, whether the client sends one message or two."""
     tenant = Tenant()
@@ -130,33 +92,6 @@ def test_a_paused_turn_in_a_bound_history() -> None:
     assert tenant.send(dropped(history), BOUND) == history
     merged = [ask, assistant(*first["content"], *second["content"]), *dropped(history[3:])]
     assert tenant.send(merged, BOUND) == [*merged[:2], *history[3:]]
-
-
-def test_cache_marks_may_move() -> None:
-    """They are no part of the history, and neither is the form of a text."""
-    mine = Client()
-    for n in range(3):
-        mine.top["system"] = [text("Be good.", **MARK)] if n % 2 else "Be good."
-        mine.turn()
-        said = mine.history[-1]["content"]
-        sent = [*mine.history[:-1], user([text(said, **MARK)])]
-        mine.history = sent
-        for message in mine.history[:-1]:
-            if message["role"] == "user" and isinstance(message["content"], list):
-                message["content"] = message["content"][0]["text"]
-    assert mine.received() == ["S1", "S3", "S5"]
-
-
-@pytest.mark.parametrize(("edited", "left"), [(0, []), (2, ["S1"]), (4, ["S1", "S3"])])
-def test_nothing_is_injected_after_an_edit(edited: int, left: list[str]) -> None:
-    """Reasoning before the edit stays; the rest is counted."""
-    mine = client()
-    sent = dropped(mine.history)
-    sent[edited] = user("I said something else, and I want that to count.")
-    assert mine.received(sent) == left
-    body = body_of(sent, **mine.top)
-    outcomes = mine.tenant.decide(body).outcomes
-    assert outcomes.get("guarded_prefix", 0) + len(left) == 3  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("change", [{"system": "Be bad."}, {"tools": []}, {"system": None}])
@@ -312,20 +247,6 @@ def test_the_clients_own_reasoning_is_never_damaged() -> None:
     sent = dropped(known.history)
     sent[3] = known.history[3]
     assert known.received(sent) == ["S1", "S3", "S5"]
-
-
-def test_a_client_that_replays_everything_is_left_alone() -> None:
-    """A later client that drops a part of it gets exactly that part."""
-    mine = Client()
-    for _ in range(3):
-        n = len(mine.history)
-        made = [thought("T", f"S{n}"), text(f"This is the answer number {n} to that.")]
-        body = body_of(mine.history, **mine.top)
-        decided = mine.tenant.decide(body)
-        assert decided.body is body
-        mine.tenant.keep(decided, answer(*made))
-        mine.history += [assistant(*made), user(f"Go on after number {n}, please.")]
-    assert mine.received() == ["S1", "S3", "S5"]
 
 
 def test_a_turn_of_another_model_is_no_part_of_this() -> None:
