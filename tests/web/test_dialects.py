@@ -1,16 +1,37 @@
-"""Chat Completions and Messages through the proxy: captured, injected, healed, and kept apart."""
+"""Each dialect through the proxy: captured, injected, healed, and kept apart from the others."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import pytest
-from reasoning_replay.core.dialects.registry import CHAT, MESSAGES, scope_in
+from reasoning_replay.core.dialects.registry import (
+    CHAT,
+    GEMINI,
+    MESSAGES,
+    RESPONSES,
+    route_of,
+    scope_in,
+)
 
 from tests.web.chat import completions
+from tests.web.gemini import exchanges as gemini
 from tests.web.line import Answer, line_to, request
 from tests.web.messages import exchanges
-from tests.web.wire import CALL, LOST, RS, as_json, chunk, response, stream_head, whole
-from tests.web.world import Logged, logged, world
+from tests.web.wire import (
+    ASK,
+    CALL,
+    LOST,
+    RESULT,
+    RS,
+    as_json,
+    chunk,
+    events,
+    response,
+    stream,
+    stream_head,
+    whole,
+)
+from tests.web.world import Logged, World, logged, world
 
 Json = dict[str, Any]
 
@@ -23,6 +44,7 @@ class Api(NamedTuple):
     One API: a history that lacks its reasoning, and the responses that it follows.
 
     Attributes:
+        member: Member of the body that has the history.
         send: Sends a history, with more members of the body.
         refusal: Error of a request that has the reasoning.
         size: Size of the reasoning in bytes.
@@ -31,6 +53,7 @@ class Api(NamedTuple):
 
     name: str
     path: str
+    member: str
     send: Callable[..., Awaitable[Answer]]
     lost: list[Json]
     whole: list[Json]
@@ -41,11 +64,17 @@ class Api(NamedTuple):
     size: int
     tokens: dict[str, int]
 
+    @property
+    def route(self) -> str:
+        """Route of its path."""
+        return route_of("POST", self.path)
+
 
 APIS = [
     Api(
         CHAT,
         completions.CHAT,
+        "messages",
         completions.chat,
         completions.LOST,
         completions.WHOLE,
@@ -63,6 +92,7 @@ APIS = [
     Api(
         MESSAGES,
         exchanges.PATH,
+        "messages",
         exchanges.send,
         exchanges.LOST,
         exchanges.WHOLE,
@@ -74,8 +104,39 @@ APIS = [
         len(as_json(exchanges.THOUGHT)),
         {"cached": 4, "output": 9},
     ),
+    Api(
+        RESPONSES,
+        "/v1/responses",
+        "input",
+        World.turn,
+        LOST,
+        [ASK, RS, CALL, RESULT],
+        whole(as_json(response(RS, CALL, usage={"input_tokens": 11, "output_tokens": 7}))),
+        stream(events(RS, CALL)),
+        {"error": {"message": "The encrypted content could not be verified.", "param": "input"}},
+        "blob",
+        len(as_json(RS)),
+        {"input": 11, "output": 7},
+    ),
+    Api(
+        GEMINI,
+        gemini.PATH,
+        "contents",
+        gemini.send,
+        gemini.LOST,
+        gemini.WHOLE,
+        gemini.answer(gemini.SIGNED),
+        gemini.streamed(gemini.SIGNED),
+        {"error": {"code": 400, "message": "Corrupted thought signature.", "status": "INVALID"}},
+        "blob",
+        len(as_json({"thoughtSignature": gemini.SIGNED["thoughtSignature"]})) - 2,
+        {"input": 11, "output": 7},
+    ),
 ]
 of_each_api = pytest.mark.parametrize("api", APIS, ids=[api.name for api in APIS])
+# Responses has cures of its own, in pipeline/test_refused.py: it knows items by their ids.
+OTHERS = [api for api in APIS if api.name != RESPONSES]
+of_others = pytest.mark.parametrize("api", OTHERS, ids=[api.name for api in OTHERS])
 
 
 @of_each_api
@@ -88,7 +149,7 @@ async def test_dropped_reasoning_is_injected(api: Api, is_streamed: bool, capsys
         assert got.mark == "injected=0"
         first = logged(capsys, "exchange")[-1]
         assert (await api.send(w, *api.lost)).mark == "injected=1"
-        assert w.sent()["messages"] == api.whole
+        assert w.sent()[api.member] == api.whole
         counts = {
             "requests": 2,
             "items": 1,
@@ -101,11 +162,11 @@ async def test_dropped_reasoning_is_injected(api: Api, is_streamed: bool, capsys
             assert w.counted(f"{name}_total", dialect=api.name) == count
             assert w.counted(f"{name}_total") == count
         assert w.counted("captures_total", dialect=api.name, result="saved") == 1
-        assert w.counted("exchanges_total", route=api.name, outcome="ok") == 2
-        if api.name == MESSAGES or not is_streamed:  # a streamed completion has no usage here
+        assert w.counted("exchanges_total", route=api.route, outcome="ok") == 2
+        if api.name in {MESSAGES, GEMINI} or not is_streamed:  # the other streams have no usage
             for kind, count in api.tokens.items():
                 assert w.counted("tokens_total", dialect=api.name, kind=kind) == count
-    assert (first["route"], first["dialect"]) == (api.name, api.name)
+    assert (first["route"], first["dialect"]) == (api.route, api.name)
     assert (first["captured_items"], first["captured_bytes"]) == (1, api.size)
 
 
@@ -117,15 +178,17 @@ async def test_other_modes_change_no_request(api: Api, mode: str, mark: str | No
         w.upstream.answers(api.plain, DONE)
         await api.send(w, api.lost[0])
         assert (await api.send(w, *api.lost)).mark == mark
-        assert w.sent()["messages"] == api.lost
+        assert w.sent()[api.member] == api.lost
         assert w.counted("injected_bytes_total", dialect=api.name) == 0
+        assert w.counted("requests_total", result="off") == (2 if mode == "off" else 0)
+        assert w.counted("captures_total", result="saved") == (mode == "shadow")
 
 
 @of_each_api
 @pytest.mark.parametrize("other", ["x-api-key: sk-b", "api-key: sk-a", ""])
 async def test_no_tenant_gets_the_reasoning_of_another(api: Api, other: str) -> None:
     """A turn belongs to one key in one header; without a key nothing is captured or injected."""
-    body = as_json({"model": "m", "messages": api.lost})
+    body = as_json({"model": "m", api.member: api.lost})
     async with world() as w:
         w.upstream.answers(api.plain, DONE, DONE)
         await api.send(w, api.lost[0])
@@ -196,7 +259,7 @@ def refusals(body: Json) -> list[bytes]:
     ]
 
 
-@of_each_api
+@of_others
 @pytest.mark.parametrize("form", [0, 2], ids=["status", "first-event"])
 async def test_refused_reasoning_is_taken_back(api: Api, form: int) -> None:
     """The client's own bytes are accepted; the next request is right at the first attempt."""
@@ -206,14 +269,14 @@ async def test_refused_reasoning_is_taken_back(api: Api, form: int) -> None:
         got = await api.send(w, *api.lost)
         want = f"injected=0, lacking=1, refused=1, healed={api.diagnosis}"
         assert (got.status, got.body, got.mark) == (200, b"{}", want)
-        assert (w.sent(1)["messages"], w.sent()["messages"]) == (api.whole, api.lost)
+        assert (w.sent(1)[api.member], w.sent()[api.member]) == (api.whole, api.lost)
         heals: Json = {"dialect": api.name, "diagnosis": api.diagnosis}
         assert w.counted("heals_total", **heals, result="cured") == 1
         assert "healed" not in ((await api.send(w, *api.lost)).mark or "")
-        assert (w.sent()["messages"], len(w.upstream.received)) == (api.lost, 4)
+        assert (w.sent()[api.member], len(w.upstream.received)) == (api.lost, 4)
 
 
-@of_each_api
+@of_others
 async def test_a_second_refusal_reaches_the_client(api: Api) -> None:
     """The second attempt was its own request, so it sees the error of that."""
     other = whole(b'{"error":"other"}', status="400 Bad Request")

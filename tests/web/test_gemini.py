@@ -286,20 +286,6 @@ REFUSED = pytest.mark.parametrize("words", ["Corrupted", "Invalid"])  # AI Studi
 
 
 @REFUSED
-async def test_a_refused_signature_is_taken_back(words: str) -> None:
-    """The client's own bytes are accepted, and the next request is right at the first attempt."""
-    async with world() as w:
-        w.upstream.answers(answer(SIGNED), refusal(f"{words} thought signature."), DONE, DONE)
-        await send(w, ASK)
-        got = await send(w, *LOST)
-        assert (got.status, got.mark) == (200, "injected=0, lacking=1, refused=1, healed=blob")
-        assert (contents(w, 1), contents(w)) == (WHOLE, LOST)
-        assert w.counted("heals_total", dialect="gemini", diagnosis="blob", result="cured") == 1
-        await send(w, *LOST)
-        assert (contents(w), len(w.upstream.received)) == (LOST, 4)
-
-
-@REFUSED
 async def test_a_damaged_signature_is_completed(words: str) -> None:
     """The emitted one takes its place."""
     damaged = [ASK, {"role": "model", "parts": [CALL | {"thoughtSignature": "EpwC"}]}, RESULT]

@@ -121,17 +121,6 @@ async def test_shadow_decides_and_changes_nothing() -> None:
         assert w.counted("items_total", outcome="injected") == 1
 
 
-async def test_off_adds_nothing_at_all() -> None:
-    """Mode `off` edits and captures nothing, adds no header, and is counted."""
-    body = as_json({"model": "gpt-5.4", "input": [ASK, CALL, RESULT]})
-    async with world(mode="off") as w:
-        await taught(w)
-        got = await w.post(body)
-        assert (w.upstream.received[-1].body, got.mark) == (body, None)
-        assert w.counted("requests_total", result="off") == 2
-        assert w.counted("captures_total", result="saved") == 0
-
-
 @pytest.mark.parametrize(
     "state", [{"previous_response_id": "resp_0c1d2e3f4a5b6071"}, {"conversation": "conv_1"}]
 )

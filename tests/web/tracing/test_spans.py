@@ -13,6 +13,7 @@ from reasoning_replay.core.history.turns import Context
 from reasoning_replay.web.exchange import Exchange, Times
 from reasoning_replay.web.tracing import attributes_of, known_method
 
+from tests.web.gemini import exchanges as gemini
 from tests.web.scripted import Script, cut, send
 from tests.web.sockets import tunnelled
 from tests.web.test_dialects import APIS, Api
@@ -108,10 +109,10 @@ async def test_each_dialect_has_spans(api: Api, spans: Collector) -> None:
         first, _, second, _ = await spans.came(4)
     known = {"gen_ai.operation.name": "chat"} | {
         "reasoning_replay." + name: value
-        for name, value in {"route": api.name, "dialect": api.name, "captured": "saved"}.items()
+        for name, value in {"route": api.route, "dialect": api.name, "captured": "saved"}.items()
     }
     assert first.known.items() >= known.items()
-    assert api.path.endswith(first.known["http.route"])
+    assert api.path.endswith(first.known["http.route"].replace("{model}", gemini.MODEL))
     assert first.name == f"chat {first.known['gen_ai.request.model']}"
     assert first.known["gen_ai.usage.output_tokens"] == api.tokens["output"]
     assert second.known["reasoning_replay.injected"] == 1
