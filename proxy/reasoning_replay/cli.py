@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from reasoning_replay.build import build_version
+from reasoning_replay.core.dialects.registry import DIALECTS
 from reasoning_replay.settings.entries import SettingsError
 from reasoning_replay.settings.loader import (
     Loaded,
@@ -31,8 +32,7 @@ from reasoning_replay.settings.reference import (
 
 USAGE_ERROR = 2
 UNHEALTHY = 1  # not 2, which Docker reserves
-# Importing them takes time. The first is the default.
-DIALECTS = ("responses", "chat", "messages", "gemini")
+NAMES = tuple(entry.name for entry in DIALECTS)  # the first is the default
 
 VERIFY = "run a client against a built-in strict API, and report what it brings back"
 NO_DASHES = "verify: -- is missing before the command; write: verify -- python agent.py"
@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from reasoning_replay.check import check  # noqa: PLC0415 (as above)
 
         _settle()
-        dialect, named = arguments.dialect or DIALECTS[0], arguments.upstream
+        dialect, named = arguments.dialect or NAMES[0], arguments.upstream
         return asyncio.run(check(settings, os.environ, arguments.prove, dialect, named))
     from reasoning_replay.web import serve  # noqa: PLC0415 (as above)
 
@@ -265,10 +265,8 @@ def _parser(words: Sequence[str]) -> _Parser:
         if name == "check":
             text = "also run a conversation of two turns with MODEL through the proxy; costs tokens"
             command.add_argument("--prove", default="", metavar="MODEL", help=text)
-            text = (
-                f"wire format of that conversation: {', '.join(DIALECTS)}; the first is the default"
-            )
-            command.add_argument("--dialect", choices=DIALECTS, help=text)
+            text = f"wire format of that conversation: {', '.join(NAMES)}; the first is the default"
+            command.add_argument("--dialect", choices=NAMES, help=text)
             text = "check only this one of several upstreams, and have that conversation with it"
             command.add_argument("--upstream", default="", metavar="NAME", help=text)
         if name == "health":
@@ -283,8 +281,8 @@ def _parser(words: Sequence[str]) -> _Parser:
     text = "playground: keep the API, the proxy, the inspector and some agents running"
     one = show.add_mutually_exclusive_group()
     one.add_argument("--serve", action="store_true", help=text)
-    text = f"wire format of the agent and the API: {', '.join(DIALECTS)}; the first is the default"
-    one.add_argument("--dialect", choices=DIALECTS, default=DIALECTS[0], help=text)
+    text = f"wire format of the agent and the API: {', '.join(NAMES)}; the first is the default"
+    one.add_argument("--dialect", choices=NAMES, default=NAMES[0], help=text)
     tell = commands.add_parser("report", help=REPORT, description=REPORT, allow_abbrev=False)
     _add_version(tell, argparse.SUPPRESS)
     text = f"the admin ports; the default is {ADMIN_URL}"
@@ -302,8 +300,8 @@ def _add_verify(command: argparse.ArgumentParser) -> None:
     command.epilog = VERIFY_EPILOG
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     _add_version(command, argparse.SUPPRESS)
-    text = f"the only API: {', '.join(DIALECTS)}; the default is all of them"
-    command.add_argument("--dialect", choices=DIALECTS, default="", help=text)
+    text = f"the only API: {', '.join(NAMES)}; the default is all of them"
+    command.add_argument("--dialect", choices=NAMES, default="", help=text)
     text = "what the model does, such as tour (the default), parallel or two-turns"
     command.add_argument("--scenario", default="tour", metavar="NAME", help=text)
     text = "also refuse losses that the vendor accepts in silence, and count a prefix that moved"

@@ -17,6 +17,8 @@ from typing import Any, Final
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES
+
 PREFIX: Final = "reasoning_replay_"
 TIMEOUT_S: Final = 10.0
 MAX_BYTES: Final = 32 << 20
@@ -25,7 +27,6 @@ PROBLEM: Final = 1
 PRICES: Final = ("input", "cache_read", "cache_write", "cache_write_long", "output")
 ANY_MODEL: Final = "*"
 _PER: Final = 1_000_000
-_REPLAYED: Final = frozenset({"responses", "create", "chat", "messages", "generate_content"})
 # Names of the kinds of `tokens_total` in the report.
 _KINDS: Final = {
     "input": "input",
@@ -73,7 +74,7 @@ class Sums:
             case "items_total" if labels["outcome"] in {"injected", "lacking"}:
                 self.counts["injected" if labels["outcome"] == "injected" else "lost"] += value
             case "exchanges_total" if labels["outcome"] == "refused":
-                is_theirs = labels["route"] in _REPLAYED and labels["status"] == "400"
+                is_theirs = labels["route"] in CAPTURED_ROUTES and labels["status"] == "400"
                 self.counts["refused"] += value if is_theirs else 0
             case "heals_total" if labels["result"] == "cured":
                 self.counts["cured"] += value

@@ -190,7 +190,7 @@ async def test_an_upstream_that_does_not_answer_is_a_problem(
 
 def test_each_dialect_can_be_proven() -> None:
     """Each dialect of the proxy has its conversation, and its word for the flag."""
-    assert [*WIRES] == [entry.name for entry in DIALECTS] == [*cli.DIALECTS]
+    assert [*WIRES] == [entry.name for entry in DIALECTS] == [*cli.NAMES]
 
 
 async def test_the_proof_sends_what_a_client_of_the_api_sends(settings: Settings) -> None:

@@ -127,7 +127,7 @@ async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
 async def proven(name: str, upstream_url: str, leads_to: str, model: str, dialect: str) -> str:
     """Return what `check --prove` says of the second turn with an example."""
     settings = load({}, {}, CONFIG / f"{name}.yaml")
-    assert getattr(profiles(settings), dialect).name == leads_to
+    assert profiles(settings)[dialect].name == leads_to
     here = {"upstream_url": upstream_url, "upstream_profile": leads_to, "store_budget_ms": 5000}
     proof = of_proof(settings.model_copy(update=here), KEY, model, dialect)
     return [finding.words async for finding in proof][-1]

@@ -138,7 +138,6 @@ ROWS: dict[str, dict[str, Bound]] = {
     },
     "core": {
         "dialects.foreign_keys.ForeignKeys._issuers": FIXED,
-        "dialects.gemini.dialect.GeminiDialect.repairs": FIXED,
         "dialects.known_state.KnownState.used": Bound(
             CONVERSATIONS_LOADED, "the conversations of one lookup"
         ),

@@ -204,8 +204,8 @@ async def _paths(client: UpstreamClient, settings: Settings, key: ApiKey) -> Fin
     """Send an empty request to each replayed path, which no API accepts, so it costs nothing."""
     known = profiles(settings)
     words: list[str] = []
-    for wire, chosen in zip(WIRES.values(), known, strict=True):
-        path, status = wire.path, 0
+    for name, chosen in known.items():
+        path, status = WIRES[name].path, 0
         if MODEL in path:  # without a model, nothing can be asked
             if chosen.name != GENERIC.name:
                 words.append(f"{path} is replayed (profile {chosen.name})")
@@ -217,8 +217,7 @@ async def _paths(client: UpstreamClient, settings: Settings, key: ApiKey) -> Fin
             words.append(f"{path} is not served ({status or 'no response'})")
         else:
             words.append(f"{path} is replayed (profile {chosen.name})")
-    if not known.responses.has_chat_tools:
-        words.append("its newer models reason with tools on /responses only")
+    words += [chosen.remark for chosen in known.values() if chosen.remark]
     is_any = any("replayed" in one for one in words)
     if not is_any:
         words.append("is the path of upstream_url right?")

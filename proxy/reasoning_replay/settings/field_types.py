@@ -9,8 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from reasoning_replay.adapters.stores.address import why_unreadable
 from reasoning_replay.adapters.stores.encryption_keys import parse_keys
 from reasoning_replay.adapters.stores.registry import read_store_url
-from reasoning_replay.core.dialects.registry import DIALECTS
-from reasoning_replay.core.dialects.responses.heal.repair import Repair
+from reasoning_replay.core.dialects.registry import DIALECTS, REPAIRS
 from reasoning_replay.core.dialects.vendors import AUTO, GENERIC
 from reasoning_replay.core.history.model_names import NAME_CHARS, family
 from reasoning_replay.core.tenancy.scope import read_parts, read_secrets
@@ -52,9 +51,8 @@ def _scope_secrets(secret: SecretStr) -> SecretStr:
 def _repairs(written: str) -> str:
     """Accept names of repairs separated by commas, or `none`."""
     names = [name.strip() for name in written.split(",")]
-    known = [repair.value for repair in Repair]
-    if names not in (["none"], [""]) and not set(names) <= set(known):
-        raise ValueError(f"use any of {','.join(known)}, or none")
+    if names not in (["none"], [""]) and not set(names) <= set(REPAIRS):
+        raise ValueError(f"use any of {','.join(REPAIRS)}, or none")
     return ",".join(names)
 
 

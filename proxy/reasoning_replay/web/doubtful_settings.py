@@ -74,7 +74,7 @@ def _profile(settings: Settings) -> Iterator[str]:
             return
     if chosen.name == GENERIC.name and not path:
         yield "upstream_url has no path, and most APIs are at /v1: is /v1 missing?"
-    paths = {one.vendor.base_path for one in profiles(settings) if one.name == chosen.name}
+    paths = {one.vendor.base_path for one in profiles(settings).values() if one.name == chosen.name}
     if chosen.base_path and not paths & {path, ""}:
         yield (
             f'upstream_url has the path "{path or "/"}", but the API of {chosen.name} is at '

@@ -14,7 +14,7 @@ from aiohttp import hdrs, web
 
 from reasoning_replay.adapters.upstream.causes import REMEDIES
 from reasoning_replay.adapters.upstream.client import UpstreamError, cause_of, reason_of
-from reasoning_replay.core.dialects.registry import MESSAGES
+from reasoning_replay.core.dialects.registry import WITH_ERROR_EVENTS
 from reasoning_replay.core.dialects.states import ErrorCause
 
 # On replayed routes this header reports the result; on errors, it marks the proxy's own responses.
@@ -332,7 +332,7 @@ def _body_of(fault: ErrorResponse) -> bytes:
 
 def shaped(fault: ErrorResponse, dialect: str) -> ErrorResponse:
     """Return an error in the shape that clients of a dialect expect; "" stands for any other."""
-    return fault._replace(is_event=dialect == MESSAGES)
+    return fault._replace(is_event=dialect in WITH_ERROR_EVENTS)
 
 
 def readable(fault: ErrorResponse, request: web.BaseRequest) -> ErrorResponse:

@@ -3,9 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from reasoning_replay.adapters.resilience.local_table import Alone, LocalTable
 from reasoning_replay.adapters.resilience.safe_store import SafeStore
@@ -21,25 +19,12 @@ from reasoning_replay.adapters.telemetry.metrics import Metrics
 from reasoning_replay.adapters.upstream.client import UpstreamClient
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
-from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
-from reasoning_replay.core.dialects.anthropic.profiles import Profile as MessagesProfile
-from reasoning_replay.core.dialects.anthropic.profiles import profile_of as messages_profile_of
-from reasoning_replay.core.dialects.base import Dialect
-from reasoning_replay.core.dialects.chat.dialect import ChatDialect
-from reasoning_replay.core.dialects.chat.profiles import Profile as ChatProfile
-from reasoning_replay.core.dialects.chat.profiles import Rounds
-from reasoning_replay.core.dialects.chat.profiles import profile_of as chat_profile_of
 from reasoning_replay.core.dialects.engine import Engine
-from reasoning_replay.core.dialects.gemini.dialect import GeminiDialect
-from reasoning_replay.core.dialects.gemini.profiles import profile_of as gemini_profile_of
 from reasoning_replay.core.dialects.path_faults import client_settings
 from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
 from reasoning_replay.core.dialects.request_engine import Prefixes
-from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
-from reasoning_replay.core.dialects.responses.heal.repair import Repair
-from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile, profile_of
 from reasoning_replay.core.dialects.routes import DialectEntry
-from reasoning_replay.core.dialects.vendors import Upstream, UpstreamProfile
+from reasoning_replay.core.dialects.vendors import GENERIC, Upstream, UpstreamProfile
 from reasoning_replay.core.history.prefix_cache import PrefixCache
 from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.tenancy.scope import Scoping, read_parts, read_secrets
@@ -61,31 +46,17 @@ UNSAVED_MAX_BYTES = 32 << 20
 OTHER_FILES = 192
 
 
-class Profiles(NamedTuple):
-    """The profiles of one upstream, by dialect; `generic` where a dialect knows nothing of it."""
-
-    responses: Profile
-    chat: ChatProfile
-    messages: MessagesProfile
-    gemini: UpstreamProfile
-
-
-def profiles(settings: Settings) -> Profiles:
-    """Return the profiles of the upstream."""
+def profiles(settings: Settings) -> dict[str, UpstreamProfile]:
+    """Return the profile of the upstream by dialect; `generic` where one knows nothing of it."""
     name, url = settings.upstream_profile, settings.upstream_url
-    return Profiles(
-        profile_of(name, url),
-        chat_profile_of(name, url),
-        messages_profile_of(name, url),
-        gemini_profile_of(name, url),
-    )
+    return {entry.name: entry.profile_of(name, url) for entry in DIALECTS}
 
 
 def profile(settings: Settings, dialect: str = RESPONSES) -> Upstream:
     """Return the facts about the upstream, of this dialect if it knows the upstream."""
     found = profiles(settings)
-    own: UpstreamProfile = getattr(found, dialect)
-    known = (one for one in (own, *found) if one.name != GENERIC.name)
+    own = found[dialect]
+    known = (one for one in (own, *found.values()) if one.name != GENERIC)
     return next(known, own).vendor
 
 
@@ -195,46 +166,26 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
     if settings.mode == "off":
         return {}
     is_shadow = settings.mode == "shadow"
-    repairs = settings.repairs.split(",")
     known = profiles(settings)
-    dialects = (
-        ResponsesDialect(
-            replace(
-                known.responses,
-                takes_phase=known.responses.takes_phase and settings.phase == "on",
-                drops_unanswered=settings.drop_unanswered == "on",
-            ),
-            settings.include,
-            frozenset(one for one in Repair if one.value in repairs),
-        ),
-        ChatDialect(
-            known.chat,
-            rounds=None if settings.chat_rounds == "profile" else Rounds(settings.chat_rounds),
-            fills=settings.chat_fill == "on",
-        ),
-        MessagesDialect(known.messages, repairs, drops=settings.messages_drop_block == "on"),
-        GeminiDialect(
-            known.gemini, repairs, replaces_sentinels=settings.gemini_sentinel == "replace"
-        ),
-    )
-
     prefixes: Prefixes = PrefixCache(
         store.room if settings.local_max_bytes else Room(0, threading.RLock())
     )
 
-    def replay_of(dialect: Dialect[Any, Any]) -> Replay:
-        limit = settings.inspect_max_bytes
+    def replay_of(entry: DialectEntry) -> Replay:
+        vendor, limit = profile(settings, entry.name), settings.inspect_max_bytes
         engine = Engine(
-            dialect,
+            entry.make(
+                known[entry.name], {name: getattr(settings, name) for name in entry.settings}
+            ),
             time.monotonic,
             prefixes,
             limit,
             epoch_ms=_epoch_ms,
             is_shadow=is_shadow,
             adds_cache_keys=settings.prompt_cache_key == "conversation"
-            and dialect.name in profile(settings, dialect.name).cache_keys,
+            and entry.name in vendor.cache_keys,
             compares_prompts=settings.cache_diagnosis == "on"
-            and dialect.name in profile(settings, dialect.name).cache_diagnoses,
+            and entry.name in vendor.cache_diagnoses,
         )
         return Replay(
             engine,
@@ -247,8 +198,8 @@ def replays(settings: Settings, store: SafeStore, offloader: Offloader) -> Repla
             store_budget_s=settings.store_budget_ms / 1000,
         )
 
-    of_dialect = {dialect.name: replay_of(dialect) for dialect in dialects}
-    return {route: of_dialect[entry.name] for entry in DIALECTS for route in entry.routes}
+    of_dialect = [(entry, replay_of(entry)) for entry in DIALECTS]
+    return {route: replay for entry, replay in of_dialect for route in entry.routes}
 
 
 def _epoch_ms() -> int:

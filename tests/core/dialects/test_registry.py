@@ -1,5 +1,7 @@
 """Registry: each route belongs to one dialect, and each dialect has its own key space."""
 
+from typing import Any
+
 import pytest
 from reasoning_replay.core.dialects.registry import (
     CAPTURED_ROUTES,
@@ -61,3 +63,33 @@ def test_labels_are_the_refusals_that_a_dialect_understands() -> None:
     for entry in DIALECTS:
         assert "blob" in entry.refusals
         assert "other" not in entry.refusals
+
+
+SETTINGS = {
+    "chat_fill": "on",
+    "chat_rounds": "current",
+    "drop_unanswered": "on",
+    "gemini_sentinel": "replace",
+    "include": "never",
+    "messages_drop_block": "on",
+    "phase": "off",
+    "repairs": "foreign,hollow",
+}
+
+
+def test_an_entry_makes_the_dialect_at_an_upstream() -> None:
+    """It gets the settings that it names, and no other."""
+    assert {name for entry in DIALECTS for name in entry.settings} == SETTINGS.keys()
+    made: list[Any] = []
+    for entry in DIALECTS:
+        profile = entry.profile_of("auto", "https://api.openai.com/v1")
+        made.append(entry.make(profile, {name: SETTINGS[name] for name in entry.settings}))
+        assert made[-1].name == entry.name
+    of_responses, of_chat, of_messages, of_gemini = made
+    assert of_responses.include == "never"
+    assert of_responses.repairs == {"foreign", "hollow"}
+    assert of_responses.profile.name == "openai"
+    assert (of_responses.profile.takes_phase, of_responses.profile.drops_unanswered) == (0, 1)
+    assert (of_chat.rounds, of_chat.fills) == ("current", True)
+    assert (of_messages.repairs, of_messages.drops) == (("foreign", "hollow"), True)
+    assert (of_gemini.profile.name, of_gemini.replaces_sentinels) == ("generic", True)

@@ -27,10 +27,9 @@ from reasoning_replay.build import build_version
 from reasoning_replay.core.dialects.cache_diagnoses import REASONS, RESULTS
 from reasoning_replay.core.dialects.captures import REMOVALS
 from reasoning_replay.core.dialects.registry import (
-    CHAT,
     DIALECTS,
+    FINDING_CARRIERS,
     HANDLED_ROUTES,
-    RESPONSES,
     dialect_of,
 )
 from reasoning_replay.core.dialects.responses.events import CONTEXTS
@@ -274,7 +273,7 @@ class Metrics:
         self.unknown_carriers = counter(
             "unknown_carriers",
             "Responses with encrypted or signed content in a place that is not known.",
-            dialect=(RESPONSES, CHAT),
+            dialect=FINDING_CARRIERS,
             **by_upstream,
         )
         self.reasoning_contexts = counter(

@@ -15,7 +15,8 @@ from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.wire.digest import digest
 
 DIALECTS: tuple[DialectEntry, ...] = (responses.ENTRY, chat.ENTRY, messages.ENTRY, gemini.ENTRY)
-RESPONSES, CHAT, MESSAGES, GEMINI = (entry.name for entry in DIALECTS)
+RESPONSES, CHAT = responses.ENTRY.name, chat.ENTRY.name
+MESSAGES, GEMINI = messages.ENTRY.name, gemini.ENTRY.name
 
 _TABLE = RouteTable(DIALECTS)
 HANDLED = _TABLE.handled
@@ -28,6 +29,11 @@ REPLAYED_ROUTES = frozenset(one.route for one in HANDLED if one.replays)
 CAPTURED_ROUTES = frozenset(one.route for one in HANDLED if one.creates)
 # On all other routes, requests and responses pass through unread.
 HANDLED_ROUTES = frozenset({*(one.route for one in HANDLED), Route.WEBSOCKET})
+# The dialects in which an error has the form of an event, and those that can tell content that may
+# be reasoning, in a place that they do not know.
+WITH_ERROR_EVENTS = frozenset(entry.name for entry in DIALECTS if entry.has_error_events)
+FINDING_CARRIERS = tuple(entry.name for entry in DIALECTS if entry.finds_carriers)
+REPAIRS = tuple(dict.fromkeys(repair for entry in DIALECTS for repair in entry.repairs))
 # For people: the requests into which reasoning is injected, without other names of their paths.
 REPLAYED_PATHS = tuple(path for entry in DIALECTS for path in entry.replayed_paths)
 

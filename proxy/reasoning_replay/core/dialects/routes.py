@@ -5,14 +5,16 @@ A route is always a name of a table, never text of a client: it becomes a label 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from reasoning_replay.core.dialects.base import Dialect
+from reasoning_replay.core.dialects.client_wire import Wire
 from reasoning_replay.core.dialects.states import Route
-from reasoning_replay.core.dialects.vendors import VENDORS, Upstream
+from reasoning_replay.core.dialects.vendors import VENDORS, Upstream, UpstreamProfile
 
 # The next segment is a name that a user of Azure chose.
 _NAMING = "deployments"
@@ -44,10 +46,14 @@ _ALIKE = (RoutePath(Route.THREADS, "POST", "/threads/{thread_id}/messages"),)
 
 class DialectEntry(NamedTuple):
     """
-    The entry of one dialect in the registry.
+    The entry of one dialect in the registry, by which each of its parts is found.
 
     Attributes:
         name: `Dialect.name`; the value of the label `dialect`.
+        profile_of: Returns the profile of an upstream, by its name and its URL; see `chosen`.
+        make: Returns the dialect at an upstream, with these values of the `settings`.
+        client: What requests and answers look like to a client.
+        settings: Names of the settings that it reads.
         paths: Its requests on which the proxy acts; the first one that fits decides.
         others: Its other requests: the end of its base path, without a slash -> their route.
         kinds: Its refusals; `other` is one that it does not understand.
@@ -61,13 +67,20 @@ class DialectEntry(NamedTuple):
         home: Name of the one that people are pointed to.
         has_own_version: Whether these clients name the version of the API themselves, so that a
             path goes to the same path of the upstream.
+        has_error_events: Whether its errors have the form of an event, with a `type`.
+        finds_carriers: Whether its capture looks for content that may be reasoning in places that
+            it does not know.
         key_parameters: Parameters of the query that may carry a key -> the header that else does.
     """
 
     name: str
+    profile_of: Callable[[str, str], UpstreamProfile]
+    make: Callable[[Any, Mapping[str, str]], Dialect[Any, Any]]
+    client: Wire
     paths: tuple[RoutePath, ...]
     others: Mapping[str, str]
     kinds: type[StrEnum]
+    settings: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
     has_own_scope: bool = True
     title: str = "Chat Completions API"
@@ -76,6 +89,8 @@ class DialectEntry(NamedTuple):
     vendors: Mapping[str, Upstream] = VENDORS
     home: str = "openai"
     has_own_version: bool = False
+    has_error_events: bool = False
+    finds_carriers: bool = False
     key_parameters: Mapping[str, str] = MappingProxyType({})
 
     @property

@@ -63,10 +63,12 @@ class UpstreamProfile:
     Attributes:
         vendor: The upstream, from `vendors`.
         source: Evidence for the other fields.
+        remark: What `check` says of it in addition.
     """
 
     vendor: Upstream
     source: str
+    remark: str = ""
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.anthropic.binding import prefix_of
 from reasoning_replay.core.dialects.anthropic.capture import MessagesCapture
+from reasoning_replay.core.dialects.anthropic.client import WIRE
 from reasoning_replay.core.dialects.anthropic.heal.cure import (
     BETA,
     RefusedMessages,
@@ -22,7 +23,7 @@ from reasoning_replay.core.dialects.anthropic.heal.diagnosis import (
     is_refusing_event,
 )
 from reasoning_replay.core.dialects.anthropic.placement import plan_injection
-from reasoning_replay.core.dialects.anthropic.profiles import Profile
+from reasoning_replay.core.dialects.anthropic.profiles import Profile, profile_of
 from reasoning_replay.core.dialects.anthropic.request import MessagesRequest, read_request
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
 from reasoning_replay.core.dialects.cache_diagnoses import quoted
@@ -141,12 +142,20 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         return replace(self.profile, binds=True) if binds else self.profile
 
 
+def _made(profile: Profile, settings: Mapping[str, str]) -> MessagesDialect:
+    drops = settings["messages_drop_block"] == "on"
+    return MessagesDialect(profile, tuple(settings["repairs"].split(",")), drops)
+
+
 _GOOGLE = "/publishers/anthropic/models"
 # The clouds put the model into the path, and another word where Anthropic's API has `messages`. On
 # Amazon Bedrock, models of this vendor alone. Its streams have another framing than server-sent
 # events, so requests for one (`invoke-with-response-stream`) are passed through.
 ENTRY = DialectEntry(
     MessagesDialect.name,
+    profile_of,
+    _made,
+    WIRE,
     paths=(
         RoutePath(Route.MESSAGES, "POST", "/model/anthropic.{model}/invoke", creates=True),
         RoutePath(Route.MESSAGES, "POST", "/model/{region}.anthropic.{model}/invoke", creates=True),
@@ -158,10 +167,12 @@ ENTRY = DialectEntry(
     ),
     others={"messages": Route.MESSAGES_OTHER},
     kinds=RefusalKind,
+    settings=("repairs", "messages_drop_block"),
     repairs=(FOREIGN,),
     title="Messages API",
     base_path="",
     base_variable="ANTHROPIC_BASE_URL",
     vendors=MESSAGES_VENDORS,
     home="anthropic",
+    has_error_events=True,
 )

@@ -1,6 +1,6 @@
 """Chat dialect: the Chat Completions API as data and readers for the engine."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
 from reasoning_replay.core.dialects.chat.capture import ChatCapture
+from reasoning_replay.core.dialects.chat.client import WIRE
 from reasoning_replay.core.dialects.chat.demanded import (
     DemandedMatches,
     lookups_of_calls,
@@ -25,7 +26,7 @@ from reasoning_replay.core.dialects.chat.heal.diagnosis import (
 )
 from reasoning_replay.core.dialects.chat.heal.fillers import with_fillers_for
 from reasoning_replay.core.dialects.chat.placement import plan_injection
-from reasoning_replay.core.dialects.chat.profiles import Policy, Profile, Rounds
+from reasoning_replay.core.dialects.chat.profiles import Policy, Profile, Rounds, profile_of
 from reasoning_replay.core.dialects.chat.request import ChatRequest, read_request
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
@@ -153,9 +154,23 @@ def _demand_known(refused: KnownRefusals) -> Demand | None:
     return known[-1] if known else None
 
 
+def _made(profile: Profile, settings: Mapping[str, str]) -> ChatDialect:
+    rounds = settings["chat_rounds"]
+    return ChatDialect(
+        profile,
+        rounds=None if rounds == "profile" else Rounds(rounds),
+        fills=settings["chat_fill"] == "on",
+    )
+
+
 ENTRY = DialectEntry(
     ChatDialect.name,
+    profile_of,
+    _made,
+    WIRE,
     paths=(RoutePath(Route.CHAT, "POST", "/chat/completions", creates=True),),
     others={"chat/completions": Route.CHAT_OTHER},
     kinds=RefusalKind,
+    settings=("chat_rounds", "chat_fill"),
+    finds_carriers=True,
 )

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from reasoning_replay.core.dialects.base import Cure, Dialect, Readers
 from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
+from reasoning_replay.core.dialects.gemini.client import WIRE
 from reasoning_replay.core.dialects.gemini.heal.arrangement import arranged
 from reasoning_replay.core.dialects.gemini.heal.cure import (
     ARRANGED,
@@ -24,6 +25,7 @@ from reasoning_replay.core.dialects.gemini.heal.diagnosis import (
     maybe_failing,
 )
 from reasoning_replay.core.dialects.gemini.placement import plan_injection
+from reasoning_replay.core.dialects.gemini.profiles import profile_of
 from reasoning_replay.core.dialects.gemini.request import HOLDERS, GeminiRequest, read_request
 from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
@@ -124,8 +126,16 @@ def _read_again(request: GeminiRequest, body: bytes) -> GeminiRequest:
     return again
 
 
+def _made(profile: UpstreamProfile, settings: Mapping[str, str]) -> GeminiDialect:
+    replaces = settings["gemini_sentinel"] == "replace"
+    return GeminiDialect(profile, tuple(settings["repairs"].split(",")), replaces)
+
+
 ENTRY = DialectEntry(
     GeminiDialect.name,
+    profile_of,
+    _made,
+    WIRE,
     paths=tuple(
         RoutePath(route, "POST", f"/{holder}/{{model}}:{method}", creates=route == GENERATE_CONTENT)
         for holder in HOLDERS
@@ -137,6 +147,7 @@ ENTRY = DialectEntry(
     ),
     others={"interactions": "interactions"},  # another API of Gemini, with other shapes
     kinds=RefusalKind,
+    settings=("repairs", "gemini_sentinel"),
     repairs=(FOREIGN,),
     title="Gemini API",
     base_path="",

@@ -13,6 +13,7 @@ from reasoning_replay.core.dialects.cache_diagnoses import quoted
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Origin
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
+from reasoning_replay.core.dialects.responses.client import WIRE
 from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
 from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
@@ -28,7 +29,7 @@ from reasoning_replay.core.dialects.responses.heal.learned import with_learned
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, is_sound, repair
 from reasoning_replay.core.dialects.responses.include import include_edit
 from reasoning_replay.core.dialects.responses.placement import plan_injection
-from reasoning_replay.core.dialects.responses.profiles import Ids, Profile
+from reasoning_replay.core.dialects.responses.profiles import Ids, Profile, profile_of
 from reasoning_replay.core.dialects.responses.request import Request, read_request
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route
@@ -226,8 +227,23 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         return not refused.has(RefusalKind.INCLUDE, family(request.model))
 
 
+def _made(profile: Profile, settings: Mapping[str, str]) -> ResponsesDialect:
+    profile = replace(
+        profile,
+        takes_phase=profile.takes_phase and settings["phase"] == "on",
+        drops_unanswered=settings["drop_unanswered"] == "on",
+    )
+    repairs = settings["repairs"].split(",")
+    return ResponsesDialect(
+        profile, settings["include"], frozenset(one for one in Repair if one.value in repairs)
+    )
+
+
 ENTRY = DialectEntry(
     ResponsesDialect.name,
+    profile_of,
+    _made,
+    WIRE,
     paths=(
         RoutePath(Route.RESPONSES, "POST", "/responses", creates=True),
         RoutePath(Route.COMPACT, "POST", "/responses/compact"),
@@ -237,7 +253,9 @@ ENTRY = DialectEntry(
     ),
     others={"responses": Route.RESPONSES_OTHER},
     kinds=RefusalKind,
+    settings=("include", "repairs", "phase", "drop_unanswered"),
     repairs=tuple(Repair),
     has_own_scope=False,
     title="Responses API",
+    finds_carriers=True,
 )

@@ -47,7 +47,6 @@ class Profile(UpstreamProfile):
             whatever the request's `store` is.
         takes_phase: Whether a message may get its `phase` back, if upstream emitted it with one.
         drops_unanswered: Whether a refused call without an output may be left out.
-        has_chat_tools: Whether all its models may call tools in Chat Completions as well.
         blob: Shape of its `encrypted_content`.
     """
 
@@ -59,7 +58,6 @@ class Profile(UpstreamProfile):
     keeps_items: bool = True
     takes_phase: bool = True
     drops_unanswered: bool = False
-    has_chat_tools: bool = True
     blob: re.Pattern[str] = _ANY
 
     @property
@@ -83,7 +81,7 @@ _ALL = (
         source="pydantic-ai cassette test_openai_responses_thinking_with_modified_history (a pair "
         "is checked by its ids); Vercel AI SDK packages/openai/src/responses; openai/codex#8128; "
         "litellm#34569 (reasoning models refuse tools in Chat Completions)",
-        has_chat_tools=False,
+        remark="its newer models reason with tools on /responses only",
         blob=_FERNET,
     ),
     Profile(
