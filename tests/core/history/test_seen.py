@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.responses.request import read_request
-from reasoning_replay.core.history.matching.matches import match_items
+from reasoning_replay.core.history.matching.matches import match_items, match_refused
 from reasoning_replay.core.history.seen import RUNS_MAX, MatchedRun, Seen, recorded, seen_of
 from reasoning_replay.core.history.turns import Turn
 
@@ -74,7 +74,7 @@ def test_a_refusal_lets_missed_reasoning_be_matched_again() -> None:
     found = world.recall(request)
 
     assert len(match_items(request, found).matches) == 2
-    assert len(match_items(request, found, anew=True).matches) == 3
+    assert len(match_refused(request, found).matches) == 3
 
     cured = list(world.turns.values())[1]
     world.keep(structs.replace(cured, seen=None))

@@ -203,6 +203,14 @@ class RequestReader(Generic[RequestT, ItemT]):
             self._read_history(request, given, prefix)
         return request
 
+    def again(self, request: RequestT, body: bytes) -> RequestT:
+        """Return a request with another body; the same object if that is its own."""
+        if body is request.body:
+            return request
+        changed = self(body, {})
+        changed.model, changed.hint = request.model, request.hint
+        return changed
+
     def _found_in(
         self, body: bytes, values: dict[str, Raw]
     ) -> tuple[dict[str, Raw], Member | None]:

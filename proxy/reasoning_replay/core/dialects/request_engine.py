@@ -301,9 +301,7 @@ class RequestEngine:
         cure = self._dialect.cure(request, request, refusal, held, refused, is_last=is_last)
         if cure is None:
             return request, repairs
-        again: ParsedRequest[Any] = self._read(cure.body, {})
-        again.model, again.hint = request.model, request.hint
-        return again, repairs
+        return self._read.again(request, cure.body), repairs
 
     def _with_lessons(
         self, refused: KnownRefusals, request: ParsedRequest[Any], found: LookupResult

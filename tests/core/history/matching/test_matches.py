@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.responses.request import read_request
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching.matches import is_whole, match_items
+from reasoning_replay.core.history.matching.matches import is_whole, match_items, match_refused
 from reasoning_replay.core.history.plan import Outcome
 from reasoning_replay.core.history.seen import seen_of
 
@@ -64,7 +64,8 @@ def test_of_equal_turns_the_oldest_is_taken_after_a_refusal_only(
     for n, head in enumerate(heads, 1):
         world.learn(body([*head, ASK]), [reasoning(f"{n}"), said])
     request = read_request(body([ASK, said, user("Thanks.")]), {})
-    found = match_items(request, world.recall(request), anew=is_refused)
+    match = match_refused if is_refused else match_items
+    found = match(request, world.recall(request))
 
     assert [match.turn.created_ms for match in found.matches.values()] == want
     assert found.ambiguous == ({1} if not want else set())

@@ -32,7 +32,7 @@ from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.dialects.vendors import MESSAGES_VENDORS
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching.matches import Matches, match_items
+from reasoning_replay.core.history.matching.matches import Matches, match_refused
 from reasoning_replay.core.history.plan import Plan
 
 FOREIGN = "foreign"  # the repair that takes out reasoning that upstream has refused before
@@ -71,9 +71,7 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         body, count = without_blocks(request, lambda _, item: refused.has(BLOB, item.blob))
         if not count:
             return request, {}
-        again = read_request(body, {})
-        again.model, again.hint = request.model, request.hint
-        return again, {FOREIGN: count}
+        return read_request.again(request, body), {FOREIGN: count}
 
     @override
     def plan(self, request: MessagesRequest, matched: Matches, refused: KnownRefusals) -> Plan:
@@ -116,7 +114,7 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         if is_about_binding:
             profile = replace(profile, binds=True)
         asked, _ = self.repaired(given, held, refused)
-        matched = match_items(asked, held, anew=True)
+        matched = match_refused(asked, held)
         plan = plan_injection(asked, matched, profile, lambda _: True, demands=True)
         case = RefusedMessages(
             sent, given, refusal, plan=plan, turns=held.turns, asked=asked, is_last=is_last

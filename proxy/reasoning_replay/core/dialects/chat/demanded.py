@@ -16,7 +16,7 @@ from reasoning_replay.core.dialects.chat.message_groups import MessageGroup, gro
 from reasoning_replay.core.dialects.chat.request import ChatRequest, start_of_round
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, lookup_of_content
-from reasoning_replay.core.history.matching.matches import Matches, match_items
+from reasoning_replay.core.history.matching.matches import Matches, match_items, match_refused
 from reasoning_replay.core.history.turns import Emitted, Turn
 
 # Most turns that may follow one, if they are to be compared.
@@ -58,7 +58,7 @@ def match_demanded(
         is_tried: Whether it is not known yet that this saves the conversation. Then no choice is
             made between equal turns if something else that upstream demands is unknown.
     """
-    found = match_items(request, held, anew=True)
+    found = match_refused(request, held)
     case = _Case(request, found, held.turns, demand)
     case.decide()
     if is_tried and not case.is_saved():

@@ -33,7 +33,7 @@ from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.history.decided import Reopened
 from reasoning_replay.core.history.lookup_keys import Lookup, LookupResult, keys_of_request
-from reasoning_replay.core.history.matching.matches import Matches, match_items
+from reasoning_replay.core.history.matching.matches import Matches, match_items, match_refused
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.turns import Lesson, Turn
 
@@ -114,7 +114,7 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         elif demand is not None:
             matched = match_demanded(given, held, demand)
         else:
-            matched = match_items(given, held, anew=True)
+            matched = match_refused(given, held)
         plan = plan_injection(given, matched, policy, lambda _: True)
         turns = held.turns
         case = RefusedChat(

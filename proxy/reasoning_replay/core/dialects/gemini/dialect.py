@@ -31,7 +31,7 @@ from reasoning_replay.core.dialects.refusal_memory import BLOB, KnownRefusals
 from reasoning_replay.core.dialects.routes import DialectEntry, RoutePath
 from reasoning_replay.core.dialects.vendors import GEMINI_VENDORS, UpstreamProfile
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching.matches import Matches, match_items
+from reasoning_replay.core.history.matching.matches import Matches, match_items, match_refused
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Plan
 
@@ -71,13 +71,13 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
             return request, {}
         if refused.has(ARRANGED, ""):
             held = refused.without_refused(found)
-            request = _read_again(
+            request = read_request.again(
                 request, arranged(request, match_items(request, held), held.turns)
             )
         gone = [one for one in signatures_in(request) if refused.has(BLOB, one.blob)]
         if FOREIGN not in self.repairs or not gone:
             return request, {}
-        return _read_again(request, without(request, gone)), {FOREIGN: len(gone)}
+        return read_request.again(request, without(request, gone)), {FOREIGN: len(gone)}
 
     @override
     def plan(self, request: GeminiRequest, matched: Matches, refused: KnownRefusals) -> Plan:
@@ -99,11 +99,11 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
         is_last: bool = False,
     ) -> Cure | None:
         is_damage = refusal.kind in RefusedGemini.completable
-        asked, matched = given, match_items(given, held, anew=True)
+        asked, matched = given, match_refused(given, held)
         if refusal.kind in RefusedGemini.about_order:
-            asked = _read_again(given, arranged(given, matched, held.turns))
+            asked = read_request.again(given, arranged(given, matched, held.turns))
         if asked is not given:
-            matched = match_items(asked, held, anew=True)
+            matched = match_refused(asked, held)
         plan = plan_injection(
             asked, matched, lambda _: is_damage, replaces_sentinels=self.replaces_sentinels
         )
@@ -115,15 +115,6 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:
         return [(refusal.kind, family(model))] if refusal.kind is RefusalKind.FIELD else []
-
-
-def _read_again(request: GeminiRequest, body: bytes) -> GeminiRequest:
-    """Return a request with another body; the same object if that is its own."""
-    if body is request.body:
-        return request
-    again: GeminiRequest = read_request(body, {})
-    again.model, again.hint = request.model, request.hint
-    return again
 
 
 def _made(profile: UpstreamProfile, settings: Mapping[str, str]) -> GeminiDialect:

@@ -123,8 +123,7 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
             counts = {**counts, Repair.LEARNED: cures} if cures else counts
         if body is request.body:
             return request, counts
-        again = read_request(body, {})
-        again.hint = request.hint
+        again = read_request.again(request, body)
         again.restored = max(0, again.reasoning_count - request.reasoning_count)
         return again, counts
 

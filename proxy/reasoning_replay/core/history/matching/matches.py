@@ -74,9 +74,7 @@ class Matches:
         return structs.replace(end, turns=turns, newest=self.newest(), seen=self.seen)
 
 
-def match_items(
-    request: RequestHistory[HistoryItem], looked_up: LookupResult, *, anew: bool = False
-) -> Matches:
+def match_items(request: RequestHistory[HistoryItem], looked_up: LookupResult) -> Matches:
     """
     Match each item of a request with the captured item that it came from.
 
@@ -85,8 +83,6 @@ def match_items(
             previous response, upstream has the history up to that response, and only later turns
             are matched.
         looked_up: Result of the lookup; turns in any order.
-        anew: Whether upstream refused the request. Then earlier decisions about older items are
-            ignored; and of turns with the same items after the same history, the oldest is taken.
 
     Returns:
         The matches. Each captured item occurs at most once; contradictory evidence is no match.
@@ -94,6 +90,22 @@ def match_items(
     Raises:
         Reopened: What is given cannot stay: the request must be matched as a whole.
     """
+    return _matched(request, looked_up, is_refused=False)
+
+
+def match_refused(request: RequestHistory[HistoryItem], looked_up: LookupResult) -> Matches:
+    """
+    Do the same for a request that upstream refused.
+
+    Earlier decisions about older items are ignored; and of turns with the same items after the same
+    history, the oldest is taken.
+    """
+    return _matched(request, looked_up, is_refused=True)
+
+
+def _matched(
+    request: RequestHistory[HistoryItem], looked_up: LookupResult, *, is_refused: bool
+) -> Matches:
     given = request.given
     if given.items and not request.places:
         return Matches(seen=given.seen, is_certain=given.seen is None, given=given)
@@ -101,14 +113,14 @@ def match_items(
         unclear = set(looked_up.crowded - {RESPONSE})
         seen = _NOTHING_SEEN if request.run and not request.is_stateful else given.seen
         return Matches({}, unclear, seen, is_certain=seen is None and not request.run, given=given)
-    found = Alignment(request, looked_up, is_refused=anew)
+    found = Alignment(request, looked_up, is_refused=is_refused)
     seen = None
-    is_certain = match_names(found) and (anew or not is_remembered(found))
+    is_certain = match_names(found) and (is_refused or not is_remembered(found))
     if not is_certain:
         if given.items and given.seen is None:
             raise Reopened  # ids decided what is older; the rest must be seen together with it
         found.begin()
-        basis = None if anew else repeat_decisions(found)
+        basis = None if is_refused else repeat_decisions(found)
         assign_by_id(found)
         assign_ancestors(found)
         assign_by_content(found)

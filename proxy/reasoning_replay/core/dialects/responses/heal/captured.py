@@ -25,7 +25,7 @@ from reasoning_replay.core.history.fingerprints import is_distinctive
 from reasoning_replay.core.history.item_index import Match
 from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.lookup_keys import LookupResult
-from reasoning_replay.core.history.matching.matches import match_items
+from reasoning_replay.core.history.matching.matches import match_items, match_refused
 from reasoning_replay.core.history.model_names import family
 from reasoning_replay.core.history.plan import Plan
 from reasoning_replay.core.history.turns import Emitted, Reasoning, Turn
@@ -268,7 +268,7 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         request = read_request(body, {})
         if request.is_stateful:
             return body
-        matched = match_items(request, self.looked_up, anew=True)
+        matched = match_refused(request, self.looked_up)
         return plan_injection(request, matched, self.profile).apply(body)
 
 
