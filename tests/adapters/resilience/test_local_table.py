@@ -7,15 +7,12 @@ from collections.abc import Coroutine, Mapping
 import pytest
 from msgspec import structs
 from reasoning_replay.adapters.resilience import conversation, reader, store_view
-from reasoning_replay.adapters.resilience.local_table import LocalTable
 from reasoning_replay.adapters.resilience.safe_store import Budget, Saved
-from reasoning_replay.adapters.stores.base import CONVERSATIONS_PER_KEY, StoreError
+from reasoning_replay.adapters.stores.base import StoreError
 from reasoning_replay.adapters.stores.contract.turns import SCOPE, bytes_of
-from reasoning_replay.core.history import room
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import Lookup
 from reasoning_replay.core.history.records import records_of, turns_of, withheld_records
-from reasoning_replay.core.history.room import Room
 from reasoning_replay.core.history.turns import Turn
 
 from tests.adapters.resilience.replicas import (
@@ -442,34 +439,6 @@ async def test_reasoning_that_is_withheld_ends_the_line_of_a_copy() -> None:
 
 
 # --- bounds ---
-
-
-def test_a_key_leads_to_a_bounded_number_of_copies() -> None:
-    """The newest ones, as in the stores; nothing of it stays."""
-    table = LocalTable(Room(1 << 30))
-    names = [(SCOPE, bytes_of(f"{n}")) for n in range(3 * CONVERSATIONS_PER_KEY)]
-    shared = bytes_of("an id")
-    for name in names:
-        table.write(name, {b"r" * 20: b"x"}, {shared: True, name[1]: True})
-    newest = [conversation for _, conversation in names[-CONVERSATIONS_PER_KEY:]]
-    assert [*table._index[SCOPE][shared]] == newest
-    assert all(len(row.keys) == 2 for row in [*table._rows.values()][-CONVERSATIONS_PER_KEY:])
-    assert next(iter(table._rows.values())).keys == {names[0][1]: None}
-    for name in names:
-        table.discard(name)
-    assert (table.room.size_bytes, table._rows, table._index) == (0, {}, {})
-
-
-def test_one_call_evicts_a_bounded_number_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If that is not enough room, the entry that grew leaves, too, so memory stays bounded."""
-    monkeypatch.setattr(room, "EVICTED_AT_ONCE", 10)
-    table = LocalTable(Room(1 << 20))
-    for n in range(200):
-        table.write((SCOPE, bytes_of(f"{n}")), {b"r" * 20: b"x"}, {})
-    large = (SCOPE, bytes_of("large"))
-    table.write(large, {b"r" * 20: bytes((1 << 19) - 5_000)}, {})
-    assert (table.row(large), len(table._rows)) == (None, 190)
-    assert table.room.size_bytes <= 1 << 20
 
 
 async def test_what_is_not_saved_is_evicted_last_and_what_is_being_saved_is_saved() -> None:

@@ -131,16 +131,6 @@ async def test_operations_wait_for_a_free_connection(store: RedisStore, servers:
         assert int(master.told("stats")["total_connections_received"]) < 100
 
 
-async def test_stale_connections_cause_no_failure(store: RedisStore, servers: Servers) -> None:
-    """Servers close idle connections; the next operation opens new ones."""
-    await asyncio.gather(*(save(store, turn(f"{n}", f"{n}"), [key(f"{n}")]) for n in range(20)))
-    for master in servers.masters:
-        master.do("CLIENT", "KILL", "USER", "app")
-    assert await found(store, "1", "2") == ["1", "2"]
-    await save(store, turn("a"), [key("a")])
-    assert await found(store, "a") == ["a"]
-
-
 async def test_one_reachable_start_node_is_enough(servers: Servers) -> None:
     """All nodes are found through one node, while the other addresses are unreachable."""
     url = f"redis+cluster://127.0.0.1:1,127.0.0.1:{servers.masters[1].port}"

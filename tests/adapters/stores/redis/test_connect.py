@@ -14,7 +14,6 @@ from reasoning_replay.adapters.stores.base import Bounds, Store, StoreError
 from reasoning_replay.adapters.stores.contract.turns import (
     SCOPE,
     asked,
-    found,
     key,
     looked_up,
     save,
@@ -28,7 +27,6 @@ from tests.certificates import Certificates, certificates
 from tests.patience import SOON_S
 from tests.redis_groups import redis_sentinels
 from tests.redis_server import RedisServer, redis_server, wait_until
-from tests.slow_line import slow_line
 
 BOUNDS = Bounds(ttl_s=1000, max_turns=100, max_bytes=1 << 20)
 
@@ -327,20 +325,6 @@ async def test_redis_py_logs_nothing(
     with pytest.raises(StoreError):
         await opens("redis://127.0.0.1:1").check()
     assert [record for record in caplog.records if record.name.startswith("redis")] == []
-
-
-async def test_a_burst_waits_for_free_connections(
-    shared_redis: RedisServer, opens: Callable[..., RedisStore]
-) -> None:
-    """More parallel lookups than connections all succeed."""
-    shared_redis.do("FLUSHALL")
-    async with slow_line(shared_redis.port) as line:
-        line.delay_s = 0.01
-        store = opens(line.url)
-        await save(store, turn("a"), [key("1")])
-        lookups = [found(store, "1") for _ in range(100)]
-        assert await asyncio.gather(*lookups) == [["a"]] * 100
-        assert line.connections <= 16
 
 
 async def test_a_hanging_sentinel_delays_nothing(opens: Callable[..., RedisStore]) -> None:

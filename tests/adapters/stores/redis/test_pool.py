@@ -23,7 +23,7 @@ from reasoning_replay.adapters.stores.redis.executor import SingleServer
 from reasoning_replay.adapters.stores.redis.store import RedisStore
 from redis.exceptions import RedisError
 
-from tests.adapters.stores.kinds import ALLOWED, link_to
+from tests.adapters.stores.kinds import link_to
 from tests.certificates import Certificates
 from tests.left_open import left_open
 from tests.patience import SOON_S
@@ -71,27 +71,6 @@ async def burst(store: RedisStore, count: int) -> None:
 
 
 # --- what is left of a connection that failed ---
-
-
-@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def test_a_reset_costs_no_operation(run: Callable[..., None]) -> None:
-    """Connections that were reset, idle or in use, are replaced at once; nothing fails."""
-
-    async def main() -> None:
-        with redis_server() as server:
-            async with slow_line(server.port) as line:
-                store = RedisStore(link_to(line.url)(), BOUNDS)
-                await burst(store, 10)
-                for _ in range(20):
-                    pending = asyncio.gather(*(found(store, f"{n}") for n in range(10)))
-                    await asyncio.sleep(0)
-                    line.cut()
-                    await asyncio.gather(pending, return_exceptions=True)
-                    await save(store, turn("a"), [key("a")])
-                    assert await found(store, "1", "a") == ["1", "a"]
-                await store.close()
-
-    run(main())
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
@@ -242,25 +221,6 @@ async def test_a_refused_connection_hides_none_that_is_open(
         for _ in range(3):
             await burst(store, 20)
         assert len(free_of(store)) == count
-
-
-async def test_a_refused_connection_of_a_node_closes_no_other(
-    shared_cluster: Cluster, opens: Callable[..., RedisStore]
-) -> None:
-    """In a Cluster, a changed password costs no connection that is logged in."""
-    for node in shared_cluster.masters:
-        node.do("FLUSHALL")
-        rules = [*ALLOWED.split(), "+cluster|slots", "+command", "+asking"]
-        node.do("ACL", "SETUSER", "app", "reset", "on", ">old", *rules)
-    store = opens(shared_cluster.url, Credentials("app", "old"))
-    await burst(store, 20)
-    before = set(free_of(store))
-    for node in shared_cluster.masters:
-        node.do("ACL", "SETUSER", "app", "resetpass", ">new")
-    for _ in range(3):
-        await burst(store, 60)
-    assert set(free_of(store)) <= before
-    assert len(free_of(store)) >= len(shared_cluster.masters)
 
 
 async def test_idle_connections_are_closed(
