@@ -11,7 +11,7 @@ import pytest
 
 from tests.web.sockets import BINARY, CLOSE, KEY, Peer, frame, said, tunnelled
 from tests.web.websocket.creates import create, failed, told, turn
-from tests.web.wire import ASK, LOST, MESSAGE, NEXT, PAIRING, RS_2, Item
+from tests.web.wire import ASK, LOST, MESSAGE, NEXT, PAIRING, RS_2, Item, response
 from tests.web.world import Hooked, World, eventually, world
 
 SAID = MESSAGE | {"content": [{"type": "output_text", "text": "Two.", "annotations": []}]}
@@ -107,3 +107,14 @@ async def test_a_request_in_an_unusual_spelling_is_not_overlooked(request_: byte
         await upstream.send(b"".join(answer))
         await client.gets(*answer)
         assert not await gets_reasoning(client, upstream, NEXT, BARE, ASK)
+
+
+async def test_an_end_that_is_too_long_to_be_read_is_an_end() -> None:
+    """A message that passes unread ends the only response that runs, so a drain does not wait."""
+    *begin, _ = told(RS_2, SAID)
+    said_all = response(RS_2, MESSAGE | {"content": "x" * 5000})
+    end = said({"type": "response.completed", "response": said_all})
+    async with world(inspect_max_bytes=4000) as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), [*begin, end])
+        assert w.counted("captures_total", result="too_large") == 1
+        await goes_away(w, client)
