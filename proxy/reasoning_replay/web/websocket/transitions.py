@@ -15,8 +15,9 @@ Not in the table:
   may end. A state is therefore set before anything waits, and asked for again afterwards.
 """
 
+from collections.abc import Mapping
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class State(Enum):
@@ -81,71 +82,79 @@ class Step(NamedTuple):
     ends: str = ""
 
 
-_SURE: dict[State, dict[Event, Step]] = {
-    State.IDLE: {
-        Event.SENT: Step(State.IDLE, Do.WAIT),
-        Event.UNREAD: Step(State.UNSURE_IDLE),
-        Event.ANSWER: Step(State.RUNNING, Do.BEGIN),
-        Event.SUCCESSOR: Step(State.RUNNING, Do.CONTINUE),
-        Event.UNNAMED: Step(State.RUNNING, Do.START),
-        Event.STRANGER: Step(State.RUNNING, Do.START),
-        Event.REFUSAL: Step(State.IDLE, Do.HEAL),
-        Event.FAILURE: Step(State.UNSURE_IDLE, Do.REFUSE),
-        Event.UNCLEAR: Step(State.UNSURE_IDLE),
-        Event.CLOSE: Step(State.CLOSED, Do.STOP),
-    },
-    State.RUNNING: {
-        Event.SENT: Step(State.RUNNING, Do.WAIT),
-        Event.UNREAD: Step(State.UNSURE_RUNNING),
-        Event.ANSWER: Step(State.RUNNING, Do.BEGIN, ends="cut_off"),
-        Event.SUCCESSOR: Step(State.RUNNING, Do.CONTINUE, ends="cut_off"),
-        Event.UNNAMED: Step(State.RUNNING, Do.START, ends="cut_off"),
-        Event.STRANGER: Step(State.RUNNING, Do.START, ends="cut_off"),
-        Event.EVENT: Step(State.RUNNING, Do.READ),
-        Event.END: Step(State.IDLE, ends="ok"),
-        Event.INCOMPLETE: Step(State.CUT_SHORT, ends="ok"),
-        Event.ERROR: Step(State.IN_DOUBT),
-        Event.REFUSAL: Step(State.UNSURE_RUNNING, Do.LOSE),
-        Event.FAILURE: Step(State.UNSURE_RUNNING, Do.LOSE),
-        Event.UNCLEAR: Step(State.UNSURE_RUNNING),
-        Event.CLOSE: Step(State.CLOSED, Do.STOP),
-    },
-    State.IN_DOUBT: {
-        Event.SENT: Step(State.IN_DOUBT, Do.WAIT),
-        Event.UNREAD: Step(State.UNSURE_IN_DOUBT),
-        Event.ANSWER: Step(State.RUNNING, Do.BEGIN, ends="upstream_error"),
-        Event.SUCCESSOR: Step(State.RUNNING, Do.CONTINUE, ends="upstream_error"),
-        Event.UNNAMED: Step(State.RUNNING, Do.START, ends="upstream_error"),
-        Event.STRANGER: Step(State.RUNNING, Do.START, ends="upstream_error"),
-        Event.EVENT: Step(State.RUNNING, Do.READ),  # the error was about something else
-        Event.END: Step(State.IDLE, ends="upstream_error"),  # too long to be an EVENT, too
-        Event.REFUSAL: Step(State.UNSURE_IN_DOUBT, Do.LOSE),
-        Event.FAILURE: Step(State.UNSURE_IN_DOUBT, Do.LOSE),
-        Event.UNCLEAR: Step(State.UNSURE_IN_DOUBT),
-        Event.CLOSE: Step(State.CLOSED, Do.STOP, ends="upstream_error"),
-    },
-    State.CLOSED: {},
+_IDLE = {
+    Event.SENT: Step(State.IDLE, Do.WAIT),
+    Event.UNREAD: Step(State.UNSURE_IDLE),
+    Event.ANSWER: Step(State.RUNNING, Do.BEGIN),
+    Event.SUCCESSOR: Step(State.RUNNING, Do.CONTINUE),
+    Event.UNNAMED: Step(State.RUNNING, Do.START),
+    Event.STRANGER: Step(State.RUNNING, Do.START),
+    Event.REFUSAL: Step(State.IDLE, Do.HEAL),
+    Event.FAILURE: Step(State.UNSURE_IDLE, Do.REFUSE),
+    Event.UNCLEAR: Step(State.UNSURE_IDLE),
+    Event.CLOSE: Step(State.CLOSED, Do.STOP),
 }
-_CUT_SHORT = _SURE[State.IDLE] | {
+_CUT_SHORT = _IDLE | {
     Event.SENT: Step(State.CUT_SHORT, Do.WAIT),
     Event.UNNAMED: Step(State.RUNNING, Do.CONTINUE),
     Event.REFUSAL: Step(State.CUT_SHORT, Do.HEAL),
 }
+_RUNNING = {
+    Event.SENT: Step(State.RUNNING, Do.WAIT),
+    Event.UNREAD: Step(State.UNSURE_RUNNING),
+    Event.ANSWER: Step(State.RUNNING, Do.BEGIN, ends="cut_off"),
+    Event.SUCCESSOR: Step(State.RUNNING, Do.CONTINUE, ends="cut_off"),
+    Event.UNNAMED: Step(State.RUNNING, Do.START, ends="cut_off"),
+    Event.STRANGER: Step(State.RUNNING, Do.START, ends="cut_off"),
+    Event.EVENT: Step(State.RUNNING, Do.READ),
+    Event.END: Step(State.IDLE, ends="ok"),
+    Event.INCOMPLETE: Step(State.CUT_SHORT, ends="ok"),
+    Event.ERROR: Step(State.IN_DOUBT),
+    Event.REFUSAL: Step(State.UNSURE_RUNNING, Do.LOSE),
+    Event.FAILURE: Step(State.UNSURE_RUNNING, Do.LOSE),
+    Event.UNCLEAR: Step(State.UNSURE_RUNNING),
+    Event.CLOSE: Step(State.CLOSED, Do.STOP),
+}
+_IN_DOUBT = {
+    Event.SENT: Step(State.IN_DOUBT, Do.WAIT),
+    Event.UNREAD: Step(State.UNSURE_IN_DOUBT),
+    Event.ANSWER: Step(State.RUNNING, Do.BEGIN, ends="upstream_error"),
+    Event.SUCCESSOR: Step(State.RUNNING, Do.CONTINUE, ends="upstream_error"),
+    Event.UNNAMED: Step(State.RUNNING, Do.START, ends="upstream_error"),
+    Event.STRANGER: Step(State.RUNNING, Do.START, ends="upstream_error"),
+    Event.EVENT: Step(State.RUNNING, Do.READ),  # the error was about something else
+    Event.END: Step(State.IDLE, ends="upstream_error"),  # too long to be an EVENT, too
+    Event.REFUSAL: Step(State.UNSURE_IN_DOUBT, Do.LOSE),
+    Event.FAILURE: Step(State.UNSURE_IN_DOUBT, Do.LOSE),
+    Event.UNCLEAR: Step(State.UNSURE_IN_DOUBT),
+    Event.CLOSE: Step(State.CLOSED, Do.STOP, ends="upstream_error"),
+}
 
 # Once it is not certain which request a message is about, it never is again: what is done is the
 # same, except that nothing is captured by its history, and nothing is sent again.
-_UNSURE_OF = {
+_UNSURE = {
     State.IDLE: State.UNSURE_IDLE,
     State.CUT_SHORT: State.UNSURE_IDLE,
     State.RUNNING: State.UNSURE_RUNNING,
     State.IN_DOUBT: State.UNSURE_IN_DOUBT,
 }
 _UNCERTAIN = {Do.BEGIN: Do.BEGIN_UNSURE, Do.CONTINUE: Do.START, Do.HEAL: Do.REFUSE}
-_UNSURE = {
-    _UNSURE_OF[state]: {
-        event: Step(_UNSURE_OF.get(after, after), do and _UNCERTAIN.get(do, do), ends)
-        for event, (after, do, ends) in _SURE[state].items()
+
+
+def _unsure(row: Mapping[Event, Step]) -> dict[Event, Step]:
+    return {
+        event: Step(_UNSURE.get(state, state), do and _UNCERTAIN.get(do, do), ends)
+        for event, (state, do, ends) in row.items()
     }
-    for state in (State.IDLE, State.RUNNING, State.IN_DOUBT)
+
+
+TABLE: Final[Mapping[State, Mapping[Event, Step]]] = {
+    State.IDLE: _IDLE,
+    State.CUT_SHORT: _CUT_SHORT,
+    State.RUNNING: _RUNNING,
+    State.IN_DOUBT: _IN_DOUBT,
+    State.UNSURE_IDLE: _unsure(_IDLE),
+    State.UNSURE_RUNNING: _unsure(_RUNNING),
+    State.UNSURE_IN_DOUBT: _unsure(_IN_DOUBT),
+    State.CLOSED: {},
 }
-TABLE = _SURE | {State.CUT_SHORT: _CUT_SHORT} | _UNSURE
