@@ -105,7 +105,7 @@ class ExchangeLog:
         return ""
 
     def count_refusal(self, fault: ErrorResponse) -> None:
-        """Count a refused connection, without a log line."""
+        """Count a connection over the limit; it is not logged, because there may be thousands."""
         self.count(self._refused(fault))
 
     def _refused(self, fault: ErrorResponse) -> Exchange:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from aiohttp import web
 
@@ -19,12 +18,12 @@ from reasoning_replay.adapters.telemetry.log import Log
 from reasoning_replay.adapters.upstream.client import READ_BUFFER_BYTES
 from reasoning_replay.web.errors import (
     TOO_MANY_CONNECTIONS,
-    ErrorResponse,
     ProxyError,
     as_bytes,
     as_response,
     readable,
 )
+from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.http.client_connection import ClientConnection, ConnectionLimits
 
 # Each connection is checked for progress this often per client_timeout_s, and at least per LOOK_S.
@@ -40,25 +39,15 @@ silent = logging.Logger("reasoning_replay.silent", logging.CRITICAL + 1)  # noqa
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class RefusalRecorder(Protocol):
-    """Recorder of refusals before an exchange begins."""
-
-    def refuse(self, fault: ErrorResponse, client: str) -> str:
-        """Record a request of the client at this address, which cannot be read; return its id."""
-
-    def count_refusal(self, fault: ErrorResponse) -> None:
-        """Count a connection over the limit; it is not logged, because there may be thousands."""
-
-
 class Server(web.Server):
     """Server of client connections."""
 
     def __init__(
-        self, recorder: RefusalRecorder, handle: Handler, limits: ConnectionLimits, log: Log
+        self, exchange_log: ExchangeLog, handle: Handler, limits: ConnectionLimits, log: Log
     ) -> None:
         """Accept no connection yet; needs a running event loop."""
         super().__init__(self._handle, handler_cancellation=True)  # a disconnect cancels
-        self._recorder = recorder
+        self._exchange_log = exchange_log
         self._answer = handle
         self._limits = limits
         self._log = log
@@ -72,7 +61,7 @@ class Server(web.Server):
         return ClientConnection(
             self,
             self._limits,
-            self._recorder.refuse,
+            self._exchange_log.refuse,
             auto_decompress=False,
             access_log=None,
             logger=silent,
@@ -131,7 +120,7 @@ class Server(web.Server):
         if not self._turned_away:
             self._log.warning("connections_full", max_connections=self._limits.max_connections)
         self._turned_away += 1
-        self._recorder.count_refusal(self._full)
+        self._exchange_log.count_refusal(self._full)
         transport.write(as_bytes(self._full))
 
     def _check_later(self) -> None:
