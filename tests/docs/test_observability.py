@@ -101,7 +101,7 @@ def test_every_field_of_an_exchange_is_in_the_table() -> None:
     exchange.request.hint = exchange.request.unhealed = "x"
     for name in ("status", "injected_bytes", "captured_bytes"):
         describe(exchange, **{name: 1})
-    recorder = ExchangeLog(Metrics(), Log("info", "json", stream), lambda: 1.0)
+    recorder = ExchangeLog(Metrics(), Log("info", "json", stream))
     for route in (Route.RESPONSES, Route.OTHER):
         exchange.route = route
         recorder.settle(exchange)

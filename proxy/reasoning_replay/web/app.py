@@ -103,9 +103,7 @@ class App:
         self.recorder = Recorder(time.monotonic, lambda: time.time_ns() // 1_000_000)
         self._tracer = tracer(settings, self.log)
         proxies = read_networks(settings.trusted_proxies)
-        exchange_log = ExchangeLog(
-            self.metrics, self.log, time.monotonic, self.recorder, self._tracer, proxies
-        )
+        exchange_log = ExchangeLog(self.metrics, self.log, self.recorder, self._tracer, proxies)
         each = settings.by_upstream.items()
         self.upstreams = {name: upstream(own) for name, own in each}
         self.handler = ProxyHandler(

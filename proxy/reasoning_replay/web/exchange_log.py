@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from time import monotonic
 
 from aiohttp import web
 
@@ -34,7 +35,6 @@ class ExchangeLog:
     Log of finished exchanges; its failures never reach the client.
 
     Attributes:
-        clock: Monotonic clock, in seconds.
         inspector: Keeps the newest exchanges; None: they are not kept.
         tracer: Ends the span of each exchange.
         trusted_proxies: Proxies whose `X-Forwarded-For` is read.
@@ -42,7 +42,6 @@ class ExchangeLog:
 
     metrics: Metrics
     log: Log
-    clock: Callable[[], float]
     inspector: Recorder | None = None
     tracer: Tracer = field(default_factory=lambda: Tracer(None, {}))
     trusted_proxies: Networks = ()
@@ -57,7 +56,7 @@ class ExchangeLog:
 
     def new(self, route: Route, method: str = "") -> Exchange:
         """Return an exchange that begins now; `settle` must follow."""
-        return Exchange(route, Times(self.clock()), method)
+        return Exchange(route, Times(monotonic()), method)
 
     def begin(self, exchange: Exchange) -> None:
         """Show an exchange in metrics and inspector before it is sent; `settle` must follow."""
@@ -70,7 +69,7 @@ class ExchangeLog:
     def settle(self, exchange: Exchange) -> None:
         """Trace, count and log a finished exchange. Never raises."""
         times = exchange.times
-        times.total_ms = (self.clock() - times.started_s) * 1000
+        times.total_ms = (monotonic() - times.started_s) * 1000
         self.tracer.end(exchange)
         with self.fail_open("metrics_failed", exchange):
             self.count(exchange)
@@ -98,8 +97,8 @@ class ExchangeLog:
             self.settle(exchange)
             return exchange.id
         self.count(exchange)
-        if self.clock() - self._warned_s.get(fault.code, -WARNING_EVERY_S) >= WARNING_EVERY_S:
-            self._warned_s[fault.code] = self.clock()
+        if monotonic() - self._warned_s.get(fault.code, -WARNING_EVERY_S) >= WARNING_EVERY_S:
+            self._warned_s[fault.code] = monotonic()
             hint = fault.message
             self.log.warning("wrong_protocol", reason=fault.code, client=client, hint=hint)
         return ""

@@ -118,7 +118,7 @@ class ProxyHandler:
         guard = ForeignKeys(upstream.url) if upstream.refuses_foreign_keys else None
         advice = PathAdvice(upstream.url, self._log, name, is_on=bool(replays))
         responses = ResponsePhase(replays, most_bytes, log, advice, self._tells_overhead)
-        sockets = replays.get(Route.CREATE), limits, log, responses
+        sockets = replays.get(Route.CREATE), limits, log, tracer, responses
         return _Phases(
             address.origin,
             upstream.tenant_of,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 
 from aiohttp import web
 
@@ -27,6 +28,7 @@ from reasoning_replay.web.pipeline.healing_retry import CheckedResponse
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.pipeline.response_phase import ResponsePhase
 from reasoning_replay.web.pipeline.upstream_request import UpstreamRequest
+from reasoning_replay.web.tracing import Tracer
 from reasoning_replay.web.websocket.arriving import ArrivingMessages
 from reasoning_replay.web.websocket.relay import Peer, Relay
 from reasoning_replay.web.websocket.session import ResponseStreams
@@ -50,6 +52,7 @@ class WebSocketHandler:
         replay: Captures and injects; None if the mode is off.
         limits: Limits on messages, and the timeout for a client that reads nothing.
         exchange_log: Records the WebSocket, and each `response.create`.
+        tracer: Begins the span of a handshake with the upstream.
         refusals: Relays an upstream's refusal of the handshake.
     """
 
@@ -58,6 +61,7 @@ class WebSocketHandler:
     replay: Replay | None
     limits: Limits
     exchange_log: ExchangeLog
+    tracer: Tracer
     refusals: ResponsePhase
 
     async def relay(
@@ -96,9 +100,8 @@ class WebSocketHandler:
         request: UpstreamRequest,
         on_open: Callable[[asyncio.Transport], None],
     ) -> UpstreamSocket | UpstreamResponse:
-        clock, tracer = self.exchange_log.clock, self.exchange_log.tracer
-        sent_s = clock()
-        headers = tracer.attempt(request.method, request.headers)
+        sent_s = monotonic()
+        headers = self.tracer.attempt(request.method, request.headers)
         try:
             answer = await self.upstream.upgrade(
                 request.url,
@@ -110,7 +113,7 @@ class WebSocketHandler:
         except UpstreamError as error:
             fault = upstream_error(error, self.origin, self.upstream.via)
             raise ProxyError(fault) from error
-        exchange.times.first_byte_ms = (clock() - sent_s) * 1000
+        exchange.times.first_byte_ms = (monotonic() - sent_s) * 1000
         head = answer if isinstance(answer, UpstreamResponse) else answer.response
         exchange.upstream_request_id = head.value(_UPSTREAM_ID)
         return answer
@@ -165,11 +168,9 @@ class WebSocketHandler:
 
     def _identify(self, exchange: Exchange, client: ClientRequest) -> None:
         """Find out in which tenant's turn messages get room."""
-        try:
-            if self.replay is not None:
+        if self.replay is not None:
+            with self.exchange_log.fail_open("replay_failed", exchange):
                 self.replay.identify(exchange, client.http.headers)
-        except Exception as error:  # noqa: BLE001 (fail open: the client must not notice a bug)
-            self.exchange_log.warn("replay_failed", exchange, error)
 
     def _arriving(
         self, exchange: Exchange, transport: asyncio.Transport, *, is_upstream: bool = False

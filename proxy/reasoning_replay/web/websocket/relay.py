@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 from aiohttp import WSMsgType, web
 
+from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.adapters.runtime.frames import clear_frames
 from reasoning_replay.adapters.runtime.tcp import LOOK_S, WriteProgress, is_gone
 from reasoning_replay.adapters.upstream.client import UpstreamWebSocket
@@ -203,13 +204,14 @@ class Relay:
         """Return the message to forward for a message; None: forward nothing."""
         if self.streams is None or kind is WSMsgType.PING or kind is WSMsgType.PONG:
             return data
-        try:
+        with FailOpen("websocket_unread", self._warn):
             return await read(self.streams, kind, data)
-        except Exception as error:  # noqa: BLE001 (fail open: it is forwarded unchanged)
-            if self.streams is not None:
-                self.exchange_log.warn("websocket_unread", self.exchange, error)
-            await self._stop_reading("ok")
-            return data
+        await self._stop_reading("ok")
+        return data
+
+    def _warn(self, event: str, error: Exception) -> None:
+        if self.streams is not None:  # else the other direction has failed before
+            self.exchange_log.warn(event, self.exchange, error)
 
     async def _stop_reading(self, outcome: str) -> None:
         """Forward all further messages unread; send the held refusals to the client."""

@@ -8,6 +8,7 @@ begin a response that no request asked for. `transitions` has what follows from 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
 
 from aiohttp import WSMsgType
 
@@ -112,7 +113,7 @@ class ResponseStreams:
             return text
         pending.exchange.upstream_bytes = len(bodies.sent)
         self._exchange_log.begin(pending.exchange)
-        pending.sent_s = self._exchange_log.clock()
+        pending.sent_s = monotonic()
         lease, is_room = pending.exchange.lease, self._kept() + len(text) <= self._read_max_bytes
         if self._replay.heals and is_room and lease.reserve(len(text)):
             pending.bodies = bodies
@@ -141,15 +142,13 @@ class ResponseStreams:
             self._move(stream, Event.UNREAD)
 
     async def _decided(self, exchange: Exchange, text: bytes) -> RefusedBodies:
-        started = self._exchange_log.clock()
+        started = monotonic()
         try:
-            return await self._replay.prepare(exchange, text, self._headers)
-        except Exception as error:  # noqa: BLE001 (fail open: it is forwarded unchanged)
-            self._exchange_log.warn("replay_failed", exchange, error)
-            exchange.note_unread()
-            return RefusedBodies(text, text)
+            with self._exchange_log.fail_open("replay_failed", exchange, exchange.note_unread):
+                return await self._replay.prepare(exchange, text, self._headers)
         finally:
-            exchange.times.before_ms = (self._exchange_log.clock() - started) * 1000
+            exchange.times.before_ms = (monotonic() - started) * 1000
+        return RefusedBodies(text, text)
 
     # --- from the upstream ---
 
@@ -208,12 +207,12 @@ class ResponseStreams:
         running = stream.running
         if running is None or (capture := running.exchange.response.capture) is None:
             return
-        exchange, came_s = running.exchange, self._exchange_log.clock()
+        exchange, came_s = running.exchange, monotonic()
         capture.hear(text)
         await self._replay.save(exchange, is_last=is_last)
         if stream.running is running:  # else the WebSocket has ended meanwhile
             running.count_capture()
-        exchange.times.between_ms += (self._exchange_log.clock() - came_s) * 1000
+        exchange.times.between_ms += (monotonic() - came_s) * 1000
 
     async def _begin(self, stream: Stream, does: Do, message: Message) -> None:
         if does is Do.BEGIN or does is Do.BEGIN_UNSURE:
@@ -227,7 +226,7 @@ class ResponseStreams:
         exchange, retry = pending.exchange, pending.retry
         exchange.status = 200
         if pending.sent_s:
-            exchange.times.first_byte_ms = (self._exchange_log.clock() - pending.sent_s) * 1000
+            exchange.times.first_byte_ms = (monotonic() - pending.sent_s) * 1000
         if retry is not None:
             self._healer.note_cured(exchange, retry.refusal, retry.cure)
             await self._healer.learn_from(exchange, retry.refusal, retry.cure)
