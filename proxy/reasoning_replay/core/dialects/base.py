@@ -297,9 +297,9 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
         """
         return request, {}
 
-    def match(self, request: RequestT, held: LookupResult, refused: KnownRefusals) -> Matches:
+    def match(self, request: RequestT, found: LookupResult, refused: KnownRefusals) -> Matches:
         """Return the captured items that those of a request came from."""
-        return match_items(request, held)
+        return match_items(request, found)
 
     @abstractmethod
     def plan(self, request: RequestT, matched: Matches, refused: KnownRefusals) -> Plan:
@@ -350,7 +350,7 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
         sent: RequestT,
         given: RequestT,
         refusal: RefusalT,
-        held: LookupResult,
+        usable: LookupResult,
         refused: KnownRefusals,
         *,
         is_last: bool = False,
@@ -362,7 +362,7 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
             sent: Request as it was refused.
             given: Request as the client sent it; the same object if nothing was edited.
             refusal: Its diagnosis; of the kind `form`, if its words are unknown.
-            held: Result of the lookups, without the reasoning that upstream refused.
+            usable: Result of the lookups, without the reasoning that upstream refused.
             refused: What upstream refused, with the lessons of the conversation.
             is_last: Whether all reasoning is blamed that this exchange can do without: what is
                 returned is the last attempt.

@@ -58,23 +58,23 @@ def continuation_of(
     Raises:
         Reopened: As `match_items`.
     """
-    held = found or NOTHING_FOUND
+    result = found or NOTHING_FOUND
     if not refused.is_empty:
         matched.matches = refused.without_refused_of(matched.matches)
-    parent = parent_of(request, matched, held)
-    has_failed = found is None or (held.is_stale and not is_whole(request, matched, held))
+    parent = parent_of(request, matched, result)
+    has_failed = found is None or (result.is_stale and not is_whole(request, matched, result))
     # Not remembered after a failed lookup: a miss must not become permanent.
     seen = None if has_failed else matched.seen
     conversation = parent.conversation if parent is not None else b""
     named = turn_id(request.continues) if request.continues else b""
     after_ms = 0
-    if conversation and isinstance(held.turns, IndexedTurns):  # all of it, oldest first
-        after_ms = held.turns[-1].created_ms
+    if conversation and isinstance(result.turns, IndexedTurns):  # all of it, oldest first
+        after_ms = result.turns[-1].created_ms
     elif conversation:
-        of_turns = (one.created_ms for one in held.turns if one.conversation == conversation)
+        of_turns = (one.created_ms for one in result.turns if one.conversation == conversation)
         after_ms = max(of_turns, default=0)
     origin = Origin(
-        context=context_of(request, held),
+        context=context_of(request, result),
         model=request.model,
         conversation=conversation,
         parent=parent.id if parent is not None else named,

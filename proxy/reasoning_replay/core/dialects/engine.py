@@ -96,8 +96,8 @@ class Engine(RequestEngine):
         # What upstream refused is not repeated.
         self._prefixes.drop(self._owner(scope or b"", bodies.path), bodies.given)
         refused = self._with_lessons(self._refusals.known_to(scope or b""), given, found)
-        held = refused.without_refused(found)
-        cured = self._dialect.cure(sent, given, refusal, held, refused, is_last=is_last)
+        usable = refused.without_refused(found)
+        cured = self._dialect.cure(sent, given, refusal, usable, refused, is_last=is_last)
         if added and cured is not None and not cured.is_clients_own:
             cured = replace(cured, body=with_added(cured.body, added))
         if cured is None:
@@ -106,7 +106,7 @@ class Engine(RequestEngine):
             cured = with_doubt(cured, refusal.kind, found.turns, given.model)
         if cured.matched is not None or not bodies.is_continued:
             again = self._read(cured.body, {}, path=bodies.path)
-            matched = cured.matched or match_items(again, held)
+            matched = cured.matched or match_items(again, usable)
             origin = continuation_of(again, found, refused, matched).origin
             cured = replace(cured, origin=origin)
         if not cured.withheld:

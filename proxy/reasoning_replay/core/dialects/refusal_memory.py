@@ -154,8 +154,8 @@ class KnownRefusals(NamedTuple):
     def without_refused_of(self, matches: Mapping[int, Match]) -> dict[int, Match]:
         """Do the same in the turns of matched items."""
         turns = {match.turn.id: match.turn for match in matches.values()}
-        held = {name: turn.without_reasoning(self._is_withheld) for name, turn in turns.items()}
-        return {n: Match(held[match.turn.id], match.k) for n, match in matches.items()}
+        reduced = {name: turn.without_reasoning(self._is_withheld) for name, turn in turns.items()}
+        return {n: Match(reduced[match.turn.id], match.k) for n, match in matches.items()}
 
     def without_refused(self, looked_up: LookupResult) -> LookupResult:
         """Withhold the reasoning that upstream refused."""

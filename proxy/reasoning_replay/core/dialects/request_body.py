@@ -221,8 +221,8 @@ class RequestReader(Generic[RequestT, ItemT]):
             return values, json_spans.place_of(values, body, self.key) if has_history else None
         around = json_spans.place_of(values, body, wrapper)
         inner = json_spans.members(body, around.start, around.end)
-        held = {key: Raw(body[one.start : one.end]) for key, one in inner.items()}
-        return held, inner.get(self.key)
+        inner_values = {key: Raw(body[one.start : one.end]) for key, one in inner.items()}
+        return inner_values, inner.get(self.key)
 
     def _read_history(
         self,

@@ -150,19 +150,19 @@ class RequestEngine:
             If what is given does not hold any more: what to begin with instead.
         """
         begun, asked = question.begun, question.request
-        given, held = begun.given, found or NOTHING_FOUND
+        given, result = begun.given, found or NOTHING_FOUND
         refused = self._with_lessons(
-            self._refusals.known_to(caller.scope, caller.account), asked, held
+            self._refusals.known_to(caller.scope, caller.account), asked, result
         )
-        if given.changed_by(lines_of(held)):
+        if given.changed_by(lines_of(result)):
             return begun.anew(Way.OTHER_TURNS)
         if begun.is_any and given.refusals != refused.mark:
             return begun.anew(Way.REFUSED)
         try:
-            request, repairs = self._repaired(asked, held, refused)
+            request, repairs = self._repaired(asked, result, refused)
             if begun.is_any and request is not asked:
                 return begun.anew(Way.REFUSED)
-            matched = self._dialect.match(request, held, refused)
+            matched = self._dialect.match(request, result, refused)
             known = continuation_of(request, found, refused, matched)
             plan = self._planned(request, known, refused)
         except Reopened:
@@ -181,7 +181,7 @@ class RequestEngine:
         state = None
         lasts = edited is asked and not known.has_failed
         if lasts and not self._is_shadow and (asked.places or not begun.is_any):
-            state = known_state(given, asked, injected, (known.matched, held), refused.mark)
+            state = known_state(given, asked, injected, (known.matched, result), refused.mark)
         if state is not None and state.binding != origin.binding:
             state = None  # the binding is that of a request that is sent as it is
         self._keep(question, state)
@@ -295,10 +295,10 @@ class RequestEngine:
             return request, repairs
         if given.given.items:
             raise Reopened
-        held = refused.without_refused(found)
+        usable = refused.without_refused(found)
         refusal = self.readers.diagnose(400, b"")
         refusal = replace(refusal, kind=form_of(refusal))
-        cure = self._dialect.cure(request, request, refusal, held, refused, is_last=is_last)
+        cure = self._dialect.cure(request, request, refusal, usable, refused, is_last=is_last)
         if cure is None:
             return request, repairs
         return self._read.again(request, cure.body), repairs

@@ -104,7 +104,7 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         sent: MessagesRequest,
         given: MessagesRequest,
         refusal: Diagnosis,
-        held: LookupResult,
+        usable: LookupResult,
         refused: KnownRefusals,
         *,
         is_last: bool = False,
@@ -113,11 +113,11 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         is_about_binding = refusal.kind is RefusalKind.BINDING
         if is_about_binding:
             profile = replace(profile, binds=True)
-        asked, _ = self.repaired(given, held, refused)
-        matched = match_refused(asked, held)
+        asked, _ = self.repaired(given, usable, refused)
+        matched = match_refused(asked, usable)
         plan = plan_injection(asked, matched, profile, lambda _: True, demands=True)
         case = RefusedMessages(
-            sent, given, refusal, plan=plan, turns=held.turns, asked=asked, is_last=is_last
+            sent, given, refusal, plan=plan, turns=usable.turns, asked=asked, is_last=is_last
         )
         cured = case.cure()
         asking = asking_to_drop(sent) if self.drops and is_about_binding else None

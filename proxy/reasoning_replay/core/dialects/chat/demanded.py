@@ -43,7 +43,7 @@ class DemandedMatches(Matches):
 
 def match_demanded(
     request: ChatRequest,
-    held: LookupResult,
+    usable: LookupResult,
     demand: Demand = Demand.ROUND,
     *,
     is_tried: bool = False,
@@ -53,18 +53,18 @@ def match_demanded(
 
     Args:
         request: The parsed request.
-        held: What was found for it.
+        usable: What was found for it.
         demand: What upstream demands.
         is_tried: Whether it is not known yet that this saves the conversation. Then no choice is
             made between equal turns if something else that upstream demands is unknown.
     """
-    found = match_refused(request, held)
-    case = _Case(request, found, held.turns, demand)
+    found = match_refused(request, usable)
+    case = _Case(request, found, usable.turns, demand)
     case.decide()
     if is_tried and not case.is_saved():
-        case = _Case(request, found, held.turns, demand, may_choose=False)
+        case = _Case(request, found, usable.turns, demand, may_choose=False)
         case.decide()
-    is_taught = case.matches != match_items(request, held).matches
+    is_taught = case.matches != match_items(request, usable).matches
     return DemandedMatches(
         case.matches, case.ambiguous, by_calls=frozenset(case.by_calls), is_taught=is_taught
     )

@@ -64,13 +64,13 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
     fills: bool = False
 
     @override
-    def match(self, request: ChatRequest, held: LookupResult, refused: KnownRefusals) -> Matches:
+    def match(self, request: ChatRequest, found: LookupResult, refused: KnownRefusals) -> Matches:
         demand = _demand_known(refused)
         if demand is None:
-            return match_items(request, held)
+            return match_items(request, found)
         if request.given.items:
             raise Reopened  # calls decide about the whole history
-        return match_demanded(request, refused.without_refused(held), demand)
+        return match_demanded(request, refused.without_refused(found), demand)
 
     @override
     def plan(self, request: ChatRequest, matched: Matches, refused: KnownRefusals) -> Plan:
@@ -98,7 +98,7 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         sent: ChatRequest,
         given: ChatRequest,
         refusal: Diagnosis,
-        held: LookupResult,
+        usable: LookupResult,
         refused: KnownRefusals,
         *,
         is_last: bool = False,
@@ -110,13 +110,13 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         demand = _demand_known(refused)
         if is_lacking:
             is_tried = demand is None and not self.fills
-            matched: Matches = match_demanded(given, held, refusal.demand, is_tried=is_tried)
+            matched: Matches = match_demanded(given, usable, refusal.demand, is_tried=is_tried)
         elif demand is not None:
-            matched = match_demanded(given, held, demand)
+            matched = match_demanded(given, usable, demand)
         else:
-            matched = match_refused(given, held)
+            matched = match_refused(given, usable)
         plan = plan_injection(given, matched, policy, lambda _: True)
-        turns = held.turns
+        turns = usable.turns
         case = RefusedChat(
             sent, given, refusal, plan=plan, turns=turns, fills=self.fills, is_last=is_last
         )

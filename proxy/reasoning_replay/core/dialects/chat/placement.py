@@ -342,9 +342,9 @@ def _edits(
         if message.raw[member.start : member.end] != NULL
     ]
     for part in run:
-        less = members.get(name_of(part))
-        if less is not None:
-            edits.append(Edit(start + less.start, start + less.end, value_of(part)))
+        theirs = members.get(name_of(part))
+        if theirs is not None:  # it says less
+            edits.append(Edit(start + theirs.start, start + theirs.end, value_of(part)))
         elif others and name_of(part) in TEXTS:
             other = others.pop()
             edits.append(Edit(start + other.key_start, start + other.end, part.raw))

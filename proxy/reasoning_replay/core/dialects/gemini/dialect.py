@@ -70,9 +70,9 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
         if refused.is_empty:
             return request, {}
         if refused.has(ARRANGED, ""):
-            held = refused.without_refused(found)
+            usable = refused.without_refused(found)
             request = read_request.again(
-                request, arranged(request, match_items(request, held), held.turns)
+                request, arranged(request, match_items(request, usable), usable.turns)
             )
         gone = [one for one in signatures_in(request) if refused.has(BLOB, one.blob)]
         if FOREIGN not in self.repairs or not gone:
@@ -93,22 +93,22 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
         sent: GeminiRequest,
         given: GeminiRequest,
         refusal: Diagnosis,
-        held: LookupResult,
+        usable: LookupResult,
         refused: KnownRefusals,
         *,
         is_last: bool = False,
     ) -> Cure | None:
         is_damage = refusal.kind in RefusedGemini.completable
-        asked, matched = given, match_refused(given, held)
+        asked, matched = given, match_refused(given, usable)
         if refusal.kind in RefusedGemini.about_order:
-            asked = read_request.again(given, arranged(given, matched, held.turns))
+            asked = read_request.again(given, arranged(given, matched, usable.turns))
         if asked is not given:
-            matched = match_refused(asked, held)
+            matched = match_refused(asked, usable)
         plan = plan_injection(
             asked, matched, lambda _: is_damage, replaces_sentinels=self.replaces_sentinels
         )
         case = RefusedGemini(
-            sent, given, refusal, plan=plan, turns=held.turns, asked=asked, is_last=is_last
+            sent, given, refusal, plan=plan, turns=usable.turns, asked=asked, is_last=is_last
         )
         return case.cure()
 

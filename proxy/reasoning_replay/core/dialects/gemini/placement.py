@@ -218,8 +218,8 @@ def _member(body: bytes, start: int, end: int, raw: bytes) -> Edit | None:
         members = json_spans.members(body, start, end)
     except Unspliceable:
         return None
-    less = next((members[name] for name in SIGNATURES if name in members), None)
-    if less is not None:
-        return Edit(less.start, less.end, raw.partition(b":")[2])
+    theirs = next((members[name] for name in SIGNATURES if name in members), None)
+    if theirs is not None:
+        return Edit(theirs.start, theirs.end, raw.partition(b":")[2])
     at = next(reversed(members.values())).end
     return Edit(at, at, b"," + raw)

@@ -113,9 +113,9 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
             return request, {}  # the usual case
         if refused.is_empty and not request.has_reasoning:
             return request, {}
-        held = refused.without_refused(found)
+        usable = refused.without_refused(found)
         profile = self._profile_for(request, refused)
-        case = RefusedItems(request, request, _NO_FAULT, held, profile)
+        case = RefusedItems(request, request, _NO_FAULT, usable, profile)
         body, counts = repair(case, refused, self.repairs)
         if Repair.LEARNED in self.repairs:
             current = case if body is request.body else case.of(body)
@@ -172,7 +172,7 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         sent: Request,
         given: Request,
         refusal: Diagnosis,
-        held: LookupResult,
+        usable: LookupResult,
         refused: KnownRefusals,
         *,
         is_last: bool = False,
@@ -180,7 +180,7 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         if is_last:
             sent = given
             refusal = Diagnosis(RefusalKind.NO_REASONING_MODEL, form=Form.NAMELESS)
-        return cure(sent, given, refusal, held, self._profile_for(sent, refused))
+        return cure(sent, given, refusal, usable, self._profile_for(sent, refused))
 
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:

@@ -51,10 +51,10 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
         super().__post_init__()
         blocks = _blocks_in(self.given).items()
         theirs = {index: {item.raw for item in items} for index, items in blocks}
-        self._held = _blocks_in(self.sent)
+        self._blocks = _blocks_in(self.sent)
         self._ours = {  # the messages with reasoning that the client did not send
             index
-            for index, items in self._held.items()
+            for index, items in self._blocks.items()
             if any(item.raw not in theirs.get(index, ()) for item in items)
         }
         starts = _index_of(self.asked or self.given)
@@ -62,9 +62,9 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
         self.completed = {n: of for n, of in completed.items() if n not in self._ours}
         message = self.diagnosis.message
         if self.diagnosis.kind is RefusalKind.MODIFIED:
-            message = max(self._held, default=-1)
+            message = max(self._blocks, default=-1)
         elif message >= 0:
-            message = min((n for n in self._held if n >= message), default=message)
+            message = min((n for n in self._blocks if n >= message), default=message)
         self.diagnosis = replace(self.diagnosis, message=message)
         index_of = _index_of(self.sent)
         rows = (frozenset(index_of[said.start] for _, said in row) for row in rows_of(self.sent))
@@ -89,7 +89,7 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
     @override
     def edited(self) -> bytes:
         gone = self._gone()
-        restored = {n for n in self._ours if gone(n, self._held[n][0])}
+        restored = {n for n in self._ours if gone(n, self._blocks[n][0])}
         body, _ = without_blocks(
             self.sent, lambda index, item: index not in restored and gone(index, item)
         )
@@ -108,7 +108,7 @@ class RefusedMessages(RefusedRequest[MessagesRequest, Diagnosis]):
     def blamed(self, lost: frozenset[bytes]) -> frozenset[bytes]:
         kind, message, block = self.diagnosis.kind, self.diagnosis.message, self.diagnosis.block
         if kind is RefusalKind.BLOB and block >= 0 and message not in self._ours:
-            items = self._held.get(message, [])
+            items = self._blocks.get(message, [])
             return lost.intersection(item.blob for item in items if item.number == block)
         return lost
 
@@ -143,12 +143,12 @@ def without_blocks(request: MessagesRequest, is_gone: _IsGone) -> tuple[bytes, i
     Adjacent assistant messages lose all their blocks or none: the API accepts no part of a turn. A
     message of which nothing would be left stays as it is: the API accepts no empty message.
     """
-    held, index_of = _blocks_in(request), _index_of(request)
+    blocks, index_of = _blocks_in(request), _index_of(request)
     edits: list[Edit] = []
     count = 0
     for row in rows_of(request):
         indexes = {index_of[message.start] for _, message in row}
-        theirs = {index: held[index] for index in indexes if index in held}
+        theirs = {index: blocks[index] for index in indexes if index in blocks}
         if not any(is_gone(index, item) for index, items in theirs.items() for item in items):
             continue
         for items in theirs.values():
