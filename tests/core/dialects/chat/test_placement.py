@@ -1,6 +1,7 @@
 """Placement: what a message lacks is added to it as members, and nothing else changes."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -127,40 +128,6 @@ def test_fields_are_kept_for_the_signature_that_no_other_member_has() -> None:
     assert got == assistant(TEXT, tool_calls=signed)
 
 
-def test_a_null_of_the_same_name_is_replaced() -> None:
-    """In the message and in the call; other nulls stay."""
-    chats = Chats()
-    message = assistant(tool_calls=calls(extra_content=SIGNED), reasoning="Hm", reasoning_text="x")
-    chats.learn([ASK], message)
-    sent = stripped(message) | {"reasoning": None, "refusal": None}
-    sent["tool_calls"][0]["extra_content"] = None
-
-    (_, got, *_) = chats.send([ASK, sent, *outputs()])
-
-    assert (got["reasoning"], got["reasoning_text"], got["refusal"]) == ("Hm", "x", None)
-    assert got["tool_calls"][0]["extra_content"] == SIGNED
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"reasoning_content": ""},
-        {"reasoning_content": []},
-        {"reasoning": None},
-        {"reasoning_details": []},
-        {"tool_calls": calls(thought_signature="")},
-    ],
-)
-def test_a_member_that_was_emitted_is_added_to_those_of_the_client(change: dict[str, Any]) -> None:
-    """Upstream reads what it emitted, under its name; an empty value says nothing."""
-    chats = Chats()
-    message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), reasoning_content="Hm"))
-    sent = stripped(message) | change
-
-    assert chats.send([ASK, sent, *outputs()])[1] == sent | {"reasoning_content": "Hm"}
-    assert chats.outcomes([ASK, sent, *outputs()]) == {"injected": 1}
-
-
 @pytest.mark.parametrize("text", ["Hm", "other", ""])
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_text"])
 def test_a_text_takes_the_place_of_one_under_another_name(name: str, text: str) -> None:
@@ -175,104 +142,173 @@ def test_a_text_takes_the_place_of_one_under_another_name(name: str, text: str) 
     assert [*received][1] == "reasoning_content"
 
 
-def test_a_text_that_upstream_emitted_under_two_names_stays() -> None:
-    """It reads both, or either; and what the client sends of it is not taken away."""
-    chats = Chats()
-    message = chats.learn([ASK], assistant(TEXT, reasoning_content="Hm", reasoning="Hm"))
-    sent = stripped(message) | {"reasoning": "Hm"}
-
-    assert chats.send([ASK, sent, user("Go on")])[1] == message
-
-
-def test_each_member_is_compared_alone() -> None:
-    """The client keeps one of two members of the message, and the signature of one call."""
-    chats = Chats()
-    signed = [each | {"extra_content": SIGNED} for each in calls()]
-    message = assistant(tool_calls=signed, reasoning_text="Hm", reasoning_opaque="o")
-    chats.learn([ASK], message)
-    sent = stripped(message) | {"reasoning_text": "Hm"}
-    sent["tool_calls"][1]["extra_content"] = SIGNED
-
-    assert chats.send([ASK, sent, *outputs()])[1] == message
-    assert chats.outcomes([ASK, sent, *outputs()]) == {"present": 2, "injected": 2}
-
-
-@pytest.mark.parametrize(
-    "value", [[{"type": "x", "text": "Hm", "index": 0}], [{"index": 0, "text": "Hm", "type": "x"}]]
-)
-def test_a_member_that_the_client_replays_stays(value: Any) -> None:
-    """It may be spelled in another way; upstream reads the same."""
-    chats = Chats()
-    emitted = [{"type": "x", "text": "Hm", "index": 0}]
-    message = chats.learn([ASK], assistant(TEXT, reasoning_details=emitted))
-    sent = [ASK, stripped(message) | {"reasoning_details": value}, user("Go")]
-
-    assert chats.send(sent) == sent
-    assert chats.outcomes(sent) == {"present": 1}
-
-
 ENTRIES = [
     {"type": "reasoning.text", "text": "I look it up.", "signature": "Eg==", "index": 0},
     {"type": "reasoning.encrypted", "data": "gAAAAB", "id": "rs_1", "index": 1},
-]
-TORN = [
-    pytest.param({"reasoning_content": "it up."}, id="last-delta"),
-    pytest.param({"reasoning_content": " "}, id="placeholder"),
-    pytest.param({"reasoning_details": ENTRIES[1:]}, id="one-entry"),
-    pytest.param({"reasoning_details": [{**ENTRIES[0], "text": "up."}]}, id="torn-entry"),
-    pytest.param({"reasoning_details": [{**ENTRIES[0], "text": None}]}, id="signature-alone"),
-    pytest.param({"reasoning_details": [{}]}, id="empty-entry"),
-    pytest.param({"extra_content": {"google": {"thought_signature": "g=="}}}, id="signature"),
-    pytest.param({"extra_content": {"google": {}}}, id="empty-object"),
-    pytest.param({"reasoning_content": "I look it up." * 2}, id="twice"),
-    pytest.param({"reasoning_details": [{**ENTRIES[0], **ENTRIES[1], "id": "rs_1rs_1"}]}, id="id"),
 ]
 EMITTED = {
     "reasoning_content": "I look it up.",
     "reasoning_details": ENTRIES,
     "extra_content": SIGNED,
 }
-
-
-@pytest.mark.parametrize("torn", TORN)
-def test_a_piece_of_what_was_emitted_is_replaced(torn: dict[str, Any]) -> None:
-    """A library that does not know a member keeps a part of it, or repeats a text."""
-    chats = Chats()
-    message = chats.learn([ASK], assistant(TEXT, **EMITTED))
-    sent = [ASK, message | torn, user("Go")]
-
-    assert chats.send(sent) == [ASK, message, user("Go")]
-    assert chats.outcomes(sent) == {"present": 2, "injected": 1}
-
-
+# Pieces of these, and repeats of a text: what libraries make of members that they do not know.
+TORN: Mapping[str, dict[str, Any]] = {
+    "last-delta": {"reasoning_content": "it up."},
+    "placeholder": {"reasoning_content": " "},
+    "one-entry": {"reasoning_details": ENTRIES[1:]},
+    "torn-entry": {"reasoning_details": [{**ENTRIES[0], "text": "up."}]},
+    "signature-alone": {"reasoning_details": [{**ENTRIES[0], "text": None}]},
+    "empty-entry": {"reasoning_details": [{}]},
+    "signature": {"extra_content": {"google": {"thought_signature": "g=="}}},
+    "empty-object": {"extra_content": {"google": {}}},
+    "twice": {"reasoning_content": "I look it up." * 2},
+    "id": {"reasoning_details": [{**ENTRIES[0], **ENTRIES[1], "id": "rs_1rs_1"}]},
+}
 FRAGMENTS = [{"type": "reasoning.text", "text": one, "index": 0} for one in "I look it up."]
+# No piece: edited, or the same in another form.
+OWN: Mapping[str, dict[str, Any]] = {
+    "edited": {"reasoning_content": "it is up."},
+    "longer": {"reasoning_content": "I look it up. Well."},
+    "another-type": {"reasoning_content": 7},
+    "another-key": {"reasoning_details": [{"text": "up.", "note": "up"}]},
+    "another-number": {"reasoning_details": [{"text": "up.", "index": 2}]},
+    "of-another-key": {"reasoning_details": [{"text": "up.", "id": "Eg=="}]},
+    "whole": {"reasoning_details": [*FRAGMENTS, {**ENTRIES[0], "text": ""}, ENTRIES[1]]},
+    "own-object": {"extra_content": {"own": {"thought": True}}},
+    "more-than-twice": {"reasoning_content": "I look it up." * 2 + "I"},
+    "repeated-number": {"reasoning_details": [{**ENTRIES[0], "index": 11}]},
+}
+THINKS = {"content": f"<think>Hm</think>{TEXT}"}
+PLACEHOLDER = {"content": "[System: Empty message content sanitised to satisfy protocol]"}
+OF_CALLS = {"tool_calls": calls(extra_content=SIGNED)}
+BOTH_CALLS = {"tool_calls": [each | {"extra_content": SIGNED} for each in calls()]}
+ONE_CALL = {"tool_calls": [calls()[0], BOTH_CALLS["tool_calls"][1]]}
+NULL_OF_A_CALL = {"reasoning": None, "refusal": None, "tool_calls": calls(extra_content=None)}
+TWO_TEXTS = {"reasoning_text": "Hm", "reasoning_opaque": "o"}
+PLAIN_AND_SEALED = {"reasoning_content": "Hm", "reasoning_opaque": "Eg=="}
+ENTRY = {"reasoning_details": [details("text", text="Hm")]}
+IN_ORDER: dict[str, Any] = {"reasoning_details": [{"type": "x", "text": "Hm", "index": 0}]}
+TURNED = {"reasoning_details": [{"index": 0, "text": "Hm", "type": "x"}]}
+FIRST, SECOND = ({"tool_calls": [each]} for each in calls())
+NAMES_A_CALL = {"reasoning_details": [details("encrypted", data="abc", id=ONE)]}
+NAMES_AN_ITEM = {"reasoning_details": [details("encrypted", data="abc", id="rs_1")]}
+WITH_CALLS = {"content": TEXT, "tool_calls": calls()}
+ALONE = {"tool_calls": calls()}
+GATEWAY = HM | {"reasoning": "Hm"} | ENTRY
+
+# What upstream emitted, what the client changes in it besides the reasoning, what it gets back, the
+# outcomes, and the profile.
+ROWS: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str, str]] = {
+    "a-null-is-replaced": (
+        OF_CALLS | {"reasoning": "Hm", "reasoning_text": "x"},
+        NULL_OF_A_CALL,
+        OF_CALLS | {"reasoning": "Hm", "reasoning_text": "x"},
+        "injected=3",
+        "",
+    ),
+    "an-empty-text": (WITH_CALLS | HM, {"reasoning_content": ""}, HM, "injected=1", ""),
+    "an-empty-list": (WITH_CALLS | HM, {"reasoning_content": []}, HM, "injected=1", ""),
+    "empty-details": (WITH_CALLS | HM, {"reasoning_details": []}, HM, "injected=1", ""),
+    "another-null": (WITH_CALLS | HM, {"reasoning": None}, HM, "injected=1", ""),
+    "empty-of-a-call": (
+        WITH_CALLS | HM,
+        {"tool_calls": calls(thought_signature="")},
+        HM,
+        "injected=1",
+        "",
+    ),
+    "two-names": (HM | {"reasoning": "Hm"}, {"reasoning": "Hm"}, HM, "present=1, injected=1", ""),
+    "each-alone": (
+        BOTH_CALLS | TWO_TEXTS,
+        ONE_CALL | {"reasoning_text": "Hm"},
+        BOTH_CALLS | TWO_TEXTS,
+        "present=2, injected=2",
+        "",
+    ),
+    "replayed": (IN_ORDER, IN_ORDER, {}, "present=1", ""),
+    "replayed-in-another-order": (IN_ORDER, TURNED, {}, "present=1", ""),
+    **{
+        f"torn-{name}": (
+            EMITTED,
+            EMITTED | torn,
+            {key: EMITTED[key] for key in torn},
+            "present=2, injected=1",
+            "",
+        )
+        for name, torn in TORN.items()
+    },
+    **{f"own-{name}": (EMITTED, EMITTED | own, {}, "present=3", "") for name, own in OWN.items()},
+    # Upstream reads a value of the client's own, so the others are left alone, too.
+    "own-text": (TWO_TEXTS, {"reasoning_text": "Mine."}, {}, "present=1", ""),
+    "own-longer-text": (TWO_TEXTS, {"reasoning_text": "Hmm"}, {}, "present=1", ""),
+    "own-number": (TWO_TEXTS, {"reasoning_text": 7}, {}, "present=1", ""),
+    # A text that the message has in another form is sent again only where it is demanded.
+    "tags": (WITH_CALLS | HM, THINKS, {}, "present=1", ""),
+    "tags-demanded": (WITH_CALLS | HM, THINKS, HM, "present=1, injected=1", "deepseek"),
+    "details-hold-it": (HM | ENTRY, ENTRY, {}, "present=1", ""),
+    "details-demanded": (HM | ENTRY, ENTRY, HM, "present=1, injected=1", "deepseek"),
+    "text-without-details": (HM | ENTRY, HM, ENTRY, "present=1, injected=1", ""),
+    "a-signature-is-no-text": (
+        {"content": TEXT} | OF_CALLS,
+        THINKS,
+        OF_CALLS,
+        "present=1, injected=1",
+        "",
+    ),
+    # All calls come from the turn; some may be left out, and random ids know no order.
+    "re-ordered": (WITH_CALLS | HM, {"tool_calls": calls()[::-1]}, HM, "injected=1", ""),
+    "other-text": (WITH_CALLS | HM, {"content": "Else."}, HM, "injected=1", ""),
+    "text-left-out": (WITH_CALLS | HM, {"content": None}, HM, "injected=1", ""),
+    "text-trimmed": (WITH_CALLS | HM, {"content": f"\n {TEXT} "}, HM, "injected=1", ""),
+    "call-left-out": (WITH_CALLS | HM, FIRST, HM, "injected=1", ""),
+    "call-added": (
+        WITH_CALLS | HM,
+        {"tool_calls": [*calls(), call("add")]},
+        {},
+        "guarded_form=1",
+        "",
+    ),
+    "placeholder": (
+        ALONE | PLAIN_AND_SEALED,
+        PLACEHOLDER,
+        PLAIN_AND_SEALED,
+        "injected=2",
+        "",
+    ),
+    "placeholder-and-a-call-left-out": (
+        ALONE | PLAIN_AND_SEALED,
+        PLACEHOLDER | SECOND,
+        {},
+        "guarded_form=2",
+        "",
+    ),
+    # A profile says which members go back.
+    "generic": (GATEWAY, {}, GATEWAY, "injected=3", ""),
+    "openrouter": (GATEWAY, {}, ENTRY, "injected=1", "openrouter"),
+    "vllm": (GATEWAY, {}, {"reasoning": "Hm"}, "injected=1", "vllm"),
+    "groq": (GATEWAY, {}, {"reasoning": "Hm"}, "injected=1", "groq"),
+    "mistral": (GATEWAY, {}, {}, "", "mistral"),
+    # Gemini refuses encrypted reasoning without the call that it names.
+    "named-call": (ALONE | NAMES_A_CALL, {}, NAMES_A_CALL, "injected=1", ""),
+    "named-call-first": (ALONE | NAMES_A_CALL, FIRST, NAMES_A_CALL, "injected=1", ""),
+    "named-call-left-out": (ALONE | NAMES_A_CALL, SECOND, {}, "guarded_form=1", ""),
+    "no-named-call": (ALONE | NAMES_AN_ITEM, SECOND, NAMES_AN_ITEM, "injected=1", ""),
+}
 
 
-@pytest.mark.parametrize(
-    "own",
-    [
-        pytest.param({"reasoning_content": "it is up."}, id="edited"),
-        pytest.param({"reasoning_content": "I look it up. Well."}, id="longer"),
-        pytest.param({"reasoning_content": 7}, id="another-type"),
-        pytest.param({"reasoning_details": [{"text": "up.", "note": "up"}]}, id="another-key"),
-        pytest.param({"reasoning_details": [{"text": "up.", "index": 2}]}, id="another-number"),
-        pytest.param({"reasoning_details": [{"text": "up.", "id": "Eg=="}]}, id="of-another-key"),
-        pytest.param(
-            {"reasoning_details": [*FRAGMENTS, {**ENTRIES[0], "text": ""}, ENTRIES[1]]}, id="whole"
-        ),
-        pytest.param({"extra_content": {"own": {"thought": True}}}, id="own-object"),
-        pytest.param({"reasoning_content": "I look it up." * 2 + "I"}, id="more-than-twice"),
-        pytest.param({"reasoning_details": [{**ENTRIES[0], "index": 11}]}, id="repeated-number"),
-    ],
-)
-def test_what_is_no_piece_is_the_clients_own(own: dict[str, Any]) -> None:
-    """It is edited, or the same in another form."""
-    chats = Chats()
-    message = chats.learn([ASK], assistant(TEXT, **EMITTED))
-    sent = [ASK, message | own, user("Go")]
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_what_a_message_lacks_is_added(row: tuple[Any, ...]) -> None:
+    """Upstream gets what it emitted, where and under the name that it emitted it."""
+    emitted, change, added, outcomes, profile = row
+    chats = Chats(ChatDialect(PROFILES[profile or "generic"]))
+    text = None if "tool_calls" in emitted else TEXT
+    message = chats.learn([ASK], assistant(text) | emitted)
+    sent = stripped(message) | change
+    history = [ASK, sent, *(outputs() if "tool_calls" in sent else [user("Go on")])]
 
-    assert chats.send(sent) == sent
-    assert chats.outcomes(sent) == {"present": 3}
+    assert chats.send(history) == [ASK, sent | added, *history[2:]]
+    counted = {f"{what}={count}" for what, count in chats.outcomes(history).items()}
+    assert counted == set(filter(None, outcomes.split(", ")))
 
 
 @pytest.mark.parametrize(("count", "outcome"), [(32, "injected"), (33, "present")])
@@ -286,17 +322,6 @@ def test_few_pieces_are_compared(count: int, outcome: str) -> None:
     assert chats.outcomes([ASK, message | torn, user("Go")]) == {outcome: 1}
 
 
-@pytest.mark.parametrize("own", ["Mine.", "Hmm", 7])
-def test_a_value_of_the_clients_own_stays(own: Any) -> None:
-    """Upstream reads it, so the other members of the message are left alone, too."""
-    chats = Chats()
-    message = chats.learn([ASK], assistant(TEXT, reasoning_text="Hm", reasoning_opaque="o"))
-    sent = [ASK, stripped(message) | {"reasoning_text": own}, user("Go")]
-
-    assert chats.send(sent) == sent
-    assert chats.outcomes(sent) == {"present": 1}
-
-
 def test_a_value_that_cannot_be_read_stays() -> None:
     """A number beyond the range of numbers cannot be compared."""
     chats = Chats()
@@ -305,53 +330,6 @@ def test_a_value_that_cannot_be_read_stays() -> None:
     sent = sent.replace(b'"HUGE"', b"1e99999")
 
     assert chats.decide(sent).body is sent
-
-
-THINKS = f"<think>Hm</think>{TEXT}"
-
-
-@pytest.mark.parametrize(
-    ("profile", "change", "added"),
-    [
-        ("generic", {"content": THINKS}, {}),
-        ("deepseek", {"content": THINKS}, {"reasoning_content": "Hm"}),
-        ("generic", {"reasoning_details": [details("text", text="Hm")]}, {}),
-        (
-            "deepseek",
-            {"reasoning_details": [details("text", text="Hm")]},
-            {"reasoning_content": "Hm"},
-        ),
-        (
-            "generic",
-            {"reasoning_content": "Hm"},
-            {"reasoning_details": [details("text", text="Hm")]},
-        ),
-    ],
-)
-def test_a_text_is_sent_again_only_where_it_is_demanded(
-    profile: str, change: dict[str, Any], added: dict[str, Any]
-) -> None:
-    """Text in tags and details hold it already, and a model must not read it twice."""
-    chats = Chats(ChatDialect(PROFILES[profile]))
-    both = {"reasoning_content": "Hm", "reasoning_details": [details("text", text="Hm")]}
-    emitted = both if "content" not in change else {"reasoning_content": "Hm"}
-    message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), **emitted))
-    sent = stripped(message) | change
-
-    assert chats.send([ASK, sent, *outputs()])[1] == sent | added
-    got = chats.outcomes([ASK, sent, *outputs()])
-    assert got == {"present": 1} | ({"injected": 1} if added else {})
-
-
-def test_a_signature_is_no_text() -> None:
-    """It goes to its call also if the client sends the reasoning in tags."""
-    chats = Chats()
-    message = assistant(TEXT, tool_calls=calls(extra_content=SIGNED))
-    chats.learn([ASK], message)
-
-    (_, got, *_) = chats.send([ASK, stripped(message) | {"content": THINKS}, *outputs()])
-
-    assert got == message | {"content": THINKS}
 
 
 def test_only_what_upstream_emitted_counts_as_present() -> None:
@@ -377,27 +355,6 @@ def test_what_cannot_be_compared_counts_as_present() -> None:
     assert chats.outcomes([user("Hi"), assistant("Hello there.", **own)]) == {"present": 1}
     assert chats.outcomes([user("Else"), assistant("Never said.", **own)]) == {"present": 1}
     assert chats.outcomes([ASK, message | more, *outputs()]) == {"present": 1}
-
-
-CHANGED = [
-    pytest.param({"tool_calls": calls()[::-1]}, {"injected": 1}, id="re-ordered"),
-    pytest.param({"content": "Else."}, {"injected": 1}, id="other-text-but-certain-calls"),
-    pytest.param({"tool_calls": [*calls(), call("add")]}, {"guarded_form": 1}, id="call-added"),
-    pytest.param({"content": None}, {"injected": 1}, id="text-left-out"),
-    pytest.param({"tool_calls": calls()[:1]}, {"injected": 1}, id="call-left-out"),
-    pytest.param({"content": f"\n {TEXT} "}, {"injected": 1}, id="text-trimmed"),
-]
-
-
-@pytest.mark.parametrize(("change", "outcomes"), CHANGED)
-def test_a_message_must_be_that_of_one_turn(
-    change: dict[str, Any], outcomes: dict[str, int]
-) -> None:
-    """All its calls come from the turn; some may be left out, and random ids know no order."""
-    chats = Chats()
-    message = chats.learn([ASK], assistant(TEXT, tool_calls=calls(), reasoning_content="Hm"))
-
-    assert chats.outcomes([ASK, stripped(message) | change, *outputs()]) == outcomes
 
 
 def halves(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -455,21 +412,6 @@ def test_a_turn_that_was_split_or_re_ordered_gets_no_more(
 
     assert chats.outcomes(split) == {"guarded_form": 2}
     assert "injected" not in chats.outcomes([*turned, *results])
-
-
-PLACEHOLDER = "[System: Empty message content sanitised to satisfy protocol]"
-
-
-def test_a_placeholder_beside_all_calls_withholds_nothing() -> None:
-    """The client added a text to a message without any; the calls are certain."""
-    chats = Chats()
-    emitted = {"reasoning_content": "Hm", "reasoning_opaque": "Eg=="}
-    chats.learn([ASK], assistant(tool_calls=calls(), **emitted))
-    sent = [ASK, assistant(PLACEHOLDER, tool_calls=calls()), *outputs()]
-
-    assert chats.send(sent)[1] == sent[1] | emitted
-    sent[1] = assistant(PLACEHOLDER, tool_calls=calls()[1:])
-    assert chats.outcomes(sent) == {"guarded_form": 2}
 
 
 def test_two_turns_in_one_message_get_nothing() -> None:
@@ -581,31 +523,6 @@ def test_the_rounds_are_a_setting() -> None:
 
 
 EMPTY = {"reasoning_content": ""}
-BOTH = {
-    "reasoning": "Hm",
-    "reasoning_content": "Hm",
-    "reasoning_details": [details("text", text="Hm")],
-}
-
-
-@pytest.mark.parametrize(
-    ("profile", "names"),
-    [
-        ("generic", ["reasoning", "reasoning_content", "reasoning_details"]),
-        ("openrouter", ["reasoning_details"]),
-        ("vllm", ["reasoning"]),
-        ("groq", ["reasoning"]),
-        ("mistral", []),
-    ],
-)
-def test_a_profile_says_which_members_go_back(profile: str, names: list[str]) -> None:
-    """Some upstreams emit the same under several names, or refuse what a gateway added."""
-    chats = Chats(ChatDialect(PROFILES[profile]))
-    message = chats.learn([ASK], assistant(TEXT, **BOTH))
-
-    (_, got, _) = chats.send([ASK, stripped(message), user("Go")])
-
-    assert sorted(got.keys() - {"role", "content"}) == names
 
 
 @pytest.mark.parametrize(("profile", "goes"), [("deepseek", True), ("generic", False)])
@@ -621,31 +538,6 @@ def test_an_emitted_empty_text_goes_where_it_is_demanded(
     (_, got, _) = chats.send([ASK, assistant(TEXT), user("Go")])
 
     assert got == (assistant(TEXT, **EMPTY) if goes else assistant(TEXT))
-
-
-def encrypted(call_id: str) -> dict[str, Any]:
-    """Return encrypted reasoning that names a call."""
-    return {"reasoning_details": [details("encrypted", data="abc", id=call_id)]}
-
-
-@pytest.mark.parametrize(
-    ("named", "sent", "outcomes"),
-    [
-        (ONE, calls(), {"injected": 1}),
-        (ONE, calls()[:1], {"injected": 1}),
-        (ONE, calls()[1:], {"guarded_form": 1}),
-        ("rs_1", calls()[1:], {"injected": 1}),
-    ],
-)
-def test_encrypted_reasoning_needs_the_call_that_it_names(
-    named: str, sent: Any, outcomes: dict[str, int]
-) -> None:
-    """Gemini refuses it without the call."""
-    chats = Chats()
-    chats.learn([ASK], assistant(tool_calls=calls(), **encrypted(named)))
-    message = stripped(assistant(tool_calls=sent))
-
-    assert chats.outcomes([ASK, message, *outputs()]) == outcomes
 
 
 def test_an_unfinished_item_gets_nothing() -> None:
