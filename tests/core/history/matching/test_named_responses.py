@@ -17,13 +17,10 @@ from tests.core.world import (
     output,
     reasoning,
     user,
-    without_ids,
 )
-from tests.core.world import restored as restored_by
 from tests.fast_lane import examples
 
 TOWNS = ("Aarhus", "Bergen", "Cork", "Delft")
-LAST = user("Which of these towns is the warmest?")
 
 
 def asked(town: str) -> Item:
@@ -50,19 +47,6 @@ def conversed(**more: object) -> World:
     return world
 
 
-def history(*towns: str) -> list[Item]:
-    """Return the whole history without ids."""
-    items = [item for town in towns for item in (asked(town), said(town))]
-    return [*without_ids(items), LAST]
-
-
-def test_the_whole_history_gets_all_reasoning() -> None:
-    """Each turn names its parent, so it stands after what the parent stands after."""
-    assert restored_by(conversed(), history(*TOWNS)) == [
-        f"{town}@{2 * at + 1}" for at, town in enumerate(TOWNS)
-    ]
-
-
 def test_a_conversation_whose_beginning_is_unknown_stays_unknown() -> None:
     """If the previous response was not captured, the messages before it are not known."""
     world = World()
@@ -70,21 +54,6 @@ def test_a_conversation_whose_beginning_is_unknown_stays_unknown() -> None:
         world.learn(body([asked(town)], previous_response_id="resp_of_another"), [said(town)])
 
     assert not any(turn.context.is_known for turn in world.turns.values())
-
-
-def test_a_turn_after_another_history_does_not_match() -> None:
-    """The same words after other messages are another turn's."""
-    assert restored_by(conversed(), [user("Hi"), *without_ids([said("Cork")]), LAST]) == []
-
-
-def test_short_words_prove_nothing() -> None:
-    """Upstream holds the older messages, so no digest says that the whole history is the same."""
-    world = World()
-    for n in range(2):
-        items = [reasoning(f"{n}"), message(f"{n}", "Yes.")]
-        world.learn(body([user("So?")], **named(world)), items)
-
-    assert restored_by(world, without_ids([user("Why?"), message("1", "Yes."), LAST])) == []
 
 
 SHAPES = st.lists(
