@@ -1,7 +1,7 @@
 """
 Sides: proxies that keep what they decided, and proxies that decide everything from nothing.
 
-Both have two replicas on one SQLite file, and one upstream that answers both alike.
+Both have two replicas on one SQLite file, and one strict API that answers both alike.
 """
 
 import asyncio
@@ -9,46 +9,67 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
-import time
-from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import aiohttp
 from aiohttp import web
+from reasoning_replay.strict_api import DIALECTS, Item, Script, StrictApi
+from reasoning_replay.strict_api.dialect import Dialect
+from reasoning_replay.strict_api.server import read_body
+from typing_extensions import override
 
 from tests.e2e.proxies import ProxyProcess
 from tests.patience import SOON_S
 
-__all__ = ["Deed", "Exchange", "Received", "Side", "Sides", "Step", "both_sides"]
+__all__ = ["Deed", "Difference", "Plan", "Sides", "both_sides"]
 
 # Header fields that name a connection or a body, not a decision.
 OWN_HEADERS = {"host", "content-length"}
 
 
-@dataclass(frozen=True)
-class Exchange:
+@dataclass
+class Plan:
     """
     One request of a client, and what the upstream does with it.
 
     Attributes:
+        dialect: The name of the API.
         path: The path after the base URL.
         body: The bytes of the request.
+        scenario: What the model says.
+        is_marked: Whether it says it in words of its own.
         replica: The number of the replica that gets it, 0 or 1.
-        refusals: The refusals of the first attempts, as bodies with a status.
-        pieces: The response in pieces; one piece is a JSON document, several are a stream.
-        cut: After how many pieces the client leaves; None: it reads the whole response.
+        refusals: The bodies of the refusals of the first attempts.
+        again: The exchange whose response is repeated, as a cache does.
+        cut: The share of the response after which the client leaves; None: it reads all.
+        answer: The answer that was made.
+        pieces: The same in pieces; one piece is a JSON document, several are a stream.
     """
 
+    dialect: str
     path: str
     body: bytes
-    replica: int
-    refusals: tuple[tuple[int, bytes], ...]
-    pieces: tuple[bytes, ...]
-    cut: int | None = None
+    scenario: str = "RA"
+    is_marked: bool = True
+    replica: int = 0
+    refusals: Sequence[bytes] = ()
+    again: "Plan | None" = None
+    cut: float | None = None
+    answer: Item = field(default_factory=dict)
+    pieces: list[bytes] = field(default_factory=list)
+
+    @property
+    def until(self) -> int | None:
+        """After how many pieces the client leaves."""
+        if self.cut is None or len(self.pieces) < 2:
+            return None
+        return 1 + int(self.cut * (len(self.pieces) - 1))
 
 
 @dataclass(frozen=True)
@@ -57,9 +78,6 @@ class Deed:
 
     what: str
     of: int = 0
-
-
-Step = Sequence[Exchange] | Deed
 
 
 @dataclass
@@ -73,80 +91,85 @@ class Received:
     answer: bytes = b""
     log: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def told(self) -> str:
+        """The mark; why reasoning was not found may be told as it was when that was decided."""
+        return re.sub(r", (?:missed|ambiguous)=\d+", "", self.mark)
+
     def differs(self, other: "Received") -> str:
         """Return what the other side has otherwise: the strongest difference, or ""."""
         if len(self.bodies) != len(other.bodies):
             return "attempts"
         if list(map(json.loads, self.bodies)) != list(map(json.loads, other.bodies)):
             return "bodies"
-        if self.bodies != other.bodies:
-            return "bytes"
-        if self.heads != other.heads:
-            return "headers"
-        if (self.status, self.answer) != (other.status, other.answer):
-            return "answer"
-        return "" if self.mark == other.mark else "mark"
+        names = ("bodies", "heads", "status", "answer", "told")
+        return next((one for one in names if getattr(self, one) != getattr(other, one)), "")
 
 
-class Upstream:
-    """An upstream that records each request, and answers as the exchange says."""
+class Accepting(Dialect):
+    """A dialect, as a mixin, that accepts whatever a client makes of its history."""
+
+    @override
+    def refusals(self, *_: object) -> Iterator[Any]:
+        return iter(())
+
+
+class Twin(StrictApi):
+    """A strict API that gives both sides the answer that it made for the first one."""
 
     def __init__(self) -> None:
-        self.url = ""
-        self.plans: dict[str, Exchange] = {}
-        self.received: dict[str, Received] = defaultdict(Received)
+        super().__init__(body_max_bytes=1 << 24)
+        kinds = {name: type(name, (Accepting, one), {}) for name, one in DIALECTS.items()}
+        self.dialects: dict[str, Dialect] = {name: kind(Script()) for name, kind in kinds.items()}
+        self.plans: dict[str, Plan] = {}
+        self.got: dict[str, Received] = defaultdict(Received)
         self.gates: dict[str, asyncio.Event] = {}
         self.arrived: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.goes: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self.left: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[Self]:
-        """Serve on a free port of loopback."""
-        app = web.Application(client_max_size=1 << 24)
-        app.router.add_post("/v1/{rest:.*}", self._answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-        try:
-            yield self
-        finally:
-            await runner.cleanup()
-
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    @override
+    async def respond(self, request: web.Request) -> web.StreamResponse:
         name = request.headers["x-exchange"]
-        plan, got = self.plans[name], self.received[name]
-        got.bodies.append(await request.read())
-        got.heads.append(
-            sorted(
-                (key.lower(), value.partition("/")[0] if key == "x-exchange" else value)
-                for key, value in request.headers.items()
-                if key.lower() not in OWN_HEADERS
-            )
-        )
+        plan, got, raw = self.plans[name], self.got[name], await request.read()
+        got.bodies.append(raw)
+        head = [(key.lower(), value) for key, value in request.headers.items()]
+        got.heads.append(sorted(one for one in head if one[0] not in {*OWN_HEADERS, "x-exchange"}))
         if len(got.bodies) <= len(plan.refusals):
-            status, body = plan.refusals[len(got.bodies) - 1]
-            return web.Response(status=status, body=body, content_type="application/json")
+            body = plan.refusals[len(got.bodies) - 1]
+            return web.Response(status=400, body=body, content_type="application/json")
         self.arrived[name].set()
         await self.gates[name].wait()
+        if not plan.pieces:
+            self._make(plan, raw, request)
         if len(plan.pieces) == 1:
             return web.Response(body=plan.pieces[0], content_type="application/json")
         answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await answer.prepare(request)
-        for piece in plan.pieces[: plan.cut]:
+        for piece in plan.pieces[: plan.until]:
             await answer.write(piece)
-        if plan.cut is not None:
+        if plan.until is not None:
             await self.goes[name].wait()
             with contextlib.suppress(ConnectionError):
                 while request.transport is not None and not request.transport.is_closing():
-                    await answer.write(
-                        b": still there\n\n"
-                    )  # a proxy may take its leaving for half
+                    await answer.write(b": still there\n\n")  # its leaving may be taken for half
                     await asyncio.sleep(0.005)
             self.left[name].set()
         return answer
+
+    def _make(self, plan: Plan, raw: bytes, request: web.Request) -> None:
+        """Make the answer of a plan."""
+        if plan.again is not None and plan.again.pieces:
+            plan.answer, plan.pieces = plan.again.answer, plan.again.pieces
+            return
+        dialect = self.dialects[plan.dialect]
+        body = read_body(raw, dialect.history) | (dialect.members_of(request.rel_url) or {})
+        dialect.script = Script((plan.scenario,), plan.is_marked)
+        exchange, plan.answer = dialect.serve(body, "")
+        assert exchange.refused is None
+        plan.pieces = [json.dumps(plan.answer).encode()]
+        if body.get("stream"):
+            plan.pieces = list(dialect.events(plan.answer))
 
 
 class Logged(ProxyProcess):
@@ -173,38 +196,38 @@ class Logged(ProxyProcess):
 class Side:
     """Two replicas on one store."""
 
-    def __init__(self, name: str, upstream: Upstream, folder: Path, **more: str) -> None:
+    def __init__(self, name: str, upstream: Twin, folder: Path, **more: str) -> None:
         self.name = name
         self._settings = folder / f"{name}.yaml"
         self._settings.write_text("mode: 'on'\n")
         more = {"config": str(self._settings), **more}
         url = f"sqlite://{folder}/{name}.db"
-        self.replicas = [Logged(upstream.url, url, **more) for _ in range(2)]
+        self.replicas = [Logged(upstream.base_url, url, **more) for _ in range(2)]
         self._mode = "on"
         self._upstream = upstream
 
-    async def send(
-        self, session: aiohttp.ClientSession, name: str, plan: Exchange, key: str
-    ) -> None:
+    async def send(self, session: aiohttp.ClientSession, name: str, plan: Plan, key: str) -> None:
         """Send one request, read the response, and wait until the exchange is logged."""
-        proxy, got = self.replicas[plan.replica], self._upstream.received[name]
+        proxy, got = self.replicas[plan.replica], self._upstream.got[name]
         headers = {
             "authorization": f"Bearer {key}",
             "content-type": "application/json",
             "x-exchange": name,
         }
         url = proxy.base_url + plan.path
+        leaves = False
         async with session.post(url, data=plan.body, headers=headers) as answer:
             got.status = answer.status
             got.mark = answer.headers.get("x-reasoning-replay", "")
             request_id = answer.headers.get("x-reasoning-replay-request-id", "")
-            if plan.cut is None or answer.status != 200:
-                got.answer = await answer.read()
-            else:
-                want = sum(map(len, plan.pieces[: plan.cut]))
-                got.answer = await answer.content.readexactly(want) if want else b""
+            leaves = answer.status == 200 and plan.until is not None
+            if leaves:
+                want = sum(map(len, plan.pieces[: plan.until]))
+                got.answer = await answer.content.readexactly(want)
                 answer.close()
-        if plan.cut is not None and answer.status == 200:
+            else:
+                got.answer = await answer.read()
+        if leaves:
             self._upstream.goes[name].set()
             await asyncio.wait_for(self._upstream.left[name].wait(), SOON_S)
         async with asyncio.timeout(SOON_S):
@@ -228,7 +251,7 @@ class Side:
         if deed.what == "restart":
             await self.replicas[deed.of % 2].restart()
             return ""
-        log = self._upstream.received[named].log
+        log = self._upstream.got[named].log
         if "conversation" not in log:
             return "none"
         where = f"scopes/{log['scope']}"
@@ -243,28 +266,18 @@ class Side:
     def complaints(self) -> list[str]:
         """Log lines that no run may have."""
         quiet = ("started", "reloaded", "stopped", "draining", "doubtful_setting")
-        found = [
-            json.dumps(event)
-            for proxy in self.replicas
-            for event in proxy.events
-            if event["event"] not in quiet and event["level"] != "info"
-        ]
-        found += [
-            json.dumps(entry)
-            for proxy in self.replicas
-            for entry in proxy.exchanges.values()
-            if {entry.get("asked"), entry.get("captured")}
-            & {"failed", "store_failed", "budget_exceeded"}
-        ]
-        return found
+        bad = {"failed", "store_failed", "budget_exceeded"}
+        events = (one for proxy in self.replicas for one in proxy.events)
+        exchanges = (one for proxy in self.replicas for one in proxy.exchanges.values())
+        found = [one for one in events if one["event"] not in quiet and one["level"] != "info"]
+        found += [one for one in exchanges if {one.get("asked"), one.get("captured")} & bad]
+        return [json.dumps(one) for one in found]
 
 
 @dataclass
 class Difference:
     """One difference between the sides."""
 
-    step: int
-    number: int
     what: str
     kept: Received
     other: Received
@@ -273,63 +286,55 @@ class Difference:
 class Sides:
     """Both sides, and the upstream."""
 
-    def __init__(self, upstream: Upstream, sides: tuple[Side, Side]) -> None:
+    def __init__(self, upstream: Twin, sides: tuple[Side, Side]) -> None:
         self.upstream, self.sides = upstream, sides
-        self._runs = itertools.count()
-        self.ways: dict[str, int] = defaultdict(int)
-        self.exchanges = self.errors = 0
-        self.marks: dict[str, int] = defaultdict(int)
+        self._names = itertools.count()
+        self.ways: Counter[str] = Counter()
+        self.errors = 0
 
-    async def play(self, script: Sequence[Step]) -> list[Difference]:
-        """Play a script on both sides, with a key of its own; return the differences."""
-        run = f"{next(self._runs)}-{time.monotonic_ns()}"
-        found: list[Difference] = []
-        number = 0
-        timeout = aiohttp.ClientTimeout(total=SOON_S)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
-            await asyncio.gather(*(one.do(session, Deed("on"), "") for one in self.sides))
-            for at, step in enumerate(script):
-                if isinstance(step, Deed):
-                    of = f"{run}-{at - 1 - step.of}-0"
-                    says = await asyncio.gather(
-                        *(one.do(session, step, f"{of}/{one.name}") for one in self.sides)
-                    )
-                    if says[0] != says[1]:
-                        kept, other = (Received(mark=say) for say in says)
-                        found.append(Difference(at, number, "deed", kept, other))
-                    continue
-                names = [f"{run}-{at}-{n}" for n in range(len(step))]
-                await asyncio.gather(
-                    *(self._at_once(session, one, names, step, run) for one in self.sides)
-                )
-                for name in names:
-                    kept, other = (self.upstream.received[f"{name}/{s.name}"] for s in self.sides)
-                    self.exchanges += 1
-                    self.errors += any("error=" in one.mark for one in (kept, other))
-                    self.ways[f"{kept.log.get('way')} | {other.log.get('way')}"] += 1
-                    for word in kept.mark.split(", "):
-                        self.marks[word.partition("=")[0]] += int(
-                            n if (n := word.partition("=")[2]).isdigit() else 1
-                        )
-                    if what := kept.differs(other):
-                        found.append(Difference(at, number, what, kept, other))
-                    number += 1
-        return found
+    async def play(
+        self, session: aiohttp.ClientSession, key: str, step: Sequence[Plan] | Deed, last: str
+    ) -> tuple[str, Difference | None]:
+        """
+        Play a step on both sides.
+
+        Args:
+            session: HTTP connections.
+            key: The key of the client.
+            step: What happens.
+            last: The name of the exchange that a deed is about.
+
+        Returns:
+            The name of its first exchange, and the first difference.
+        """
+        if isinstance(step, Deed):
+            says = [await one.do(session, step, f"{last}/{one.name}") for one in self.sides]
+            kept, other = (Received(mark=say) for say in says)
+            return last, Difference("deed", kept, other) if says[0] != says[1] else None
+        names = [f"{next(self._names)}" for _ in step]
+        await asyncio.gather(*(self._at_once(session, one, names, step, key) for one in self.sides))
+        for name in names:
+            kept, other = (self.upstream.got[f"{name}/{one.name}"] for one in self.sides)
+            self.errors += any("error=" in one.mark for one in (kept, other))
+            self.ways[f"{kept.log.get('way')} | {other.log.get('way')}"] += 1
+            if what := kept.differs(other):
+                return names[0], Difference(what, kept, other)
+        return names[0], None
 
     async def _at_once(
         self,
         session: aiohttp.ClientSession,
         side: Side,
         names: Sequence[str],
-        plans: Sequence[Exchange],
-        run: str,
+        plans: Sequence[Plan],
+        key: str,
     ) -> None:
         """Let requests be in flight at once: they arrive in this order, and are answered in it."""
         up, running = self.upstream, []
         for name, plan in zip(names, plans, strict=True):
             full = f"{name}/{side.name}"
             up.plans[full], up.gates[full] = plan, asyncio.Event()
-            running.append(asyncio.create_task(side.send(session, full, plan, f"sk-{run}")))
+            running.append(asyncio.create_task(side.send(session, full, plan, key)))
             arrived = asyncio.create_task(up.arrived[full].wait())
             await asyncio.wait({arrived, running[-1]}, return_when="FIRST_COMPLETED")
             arrived.cancel()
@@ -342,7 +347,7 @@ class Sides:
 async def both_sides(folder: Path, profile: str = "auto") -> AsyncIterator[Sides]:
     """Run both sides."""
     async with contextlib.AsyncExitStack() as stack:
-        upstream = await stack.enter_async_context(Upstream().serving())
+        upstream = await stack.enter_async_context(Twin())
         sides = (
             Side("kept", upstream, folder, upstream_profile=profile),
             Side("not", upstream, folder, upstream_profile=profile, local_max_bytes="0"),
