@@ -34,7 +34,7 @@ async def _pictures_of(browser: Browser, url: str, scheme: Literal["light", "dar
     async with looking(browser, url, width=WIDTH, height=820, color_scheme=scheme) as seen:
         page = seen.page
         await page.locator("#rows > li.open").wait_for()
-        # The upstream that the stand-in replaces.
+        # The upstream that the strict API replaces.
         await page.locator("#facts b").first.evaluate("b => { b.textContent = 'api.openai.com' }")
         healed = page.locator("#rows > li", has_text="Healed").first
         await _take_picture(page, f"inspector-{scheme}", WIDTH, 820)

@@ -12,7 +12,7 @@ from tests.web.world import eventually
 
 # Wall-clock time at the end of the scene: half past two on a day in March.
 NOW_MS: Final = 1_773_325_811_000
-# Time that a real upstream would take in addition, since a stand-in responds at once. The time
+# Time that a real upstream would take in addition, since a strict API responds at once. The time
 # that the proxy adds is real.
 THOUGHT_S: Final = (4.1, 2.7, 6.3, 3.4, 5.2, 1.9)
 KEEPS_NOTHING: Final = {"store": False, "include": ["reasoning.encrypted_content"]}
@@ -88,7 +88,7 @@ async def play(on: Stage) -> asyncio.Task[Any]:
     spoilt = [*planner.history, SPOILT, {"role": "user", "content": "Well?"}]
     await hour.at(6.0, planner.post({"input": spoilt, "tools": TOOLS}))
     on.app.recorder._epoch_ms = lambda: NOW_MS
-    on.standin.behaviour = structs.replace(on.standin.behaviour, delay_s=1.0)
+    on.api.behaviour = structs.replace(on.api.behaviour, delay_s=1.0)
     return asyncio.create_task(_streamed(writer))
 
 

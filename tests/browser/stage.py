@@ -1,4 +1,4 @@
-"""Stage of the browser tests: a stand-in, a proxy in front of it, agents, and an open page."""
+"""Stage of the browser tests: a strict API, a proxy in front of it, agents, and an open page."""
 
 import contextlib
 import json
@@ -85,9 +85,9 @@ class Agent:
 
 @dataclass
 class Stage:
-    """A stand-in and a proxy in front of it."""
+    """A strict API and a proxy in front of it."""
 
-    standin: StrictResponses
+    api: StrictResponses
     app: App
 
     def agent(self, **more: Any) -> Agent:
@@ -97,12 +97,12 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def stage(variant: Any = "chain", **settings: Any) -> AsyncIterator[Stage]:
-    """Run a stand-in and a proxy."""
+    """Run a strict API and a proxy."""
     async with (
-        StrictResponses(variant) as standin,
-        proxy_before(standin.base_url, **settings) as app,
+        StrictResponses(variant) as api,
+        proxy_before(api.base_url, **settings) as app,
     ):
-        yield Stage(standin, app)
+        yield Stage(api, app)
 
 
 @contextlib.asynccontextmanager

@@ -23,21 +23,21 @@ MINE = ApiKey("OPENAI_API_KEY", ("Authorization", f"Bearer {KEY}"))
 MODEL = "gpt-5.4"
 
 
-def served_by(standin: StrictResponses | Upstream) -> tuple[str, str]:
-    """Return the model of a stand-in, and its dialect."""
-    if isinstance(standin, StrictChat):
-        return standin.model, CHAT
-    if isinstance(standin, StrictMessages):
-        return standin.model, MESSAGES
+def served_by(api: StrictResponses | Upstream) -> tuple[str, str]:
+    """Return the model of a strict API, and its dialect."""
+    if isinstance(api, StrictChat):
+        return api.model, CHAT
+    if isinstance(api, StrictMessages):
+        return api.model, MESSAGES
     return MODEL, RESPONSES
 
 
 async def proven(
-    settings: Settings, standin: StrictResponses | Upstream, model: str = "", **changed: Any
+    settings: Settings, api: StrictResponses | Upstream, model: str = "", **changed: Any
 ) -> list[str]:
-    """Return the findings of a live test against a stand-in."""
-    update = {"upstream_url": standin.base_url, "store_budget_ms": 5000, **changed}
-    own, dialect = served_by(standin)
+    """Return the findings of a live test against a strict API."""
+    update = {"upstream_url": api.base_url, "store_budget_ms": 5000, **changed}
+    own, dialect = served_by(api)
     here = settings.model_copy(update=update)
     return await found(of_proof(here, MINE, model or own, dialect))
 
@@ -70,23 +70,23 @@ async def test_injected_reasoning_is_accepted(
     signed: int,
 ) -> None:
     """A strict API of each vendor accepts the reasoning that is injected, and lacks none."""
-    async with make() as standin:
-        more = {"upstream_profile": standin.profile} if isinstance(standin, StrictMessages) else {}
-        first, second = await proven(settings, standin, **more)
+    async with make() as api:
+        more = {"upstream_profile": api.profile} if isinstance(api, StrictMessages) else {}
+        first, second = await proven(settings, api, **more)
     told = f"emitted {emitted} reasoning item(s), {signed} of them encrypted or signed"
-    assert first == f"ok: {served_by(standin)[0]} {told}"
+    assert first == f"ok: {served_by(api)[0]} {told}"
     assert second == f"ok: the second turn was accepted with {emitted} injected item(s)"
-    if isinstance(standin, Upstream):
-        assert standin.found("whole")
-        assert not standin.found("missing", *WRONG)
+    if isinstance(api, Upstream):
+        assert api.found("whole")
+        assert not api.found("missing", *WRONG)
 
 
 async def test_settings_that_would_be_in_the_way_are_not(settings: Settings) -> None:
     """The live test uses the memory store, free ports and mode on, whatever the settings are."""
-    async with StrictResponses() as standin:
+    async with StrictResponses() as api:
         lines = await proven(
             settings,
-            standin,
+            api,
             mode="off",
             store_url="redis://:hunter2@nowhere",
             reuse_port=True,
@@ -121,9 +121,9 @@ async def test_a_first_turn_without_an_answer_is_a_problem(
     settings: Settings, dialect: str, status: int, body: Any, words: str
 ) -> None:
     """It is told by names alone; a body of another form is no crash."""
-    async with StrictChat("lenient") if dialect == CHAT else StrictMessages() as standin:
-        standin.refuse_next(Refusal(status, body=body))
-        (line,) = await proven(settings, standin)
+    async with StrictChat("lenient") if dialect == CHAT else StrictMessages() as api:
+        api.refuse_next(Refusal(status, body=body))
+        (line,) = await proven(settings, api)
     assert line.startswith("problem: the first turn ")
     assert words in line
 
@@ -132,8 +132,8 @@ async def test_a_first_turn_without_an_answer_is_a_problem(
 async def test_a_model_without_reasoning_proves_nothing(settings: Settings, dialect: str) -> None:
     """An answer without reasoning, or with an empty one, is a warning and no problem."""
     silent = StrictResponses() if dialect == RESPONSES else StrictChat("deepseek", loop="plain")
-    async with silent as standin:
-        first, second = await proven(settings, standin, "gpt-4.1", upstream_profile="deepseek")
+    async with silent as api:
+        first, second = await proven(settings, api, "gpt-4.1", upstream_profile="deepseek")
     assert re.match(r"warning: \S+ emitted no reasoning", first)
     assert second == "ok: the second turn was accepted as well"
 
@@ -142,18 +142,18 @@ async def test_a_second_turn_that_is_refused_is_a_problem(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A refused second turn is a problem without healing and a warning with it."""
-    async with StrictResponses() as standin:
+    async with StrictResponses() as api:
         went_on = live_test._went_on
 
         def moved(wire: Wire, reply: Reply) -> list[dict[str, Any]]:
-            standin.behaviour.quirks = Quirks(account="b")
+            api.behaviour.quirks = Quirks(account="b")
             return went_on(wire, reply)
 
         monkeypatch.setattr(live_test, "_went_on", moved)
-        _, line = await proven(settings, standin, heal="off")
+        _, line = await proven(settings, api, heal="off")
         assert line.startswith("problem: the second turn was refused with 40")
-        standin.behaviour.quirks = Quirks()
-        _, line = await proven(settings, standin)
+        api.behaviour.quirks = Quirks()
+        _, line = await proven(settings, api)
     assert line.startswith("warning: the second turn was accepted only after it was healed (")
 
 
@@ -167,8 +167,8 @@ async def test_without_a_key_nothing_is_proven(settings: Settings) -> None:
 async def test_a_server_that_asks_for_no_key_is_proven_without(settings: Settings) -> None:
     """A server that needs no key is tested without one; its reasoning is plain text."""
     aloud = Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False)
-    async with StrictResponses(quirks=aloud) as standin:
-        update = {"upstream_url": standin.base_url, "upstream_profile": "vllm"}
+    async with StrictResponses(quirks=aloud) as api:
+        update = {"upstream_url": api.base_url, "upstream_profile": "vllm"}
         lines = await found(of_proof(settings.model_copy(update=update), NO_KEY, MODEL))
     assert lines == [
         f"ok: {MODEL} emitted 1 reasoning item(s), 0 of them encrypted or signed",
@@ -195,9 +195,9 @@ def test_each_dialect_can_be_proven() -> None:
 
 async def test_the_proof_sends_what_a_client_of_the_api_sends(settings: Settings) -> None:
     """The client keeps only the members that the API declares, so the proxy adds the others."""
-    async with StrictChat("kimi") as standin:
-        await proven(settings, standin)
-    (_, kept, result) = standin.judged[-1].messages
+    async with StrictChat("kimi") as api:
+        await proven(settings, api)
+    (_, kept, result) = api.judged[-1].messages
     assert kept.keys() == {"role", "content", "tool_calls", "reasoning_content"}
     assert kept["tool_calls"][0].keys() == {"id", "type", "function"}
     assert result["tool_call_id"] == kept["tool_calls"][0]["id"]
@@ -205,15 +205,15 @@ async def test_the_proof_sends_what_a_client_of_the_api_sends(settings: Settings
 
 async def test_a_profile_that_leaves_it_out_is_a_problem(settings: Settings) -> None:
     """Reasoning that was emitted and not injected is a problem, although it was accepted."""
-    async with StrictChat("lenient") as standin:
-        _, second = await proven(settings, standin, upstream_profile="mistral")
+    async with StrictChat("lenient") as api:
+        _, second = await proven(settings, api, upstream_profile="mistral")
     assert second.startswith("problem: the second turn was accepted, but nothing was injected (")
 
 
 async def test_a_path_that_is_not_served_names_the_other_dialect(settings: Settings) -> None:
     """On a 404, the way out names the flag for the other API of the upstream."""
-    async with StrictChat("lenient") as standin:
-        here = settings.model_copy(update={"upstream_url": standin.base_url})
+    async with StrictChat("lenient") as api:
+        here = settings.model_copy(update={"upstream_url": api.base_url})
         (line,) = await found(of_proof(here, MINE, MODEL))
     assert line == (
         "problem: the first turn was refused with 404, invalid_request_error: "
@@ -228,9 +228,9 @@ async def test_the_check_proves_the_dialect_that_is_asked_for(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`check --prove MODEL --dialect chat` runs its turns on Chat Completions."""
-    async with StrictChat("gemini") as standin:
-        here = settings.model_copy(update={"upstream_url": standin.base_url})
-        model = standin.model
+    async with StrictChat("gemini") as api:
+        here = settings.model_copy(update={"upstream_url": api.base_url})
+        model = api.model
         assert await check(here, {"OPENAI_API_KEY": KEY}, model, CHAT) == 0
     assert [line[:2] for line in report(capsys, "proof")] == ["ok", "ok"]
 
@@ -242,9 +242,9 @@ async def test_messages_need_the_key_of_their_own_vendor(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On an upstream that is not known, the key is Anthropic's, in the header of its API."""
-    async with StrictMessages() as standin:
-        here = settings.model_copy(update={"upstream_url": standin.base_url})
-        model = standin.model
+    async with StrictMessages() as api:
+        here = settings.model_copy(update={"upstream_url": api.base_url})
+        model = api.model
         assert await check(here, {"OPENAI_API_KEY": KEY}, model, MESSAGES) == 1
         assert report(capsys, "proof") == [
             "problem: no key, so no turn was run: set ANTHROPIC_API_KEY"
@@ -252,4 +252,4 @@ async def test_messages_need_the_key_of_their_own_vendor(
         assert await check(here, {"ANTHROPIC_API_KEY": KEY}, model, MESSAGES) == 0
     assert [line[:2] for line in report(capsys, "proof")] == ["ok", "ok"]
     headers = {("x-api-key", KEY), ("anthropic-version", "2023-06-01")}
-    assert all(headers <= {*one.received.headers} for one in standin.judged)
+    assert all(headers <= {*one.received.headers} for one in api.judged)

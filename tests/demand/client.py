@@ -31,13 +31,13 @@ class Answer(NamedTuple):
     mark: dict[str, str]
 
 
-def standin_for(scenario: Scenario) -> StrictResponses:
+def api_for(scenario: Scenario) -> StrictResponses:
     """Return the upstream of a scenario, as it is while the history is made."""
-    standin = StrictResponses()
-    standin.behaviour = msgspec.structs.replace(
+    api = StrictResponses()
+    api.behaviour = msgspec.structs.replace(
         scenario.behaviour, loop=scenario.loop, quirks=scenario.quirks
     )
-    return standin
+    return api
 
 
 class Client:

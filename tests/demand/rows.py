@@ -64,7 +64,7 @@ class Scenario:
         quirks: ResponsesBehaviour of the backend while the history is made.
         then: ResponsesBehaviour of the backend when the last request arrives; None means unchanged.
         expires: Whether the backend has deleted its stored items by then.
-        behaviour: Form of the stand-in's responses.
+        behaviour: Form of the strict API's responses.
         continuity: "strict" refuses lost reasoning that the API would accept.
         more: Items that the honest history does not have, by name.
         streams: Whether the client streams: both ways, unless only one is relevant.

@@ -22,11 +22,11 @@ async def played(scenario: Scenario) -> tuple[int, int, int]:
     async with set_up(scenario, stream=scenario.streams[0]) as stage:
         sent: list[Item] = list(stage.sent)
         for turn in range(TURNS):
-            before = len(stage.standin.received)
+            before = len(stage.api.received)
             body = stage.client.last(sent, stage.past)
             answer = await stage.client.send(stage.proxy, body)
             asked += 1
-            tries = len(stage.standin.received) - before
+            tries = len(stage.api.received) - before
             is_refused = answer.status != 200 or bool(answer.said)
             refused += tries - (not is_refused)
             failed += is_refused

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.demand.client import Answer, Client, standin_for
+from tests.demand.client import Answer, Client, api_for
 from tests.demand.notation import Item, Past, written
 from tests.demand.rows import Scenario
 from tests.e2e.proxies import proxied
@@ -39,8 +39,8 @@ async def client_of(
     scenario: Scenario, *, stream: bool
 ) -> AsyncIterator[tuple[StrictResponses, Client]]:
     """Yield the upstream of a scenario and its client."""
-    async with standin_for(scenario) as standin, aiohttp.ClientSession() as session:
-        yield standin, Client(session, scenario, stream=stream)
+    async with api_for(scenario) as api, aiohttp.ClientSession() as session:
+        yield api, Client(session, scenario, stream=stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Stage:
         body: Body of that request.
     """
 
-    standin: StrictResponses
+    api: StrictResponses
     client: Client
     proxy: str
     past: Past
@@ -62,40 +62,40 @@ class Stage:
 
     async def send(self) -> tuple[Answer, list[Received]]:
         """Send the request through the proxy; return the response, and the requests at upstream."""
-        before = len(self.standin.received)
+        before = len(self.api.received)
         answer = await self.client.send(self.proxy, self.body)
-        return answer, self.standin.received[before:]
+        return answer, self.api.received[before:]
 
     async def send_straight(self) -> Answer:
         """Send the request directly to upstream."""
-        return await self.client.send(self.standin.base_url, self.body)
+        return await self.client.send(self.api.base_url, self.body)
 
 
 @contextlib.asynccontextmanager
 async def set_up(scenario: Scenario, *, stream: bool, **settings: str) -> AsyncIterator[Stage]:
     """Play a scenario up to the client's last request, with a proxy that has these settings."""
     async with (
-        client_of(scenario, stream=stream) as (standin, client),
-        proxied(standin, **settings) as proxy,
+        client_of(scenario, stream=stream) as (api, client),
+        proxied(api, **settings) as proxy,
     ):
-        made_at = proxy if scenario.made == "proxied" else standin.base_url
+        made_at = proxy if scenario.made == "proxied" else api.base_url
         past = await history(scenario, client, made_at)
-        turn(scenario, standin)
+        turn(scenario, api)
         sent = written(scenario.sent, past, scenario.more)
-        yield Stage(standin, client, proxy, past, sent, client.last(sent, past))
+        yield Stage(api, client, proxy, past, sent, client.last(sent, past))
 
 
 async def history(scenario: Scenario, client: Client, base_url: str) -> Past:
     """Make the honest history, at this upstream or at one that shares no keys with it."""
     if scenario.made != "elsewhere":
         return await client.converse(base_url)
-    async with standin_for(scenario) as standin:
-        return await client.converse(standin.base_url)
+    async with api_for(scenario) as api:
+        return await client.converse(api.base_url)
 
 
-def turn(scenario: Scenario, standin: StrictResponses) -> None:
+def turn(scenario: Scenario, api: StrictResponses) -> None:
     """Change the upstream to its behaviour for the last request."""
-    standin.behaviour.quirks = scenario.then or scenario.quirks
-    standin.behaviour.continuity = scenario.continuity
+    api.behaviour.quirks = scenario.then or scenario.quirks
+    api.behaviour.continuity = scenario.continuity
     if scenario.expires:
-        standin.expire()
+        api.expire()

@@ -43,8 +43,8 @@ async def test_a_session_continues(scenario: Scenario, *, stream: bool) -> None:
 
         kept = stage.client.kept(answer.raw)
         going_on = stage.client.last([*stage.sent, *kept, NEXT], stage.past)
-        before = len(stage.standin.received)
+        before = len(stage.api.received)
         answer = await stage.client.send(stage.proxy, going_on)
 
     assert (answer.status, answer.said) == (200, "")
-    assert len(stage.standin.received) - before <= 2
+    assert len(stage.api.received) - before <= 2

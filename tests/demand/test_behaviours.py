@@ -283,15 +283,15 @@ HABITS = [Habit(*each) for each in itertools.product(SHAPES, (True, False), (Tru
 @pytest.mark.parametrize("loop", first(1, LOOPS))
 async def test_no_behaviour_ends_in_a_refusal(loop: str) -> None:
     """What passes straight passes, and what the client broke is cured: all of it was captured."""
-    standin = StrictResponses()
-    standin.behaviour.loop = loop
-    standin.behaviour.always_encrypted = True
-    standin.behaviour.quirks = Quirks(reads_blobs=True)
+    api = StrictResponses()
+    api.behaviour.loop = loop
+    api.behaviour.always_encrypted = True
+    api.behaviour.quirks = Quirks(reads_blobs=True)
     worse, refused = list[str](), list[str]()
-    async with standin, proxied(standin) as proxy, aiohttp.ClientSession() as session:
+    async with api, proxied(api) as proxy, aiohttp.ClientSession() as session:
         # In the fast lane each shape, and each choice of the two others.
         for habit in HABITS if IS_EVERY else HABITS[::3]:
-            played = await play(session, standin.base_url, proxy, habit)
+            played = await play(session, api.base_url, proxy, habit)
             worse += [str(habit) for one in played if one.straight == 200 != one.proxied]
             refused += [str(habit) for one in played if one.proxied != 200]
 

@@ -26,17 +26,17 @@ def expected(refused: Refused, past: Past, more: Mapping[str, Item]) -> str:
 @pytest.mark.parametrize(("scenario", "stream"), cases(TABLE))
 async def test_without_the_proxy_it_is_refused(scenario: Scenario, *, stream: bool) -> None:
     """Upstream refuses with the words that users report, or accepts and the reasoning is lost."""
-    async with client_of(scenario, stream=stream) as (standin, client):
-        past = await history(scenario, client, standin.base_url)
-        turn(scenario, standin)
+    async with client_of(scenario, stream=stream) as (api, client):
+        past = await history(scenario, client, api.base_url)
+        turn(scenario, api)
         sent = written(scenario.sent, past, scenario.more)
-        answer = await client.send(standin.base_url, client.last(sent, past))
+        answer = await client.send(api.base_url, client.last(sent, past))
 
     if scenario.refused is None:
         assert (answer.status, answer.said) == (200, "")
         assert not any(item.get("type") == "reasoning" for item in sent)
         return
-    in_stream = stream and standin.behaviour.quirks.refuses_by != "status"
+    in_stream = stream and api.behaviour.quirks.refuses_by != "status"
     assert answer.status == (200 if in_stream else scenario.refused.status)
     words = expected(scenario.refused, past, scenario.more)
     assert re.match(words, answer.said), answer.said
@@ -65,7 +65,7 @@ async def test_with_the_proxy_the_refusal_is_the_same(scenario: Scenario, *, str
 
     assert answer.status == straight.status
     assert answer.said == straight.said != ""
-    if not stream or stage.standin.behaviour.quirks.refuses_by == "status":
+    if not stream or stage.api.behaviour.quirks.refuses_by == "status":
         assert answer.raw == straight.raw
     assert [one.body for one in tries] == [stage.body]
     assert "healed" not in answer.mark

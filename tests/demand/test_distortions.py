@@ -139,20 +139,20 @@ async def test_a_captured_history_with_one_changed_item_is_accepted(
     scenario = honest(loop, turns, asks, "proxied", store=store)
     refused = []
     async with (
-        client_of(scenario, stream=False) as (standin, client),
-        proxied(standin) as proxy,
+        client_of(scenario, stream=False) as (api, client),
+        proxied(api) as proxy,
     ):
         past = await client.converse(proxy)
         for text in map(" ".join, distorted(names_of(past))):
             sent = written(text, past, {})
             body = client.last(sent, past)
-            straight = await client.send(standin.base_url, body)
-            before = len(standin.received)
+            straight = await client.send(api.base_url, body)
+            before = len(api.received)
             got = await client.send(proxy, body)
-            tries = standin.received[before:]
+            tries = api.received[before:]
             assert_safe(sent, past, straight, got, tries)
             if got.status != 200:
-                ends = [await client.send(standin.base_url, tries[n].body) for n in (0, -1)]
+                ends = [await client.send(api.base_url, tries[n].body) for n in (0, -1)]
                 assert got.raw in {one.raw for one in ends}
                 refused += [] if lacks_output(sent) else [text]
 
@@ -169,16 +169,16 @@ async def test_an_unknown_history_is_never_worse_off(
 ) -> None:
     """The request is accepted, or refused as without the proxy; each case has a new proxy."""
     scenario = honest(loop, turns, asks, "straight", store=store)
-    async with client_of(scenario, stream=False) as (standin, client):
-        past = await client.converse(standin.base_url)
+    async with client_of(scenario, stream=False) as (api, client):
+        past = await client.converse(api.base_url)
         for text in map(" ".join, distorted(names_of(past))):
             sent = written(text, past, {})
             body = client.last(sent, past)
-            straight = await client.send(standin.base_url, body)
-            before = len(standin.received)
-            async with proxied(standin) as proxy:
+            straight = await client.send(api.base_url, body)
+            before = len(api.received)
+            async with proxied(api) as proxy:
                 got = await client.send(proxy, body)
-            tries = standin.received[before:]
+            tries = api.received[before:]
             assert_safe(sent, past, straight, got, tries)
             if got.status != 200:
                 assert got.raw == straight.raw or tries[0].body != body

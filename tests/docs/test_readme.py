@@ -20,9 +20,9 @@ async def test_the_example_prints_what_the_readme_promises() -> None:
     assert example is not None
     address = f"http://{Settings().listen}/v1"
     assert address in example[1]
-    async with StrictResponses("one_call", "strict") as standin:
+    async with StrictResponses("one_call", "strict") as api:
         settings = Settings(
-            upstream_url=standin.base_url,
+            upstream_url=api.base_url,
             listen="127.0.0.1:0",
             admin_listen="127.0.0.1:0",
             log_level="error",

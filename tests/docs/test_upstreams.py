@@ -162,7 +162,7 @@ async def probed(quirks: Quirks, folder: Path, *, stores: bool) -> dict[str, str
     assert script is not None
     for program in ("jq", "curl"):
         require(program)
-    async with StrictResponses("one_call", "normal", quirks=quirks) as standin:
+    async with StrictResponses("one_call", "normal", quirks=quirks) as api:
         process = await asyncio.create_subprocess_exec(
             "/bin/sh",
             "-euc",
@@ -170,7 +170,7 @@ async def probed(quirks: Quirks, folder: Path, *, stores: bool) -> dict[str, str
             cwd=folder,
             env={
                 "PATH": os.environ["PATH"],
-                "URL": standin.base_url,
+                "URL": api.base_url,
                 "KEY": "sk-test",
                 "MODEL": "gpt-5.4",
                 "STORE": str(stores).lower(),

@@ -50,21 +50,21 @@ async def proxied(above: Above, store_url: str = "memory://", **more: Any) -> As
 
 
 @contextlib.asynccontextmanager
-async def reached(standin: Upstream, reach: Reach, **more: Any) -> AsyncIterator[str]:
+async def reached(api: Upstream, reach: Reach, **more: Any) -> AsyncIterator[str]:
     """
-    Serve a stand-in; yield its base URL, or that of a proxy in front of it.
+    Serve a strict API; yield its base URL, or that of a proxy in front of it.
 
     Args:
-        standin: The upstream.
+        api: The upstream.
         reach: The way to it.
         more: Settings of the proxy.
     """
-    async with standin:
+    async with api:
         if reach == "straight":
-            yield standin.base_url
+            yield api.base_url
             return
-        profile = {"upstream_profile": standin.profile}
-        async with proxied(standin, **(profile | more)) as base_url:
+        profile = {"upstream_profile": api.profile}
+        async with proxied(api, **(profile | more)) as base_url:
             yield base_url
 
 

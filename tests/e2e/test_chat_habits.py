@@ -125,24 +125,24 @@ REFUSED = {"langroid": 2}
 async def test_a_framework_is_refused_once(name: str, way: Any, reach: Reach) -> None:
     """Straight for good; through the proxy, upstream then gets all reasoning where it was."""
     habit, family, behaviour = HABITS[name]
-    standin = StrictChat(family, **behaviour)
+    api = StrictChat(family, **behaviour)
     is_straight = reach == "straight"
     async with (
-        reached(standin, reach) as base_url,
-        FrameworkAgent(base_url, way, model=standin.model, habit=habit) as agent,
+        reached(api, reach) as base_url,
+        FrameworkAgent(base_url, way, model=api.model, habit=habit) as agent,
     ):
         with pytest.raises(BadRequestError) if is_straight else contextlib.nullcontext():
             await agent.converse(QUESTIONS)
-    refused = [one for one in standin.judged if one.refusal]
+    refused = [one for one in api.judged if one.refusal]
     assert len(refused) == (1 if is_straight else REFUSED.get(name, 1))
     if not is_straight:
-        states = {one.state for judged in accepted(standin) for one in judged.findings}
+        states = {one.state for judged in accepted(api) for one in judged.findings}
         assert states == {"whole"}
 
 
-def accepted(standin: StrictChat) -> list[Judged]:
+def accepted(api: StrictChat) -> list[Judged]:
     """Return the requests that were not refused."""
-    return [one for one in standin.judged if one.refusal is None]
+    return [one for one in api.judged if one.refusal is None]
 
 
 async def test_equal_conversations_are_all_saved_by_one_choice(tmp_path: Path) -> None:
@@ -152,17 +152,17 @@ async def test_equal_conversations_are_all_saved_by_one_choice(tmp_path: Path) -
     The choice between their turns is made once, and stays at each of two replicas: upstream sees
     the same prefix again, and refuses no conversation twice for the same.
     """
-    standin = StrictChat("kimi", loop="chain", repeats=True)
+    api = StrictChat("kimi", loop="chain", repeats=True)
     shared = {"store_url": f"sqlite://{tmp_path}/turns.db", "scope_secret": "one for both"}
     async with (
-        standin,
-        proxied(standin, upstream_profile="moonshot", **shared) as one,
-        proxied(standin, upstream_profile="moonshot", **shared) as two,
+        api,
+        proxied(api, upstream_profile="moonshot", **shared) as one,
+        proxied(api, upstream_profile="moonshot", **shared) as two,
         contextlib.AsyncExitStack() as stack,
     ):
         agents = [
             await stack.enter_async_context(
-                ChatAgent(base_url, model=standin.model, api_key="sk-e2e-equal")
+                ChatAgent(base_url, model=api.model, api_key="sk-e2e-equal")
             )
             for base_url in (one, two, one, two)
         ]
@@ -173,7 +173,7 @@ async def test_equal_conversations_are_all_saved_by_one_choice(tmp_path: Path) -
                 for agent in agents:
                     await agent.step()
     sent = defaultdict(list)
-    for judged in accepted(standin):
+    for judged in accepted(api):
         thoughts = [m["reasoning_content"] for m in judged.messages if m.get("tool_calls")]
         sent[len(judged.messages)].append(thoughts)
     assert [len(each) for each in sent.values()] == [len(agents)] * 9
@@ -181,5 +181,5 @@ async def test_equal_conversations_are_all_saved_by_one_choice(tmp_path: Path) -
         assert each == [each[0]] * len(agents)
     for before, after in pairwise(sent.values()):
         assert after[0][: len(before[0])] == before[0]
-    assert standin.found(*WRONG) == []
-    assert len(standin.judged) - len(accepted(standin)) <= len(agents)
+    assert api.found(*WRONG) == []
+    assert len(api.judged) - len(accepted(api)) <= len(agents)

@@ -86,16 +86,16 @@ async def asked(chat: Any, history: list[Any], way: Way) -> Any:
 @pytest.mark.parametrize("reach", REACHES)
 async def test_a_tool_loop(langchain: Any, reach: Reach, family: FamilyName, way: Way) -> None:
     """Straight to the upstream, the second turn is refused; through the proxy, all turns work."""
-    standin = StrictChat(family, loop="parallel")
-    async with reached(standin, reach) as base_url:
-        talk = converse(langchain, base_url, standin.model, way)
+    api = StrictChat(family, loop="parallel")
+    async with reached(api, reach) as base_url:
+        talk = converse(langchain, base_url, api.model, way)
         if reach == "straight":
             with pytest.raises(BadRequestError):
                 await talk
         else:
             await talk
-    statuses = [one.status for one in standin.received]
-    states = {finding.state for _, finding in standin.found("whole", "missing", *WRONG)}
+    statuses = [one.status for one in api.received]
+    states = {finding.state for _, finding in api.found("whole", "missing", *WRONG)}
     if reach == "straight":
         assert (statuses, states) == ([200, 400], {"missing"})
     else:

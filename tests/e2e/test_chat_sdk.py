@@ -11,7 +11,7 @@ from openai import BadRequestError
 from tests.e2e.agent import Way
 from tests.e2e.chat_agent import ChatAgent, ChatKeeps
 from tests.e2e.proxies import Reach, reached, split
-from tests.e2e.sdk_witness import assert_all_there, assert_none_wrong
+from tests.e2e.witness import assert_all_there, assert_none_wrong
 from tests.fast_lane import each_value
 from tests.strict.chat import LOOPS, FamilyName, StrictChat
 from tests.strict.upstream import WRONG
@@ -39,7 +39,7 @@ REFUSED: tuple[ChatKeeps, ...] = ("declared", "respelled")
 
 
 async def converse(
-    standin: StrictChat,
+    api: StrictChat,
     reach: Reach,
     way: Way,
     keeps: ChatKeeps,
@@ -48,8 +48,8 @@ async def converse(
 ) -> ChatAgent:
     """Have questions answered; return the client."""
     async with (
-        reached(standin, reach) as base_url,
-        ChatAgent(base_url, way, keeps, model=standin.model, **more) as agent,
+        reached(api, reach) as base_url,
+        ChatAgent(base_url, way, keeps, model=api.model, **more) as agent,
     ):
         return await agent.converse(questions)
 
@@ -64,11 +64,11 @@ async def test_a_client_that_drops_reasoning_is_refused(
 
     So the upstream of these tests does detect reasoning that is lost or torn.
     """
-    standin = StrictChat(family)
+    api = StrictChat(family)
     with pytest.raises(BadRequestError) as caught:
-        await converse(standin, "straight", "async", keeps)
+        await converse(api, "straight", "async", keeps)
     assert keeps == "torn" or STRICT[family] in json.dumps(caught.value.response.json())
-    assert [one.status for one in standin.received] == [200, 400]
+    assert [one.status for one in api.received] == [200, 400]
 
 
 @each_value(family=[*TOLERANT], loop=[*LOOPS], keeps=REFUSED)
@@ -76,11 +76,11 @@ async def test_a_tolerant_upstream_counts_its_loss(
     family: FamilyName, loop: Any, keeps: ChatKeeps
 ) -> None:
     """Straight to an upstream that accepts everything, all reasoning is missing, and none wrong."""
-    standin = StrictChat(family, loop=loop)
-    agent = await converse(standin, "straight", "async-stream", keeps)
-    assert_none_wrong(standin, agent.steps)
-    assert standin.found("whole") == []
-    assert bool(standin.found("missing")) == (loop != "plain")
+    api = StrictChat(family, loop=loop)
+    agent = await converse(api, "straight", "async-stream", keeps)
+    assert_none_wrong(api, agent.steps)
+    assert api.found("whole") == []
+    assert bool(api.found("missing")) == (loop != "plain")
 
 
 @each_value(family=[*STRICT, *TOLERANT], loop=[*LOOPS], way=WAYS, served=SERVED)
@@ -89,14 +89,14 @@ async def test_a_client_is_served_all_its_turns(
 ) -> None:
     """All reasoning is there, byte for byte, and all other members are as the client sent them."""
     reach, keeps = split(served)
-    standin = StrictChat(family, loop=loop)
-    agent = await converse(standin, reach, way, keeps)
+    api = StrictChat(family, loop=loop)
+    agent = await converse(api, reach, way, keeps)
     if loop == "plain" and family not in STRICT:
-        assert_none_wrong(standin, agent.steps)  # the model never thought, so nothing is due
+        assert_none_wrong(api, agent.steps)  # the model never thought, so nothing is due
     else:
-        assert_all_there(standin, agent.steps)
+        assert_all_there(api, agent.steps)
     if keeps == "everything":
-        assert [one.body for one in standin.received] == [step.body for step in agent.steps]
+        assert [one.body for one in api.received] == [step.body for step in agent.steps]
 
 
 @each_value(
@@ -106,12 +106,12 @@ async def test_a_client_may_replace_the_ids_of_calls(
     family: FamilyName, loop: Any, way: Way
 ) -> None:
     """If the ids are the client's own, content and position decide: all reasoning is there."""
-    standin = StrictChat(family, loop=loop)
-    agent = await converse(standin, "proxied", way, "respelled")
+    api = StrictChat(family, loop=loop)
+    agent = await converse(api, "proxied", way, "respelled")
     if loop == "plain" and family not in STRICT:
-        assert_none_wrong(standin, agent.steps)
+        assert_none_wrong(api, agent.steps)
     else:
-        assert_all_there(standin, agent.steps)
+        assert_all_there(api, agent.steps)
 
 
 @each_value(
@@ -124,9 +124,9 @@ async def test_a_client_may_keep_another_member_an_empty_one_or_a_piece(
     family: FamilyName, loop: Any, way: Way, keeps: ChatKeeps
 ) -> None:
     """Upstream gets what it emitted, under its name, at the first attempt."""
-    standin = StrictChat(family, loop=loop)
-    agent = await converse(standin, "proxied", way, keeps)
-    assert_all_there(standin, agent.steps)
+    api = StrictChat(family, loop=loop)
+    agent = await converse(api, "proxied", way, keeps)
+    assert_all_there(api, agent.steps)
 
 
 HELPED: tuple[FamilyName, ...] = ("deepseek", "kimi", "openrouter", "lenient")
@@ -136,9 +136,9 @@ STREAMED: tuple[Way, ...] = ("sync-stream", "async-stream")
 @pytest.mark.parametrize("way", STREAMED)
 async def test_a_client_with_the_stream_helper_is_refused(way: Way) -> None:
     """Straight to OpenRouter: the helper repeats the ids and formats of reasoning details."""
-    standin = StrictChat("openrouter")
+    api = StrictChat("openrouter")
     with pytest.raises(BadRequestError):
-        await converse(standin, "straight", way, "everything", helps=True)
+        await converse(api, "straight", way, "everything", helps=True)
 
 
 @each_value(
@@ -151,9 +151,9 @@ async def test_a_client_with_the_stream_helper_is_served_all_its_turns(
     family: FamilyName, loop: Any, way: Way, keeps: ChatKeeps
 ) -> None:
     """Whatever the helper makes of members that it does not know, upstream gets what it emitted."""
-    standin = StrictChat(family, loop=loop)
-    agent = await converse(standin, "proxied", way, keeps, helps=True)
-    assert_all_there(standin, agent.steps)
+    api = StrictChat(family, loop=loop)
+    agent = await converse(api, "proxied", way, keeps, helps=True)
+    assert_all_there(api, agent.steps)
 
 
 @each_value(
@@ -163,9 +163,9 @@ async def test_calls_may_have_another_order_and_a_text_beside_them(
     family: FamilyName, loop: Any, way: Way
 ) -> None:
     """Random ids say which calls they are; upstream gets what led to them."""
-    standin = StrictChat(family, loop=loop)
-    agent = await converse(standin, "proxied", way, "turned")
-    assert_all_there(standin, agent.steps)
+    api = StrictChat(family, loop=loop)
+    agent = await converse(api, "proxied", way, "turned")
+    assert_all_there(api, agent.steps)
 
 
 SIGNING: dict[str, tuple[FamilyName, str]] = {
@@ -181,30 +181,28 @@ async def test_damaged_signatures_are_completed(
 ) -> None:
     """Straight, they are refused for good; through the proxy once, and then they are as before."""
     family, model = SIGNING[vendor]
-    standin = StrictChat(family, loop=loop)
+    api = StrictChat(family, loop=loop)
     is_straight = reach == "straight"
     async with (
-        reached(standin, reach) as base_url,
-        ChatAgent(base_url, way, "rewrapped", model=model or standin.model) as agent,
+        reached(api, reach) as base_url,
+        ChatAgent(base_url, way, "rewrapped", model=model or api.model) as agent,
     ):
         with pytest.raises(BadRequestError) if is_straight else contextlib.nullcontext():
             await agent.converse(QUESTIONS)
-    refused = [index for index, one in enumerate(standin.judged) if one.refusal]
+    refused = [index for index, one in enumerate(api.judged) if one.refusal]
     assert refused == [1]  # also if the SDK goes on at `[DONE]`, before the stream ends
     if not is_straight:
-        states = {
-            one.state for judged in standin.judged[refused[-1] + 1 :] for one in judged.findings
-        }
+        states = {one.state for judged in api.judged[refused[-1] + 1 :] for one in judged.findings}
         assert states == {"whole"}
 
 
 async def test_reasoning_that_names_its_call_gets_the_id_back() -> None:
     """Encrypted details name an id: after a refusal, the call and its result have it again."""
-    standin = StrictChat(BY_ID, loop="one_call")
-    agent = await converse(standin, "proxied", "async", "respelled")
+    api = StrictChat(BY_ID, loop="one_call")
+    agent = await converse(api, "proxied", "async", "respelled")
     assert agent.steps
-    assert standin.found("whole")
-    assert standin.found(*WRONG) == []
+    assert api.found("whole")
+    assert api.found(*WRONG) == []
 
 
 @each_value(
@@ -217,9 +215,9 @@ async def test_turns_that_look_alike_keep_their_own_reasoning(
 ) -> None:
     """With the same words in every turn and ids that repeat or are replaced, the place decides."""
     reach, keeps = split(served)
-    standin = StrictChat("kimi", loop="chain", repeats=True, ids=ids)
-    agent = await converse(standin, reach, way, keeps, questions=[*QUESTIONS, *QUESTIONS])
-    assert_all_there(standin, agent.steps)
+    api = StrictChat("kimi", loop="chain", repeats=True, ids=ids)
+    agent = await converse(api, reach, way, keeps, questions=[*QUESTIONS, *QUESTIONS])
+    assert_all_there(api, agent.steps)
 
 
 # Differences of a stream that its reader does not notice.
@@ -236,6 +234,6 @@ ODD: dict[str, dict[str, Any]] = {
 async def test_a_stream_may_look_odd(family: FamilyName, odd: str, served: str) -> None:
     """Pieces of any size, halves of a character, and calls without an index change nothing."""
     reach, keeps = split(served)
-    standin = StrictChat(family, loop="parallel", **ODD[odd])
-    agent = await converse(standin, reach, "async-stream", keeps)
-    assert_all_there(standin, agent.steps)
+    api = StrictChat(family, loop="parallel", **ODD[odd])
+    agent = await converse(api, reach, "async-stream", keeps)
+    assert_all_there(api, agent.steps)

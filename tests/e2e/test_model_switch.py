@@ -24,15 +24,15 @@ REPLICAS = {"memory": 1, "redis": 2}
 
 @contextlib.asynccontextmanager
 async def behind(
-    standin: StrictResponses, kept_in: str, redis: RedisServer
+    api: StrictResponses, kept_in: str, redis: RedisServer
 ) -> AsyncIterator[list[str]]:
     """Run the replicas that share a store; yield their base URLs."""
     url = f"{redis.url}?prefix=rr-{secrets.token_hex(8)}" if kept_in == "redis" else "memory://"
     shared: dict[str, Any] = {"store_url": url, "scope_secret": "one for all replicas"}
     async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(standin)
+        await stack.enter_async_context(api)
         count = REPLICAS[kept_in]
-        yield [await stack.enter_async_context(proxied(standin, **shared)) for _ in range(count)]
+        yield [await stack.enter_async_context(proxied(api, **shared)) for _ in range(count)]
 
 
 def by_value(items: Sequence[Item]) -> list[Item]:
@@ -40,13 +40,12 @@ def by_value(items: Sequence[Item]) -> list[Item]:
     return [{name: value for name, value in item.items() if name != "id"} for item in items]
 
 
-def readable(standin: StrictResponses, items: Sequence[Item], model: str) -> list[Item]:
+def readable(api: StrictResponses, items: Sequence[Item], model: str) -> list[Item]:
     """Return a history without the reasoning of other models."""
     return [
         item
         for item in items
-        if item.get("type") != "reasoning"
-        or standin.blobs[item["encrypted_content"]].family == model
+        if item.get("type") != "reasoning" or api.blobs[item["encrypted_content"]].family == model
     ]
 
 
@@ -72,10 +71,10 @@ async def test_a_model_switch_costs_one_refusal_at_most(  # noqa: PLR0917 - a ro
 
     A user changes the model before a question, or some requests later, in the middle of a turn.
     """
-    standin = StrictResponses("chain", quirks=Quirks(other_model=other_model))
+    api = StrictResponses("chain", quirks=Quirks(other_model=other_model))
     refused: list[int] = []
     async with (
-        behind(standin, kept_in, shared_redis) as replicas,
+        behind(api, kept_in, shared_redis) as replicas,
         Agent("", way, keeps, dict(ASKING)) as agent,
     ):
         replica = itertools.cycle(replicas)
@@ -86,12 +85,12 @@ async def test_a_model_switch_costs_one_refusal_at_most(  # noqa: PLR0917 - a ro
                 refused.append(0)
             if number % REQUESTS == 0:
                 agent.say(f"Where does it rain on day {number}?")
-            before = len(standin.received)
+            before = len(api.received)
             await agent.step(next(replica))
-            refused[-1] += len(standin.received) - before - 1
-            got: Received = standin.received[-1]
+            refused[-1] += len(api.received) - before - 1
+            got: Received = api.received[-1]
             assert got.status == 200
-            want = readable(standin, agent.steps[-1].whole, model)
+            want = readable(api, agent.steps[-1].whole, model)
             assert by_value(got.json["input"]) == by_value(want)
     assert refused[0] == 0
     assert max(refused) <= (1 if keeps == "everything" else 0)

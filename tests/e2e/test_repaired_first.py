@@ -101,30 +101,28 @@ class Talk(Agent):
         return [step.whole for step in self.steps]
 
 
-def inputs_of(standin: StrictResponses) -> list[list[Item]]:
+def inputs_of(api: StrictResponses) -> list[list[Item]]:
     """Return the input of each request that upstream received."""
-    return [json.loads(one.body)["input"] for one in standin.received]
+    return [json.loads(one.body)["input"] for one in api.received]
 
 
 async def talked(
-    standin: StrictResponses, trim: Trim, wanted: Trim, more: Item, **settings: str
+    api: StrictResponses, trim: Trim, wanted: Trim, more: Item, **settings: str
 ) -> Talk:
     """Converse through a proxy."""
     async with (
-        standin,
-        proxied(standin, **settings) as base_url,
+        api,
+        proxied(api, **settings) as base_url,
         Talk(base_url, more=dict(more), trim=trim, wanted=wanted) as one,
     ):
         return await one.converse()
 
 
-async def talk(
-    standin: StrictResponses, trim: Trim, wanted: Trim, more: Item, **settings: str
-) -> Talk:
+async def talk(api: StrictResponses, trim: Trim, wanted: Trim, more: Item, **settings: str) -> Talk:
     """Converse through a proxy; upstream must get one request a turn, with a growing prefix."""
-    one = await talked(standin, trim, wanted, more, **settings)
-    received = inputs_of(standin)
-    assert [request.status for request in standin.received] == [200] * len(one.want)
+    one = await talked(api, trim, wanted, more, **settings)
+    received = inputs_of(api)
+    assert [request.status for request in api.received] == [200] * len(one.want)
     assert received == one.want
     for before, after in itertools.pairwise(received):
         assert after[: len(before)] == before
@@ -161,12 +159,12 @@ async def test_unpaired_items_are_repaired_before_the_first_attempt(
 
 async def test_reasoning_by_value_gets_ids_once_upstream_has_demanded_them() -> None:
     """An upstream may refuse an id that is added, so the first demand for one is waited for."""
-    standin = StrictResponses("parallel")
-    one = await talked(standin, reasoning_without, as_it_came, UNSTORED | BLOBS)
+    api = StrictResponses("parallel")
+    one = await talked(api, reasoning_without, as_it_came, UNSTORED | BLOBS)
 
-    assert [request.status for request in standin.received].count(400) == 1
-    assert [request.status for request in standin.received][-1] == 200
-    assert inputs_of(standin)[-1] == one.want[-1]
+    assert [request.status for request in api.received].count(400) == 1
+    assert [request.status for request in api.received][-1] == 200
+    assert inputs_of(api)[-1] == one.want[-1]
     assert "repaired=" in one.steps[-1].mark
 
 
@@ -190,17 +188,17 @@ async def test_a_call_whose_preamble_and_reasoning_are_gone_passes(
 
 async def test_the_repair_may_be_switched_off() -> None:
     """Without this repair, upstream refuses the request, and the healing retry succeeds."""
-    standin = StrictResponses()
+    api = StrictResponses()
     with pytest.raises(AssertionError):
         await talk(
-            standin,
+            api,
             followers_without,
             as_it_came,
             KEEPS,
             repairs="duplicates,hollow,foreign,dangling",
         )
 
-    assert [one.status for one in standin.received[:3]] == [200, 400, 200]
+    assert [one.status for one in api.received[:3]] == [200, 400, 200]
 
 
 @pytest.mark.parametrize("item_id", ["msg_1", "msg_0000000000000001"])
@@ -220,10 +218,10 @@ async def test_a_second_answer_under_a_counted_id_is_sent(item_id: str) -> None:
         done,
         {"role": "user", "content": "Thanks."},
     ]
-    standin = StrictResponses()
+    api = StrictResponses()
     async with (
-        standin,
-        proxied(standin) as base_url,
+        api,
+        proxied(api) as base_url,
         aiohttp.ClientSession() as session,
         session.post(
             f"{base_url}/responses", json={"model": MODEL, "input": said}, headers=KEY
@@ -231,4 +229,4 @@ async def test_a_second_answer_under_a_counted_id_is_sent(item_id: str) -> None:
     ):
         await response.read()
 
-    assert inputs_of(standin)[0] == said
+    assert inputs_of(api)[0] == said

@@ -21,13 +21,13 @@ QUESTIONS = ("Where does it rain today?", "And tomorrow?", "And on Sunday?")
 
 @contextlib.asynccontextmanager
 async def replicas(
-    standin: StrictResponses, store_url: str, **more: str
+    api: StrictResponses, store_url: str, **more: str
 ) -> AsyncIterator[tuple[ProxyProcess, ProxyProcess]]:
     """Run two proxies that share an upstream and a store, and nothing else."""
     async with (
-        standin,
-        ProxyProcess(standin.base_url, store_url, **more) as one,
-        ProxyProcess(standin.base_url, store_url, **more) as other,
+        api,
+        ProxyProcess(api.base_url, store_url, **more) as one,
+        ProxyProcess(api.base_url, store_url, **more) as other,
     ):
         yield one, other
 
@@ -56,11 +56,11 @@ async def test_replicas_take_turns_and_one_is_killed(  # noqa: PLR0917 - as the 
     tmp_path: Path,
 ) -> None:
     """Each turn goes to the replica that did not see the last one; a SIGKILL loses nothing."""
-    standin = StrictResponses(variant, "strict")
+    api = StrictResponses(variant, "strict")
     url = f"sqlite://{tmp_path}/replay.db"
     if kind != "sqlite":
         url = request.getfixturevalue(f"shared_{kind}").url
-    async with replicas(standin, url) as pair, Agent("", way, keeps) as agent:
+    async with replicas(api, url) as pair, Agent("", way, keeps) as agent:
         turn = itertools.cycle(pair)
         for question in QUESTIONS:
             agent.say(question)
@@ -70,7 +70,7 @@ async def test_replicas_take_turns_and_one_is_killed(  # noqa: PLR0917 - as the 
                 await pair[0].kill()
                 await pair[0].start()
 
-        assert_restored(standin, agent)
+        assert_restored(api, agent)
         assert [*pair[0].complaints, *pair[1].complaints] == []
 
 
@@ -88,9 +88,9 @@ async def test_redis_is_killed_and_returns_empty(own_redis: RedisServer) -> None
     Reasoning that was captured since it went away is injected: what it did not take then is saved
     after its return.
     """
-    standin = StrictResponses("chain", "normal")
+    api = StrictResponses("chain", "normal")
     async with (
-        replicas(standin, own_redis.url, local_max_bytes="0") as pair,
+        replicas(api, own_redis.url, local_max_bytes="0") as pair,
         Agent("", keeps="no-ids") as agent,
         Agent("", keeps="no-ids") as another,
     ):
@@ -122,6 +122,6 @@ async def test_redis_is_killed_and_returns_empty(own_redis: RedisServer) -> None
             "injected=4",
             "injected=5",
         ]
-        assert_nothing_invented(standin, agent)
+        assert_nothing_invented(api, agent)
         # Each replica logs one failure, and another only after a success.
         assert [one.complaints for one in pair] == [["store_failed"]] * 2

@@ -38,7 +38,7 @@ async def test_two_processes_share_a_port_and_a_conversation(
 ) -> None:
     """Each process gets a part of the connections; after one has drained, the other gets all."""
     port = free_port()
-    standin = StrictResponses("chain", "strict")
+    api = StrictResponses("chain", "strict")
     settings: dict[str, Any] = {
         "listen": f"127.0.0.1:{port}",
         "reuse_port": "true",
@@ -46,8 +46,8 @@ async def test_two_processes_share_a_port_and_a_conversation(
         "store_budget_ms": 5000,
         "scope_secret": "one for both",
     }
-    async with standin:
-        settings["upstream_url"] = standin.base_url
+    async with api:
+        settings["upstream_url"] = api.base_url
         async with served(**settings) as one, served(**settings) as other:
             await asyncio.gather(one.started(), other.started())
             assert one.url == other.url == f"http://127.0.0.1:{port}"
@@ -62,7 +62,7 @@ async def test_two_processes_share_a_port_and_a_conversation(
                 one.signal(signal.SIGTERM)
                 assert await one.exit_code() == 0
                 await agent.converse(["And on Sunday?"])
-            assert_restored(standin, agent)
+            assert_restored(api, agent)
 
 
 async def test_a_port_of_another_program_is_not_shared(tmp_path: Path) -> None:

@@ -35,12 +35,12 @@ REFUSED: dict[str, tuple[Keeps, Continuity]] = {
 
 @contextlib.asynccontextmanager
 async def through_the_proxy(
-    standin: StrictResponses, way: Way, keeps: Keeps, more: Item, store_url: str = "memory://"
+    api: StrictResponses, way: Way, keeps: Keeps, more: Item, store_url: str = "memory://"
 ) -> AsyncIterator[Agent]:
-    """Run an agent that talks to a proxy in front of the stand-in."""
+    """Run an agent that talks to a proxy in front of the strict API."""
     async with (
-        standin,
-        proxied(standin, store_url) as base_url,
+        api,
+        proxied(api, store_url) as base_url,
         Agent(base_url, way, keeps, more) as agent,
     ):
         yield agent
@@ -64,11 +64,11 @@ async def test_dropped_reasoning_is_injected(  # noqa: PLR0917 - a row is a comb
     shared_redis: RedisServer,
 ) -> None:
     """In every loop, upstream receives the history that the client should have sent."""
-    standin = StrictResponses(variant, continuity)
+    api = StrictResponses(variant, continuity)
     url = shared_redis.url if kept_in == "redis" else "memory://"
-    async with through_the_proxy(standin, way, keeps, STORES[store], url) as agent:
+    async with through_the_proxy(api, way, keeps, STORES[store], url) as agent:
         await agent.converse()
-        assert_restored(standin, agent)
+        assert_restored(api, agent)
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ async def test_the_stream_may_look_odd(odd: Item) -> None:
 
     Events may come in pieces, the last event may be empty, and ids may differ between events.
     """
-    standin = StrictResponses("parallel", "strict", **odd)
-    async with through_the_proxy(standin, "async-stream", "no-ids", {}) as agent:
+    api = StrictResponses("parallel", "strict", **odd)
+    async with through_the_proxy(api, "async-stream", "no-ids", {}) as agent:
         await agent.converse()
-        assert_restored(standin, agent)
+        assert_restored(api, agent)
 
 
 @pytest.mark.parametrize("way", ["async", "async-stream"])
@@ -109,25 +109,25 @@ async def test_an_upstream_is_served_with_its_profile(
 ) -> None:
     """A host that behaves as its vendor's documentation says: stateless with text, or as OpenAI."""
     async with (
-        StrictResponses("one_call", "strict", quirks=quirks) as standin,
-        proxied(standin, upstream_profile=profile) as base_url,
+        StrictResponses("one_call", "strict", quirks=quirks) as api,
+        proxied(api, upstream_profile=profile) as base_url,
         Agent(base_url, way, "ids", {"store": False}) as agent,
     ):
         await agent.converse()
-        assert_restored(standin, agent)
+        assert_restored(api, agent)
 
 
 @pytest.mark.parametrize("variant", first(1, ["call_zero", "message", "two_reasoning"]))
 async def test_conversations_of_one_key_never_meet(variant: str) -> None:
     """Eight simultaneous conversations of one key, without ids, each get their own reasoning."""
-    async with StrictResponses(variant, "strict") as standin, proxied(standin) as base_url:
+    async with StrictResponses(variant, "strict") as api, proxied(api) as base_url:
 
         async def talk(number: int) -> Agent:
             async with Agent(base_url, "async-stream", "no-ids", api_key="sk-shared") as agent:
                 return await agent.converse([f"Rain in place {number}?", "And tomorrow?"])
 
         for agent in await asyncio.gather(*map(talk, range(8))):
-            assert_restored(standin, agent)
+            assert_restored(api, agent)
 
 
 @pytest.mark.parametrize("more", STORES.values(), ids=STORES)
@@ -136,16 +136,16 @@ async def test_a_conversation_gets_one_cache_key(more: Item) -> None:
     settings = {"prompt_cache_key": "conversation", "upstream_profile": "openai"}
     keys: list[set[str]] = []
     async with (
-        StrictResponses("parallel", "strict") as standin,
-        proxied(standin, **settings) as base_url,
+        StrictResponses("parallel", "strict") as api,
+        proxied(api, **settings) as base_url,
     ):
         for place in ("Oslo", "Rome"):
-            before = len(standin.received)
+            before = len(api.received)
             agent = Agent(base_url, "async-stream", "no-ids", more, api_key="sk-shared")
             async with agent:
                 await agent.converse([f"Rain in {place}?", "And tomorrow?"])
-            assert_restored(standin, agent)
-            seen = standin.received[before:]
+            assert_restored(api, agent)
+            seen = api.received[before:]
             keys.append({json.loads(one.body)["prompt_cache_key"] for one in seen})
             assert len(seen) > 2
     assert [len(key) for key in keys] == [1, 1]
@@ -163,8 +163,8 @@ async def test_without_the_proxy_the_same_client_fails(
     So the upstream of these tests does detect lost reasoning.
     """
     async with (
-        StrictResponses(variant, continuity) as standin,
-        Agent(standin.base_url, "async-stream", keeps) as agent,
+        StrictResponses(variant, continuity) as api,
+        Agent(api.base_url, "async-stream", keeps) as agent,
     ):
         with pytest.raises(BadRequestError, match=LOST):
             await agent.converse()
@@ -173,12 +173,12 @@ async def test_without_the_proxy_the_same_client_fails(
 @each_value(variant=VARIANTS, store=[*STORES], way=WAYS)
 async def test_a_client_that_replays_all_is_left_alone(variant: str, store: str, way: Way) -> None:
     """A complete request arrives with the very bytes that the SDK wrote."""
-    standin = StrictResponses(variant, "strict")
+    api = StrictResponses(variant, "strict")
     asking = STORES[store] | {"include": ["reasoning.encrypted_content"]}
-    async with through_the_proxy(standin, way, "everything", asking) as agent:
+    async with through_the_proxy(api, way, "everything", asking) as agent:
         await agent.converse()
 
-    assert [one.body for one in standin.received] == [step.body for step in agent.steps]
+    assert [one.body for one in api.received] == [step.body for step in agent.steps]
     for step in agent.steps:
         held = sum(item.get("type") == "reasoning" for item in step.sent)
         assert step.mark == "injected=0" + (f", present={held}" if held else "")
@@ -195,14 +195,14 @@ async def test_unstored_reasoning_can_be_replayed_without_include(
     """
     unstored = {"store": False}
     async with (
-        StrictResponses("chain") as standin,
-        Agent(standin.base_url, way, "everything") as agent,
+        StrictResponses("chain") as api,
+        Agent(api.base_url, way, "everything") as agent,
     ):
         agent.more = unstored
         with pytest.raises(Exception, match="Items are not persisted when `store` is set to false"):
             await agent.converse()
 
-    standin = StrictResponses("chain", "strict")
-    async with through_the_proxy(standin, way, "everything", unstored) as agent:
+    api = StrictResponses("chain", "strict")
+    async with through_the_proxy(api, way, "everything", unstored) as agent:
         await agent.converse()
-    assert {one.status for one in standin.received} == {200}
+    assert {one.status for one in api.received} == {200}

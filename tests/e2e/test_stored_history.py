@@ -13,17 +13,17 @@ ASK = "Where does it rain today?"
 
 
 @pytest.fixture
-async def standin() -> AsyncIterator[StrictResponses]:
+async def api() -> AsyncIterator[StrictResponses]:
     """An upstream that responds at once."""
     async with StrictResponses("message") as server:
         yield server
 
 
 @pytest.fixture
-async def sdk(standin: StrictResponses) -> AsyncIterator[AsyncOpenAI]:
+async def sdk(api: StrictResponses) -> AsyncIterator[AsyncOpenAI]:
     """The SDK as an application configures it, with only the base URL changed."""
     async with (
-        proxied(standin) as base_url,
+        proxied(api) as base_url,
         AsyncOpenAI(base_url=base_url, api_key="sk-a", max_retries=0) as client,
     ):
         yield client
@@ -44,17 +44,15 @@ async def test_a_stored_response_is_retrieved_counted_and_deleted(sdk: AsyncOpen
         await sdk.responses.retrieve(made.id)
 
 
-async def test_server_side_history_is_not_touched(
-    sdk: AsyncOpenAI, standin: StrictResponses
-) -> None:
+async def test_server_side_history_is_not_touched(sdk: AsyncOpenAI, api: StrictResponses) -> None:
     """A request with `previous_response_id` needs no replay and arrives unchanged."""
     made = await sdk.responses.create(model=MODEL, input=ASK)
     raw = await sdk.responses.with_raw_response.create(
         model=MODEL, input="And tomorrow?", previous_response_id=made.id
     )
     assert raw.headers[MARK] == "injected=0, asked=stateful"
-    assert standin.received[-1].body == raw.http_request.content
-    assert standin.received[-1].json == {
+    assert api.received[-1].body == raw.http_request.content
+    assert api.received[-1].json == {
         "model": MODEL,
         "input": "And tomorrow?",
         "previous_response_id": made.id,

@@ -81,21 +81,21 @@ async def test_dropped_reasoning_is_injected(
     """In every loop, upstream receives the history that the client should have sent."""
     more: Item = {"store": False} if store == "store-false" else {}
     async with (
-        StrictResponses(variant, continuity) as standin,
-        proxied(standin) as base_url,
+        StrictResponses(variant, continuity) as api,
+        proxied(api) as base_url,
         Speaker(base_url, "async", keeps, more) as agent,
         agent.connected(),
     ):
         await agent.converse()
-        assert_restored(standin, agent)
+        assert_restored(api, agent)
 
 
 @pytest.mark.parametrize("variant", ["parallel", "call_zero"])
 async def test_without_the_proxy_the_same_client_fails(variant: str) -> None:
     """Without the proxy, upstream refuses the same client, so it does detect lost reasoning."""
     async with (
-        StrictResponses(variant, "strict") as standin,
-        Speaker(standin.base_url) as agent,
+        StrictResponses(variant, "strict") as api,
+        Speaker(api.base_url) as agent,
         agent.connected(),
     ):
         with pytest.raises(OpenAIError, match=LOST):
@@ -115,8 +115,8 @@ async def test_without_the_proxy_the_same_client_fails(variant: str) -> None:
 async def test_http_and_websocket_continue_each_other(variant: str, keeps: Keeps) -> None:
     """A conversation continues over HTTP, a WebSocket, another WebSocket, and HTTP again."""
     async with (
-        StrictResponses(variant, "strict") as standin,
-        proxied(standin) as base_url,
+        StrictResponses(variant, "strict") as api,
+        proxied(api) as base_url,
         Speaker(base_url, "async-stream", keeps) as agent,
     ):
         await agent.converse(["Where does it rain?"])
@@ -126,7 +126,7 @@ async def test_http_and_websocket_continue_each_other(variant: str, keeps: Keeps
         await agent.converse(["And on Monday?"])
         agent.steps = [_unmarked(step) for step in agent.steps]
         agent.is_marked = False
-        assert_restored(standin, agent)
+        assert_restored(api, agent)
 
 
 def _unmarked(step: Any) -> Any:
@@ -137,15 +137,13 @@ async def test_a_client_that_replays_all_is_left_alone() -> None:
     """A complete request arrives with the very bytes that the SDK wrote."""
     more = {"include": ["reasoning.encrypted_content"]}
     async with (
-        StrictResponses("chain", "strict") as standin,
-        proxied(standin) as base_url,
+        StrictResponses("chain", "strict") as api,
+        proxied(api) as base_url,
         Speaker(base_url, "async", "everything", more) as agent,
         agent.connected(),
     ):
         await agent.converse()
-        assert [one.body for one in standin.received if one.body] == [
-            step.body for step in agent.steps
-        ]
+        assert [one.body for one in api.received if one.body] == [step.body for step in agent.steps]
 
 
 async def test_a_chain_of_responses_is_left_to_upstream() -> None:
@@ -156,8 +154,8 @@ async def test_a_chain_of_responses_is_left_to_upstream() -> None:
     """
     question: Any = {"role": "user", "content": "Where does it rain?"}
     async with (
-        StrictResponses("one_call") as standin,
-        proxied(standin) as base_url,
+        StrictResponses("one_call") as api,
+        proxied(api) as base_url,
         AsyncOpenAI(base_url=base_url, api_key="sk-chain") as sdk,
     ):
         async with (
@@ -185,7 +183,7 @@ async def test_a_chain_of_responses_is_left_to_upstream() -> None:
             kept = [one.to_dict() for one in (call, second.output[-1])]
             await lane.send(unstored(question, kept[0], result, kept[1], again))
             assert (await lane.get_final_response()).status == "completed"
-        seen = json.loads(standin.received[-1].body)["input"]
+        seen = json.loads(api.received[-1].body)["input"]
         kinds = ["reasoning", "function_call", "function_call_output", "reasoning", "message"]
         assert [item.get("type") for item in seen] == [None, *kinds, None]
 
@@ -199,8 +197,8 @@ def unstored(*items: Item, **more: object) -> Any:
 async def test_lanes_of_one_connection_never_meet() -> None:
     """Eight parallel conversations with the same `call_id`s and no ids stay separate."""
     async with (
-        StrictResponses("call_zero", "strict") as standin,
-        proxied(standin) as base_url,
+        StrictResponses("call_zero", "strict") as api,
+        proxied(api) as base_url,
         AsyncOpenAI(base_url=base_url, api_key="sk-lanes") as sdk,
         sdk.responses.connect() as connection,
         AsyncResponsesWebSocketSession(connection, limits=LIMITS) as session,
@@ -222,17 +220,17 @@ async def test_lanes_of_one_connection_never_meet() -> None:
             assert history[-1]["type"] == "message"
 
         await asyncio.gather(*map(talk, range(8)))
-        assert {one.status for one in standin.received} == {101, 200}
+        assert {one.status for one in api.received} == {101, 200}
 
 
 async def test_a_refused_upgrade_reaches_the_sdk() -> None:
     """The SDK raises a refused upgrade with upstream's own status."""
     async with (
-        StrictResponses() as standin,
-        proxied(standin) as base_url,
+        StrictResponses() as api,
+        proxied(api) as base_url,
         AsyncOpenAI(base_url=base_url, api_key="sk-a", max_retries=0) as sdk,
     ):
-        standin.refuse_next(Refusal(426, "Use HTTP."))
+        api.refuse_next(Refusal(426, "Use HTTP."))
         with pytest.raises(Exception, match="426"):
             await sdk.responses.connect().enter()
 
@@ -240,11 +238,11 @@ async def test_a_refused_upgrade_reaches_the_sdk() -> None:
 async def test_a_served_process_does_the_same() -> None:
     """Reasoning is injected in the same way by a served process on uvloop."""
     async with (
-        StrictResponses("parallel", "strict") as standin,
-        ProxyProcess(standin.base_url, "memory://") as proxy,
+        StrictResponses("parallel", "strict") as api,
+        ProxyProcess(api.base_url, "memory://") as proxy,
         Speaker(proxy.base_url) as agent,
         agent.connected(),
     ):
         await agent.converse()
-        assert_restored(standin, agent)
+        assert_restored(api, agent)
     assert proxy.complaints == []

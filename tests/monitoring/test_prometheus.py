@@ -130,7 +130,7 @@ MOVED = (
 REFUSED = 'sum by (job) (reasoning_replay_exchanges_total{route="responses", outcome="refused"})'
 
 
-async def talk(standin: StrictResponses, url: str) -> None:
+async def talk(api: StrictResponses, url: str) -> None:
     """Send requests that lack reasoning, one that is refused and healed, and a refused one."""
     async with (
         Agent(f"{url}/v1", keeps="ids") as agent,
@@ -139,7 +139,7 @@ async def talk(standin: StrictResponses, url: str) -> None:
         await agent.converse()
         stranger.history, stranger.whole = list(agent.history), list(agent.whole)
         call = next(item for item in agent.whole if item.get("type") == "function_call")
-        standin.refuse_next(MISSING(call["id"], call["type"], "rs_unknown"))
+        api.refuse_next(MISSING(call["id"], call["type"], "rs_unknown"))
         await stranger.converse(["And on Sunday?"])
     async with line_to(url) as line:
         assert (await line.ask(request("POST", "/v1/responses", KEY, body=b"{}"))).status == 400
@@ -164,10 +164,10 @@ async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
     }
     async with (
         prometheus(tmp_path, targets) as watcher,
-        StrictResponses("chain", "strict") as standin,
+        StrictResponses("chain", "strict") as api,
     ):
         given: dict[str, Any] = {
-            "upstream_url": standin.base_url,
+            "upstream_url": api.base_url,
             "scope_secret": "one for all",
             **store,
         }
@@ -180,7 +180,7 @@ async def test_rules_and_dashboard_over_real_traffic(tmp_path: Path) -> None:
             # Twice: a series that starts with its first event has no rate before the second.
             for times in (1, 2):
                 for proxy in (one, other):
-                    await talk(standin, proxy.url)
+                    await talk(api, proxy.url)
                 await watcher.until_it_is(f"count({REFUSED} >= {times})", len(targets))
             found = {name: await watcher.query(expr) for name, expr in queries().items()}
             told = await watcher.until("rules", are_judged)

@@ -39,7 +39,7 @@ STATELESS = Quirks(keeps_nothing=True)
 CODEX = Quirks(keeps_nothing=True, not_found="text")
 ALOUD = Quirks(keeps_nothing=True, thinks_aloud=True, takes_blobs=False)
 
-# (file, its profile, options of the stand-in upstream, additional fields of each request)
+# (file, its profile, options of the strict API, additional fields of each request)
 BACKENDS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("openai", "openai", {}, {}),
     ("azure", "azure", {"quirks": Quirks(needs_reasoning_ids=True)}, {}),
@@ -99,9 +99,9 @@ async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
     """With each example, all reasoning that an agent drops is injected in every turn."""
     path = CONFIG / f"{name}.yaml"
     assert profile(load({}, {}, path)).name == leads_to
-    async with StrictResponses(**upstream) as standin:
+    async with StrictResponses(**upstream) as api:
         here = {
-            "upstream_url": standin.base_url,
+            "upstream_url": api.base_url,
             "upstream_profile": leads_to,
             "listen": "127.0.0.1:0",
             "admin_listen": "127.0.0.1:0",
@@ -118,7 +118,7 @@ async def test_an_example_replays_in_front_of_a_backend_of_its_kind(
             await agent.converse()
 
         assert len(agent.steps) == 4
-        served = [json.loads(one.body)["input"] for one in standin.received if one.status == 200]
+        served = [json.loads(one.body)["input"] for one in api.received if one.status == 200]
         assert [reasoning(items) for items in served] == [
             reasoning(step.whole) for step in agent.steps
         ]
@@ -138,8 +138,8 @@ async def test_an_example_replays_chat_completions(
     name: str, leads_to: str, family: FamilyName
 ) -> None:
     """With each example of such a vendor, the members that a client drops are injected."""
-    async with StrictChat(family) as standin:
-        told = await proven(name, standin.base_url, leads_to, standin.model, CHAT)
+    async with StrictChat(family) as api:
+        told = await proven(name, api.base_url, leads_to, api.model, CHAT)
     assert re.fullmatch(r"the second turn was accepted with \d injected item\(s\)", told)
 
 
@@ -148,8 +148,8 @@ async def test_an_example_replays_anthropic_messages(
     name: str, leads_to: str, mode: ModeName
 ) -> None:
     """With each example of such a vendor, the block that a client drops is injected."""
-    async with StrictMessages(mode) as standin:
-        told = await proven(name, standin.base_url, leads_to, standin.model, MESSAGES)
+    async with StrictMessages(mode) as api:
+        told = await proven(name, api.base_url, leads_to, api.model, MESSAGES)
     assert told == "the second turn was accepted with 1 injected item(s)"
 
 
