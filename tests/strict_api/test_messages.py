@@ -66,3 +66,25 @@ async def test_without_thinking_nothing_is_demanded(upstream: StrictApi) -> None
     _, (call,) = await ask(upstream, ASK, **off)
     assert call["type"] == "tool_use"
     assert (await ask(upstream, ASK, said(call), result(call), **off))[0] == 200
+
+
+async def test_a_block_may_be_bound_to_its_model_and_its_history(upstream: StrictApi) -> None:
+    """A block of another model is refused; one of a bound model also after another history."""
+    thinking: Item = {"type": "adaptive"}
+    for model in ("claude-sonnet-5", "claude-fable-5-1"):
+        more: Item = {"model": model, "thinking": thinking, "system": "Be brief."}
+        _, (thought, call) = await ask(upstream, ASK, **more)
+        assert not thought["thinking"]  # shown only if it is asked for
+        history = [ASK, said(thought, call), result(call)]
+        assert (await ask(upstream, *history, **more))[0] == 200
+        edited = more | {"system": "Be long."}
+        status, told = await ask(upstream, *history, **edited)
+        if model == "claude-sonnet-5":
+            assert status == 200
+            status, told = await ask(upstream, *history, **(more | {"model": "claude-opus-4-8"}))
+            assert (status, "Invalid `signature` in `thinking` block" in told) == (400, True)
+            continue
+        assert (status, "is bound to a different conversation" in told) == (400, True)
+        drops = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+        status, _ = await ask(upstream, *history, **(edited | {"thinking": thinking | drops}))
+        assert status == 200
