@@ -25,13 +25,13 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 
 import msgspec
 from typing_extensions import override
 
-from reasoning_replay.core.dialects.chat.call_ids import upstreams_ids
 from reasoning_replay.core.dialects.chat.demanded import DemandedMatches
-from reasoning_replay.core.dialects.chat.items import CALL, ChatItem
+from reasoning_replay.core.dialects.chat.items import CALL, OUTPUT, ChatItem
 from reasoning_replay.core.dialects.chat.members import (
     EMPTY_TEXT,
     LISTS,
@@ -300,7 +300,7 @@ class _Planner(Planner[ChatRequest, MessageGroup]):
     def _ids_back(self, group: MessageGroup) -> list[Edit]:
         if not self.policy.restores_ids:
             raise Unspliceable("the calls must keep the ids of the client")
-        return upstreams_ids(self.request, group)
+        return _upstreams_ids(self.request, group)
 
     def _edits_of(self, index: int, run: Sequence[Reasoning], turn: Turn) -> list[Edit]:
         """Return the edits that inject members into the message or the call at a place."""
@@ -353,4 +353,37 @@ def _edits(
     if added:
         end = start + next(reversed(members.values())).end
         edits.append(Edit(end, end, added))
+    return edits
+
+
+def _upstreams_ids(request: ChatRequest, group: MessageGroup) -> list[Edit]:
+    """
+    Return the edits by which the calls of a message, and their results, have upstream's ids.
+
+    Encrypted reasoning may name its call by the id that upstream gave it. The results follow the
+    message; those of calls with one id are in the order of the calls.
+
+    Raises:
+        Unspliceable: A call is not known, or in the old form, or its result is missing.
+    """
+    places = request.places
+    after = (places[at].item for at in range(group.places[-1] + 1, len(places)))
+    results = list(takewhile(lambda item: item.type == OUTPUT, after))
+    edits: list[Edit] = []
+    for index in (n for n in group.places if places[n].item.type == CALL):
+        item, match = places[index].item, group.matches.get(index)
+        result = next((one for one in results if one.call_id == item.call_id), None)
+        if match is None or result is None or item.number < 0 or not item.call_id:
+            raise Unspliceable("a call is not known as one that was answered")
+        results.remove(result)
+        ids = (
+            (item.message, item.message.members_of_call(item.number)["id"]),
+            (result.message, result.message.members["tool_call_id"]),
+        )
+        own = msgspec.json.encode(match.emitted.call_id)
+        edits += [
+            Edit(message.start + at.start, message.start + at.end, own)
+            for message, at in ids
+            if message.raw[at.start : at.end] != own
+        ]
     return edits

@@ -22,8 +22,7 @@ from reasoning_replay.core.dialects.captures import (
     work_us,
 )
 from reasoning_replay.core.dialects.error_texts import error_names
-from reasoning_replay.core.dialects.responses.captured_item import CapturedItem, captured
-from reasoning_replay.core.dialects.responses.emitted import blob_digest
+from reasoning_replay.core.dialects.responses.emitted import CapturedItem, blob_digest, captured
 from reasoning_replay.core.dialects.responses.events import (
     ResponseFields,
     is_worth_reading,

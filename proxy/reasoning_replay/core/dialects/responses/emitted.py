@@ -1,9 +1,14 @@
 """Emitted items: the stored form of output items, in which they may be injected later."""
 
 import contextlib
+import sys
 from collections.abc import Iterable
 
+import msgspec
+
+from reasoning_replay.core.dialects.captures import ITEM_BYTES, size_of
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
+from reasoning_replay.core.history.items import Role
 from reasoning_replay.core.history.turns import Emitted, Reasoning
 from reasoning_replay.core.wire.digest import digest, utf8
 from reasoning_replay.core.wire.json_spans import Unspliceable, members, without
@@ -78,3 +83,32 @@ def blob_digest(item: ResponsesItem) -> bytes:
 def is_open(part: Reasoning) -> bool:
     """Return whether reasoning is plain text: not encrypted, and not part of a checked pair."""
     return b'"reasoning_text"' in part.raw
+
+
+class CapturedItem(msgspec.Struct, frozen=True, gc=False):
+    """
+    The stored part of one output item. Its other bytes are freed at once: an image can be large.
+
+    Attributes:
+        reasoning: None if the item is not reasoning, or cannot be injected.
+        emitted: None if the item is reasoning.
+    """
+
+    id: str
+    reasoning: Reasoning | None = None
+    emitted: Emitted | None = None
+    is_finished: bool = True
+
+    @property
+    def size_bytes(self) -> int:
+        """Estimated memory, with that of all texts."""
+        size = size_of(self.emitted) if self.emitted is not None else ITEM_BYTES
+        size += len(self.reasoning.raw) if self.reasoning is not None else 0
+        return size + sys.getsizeof(self.id)
+
+
+def captured(item: ResponsesItem) -> CapturedItem:
+    """Return the stored part of an item."""
+    if item.role is Role.REASONING:
+        return CapturedItem(item.id, reasoning=reasoning_of(item))
+    return CapturedItem(item.id, emitted=emitted_of(item), is_finished=item.is_finished)
