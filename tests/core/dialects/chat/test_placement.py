@@ -196,8 +196,8 @@ WITH_CALLS = {"content": TEXT, "tool_calls": calls()}
 ALONE = {"tool_calls": calls()}
 GATEWAY = HM | {"reasoning": "Hm"} | ENTRY
 
-# What upstream emitted, what the client changes in it besides the reasoning, what it gets back, the
-# outcomes, and the profile.
+# The members that upstream emitted, those that the client sends in another form, those that are
+# added, the outcomes, and the profile.
 ROWS: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str, str]] = {
     "a-null-is-replaced": (
         OF_CALLS | {"reasoning": "Hm", "reasoning_text": "x"},
