@@ -40,8 +40,8 @@ def test_the_patterns_of_all_structures_are_found() -> None:
     names = {found.name.removeprefix("reasoning_replay.") for found in patterns()}
     assert names >= {
         "core.wire.json_spans._TO_KEY",
-        "core.dialects.chat.heal.diagnosis._FIELDS",  # a tuple
-        "core.dialects.anthropic.heal.diagnosis._TABLE",  # a tuple of tuples
+        "core.dialects.chat.heal.diagnosis.FIELDS",  # a tuple
+        "core.dialects.anthropic.heal.diagnosis.TEXTS",  # a tuple of tuples
         "core.dialects.path_faults.route_of",  # an attribute of an object
         "web.admin.conversations",  # a call
     }
