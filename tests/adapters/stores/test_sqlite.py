@@ -27,8 +27,7 @@ from reasoning_replay.adapters.stores.contract.turns import (
 )
 from reasoning_replay.adapters.stores.sqlite import store as sqlite
 from reasoning_replay.adapters.stores.sqlite.file import APPLICATION, VERSION
-from reasoning_replay.adapters.stores.sqlite.room import make_room
-from reasoning_replay.adapters.stores.sqlite.rows import Row
+from reasoning_replay.adapters.stores.sqlite.rows import Row, make_room
 from reasoning_replay.adapters.stores.sqlite.store import SqliteStore
 
 from tests.adapters.writing import key_of, opened, turn_of
@@ -301,6 +300,20 @@ async def test_a_lock_delays_a_save_until_its_timeout(
         await store.check()
     await save(store, turn("b"), [key("1")])
     assert await found(store, "1") == ["a", "b"]
+
+
+async def test_a_file_that_was_locked_when_it_was_opened_is_used_once_it_is_free(
+    opens: Callable[..., SqliteStore], path: Path
+) -> None:
+    """A connection that could not be prepared is not kept."""
+    store = opens(timeout_s=0.2)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match="locked"):
+            await save(store, turn("a"), [key("1")])
+        other.execute("ROLLBACK")
+    await save(store, turn("a"), [key("1")])
+    assert await found(store, "1") == ["a"]
 
 
 @pytest.mark.parametrize("content", [b"no database " * 100, b"short", b"SQLite format 3\x00" * 9])

@@ -3,6 +3,11 @@ SQLite file: opens, creates and checks the database; one connection belongs to o
 
 With write-ahead logging, processes can read while one writes. A commit survives a crash of the
 process at any moment. A power cut may lose the last commits, but no earlier ones.
+
+The store is a cache, so a malformed file is set aside, and a new one begun: what it had is missed
+once. A file is malformed after a fault of the disk, or if an older copy took its place next to the
+log. Such a mixture need not be an error of the next query, so a file that is opened next to a log
+is checked as a whole.
 """
 
 import contextlib
@@ -15,24 +20,23 @@ from pathlib import Path
 from typing import TypeVar
 
 from reasoning_replay.adapters.stores.base import StoreError
-from reasoning_replay.adapters.stores.sqlite.aside import (
-    alone,
-    check_all,
-    has_header,
-    identity,
-    is_malformed,
-    log_of,
-    malformed,
-    set_aside,
-)
 
 T = TypeVar("T")
 
 VERSION = 2
 APPLICATION = 0x52525031  # "RRP1": identifies the files of this program
-_AGAIN_S = 0.02
 # What the log keeps of the disk when it begins again.
 LOG_KEPT_BYTES = 8 << 20
+# Appended to the name of a malformed file. Only the last one is kept, so it takes no more disk.
+SUFFIX = ".malformed"
+COMPANIONS = ("-shm", "-wal")
+# Longest check of a file. Measured: 0.3 s for 256 MiB; a longer one ends without a result.
+CHECKED_S = 1.0
+_STEPS = 10_000  # of sqlite's machine, between two looks at the clock
+_AGAIN_S = 0.01
+_MAGIC = b"SQLite format 3\0"
+_MALFORMED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)  # the connection is still usable
 # Held while a file is created and opened: no other thread may have it open when `_make` closes it.
 _MAKING = threading.Lock()
 
@@ -121,13 +125,13 @@ class SqliteFile:
             try:
                 return work(self._connection())
             except sqlite3.DatabaseError as error:
-                if not (is_malformed(error) and self._sets_aside(error)):
+                if _code(error) not in _MALFORMED or not self._sets_aside(error):
                     raise
                 return work(self._connection())
         except sqlite3.DataError as error:
             raise StoreError(f"sqlite: {error}", is_local=True) from error
         except sqlite3.Error as error:
-            if not _is_passing(error):
+            if _code(error) not in _PASSING:
                 self.close()
             raise StoreError(f"sqlite: {error}") from error
         except OSError as error:
@@ -144,7 +148,7 @@ class SqliteFile:
         Raises:
             StoreError: It cannot be emptied, because a program reads the file as it was before.
         """
-        size = _size(log_of(self._path))
+        size = _log_size(self._path)
         if size <= max_bytes:
             return
         db.execute("PRAGMA busy_timeout = 0")
@@ -166,81 +170,79 @@ class SqliteFile:
             self._open = None
 
     def _connection(self) -> sqlite3.Connection:
-        if self._open is not None and self._identity != identity(self._path):
+        if self._open is not None and self._identity != _identity(self._path):
             self.close()  # deleted or replaced: writes to the old file would be lost
         if self._open is None:
-            with _MAKING, alone(self._path.parent, self._busy_s):
+            self._open = self._connect()
+        return self._open
+
+    def _connect(self) -> sqlite3.Connection:
+        """Open the file; a connection that is not ready, as while the file is locked, is closed."""
+        with contextlib.ExitStack() as unready:
+            # Another process may create the file, and wait for a disk meanwhile.
+            with _MAKING, _alone(self._path.parent, 2 * self._busy_s):
                 _make(self._path)
-                self._identity = identity(self._path)
-                self._open = sqlite3.connect(
+                self._identity = _identity(self._path)
+                db = sqlite3.connect(
                     self._path, timeout=self._busy_s, isolation_level=None, cached_statements=64
                 )
-                had_log = _size(log_of(self._path)) > 0
-                self._open.execute("PRAGMA user_version").fetchone()  # now sqlite opens the files
-            self._prepare(self._open, had_log=had_log)
-        return self._open
+                unready.callback(db.close)
+                had_log = _log_size(self._path) > 0
+                self._prepare(db)
+            if had_log or self._on_aside is None:
+                _check_all(db)
+            unready.pop_all()
+        return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        """
+        Create what the file lacks.
+
+        Raises:
+            StoreError: It belongs to another program or to a newer version, and is unchanged.
+        """
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        is_own = application == APPLICATION  # the tables of a malformed file may not be readable
+        if not is_own and (application or _has_tables(db)):
+            raise StoreError(
+                f"sqlite: {self._path.name} is another program's database; name another file"
+            )
+        if version > VERSION:
+            raise StoreError(
+                f"sqlite: {self._path.name} was written by a newer version of this program (format"
+                f" {version}, this one reads {VERSION}); name another file, or use that version"
+            )
+        if not version and self._owned == self._identity:  # other connections are open
+            raise _malformed("the file was emptied")
+        if version:
+            self._owned = self._identity
+        (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise sqlite3.OperationalError("its file system does not support a write-ahead log")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute(f"PRAGMA journal_size_limit = {LOG_KEPT_BYTES}")
+        lacking: tuple[str, ...] = () if version == VERSION else _SCHEMA
+        if not _has_tables(db, "WHERE name = 'marks'"):
+            lacking += _MARKS
+        if lacking:  # else it waits for no other process that writes
+            with transaction(db):
+                for statement in lacking:
+                    db.execute(statement)
+        self._owned = self._identity
 
     def _sets_aside(self, error: sqlite3.DatabaseError) -> bool:
         """Set a malformed file aside; return whether the operation may be repeated."""
         self.close()
-        is_own = self._identity == self._owned or has_header(self._path, APPLICATION, VERSION)
+        is_own = self._identity == self._owned or _has_header(self._path)
         if self._on_aside is None or not is_own:
             return False
-        with _MAKING, alone(self._path.parent, self._busy_s):
-            aside = set_aside(self._path, self._identity)
+        with _MAKING, _alone(self._path.parent, self._busy_s):
+            aside = _set_aside(self._path, self._identity)
         if aside is not None:
             self._on_aside(aside, str(error))
         return True
-
-    def _prepare(self, db: sqlite3.Connection, *, had_log: bool) -> None:
-        _own(db, self._path)
-        if _version(db):
-            self._owned = self._identity
-        elif self._owned == self._identity:  # other connections are open, so it cannot be created
-            raise malformed("the file was emptied")
-        if had_log or self._on_aside is None:
-            check_all(db)
-        self._log_ahead(db)
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA foreign_keys = ON")
-        db.execute(f"PRAGMA journal_size_limit = {LOG_KEPT_BYTES}")
-        if _version(db) < VERSION:
-            with transaction(db):
-                if _version(db) < VERSION:  # unless another process was faster
-                    for statement in _SCHEMA:
-                        db.execute(statement)
-        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'marks'").fetchone() is None:
-            with transaction(db):
-                for statement in _MARKS:
-                    db.execute(statement)
-        self._owned = self._identity
-
-    def _log_ahead(self, db: sqlite3.Connection) -> None:
-        """Switch to a write-ahead log; this retries, as sqlite does not wait for others here."""
-        deadline = time.monotonic() + self._busy_s
-        while True:
-            try:
-                (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
-            except sqlite3.OperationalError as error:
-                if not _is_passing(error) or time.monotonic() > deadline:
-                    raise
-            else:
-                if mode == "wal":
-                    return
-                raise sqlite3.OperationalError("its file system does not support a write-ahead log")
-            time.sleep(_AGAIN_S)
-
-
-def _make(path: Path) -> None:
-    """
-    Create an empty file with mode 0600 if it is missing; sqlite copies the mode to its other files.
-
-    An existing file is never opened here. A process that closes any descriptor of a file loses
-    all its locks on it, including those of sqlite's own connections. Another process may then
-    delete the log while they use it: https://www.sqlite.org/howtocorrupt.html, section 2.2.
-    """
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 @contextlib.contextmanager
@@ -256,35 +258,135 @@ def transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[Non
         raise
 
 
-def _own(db: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreError if the file belongs to another program or to a newer version."""
-    with transaction(db, "DEFERRED"):  # one snapshot: another process may be creating it
-        (application,) = db.execute("PRAGMA application_id").fetchone()
-        objects = 0
-        if application != APPLICATION:  # the tables of a malformed file may not be readable
-            (objects,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application != APPLICATION and (application or objects):
-        raise StoreError(f"sqlite: {path.name} is another program's database; name another file")
-    if _version(db) > VERSION:
-        raise StoreError(
-            f"sqlite: {path.name} was written by a newer version of this program (format "
-            f"{_version(db)}, this one reads {VERSION}); name another file, or use that version"
-        )
+def _make(path: Path) -> None:
+    """
+    Create an empty file with mode 0600 if it is missing; sqlite copies the mode to its other files.
+
+    An existing file is never opened here. A process that closes any descriptor of a file loses
+    all its locks on it, including those of sqlite's own connections. Another process may then
+    delete the log while they use it: https://www.sqlite.org/howtocorrupt.html, section 2.2.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
-def _version(db: sqlite3.Connection) -> int:
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    return int(version)
+def _has_tables(db: sqlite3.Connection, which: str = "") -> bool:
+    query = f"SELECT 1 FROM sqlite_master {which} LIMIT 1"  # noqa: S608 - constants
+    return db.execute(query).fetchone() is not None
 
 
-def _is_passing(error: sqlite3.Error) -> bool:
-    """Return whether the file was only busy or locked, so that the connection is still usable."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+def _code(error: sqlite3.Error) -> int:
+    """Return the primary result code of sqlite; 0 without one."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def _size(path: Path) -> int:
+def _log_size(path: Path) -> int:
+    """Return the size of the write-ahead log of a file."""
     try:
-        return path.stat().st_size
+        return path.with_name(path.name + "-wal").stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _check_all(db: sqlite3.Connection) -> None:
+    """
+    Check the whole file, for at most CHECKED_S.
+
+    Raises:
+        sqlite3.DatabaseError: It is malformed.
+    """
+    ends_at = time.monotonic() + CHECKED_S
+    db.set_progress_handler(lambda: int(time.monotonic() > ends_at), _STEPS)
+    try:
+        (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if _code(error) != sqlite3.SQLITE_INTERRUPT:
+            raise
+        return
+    finally:
+        db.set_progress_handler(None, 0)
+    if found != "ok":
+        raise _malformed("database disk image is malformed")
+
+
+def _malformed(reason: str) -> sqlite3.DatabaseError:
+    """Return the error of a malformed file, as sqlite raises it."""
+    error = sqlite3.DatabaseError(reason)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+def _has_header(path: Path) -> bool:
+    """
+    Return whether a malformed file begins as one of this program, in a format that it reads.
+
+    Call this only if sqlite cannot read the file any more: it ends this process's locks on it.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(72)
+    except OSError:
+        return False
+    numbers = (int.from_bytes(head[at : at + 4], "big") for at in (68, 60))
+    return head.startswith(_MAGIC) and next(numbers) == APPLICATION and next(numbers) <= VERSION
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells this file from one that replaces it; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _set_aside(path: Path, which: tuple[int, int] | None) -> Path | None:
+    """
+    Rename a malformed file and its companions, in place of those that were set aside before.
+
+    The caller holds `_alone`, so that no other process opens the file halfway.
+
+    Args:
+        path: Path of the file.
+        which: Identity of the malformed file.
+
+    Returns:
+        Its new path; None if another process has replaced the file already.
+    """
+    if which is None or _identity(path) != which:
+        return None
+    aside = path.with_name(path.name + SUFFIX)
+    # The file last: as long as it has its name, no process creates a new one next to its log.
+    for end in (*COMPANIONS, ""):
+        target = aside.with_name(aside.name + end)
+        target.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + end).rename(target)
+    return aside
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, wait_s: float) -> Iterator[None]:
+    """
+    Keep other processes from opening or setting aside a file in this folder.
+
+    Raises:
+        OSError: There is no such folder, or another process is in its block for too long.
+    """
+    with contextlib.ExitStack() as stack:
+        # Not on Windows, and not if this user may not list the folder.
+        with contextlib.suppress(ImportError, PermissionError):
+            import fcntl  # noqa: PLC0415 (as above)
+
+            at = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, at)
+            deadline = time.monotonic() + wait_s
+            while True:
+                try:
+                    fcntl.flock(at, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise
+                time.sleep(_AGAIN_S)
+        yield

@@ -1,4 +1,4 @@
-"""Rows of the SQLite file: conversations, what leads to them, their records, and deletions."""
+"""Rows of the SQLite file: conversations, what leads to them, their records, and their bounds."""
 
 import secrets
 import sqlite3
@@ -7,16 +7,17 @@ from typing import NamedTuple
 
 from reasoning_replay.adapters.stores.base import (
     CONVERSATIONS_PER_KEY,
-    MET_S,
     SCOPE_ITSELF,
     VERSION_BITS,
+    Bounds,
     Deleted,
     Name,
 )
+from reasoning_replay.adapters.stores.trimming import what_to_drop
 from reasoning_replay.core.history.records import turn_of_record
 
-# In place of a scope, which has 16 bytes: the marks of processes.
-PROCESSES = b"processes"
+# Each save drops at most this many expired conversations, and as many for lack of room.
+DROPPED_AT_ONCE = 8
 
 
 class Row(NamedTuple):
@@ -93,18 +94,6 @@ def maybe_deleted(
     return Deleted(of_scope) if of_scope and mark not in (None, of_scope) else None
 
 
-def meet(db: sqlite3.Connection, own: bytes, now: float) -> list[bytes]:
-    """Note a mark of a process, in place of a conversation, and return all that count."""
-    db.execute(
-        "INSERT OR REPLACE INTO marks (scope, conversation, mark, expires_at) VALUES (?, ?, ?, ?)",
-        (PROCESSES, own, b"", now + MET_S),
-    )
-    found = db.execute(
-        "SELECT conversation FROM marks WHERE scope = ? AND expires_at > ?", (PROCESSES, now)
-    )
-    return [mark for (mark,) in found]
-
-
 def begin(db: sqlite3.Connection, name: Name, expires_at: float, now: float) -> tuple[int, int]:
     """
     Extend the expiry of a conversation; create it if it is missing or has expired.
@@ -167,3 +156,75 @@ def lead(db: sqlite3.Connection, scope: bytes, key: bytes, kept: int, now: float
         " ORDER BY +expires_at > ? DESC, leads.id DESC LIMIT -1 OFFSET ?)",
         (scope, key, now, CONVERSATIONS_PER_KEY),
     )
+
+
+def used_bytes(db: sqlite3.Connection) -> int:
+    """Return the size of the file without its free pages."""
+    pages, free, page_bytes = (
+        db.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * page_bytes)
+
+
+def drop_expired(db: sqlite3.Connection, table: str, now: float) -> None:
+    """Drop up to DROPPED_AT_ONCE expired rows of a table: conversations or marks of deletions."""
+    db.execute(
+        f"DELETE FROM {table} WHERE (scope, conversation) IN (SELECT scope, conversation"  # noqa: S608 - a constant
+        f" FROM {table} WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
+        (now, DROPPED_AT_ONCE),
+    )
+
+
+def trim(db: sqlite3.Connection, kept: int, bounds: Bounds) -> bool:
+    """
+    Drop the oldest turns of a conversation that exceeds its bounds; a single one stays.
+
+    Returns:
+        Whether a turn was dropped. The caller gives the conversation a new version in any case.
+    """
+    turns, record_bytes = db.execute(
+        "SELECT turns, record_bytes FROM conversations WHERE id = ?", (kept,)
+    ).fetchone()
+    if turns <= 1 or (turns <= bounds.max_turns and record_bytes <= bounds.max_bytes):
+        return False
+    sizes = dict(
+        db.execute(
+            "SELECT name, length(value) FROM records WHERE conversation_id = ?", (kept,)
+        ).fetchall()
+    )
+    drop = what_to_drop(sizes, bounds)
+    if not drop:
+        return False
+    db.executemany(
+        "DELETE FROM records WHERE conversation_id = ? AND name = ?",
+        [(kept, name) for name in drop],
+    )
+    turns -= len({turn_of_record(name) for name in drop})
+    record_bytes -= sum(sizes[name] for name in drop)
+    db.execute(
+        "UPDATE conversations SET turns = ?, record_bytes = ? WHERE id = ?",
+        (turns, record_bytes, kept),
+    )
+    return True
+
+
+def make_room(db: sqlite3.Connection, max_bytes: int, now: float) -> int:
+    """
+    Drop the conversations that expire first, which are the least recently used ones.
+
+    Returns:
+        The number of dropped conversations that had not expired.
+    """
+    evicted = 0
+    for _ in range(DROPPED_AT_ONCE):
+        if used_bytes(db) <= max_bytes:
+            break
+        first = db.execute(
+            "SELECT id, expires_at > ? FROM conversations ORDER BY expires_at, id LIMIT 1", (now,)
+        ).fetchone()
+        if first is None:
+            break
+        db.execute("DELETE FROM conversations WHERE id = ?", first[:1])
+        evicted += first[1]
+    return evicted

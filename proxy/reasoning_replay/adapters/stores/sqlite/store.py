@@ -17,6 +17,7 @@ from typing import TypeVar
 from typing_extensions import override
 
 from reasoning_replay.adapters.stores.base import (
+    MET_S,
     SCOPE_ITSELF,
     VERSION_BITS,
     BadCursor,
@@ -36,23 +37,19 @@ from reasoning_replay.adapters.stores.base import (
     encoded,
 )
 from reasoning_replay.adapters.stores.sqlite.file import SqliteFile, transaction
-from reasoning_replay.adapters.stores.sqlite.room import (
-    drop_expired,
-    drop_expired_marks,
-    make_room,
-    trim,
-    used_bytes,
-)
 from reasoning_replay.adapters.stores.sqlite.rows import (
     Row,
     add,
     begin,
+    drop_expired,
     lead,
     led_to,
+    make_room,
     marks_of,
     maybe_deleted,
-    meet,
     rows_of,
+    trim,
+    used_bytes,
 )
 from reasoning_replay.core.history.lookup_keys import Lookup, choose
 
@@ -65,6 +62,9 @@ NOTICED_S = 60.0
 LOG_MAX_BYTES = 32 << 20
 # Most pending expiries, as while the file is locked; further ones are skipped.
 NOTED_AT_ONCE = 1000
+# In place of a scope, which has 16 bytes: the marks of processes.
+PROCESSES = b"processes"
+_MARK = "INSERT OR REPLACE INTO marks (scope, conversation, mark, expires_at) VALUES (?, ?, ?, ?)"
 
 
 class SqliteStore(Store):
@@ -159,7 +159,7 @@ class SqliteStore(Store):
             after = secrets.randbits(VERSION_BITS)
             self._write_file.bound_log(db, self._log_max_bytes)
             with transaction(db):
-                drop_expired(db, now)
+                drop_expired(db, "conversations", now)
                 if (deleted := maybe_deleted(db, name, mark, now)) is not None:
                     return deleted
                 kept, before = begin(db, name, now + self._bounds.ttl_s, now)
@@ -234,12 +234,18 @@ class SqliteStore(Store):
 
     @override
     async def meet(self, own: bytes) -> Sequence[bytes]:
+        # A mark of a process has its bytes in place of a conversation's id.
         now = self._clock()
 
         def write(db: sqlite3.Connection) -> list[bytes]:
             with transaction(db):
-                drop_expired_marks(db, now)
-                return meet(db, own, now)
+                drop_expired(db, "marks", now)
+                db.execute(_MARK, (PROCESSES, own, b"", now + MET_S))
+                met = db.execute(
+                    "SELECT conversation FROM marks WHERE scope = ? AND expires_at > ?",
+                    (PROCESSES, now),
+                )
+                return [mark for (mark,) in met]
 
         return await self._writes(write)
 
@@ -290,13 +296,9 @@ class SqliteStore(Store):
 
     def _add_mark(self, db: sqlite3.Connection, name: Name, now: float) -> bytes:
         """Mark a deletion, and return the mark."""
-        drop_expired_marks(db, now)
+        drop_expired(db, "marks", now)
         mark = secrets.token_bytes(16)
-        db.execute(
-            "INSERT OR REPLACE INTO marks (scope, conversation, mark, expires_at)"
-            " VALUES (?, ?, ?, ?)",
-            (*name, mark, now + self._bounds.marked_s),
-        )
+        db.execute(_MARK, (*name, mark, now + self._bounds.marked_s))
         return mark
 
     def _note_use(self, used: Sequence[Row], now: float) -> None:
