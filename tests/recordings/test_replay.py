@@ -12,7 +12,8 @@ from tests.recordings.table import ADAPTERS, DROPPING, KNOWN, excuses
 from tests.recordings.tape import load
 from tests.redis_server import RedisServer
 
-pytestmark = pytest.mark.usefixtures("recordings")
+# A run plays hundreds of exchanges: a busy machine is no fault.
+pytestmark = [pytest.mark.usefixtures("recordings"), pytest.mark.timeout(900)]
 
 DIALECTS = sorted(ADAPTERS)
 AMBIGUOUS = (Reason.TWIN, Reason.LOOKALIKE)

@@ -26,7 +26,8 @@ from tests.recordings.table import DROPPING, KNOWN, excuses
 from tests.recordings.tape import Recording, load
 from tests.recordings.upstream import Answer, upstream
 
-pytestmark = pytest.mark.usefixtures("recordings")
+# A run plays hundreds of exchanges: a busy machine is no fault.
+pytestmark = [pytest.mark.usefixtures("recordings"), pytest.mark.timeout(900)]
 
 ADAPTER = Responses()
 KINDS = ("oracle", "dropped", "plain", "stateful", "stream", "error", "other")
