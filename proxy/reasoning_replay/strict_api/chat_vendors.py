@@ -93,34 +93,34 @@ class Vendor(NamedTuple):
 
 
 VENDORS: Final[Mapping[str, Vendor]] = {
-    "kimi": Vendor(re.compile(".*kimi"), call_id=lambda name, at: f"functions.{name}:{at}"),
+    "kimi": Vendor(re.compile("kimi"), call_id=lambda name, at: f"functions.{name}:{at}"),
     "gemini": Vendor(
-        re.compile("gemini-"),
+        re.compile("^gemini-"),
         member=EXTRA,
         call_id=lambda *_: f"function-call-{secrets.randbits(60)}",
         always_signs=True,
     ),
     "groq": Vendor(
-        re.compile("openai/gpt-oss"),
+        re.compile("^openai/gpt-oss"),
         member=PLAIN,
         call_id=lambda *_: f"fc_{secrets.token_hex(16)}",
         unknown=UNKNOWN_AT_GROQ,
     ),
     "cerebras": Vendor(
-        re.compile("zai-glm"),
+        re.compile("^zai-glm"),
         member=PLAIN,
         call_id=lambda *_: f"{secrets.token_hex(5)[:9]}",
         unknown=UNKNOWN_AT_CEREBRAS,
     ),
     "openrouter": Vendor(
-        re.compile("(?:google|anthropic|openai)/"),
+        re.compile("^(?:google|anthropic|openai)/"),
         member=DETAILS,
         call_id=lambda name, _: f"tool_{name}_{secrets.token_hex(10)}",
         always_signs=True,
         comments=("OPENROUTER PROCESSING",) * 2,
     ),
     # LiteLLM in front of Claude: without its blocks, it switches thinking off.
-    "litellm": Vendor(re.compile("claude-"), member=BLOCKS),
+    "litellm": Vendor(re.compile("^claude-"), member=BLOCKS),
     "deepseek": Vendor(re.compile(""), comments=("keep-alive",)),
 }
 MEMBERS: Final = (REASONING, PLAIN, DETAILS, BLOCKS, EXTRA)
@@ -130,7 +130,7 @@ _UNKNOWN: Final = (REASONING, DETAILS, EXTRA, "thought_signature")
 
 def vendor_of(model: object) -> str:
     """Return the name of the vendor of a model."""
-    return next(name for name, one in VENDORS.items() if one.models.match(str(model)))
+    return next(name for name, one in VENDORS.items() if one.models.search(str(model)))
 
 
 def thought_in(given: Item, member: str) -> str:
