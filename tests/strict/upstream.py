@@ -313,16 +313,17 @@ class Upstream(StrictApi):
         response.headers[hdrs.CONTENT_TYPE] = "text/event-stream; charset=utf-8"
         received.status = response.status
         await response.prepare(request)
-        behaviour, held = self.behaviour, b""
+        # As they are set at the start: what is set later is for later streams.
+        chunk_bytes, delay_s, held = self.behaviour.chunk_bytes, self.behaviour.delay_s, b""
         for one in frames:
             held += one
-            size = behaviour.chunk_bytes or len(held)
+            size = chunk_bytes or len(held)
             while len(held) >= size > 0:
                 await response.write(held[:size])
                 held = held[size:]
                 # Lets the client read this piece before the next one is written.
                 await asyncio.sleep(0)
-            await asyncio.sleep(behaviour.delay_s)
+            await asyncio.sleep(delay_s)
         if held:
             await response.write(held)
         await response.write_eof()

@@ -177,9 +177,10 @@ for _ in range(2):
 """
 STUBBORN = """
 import os, signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, lambda *_: print("no", flush=True))
 print(os.getpid(), flush=True)
-time.sleep(600)
+while True:
+    time.sleep(600)
 """
 
 
@@ -189,7 +190,7 @@ async def test_a_second_signal_ends_a_stubborn_command_at_once() -> None:
     assert process.stdout is not None
     child = int(await process.stdout.readline())
     process.send_signal(signal.SIGINT)
-    await asyncio.sleep(0.5)
+    assert await process.stdout.readline() == b"no\n"  # it was asked to end
     process.send_signal(signal.SIGINT)
     await process.communicate()
     assert process.returncode == 130

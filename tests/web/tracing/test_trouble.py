@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from reasoning_replay.web import app
 
 from tests.patience import SOON_S
 from tests.web.served import ROOT, served
@@ -131,6 +132,7 @@ async def test_a_stop_does_not_wait_for_a_collector_that_hangs(
     """A stop drops the last spans if the collector hangs until the end of the drain."""
     otel.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
     otel.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")  # longer than a test may last
+    otel.setattr(app, "TRACES_LEAST_S", 0.1)
     spans.hangs = True
     async with traced() as w:
         await answers(w)
