@@ -49,7 +49,7 @@ def answered(
     *,
     is_created: bool = True,
 ) -> Decision:
-    """Decide on a request; what is given must hold."""
+    """Decide on a request; what is decided must hold."""
     decision = engine.decide(caller, body, question, found, is_created=is_created)
     assert isinstance(decision, Decision)
     return decision

@@ -287,7 +287,7 @@ def test_turns_that_are_not_indexed_are_decided_again() -> None:
         found = talk.proxy.look_up(question.lookups)
         bare = found._replace(turns=[*found.turns])
         assert answered(engine, CALLER, sent, question, bare, is_created=True).outcomes
-        assert engine.begun(sent, CALLER.scope).given.outline is None
+        assert engine.begun(sent, CALLER.scope).known.outline is None
 
 
 def test_another_name_of_the_conversation_is_another_form() -> None:
@@ -298,7 +298,7 @@ def test_another_name_of_the_conversation_is_another_form() -> None:
     engine, sent = talk.proxy.engine, told(talk.items)
     again = engine.ask(sent, {"session-id": "another"}, engine.begun(sent, CALLER.scope))
     assert isinstance(again, Begun)
-    assert (again.way, again.given) == (Way.OTHER_FORM, NOTHING_KNOWN)
+    assert (again.way, again.known) == (Way.OTHER_FORM, NOTHING_KNOWN)
     assert talk.proxy.decide(Told(sent, has_failed=True)).way == Way.OTHER_TURNS
 
 

@@ -76,7 +76,7 @@ FAULTS = [
 def test_what_is_new_has_a_fault_that_was_cured_before(
     lesson: RefusalKind, new: list[Item], way: Way
 ) -> None:
-    """The lesson is known, and what is given had no such fault."""
+    """The lesson is known, and what is decided had no such fault."""
     both = Both(RESPONSES)
     items: list[Item] = [ASK]
     for n in range(4):
@@ -124,7 +124,7 @@ def sent_by(model: str, kept: Sequence[Item]) -> bytes:
 
 
 def test_another_model_answered_and_it_binds() -> None:
-    """The digest of what is given is not known: the model that was asked binds nothing."""
+    """The digest of what is decided is not known: the model that was asked binds nothing."""
     both = Both(MESSAGES)
     kept: list[Item] = [ASK]
     ways = []
@@ -223,7 +223,7 @@ def test_only_what_is_new_is_read() -> None:
     sent = told(client.items)
     begun = client.both.short.engine.begun(sent, CALLER.scope)
     assert begun.is_any
-    assert begun.unread(sent) == sent[begun.given.end :]
+    assert begun.unread(sent) == sent[begun.known.end :]
     assert begun.anew(Way.NEW).unread(sent) == sent
 
 

@@ -53,32 +53,32 @@ class Begun(NamedTuple):
     Attributes:
         owner: Owner of the request in the prefix cache.
         prefix: The parsed prefix with which the request begins; None without one.
-        given: What is decided about it.
+        known: What is decided about it.
         way: Why that is not all that is known.
     """
 
     owner: Owner = Owner()
     prefix: ParsedPrefix[HistoryPrefix[Any], KnownState] | None = None
-    given: KnownState = NOTHING_KNOWN
+    known: KnownState = NOTHING_KNOWN
     way: Way = Way.NEW
 
     @property
     def is_any(self) -> bool:
         """Whether anything is decided."""
-        return self.given.outline is not None
+        return self.known.outline is not None
 
     def anew(self, way: Way) -> "Begun":
         """Return the same with nothing decided, and why."""
-        return self._replace(given=NOTHING_KNOWN, way=way)
+        return self._replace(known=NOTHING_KNOWN, way=way)
 
     def before_open(self) -> "Begun":
         """Return what cannot be changed by later items: these have closed what was open."""
-        settled = self.given.settled
-        return self._replace(given=settled) if settled is not None else self.anew(Way.BOUND)
+        settled = self.known.settled
+        return self._replace(known=settled) if settled is not None else self.anew(Way.BOUND)
 
     def unread(self, body: bytes) -> bytes:
         """Return what must be read of a body."""
-        return body[self.given.end :]
+        return body[self.known.end :]
 
 
 class Question(NamedTuple):
@@ -293,7 +293,7 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
         """
         Return a request without errors that are certain, and the items that each repair took.
 
-        If it is the same object, that holds for all items; those that are given were asked before.
+        If it is the same object, that holds for all items; decided ones were asked before.
         """
         return request, {}
 
@@ -304,7 +304,7 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
     @abstractmethod
     def plan(self, request: RequestT, matched: Matches, refused: KnownRefusals) -> Plan:
         """
-        Return the edits that inject the reasoning that a request lacks, after what is given.
+        Return the edits that inject the reasoning that a request lacks, after what is decided.
 
         The plan says from which item on later ones may still change it (`Plan.open_from`).
 

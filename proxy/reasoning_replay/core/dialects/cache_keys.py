@@ -25,7 +25,7 @@ def cache_key_of(scope: bytes, request: ParsedRequest[HistoryItem], parent: Turn
     """
     if parent is not None and parent.cache_key:
         return parent.cache_key
-    first = request.given.first or next(iter(request.said), b"")
+    first = request.decided.first or next(iter(request.said), b"")
     if request.is_stateful or not first:
         return b""
     return digest(b"cache key", scope, first)

@@ -2,7 +2,7 @@
 Known state: what was decided about a request, for the requests that begin with it.
 
 A client that goes on sends its last request again, the response, and what it has to add. Upstream
-saw what was decided about the older part, so that is given, not decided again. One rule tells that
+saw what was decided about the older part, so that is kept, not decided again. One rule tells that
 it does not hold any more (`KnownState.changed_by`).
 """
 
@@ -127,7 +127,7 @@ NOTHING_KNOWN = KnownState()
 
 class Injected(NamedTuple):
     """
-    What is injected in a request, with what is given.
+    What is injected in a request, with what is decided.
 
     Attributes:
         open_from: As in the plan of what is new.
@@ -144,7 +144,7 @@ class Injected(NamedTuple):
 
 
 def known_state(
-    given: KnownState,
+    earlier: KnownState,
     request: ParsedRequest[Any],
     injected: Injected,
     matched: tuple[Matches, LookupResult],
@@ -154,7 +154,7 @@ def known_state(
     Return the state after a request was decided on; None if it must be decided as a whole again.
 
     Args:
-        given: The state that it began with.
+        earlier: The state that it began with.
         request: The request.
         injected: What is injected.
         matched: The result of matching, and of the lookup.
@@ -163,7 +163,7 @@ def known_state(
     history, (matches, found) = request.history, matched
     if history is None or request.is_stateful or request.has_reasoning:
         return None
-    decided = matches.decided(end_of(request, history))
+    decided = matches.decided_to(end_of(request, history))
     if decided is None or found.is_stale or found.crowded:
         return None
     if decided.heard and not decided.is_over:
@@ -174,12 +174,12 @@ def known_state(
     if any(turn.conversation not in parts for turn in turns.values()):
         return None
     new = {turn.conversation: turn.id for turn in turns.values()}
-    used = {**given.used, **{one: Used(turn, parts[one].line) for one, turn in new.items()}}
+    used = {**earlier.used, **{one: Used(turn, parts[one].line) for one, turn in new.items()}}
     is_open = injected.open_from is not None
-    settled = given.settled if given.is_open else given
+    settled = earlier.settled if earlier.is_open else earlier
     if not is_open or settled is None or settled.outline is None:
         settled = None
-    outline = given.outline or request.outline()
+    outline = earlier.outline or request.outline()
     state = KnownState(
         outline=outline,
         end=request.history_end,
@@ -194,19 +194,19 @@ def known_state(
         is_open=is_open,
         settled=settled,
     )
-    return msgspec.structs.replace(state, size_bytes=_size_of(given, state))
+    return msgspec.structs.replace(state, size_bytes=_size_of(earlier, state))
 
 
-def _size_of(given: KnownState, state: KnownState) -> int:
+def _size_of(earlier: KnownState, state: KnownState) -> int:
     """Return the memory of a state that has grown from another one."""
     of_settled = state.settled.size_bytes if state.settled is not None else 0
-    if given.outline is None:
+    if earlier.outline is None:
         values = state.outline.values.values() if state.outline is not None else ()
         before = _DECISION_BYTES + sum([len(memoryview(raw)) for raw in values])
     else:
-        before = given.size_bytes - given.shown.size_bytes - len(given.decided.turns)
-        before -= given.settled.size_bytes if given.settled is not None else 0
-        before -= _NOTE_BYTES * len(given.used) + _LESSON_BYTES * len(given.refusals.lessons)
+        before = earlier.size_bytes - earlier.shown.size_bytes - len(earlier.decided.turns)
+        before -= earlier.settled.size_bytes if earlier.settled is not None else 0
+        before -= _NOTE_BYTES * len(earlier.used) + _LESSON_BYTES * len(earlier.refusals.lessons)
     return (
         before
         + of_settled
@@ -214,7 +214,7 @@ def _size_of(given: KnownState, state: KnownState) -> int:
         + len(state.decided.turns)
         + _NOTE_BYTES * len(state.used)
         + _LESSON_BYTES * len(state.refusals.lessons)
-        + _size_of_edits(state.edits[len(given.edits) :])
+        + _size_of_edits(state.edits[len(earlier.edits) :])
     )
 
 

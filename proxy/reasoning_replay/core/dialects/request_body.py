@@ -54,12 +54,12 @@ class ParsedRequest(RequestHistory[ItemT_co]):
         body: Body as received, except that lone surrogate escapes may be replaced by U+FFFD.
         values: JSON of each top-level value.
         is_mended: Whether such escapes were replaced, so that `body` must not be sent.
-        history: The history after what is given; None if the request has no array of items.
+        history: The history after what is decided; None if the request has no array of items.
         history_key: Its key.
         history_start, history_end: Offsets of that array, and after its last item.
         began_with: Digest of the frame before the first item.
-        elements: Byte ranges of the elements after what is given; None: nothing is given.
-        bound_to: The `Origin.binding` of what is given.
+        elements: Byte ranges of the elements after what is decided; None: nothing is decided.
+        bound_to: The `Origin.binding` of what is decided.
     """
 
     switches: ClassVar[Mapping[str, Sequence[tuple[str, object]]]] = {}
@@ -110,7 +110,7 @@ class ParsedRequest(RequestHistory[ItemT_co]):
         known = replace(
             self,
             body=b"",
-            given=NOTHING,
+            decided=NOTHING,
             elements=None,
             values={
                 name: Raw(b"" if name == self.history_key else bytes(raw))
@@ -270,7 +270,7 @@ class RequestReader(Generic[RequestT, ItemT]):
             The request, with only the new items. None if the two differ in more than their
             history, or if what is new must be read with what is before it.
         """
-        outline, start, given = earlier
+        outline, start, decided = earlier
         around, end = prefix.around, len(body) - len(prefix.around)
         if end < start or body[end:] != around or hint_of(headers, outline.text) != outline.hint:
             return None
@@ -293,13 +293,13 @@ class RequestReader(Generic[RequestT, ItemT]):
             ]
             if not elements:
                 return None
-        items = self._items_of(body, elements, given.items)
+        items = self._items_of(body, elements, decided.items)
         closed = end + around.index(b"]") + 1
         history = Raw(memoryview(body)[outline.history_start : closed])
         values = {**outline.values, self.key: history}
-        new = replace(outline, body=body, values=values, elements=elements, given=given)
+        new = replace(outline, body=body, values=values, elements=elements, decided=decided)
         new.set_history(
-            extend(begun(given, given.frame), items), elements[-1][1] if elements else start
+            extend(begun(decided, decided.frame), items), elements[-1][1] if elements else start
         )
         return new
 

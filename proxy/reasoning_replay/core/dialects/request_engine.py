@@ -112,7 +112,7 @@ class RequestEngine:
         some dialects.
 
         Returns:
-            If what is given cannot be gone on from: what to begin with instead.
+            If what is decided cannot be gone on from: what to begin with instead.
 
         Raises:
             TooMany: The request has too many items or values to process.
@@ -120,16 +120,16 @@ class RequestEngine:
 
         Cost: linear in what is new.
         """
-        given, prefix = begun.given, begun.prefix
-        if given.outline is None or prefix is None:
+        known, prefix = begun.known, begun.prefix
+        if known.outline is None or prefix is None:
             request = self._read(body, headers, prefix, path)
             return Question(request, keys_of_request(request), begun)
-        earlier = given.outline, given.end, given.decided
+        earlier = known.outline, known.end, known.decided
         new = self._read.after(body, headers, prefix, earlier)
-        if new is None or not given.allows(new):
+        if new is None or not known.allows(new):
             return begun.anew(Way.OTHER_FORM)
-        new.bound_to = given.binding
-        return Question(new, [*keys_of_request(new), *given.lookups], begun)
+        new.bound_to = known.binding
+        return Question(new, [*keys_of_request(new), *known.lookups], begun)
 
     def decide(
         self,
@@ -141,54 +141,54 @@ class RequestEngine:
         is_created: bool,
     ) -> Decision | Begun:
         """
-        Decide which reasoning a request lacks after what is given, and inject all of it.
+        Decide which reasoning a request lacks after what is decided, and inject all of it.
 
         The body is as the client sent it, after content decoding. `found` is None if the store did
         not respond. `is_created` says whether the request creates a response that is captured.
 
         Returns:
-            If what is given does not hold any more: what to begin with instead.
+            If what is decided does not hold any more: what to begin with instead.
         """
         begun, asked = question.begun, question.request
-        given, result = begun.given, found or NOTHING_FOUND
+        known, result = begun.known, found or NOTHING_FOUND
         refused = self._with_lessons(
             self._refusals.known_to(caller.scope, caller.account), asked, result
         )
-        if given.changed_by(lines_of(result)):
+        if known.changed_by(lines_of(result)):
             return begun.anew(Way.OTHER_TURNS)
-        if begun.is_any and given.refusals != refused.mark:
+        if begun.is_any and known.refusals != refused.mark:
             return begun.anew(Way.REFUSED)
         try:
             request, repairs = self._repaired(asked, result, refused)
             if begun.is_any and request is not asked:
                 return begun.anew(Way.REFUSED)
             matched = self._dialect.match(request, result, refused)
-            known = continuation_of(request, found, refused, matched)
-            plan = self._planned(request, known, refused)
+            continued = continuation_of(request, found, refused, matched)
+            plan = self._planned(request, continued, refused)
         except Reopened:
             return begun.anew(Way.OTHER_ITEMS)
         if begun.is_any and not asked.places:
-            plan = replace(plan, binding=given.binding, open_from=0 if given.is_open else None)
-        elif given.is_open and plan.open_from != 0:
+            plan = replace(plan, binding=known.binding, open_from=0 if known.is_open else None)
+        elif known.is_open and plan.open_from != 0:
             return begun.before_open()
-        injected = self._injected(request, plan, known, refused, given, is_created=is_created)
+        injected = self._injected(request, plan, continued, refused, known, is_created=is_created)
         edited, sent = request, injected.edits.plus(injected.more)
         if self._is_shadow:
             edited, sent = asked, NO_EDITS
-        origin = self._origin(caller, edited, known, refused, injected.binding)
-        added, is_compared = self._added_to(edited, origin, known.parent, is_created=is_created)
-        way = self._way_of(caller, begun, known)
+        origin = self._origin(caller, edited, continued, refused, injected.binding)
+        added, is_compared = self._added_to(edited, origin, continued.parent, is_created=is_created)
+        way = self._way_of(caller, begun, continued)
         state = None
-        lasts = edited is asked and not known.has_failed
+        lasts = edited is asked and not continued.has_failed
         if lasts and not self._is_shadow and (asked.places or not begun.is_any):
-            state = known_state(given, asked, injected, (known.matched, result), refused.mark)
+            state = known_state(known, asked, injected, (continued.matched, result), refused.mark)
         if state is not None and state.binding != origin.binding:
             state = None  # the binding is that of a request that is sent as it is
         self._keep(question, state)
         planned = injected.planned
         return Decision(
             way=way,
-            state=RequestState.STATEFUL if request.is_stateful else known.state,
+            state=RequestState.STATEFUL if request.is_stateful else continued.state,
             base=body if edited is asked else edited.body,
             edits=sent.plus(edits_of(edited.body, added)),
             added=added,
@@ -206,19 +206,19 @@ class RequestEngine:
         self,
         request: ParsedRequest[Any],
         plan: Plan,
-        known: Continuation,
+        continued: Continuation,
         refused: KnownRefusals,
-        given: KnownState,
+        known: KnownState,
         *,
         is_created: bool,
     ) -> Injected:
-        """Return all that is injected: what is given, and the finished plan of what is new."""
-        finished = plan.after(given.planned)
+        """Return all that is injected: what is decided, and the finished plan of what is new."""
+        finished = plan.after(known.planned)
         if is_created and not (self._is_shadow or refused.has(FORM, AS_GIVEN)):
-            finished = self._dialect.finished(request, finished, known.parent, refused)
-        start, end, at = request.history_start, request.history_end, given.decided.items
+            finished = self._dialect.finished(request, finished, continued.parent, refused)
+        start, end, at = request.history_start, request.history_end, known.decided.items
         inside = [edit for edit in finished.edits if start < edit.start < end]
-        more = given.more_at(end)
+        more = known.more_at(end)
         if not more and len(inside) < len(finished.edits):
             more = tuple([edit for edit in finished.edits if not start < edit.start < end])
         notes = finished.notes
@@ -229,12 +229,12 @@ class RequestEngine:
             planned=Plan(
                 outcomes=finished.outcomes,
                 forms=finished.forms,
-                notes=(*given.planned.notes, *notes),
-                completed={**given.planned.completed, **finished.completed},
+                notes=(*known.planned.notes, *notes),
+                completed={**known.planned.completed, **finished.completed},
             ),
-            edits=given.edits.plus(inside),
+            edits=known.edits.plus(inside),
             more=more,
-            shown=shown_items(request.places, notes, given.shown),
+            shown=shown_items(request.places, notes, known.shown),
             binding=None if self._is_shadow else finished.binding,
         )
 
@@ -242,12 +242,12 @@ class RequestEngine:
         self,
         caller: Caller,
         request: ParsedRequest[Any],
-        known: Continuation,
+        continued: Continuation,
         refused: KnownRefusals,
         binding: bytes | None,
     ) -> Origin:
         """Return the origin of the response, with the binding and the cache key of the request."""
-        origin = known.origin
+        origin = continued.origin
         if binding is None:
             binding = self._dialect.binding_of(request, refused)
         if binding:
@@ -255,30 +255,30 @@ class RequestEngine:
         if refused.has(FORM, AS_GIVEN):
             return origin
         if self._adds_cache_keys:
-            key = cache_key_of(caller.scope, request, known.parent)
+            key = cache_key_of(caller.scope, request, continued.parent)
             origin = structs.replace(origin, cache_key=key)
         return structs.replace(origin, keeps_id=True) if self._compares_prompts else origin
 
-    def _way_of(self, caller: Caller, begun: Begun, known: Continuation) -> Way:
+    def _way_of(self, caller: Caller, begun: Begun, continued: Continuation) -> Way:
         """Return how much of a request was decided anew, and why."""
-        newest = known.matched.newest()
+        newest = continued.matched.newest()
         if begun.way is not Way.NEW or newest is None:
             return begun.way
         gone = self._prefixes.room.maybe_gone((caller.scope, newest.conversation))
         return Way(gone.value) if gone is not None else Way.NEW
 
     def _planned(
-        self, request: ParsedRequest[Any], known: Continuation, refused: KnownRefusals
+        self, request: ParsedRequest[Any], continued: Continuation, refused: KnownRefusals
     ) -> Plan:
         """Return the plan of a request; unknown words may have refused all reasoning."""
-        if known.has_failed:
+        if continued.has_failed:
             return _NO_PLAN
-        plan = self._dialect.plan(request, known.matched, refused)
+        plan = self._dialect.plan(request, continued.matched, refused)
         is_refused = refused.has(FORM, AS_GIVEN) or refused.has(FORM, NO_REASONING)
         return plan.refused() if is_refused else plan
 
     def _repaired(
-        self, given: ParsedRequest[Any], found: LookupResult, refused: KnownRefusals
+        self, asked: ParsedRequest[Any], found: LookupResult, refused: KnownRefusals
     ) -> tuple[ParsedRequest[Any], Mapping[Any, int]]:
         """
         Return a request without certain errors, in the form that its conversation needs.
@@ -286,14 +286,14 @@ class RequestEngine:
         Raises:
             Reopened: That can only be told of the whole request.
         """
-        if given.is_mended or refused.has(FORM, AS_GIVEN):
-            return given, _NO_REPAIRS
-        request, repairs = self._dialect.repaired(given, found, refused)
+        if asked.is_mended or refused.has(FORM, AS_GIVEN):
+            return asked, _NO_REPAIRS
+        request, repairs = self._dialect.repaired(asked, found, refused)
         is_last = refused.has(FORM, NO_REASONING)
         is_left = refused.has(FORM, "") and not self._dialect.repeats_cures
         if request.is_mended or not (is_last or is_left):
             return request, repairs
-        if given.given.items:
+        if asked.decided.items:
             raise Reopened
         usable = refused.without_refused(found)
         refusal = self.readers.diagnose(400, b"")

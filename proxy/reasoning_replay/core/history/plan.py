@@ -111,7 +111,7 @@ class Plan:
             of it -> the conversation.
         binding: As in `Turn`, of the request with the edits; None if the plan does not say.
         open_from: Index of the first item for which later items may still change the plan; None:
-            there is none. 0 says the same of what is given, if that was open.
+            there is none. 0 says the same of what is decided, if that was open.
     """
 
     edits: tuple[Edit, ...] = ()

@@ -59,7 +59,7 @@ class RequestHistory(Generic[ItemT_co]):
         hint: Digest of the conversation's name that the client sent; b"" without one.
         continues: Id of the previous response that the request names; "" when absent.
         is_stateful: Whether upstream itself holds the history, or the older part of it.
-        given: What is decided about the items before these.
+        decided: What is decided about the items before these.
         places: Every item, in order.
         anchors: Indices of the items by which a conversation can be looked up.
         has_reasoning: Whether there is reasoning, or a reference that may stand for it.
@@ -71,7 +71,7 @@ class RequestHistory(Generic[ItemT_co]):
         may_rename: Whether clients of the API replace the ids of calls by their own
             (`have_one_origin`).
         may_merge: Whether clients of the API merge messages of several responses.
-        chain_at_end, whole_at_end: Digests of `said`, and of `heard`, with what is given, if they
+        chain_at_end, whole_at_end: Digests of `said`, and of `heard`, with what is decided, if they
             are known.
     """
 
@@ -79,7 +79,7 @@ class RequestHistory(Generic[ItemT_co]):
     hint: bytes
     continues: str = ""
     is_stateful: bool = False
-    given: Decided = NOTHING
+    decided: Decided = NOTHING
     places: list[Place[ItemT_co]] = field(default_factory=list)
     anchors: list[int] = field(default_factory=list)
     has_reasoning: bool = False
@@ -97,23 +97,23 @@ class RequestHistory(Generic[ItemT_co]):
     @property
     def depth(self) -> int:
         """Number of links of the conversation's chain."""
-        return self.given.said + len(self.said)
+        return self.decided.said + len(self.said)
 
     def chain(self, depth: int) -> bytes:
-        """Return the chain's digest before a link; what is given has only its last one."""
+        """Return the chain's digest before a link; what is decided has only its last one."""
         if self.chain_at_end is not None and depth == self.depth:  # most requests need no other
             return self.chain_at_end.digest()[:DIGEST_BYTES]
         if self._chains is None:
-            self._chains = _digests(self.given.chain, self.said)
-        return self._chains[depth - self.given.said]
+            self._chains = _digests(self.decided.chain, self.said)
+        return self._chains[depth - self.decided.said]
 
     def link(self, at: int) -> bytes:
         """Return the first bytes of one of the links; b"" if it is not known or not there."""
-        new = at - self.given.said
+        new = at - self.decided.said
         if new >= 0:
             return self.said[new][:LINK_BYTES] if new < len(self.said) else b""
-        start = len(self.given.tail) + new * LINK_BYTES
-        return self.given.tail[start : start + LINK_BYTES] if start >= 0 else b""
+        start = len(self.decided.tail) + new * LINK_BYTES
+        return self.decided.tail[start : start + LINK_BYTES] if start >= 0 else b""
 
     def asked_before(self, at: int) -> Iterator[Asked]:
         """Yield the messages of the client's side before an item, newest first."""
@@ -121,15 +121,15 @@ class RequestHistory(Generic[ItemT_co]):
             item = self.places[n].item
             if item.role is _CLIENT:
                 yield Asked(item.said, item.chars)
-        yield from self.given.asked
+        yield from self.decided.asked
 
     def context(self, place: Place[HistoryItem] | None = None) -> Context:
         """Return the context of an item; None is the end of the history."""
         depth = self.depth if place is None else place.depth
-        links = _links(self.said[: depth - self.given.said])
+        links = _links(self.said[: depth - self.decided.said])
         return Context(
             chain=self.chain(depth),
-            tail=(self.given.tail + links)[-_TAIL_BYTES:],
+            tail=(self.decided.tail + links)[-_TAIL_BYTES:],
             depth=depth,
             frame=self.frame if place is None else place.frame,
             model_traces=self._traces_at_end() if place is None else place.model_traces,
@@ -158,11 +158,11 @@ class RequestHistory(Generic[ItemT_co]):
             return self.whole_at_end.digest()[:DIGEST_BYTES]
         if self._wholes is None:
             said = [i.trace if i.role is _MODEL else i.said for i in self.heard]
-            self._wholes = _digests(self.given.whole, said)
-        return self._wholes[len(self.heard) if place is None else place.heard - self.given.heard]
+            self._wholes = _digests(self.decided.whole, said)
+        return self._wholes[len(self.heard) if place is None else place.heard - self.decided.heard]
 
     def _traces_at_end(self) -> bytes:
-        return (Run(self.run) if self.run else self.given.run).traces
+        return (Run(self.run) if self.run else self.decided.run).traces
 
 
 class HistoryPrefix(NamedTuple, Generic[ItemT]):
@@ -170,15 +170,15 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
     The history up to one of its items. It is never changed: `extend` returns a longer one.
 
     Attributes:
-        given: What is decided about the items before these.
+        decided: What is decided about the items before these.
         frame: Digest of the frame at the end.
         before: The model's run before the current one.
         anchors, has_reasoning: As in `RequestHistory`.
         is_over: Whether an item from the client's side ended the current run.
-        chain, whole: Digests of `said`, and of `heard`, with what is given.
+        chain, whole: Digests of `said`, and of `heard`, with what is decided.
     """
 
-    given: Decided
+    decided: Decided
     places: list[Place[ItemT]]
     anchors: list[int]
     has_reasoning: bool
@@ -192,35 +192,35 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
     whole: RunningDigest
 
 
-def begun(given: Decided, frame: bytes) -> HistoryPrefix[ItemT]:
-    """Return a history without items that goes on from what is given, with a frame."""
+def begun(decided: Decided, frame: bytes) -> HistoryPrefix[ItemT]:
+    """Return a history without items that goes on from what is decided, with a frame."""
     return HistoryPrefix(
-        given=given,
+        decided=decided,
         places=[],
         anchors=[],
         has_reasoning=False,
         said=[],
         heard=[],
         frame=frame,
-        before=given.run,
+        before=decided.run,
         run=[],
-        is_over=given.is_over,
-        chain=given.chain,
-        whole=given.whole,
+        is_over=decided.is_over,
+        chain=decided.chain,
+        whole=decided.whole,
     )
 
 
 def end_of(request: RequestHistory[Any], history: HistoryPrefix[Any]) -> Decided:
     """Return the end of the history of a request; nothing is decided yet about its items."""
-    given = history.given
+    decided = history.decided
     return Decided(
-        items=given.items + len(history.places),
-        said=given.said + len(history.said),
-        heard=given.heard + len(history.heard),
-        first=given.first or (history.said[0] if history.said else b""),
-        tail=(given.tail + _links(history.said))[-_TAIL_BYTES:],
+        items=decided.items + len(history.places),
+        said=decided.said + len(history.said),
+        heard=decided.heard + len(history.heard),
+        first=decided.first or (history.said[0] if history.said else b""),
+        tail=(decided.tail + _links(history.said))[-_TAIL_BYTES:],
         asked=tuple(enough(request.asked_before(len(history.places)))),
-        run=Run(history.run).kept() if history.run else given.run,
+        run=Run(history.run).kept() if history.run else decided.run,
         frame=history.frame,
         is_over=history.is_over,
         chain=history.chain,
@@ -231,12 +231,12 @@ def end_of(request: RequestHistory[Any], history: HistoryPrefix[Any]) -> Decided
 def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefix[ItemT]:
     """Return the history with further items appended."""
     (
-        given, places, anchors, has_reasoning, said, heard, frame, before, run, is_over,
+        decided, places, anchors, has_reasoning, said, heard, frame, before, run, is_over,
         chain, whole,
     ) = prefix  # fmt: skip
     chain, whole = chain.copy(), whole.copy()
     places, anchors, said, heard, run = [*places], [*anchors], [*said], [*heard], [*run]
-    depth, told = given.said + len(said), given.heard + len(heard)
+    depth, told = decided.said + len(said), decided.heard + len(heard)
     for item in items:
         role = item.role
         if item.is_anchor:
@@ -263,7 +263,7 @@ def extend(prefix: HistoryPrefix[ItemT], items: Iterable[ItemT]) -> HistoryPrefi
         elif role is _FRAME:
             frame = digest(frame, item.said)
     return HistoryPrefix(
-        given, places, anchors, has_reasoning, said, heard, frame, before, run, is_over,
+        decided, places, anchors, has_reasoning, said, heard, frame, before, run, is_over,
         chain, whole,
     )  # fmt: skip
 

@@ -198,7 +198,7 @@ class Replay:
         question = await self._question(ask, scope, is_slow=is_slow)
         if isinstance(question, Begun):
             return question
-        if question.begun.given.changed_by(partial(self.store.line, scope)):
+        if question.begun.known.changed_by(partial(self.store.line, scope)):
             return question.begun.anew(Way.OTHER_TURNS)  # its lookup would be in vain
         found = await self._look_up(exchange, scope, question)
         caller, is_created = _caller(exchange, scope), exchange.route in CAPTURED_ROUTES

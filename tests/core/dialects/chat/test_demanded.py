@@ -361,7 +361,7 @@ def test_calls_decide_about_the_whole_history() -> None:
     taught = RefusalMemory(lambda: 0.0).known_to(b"scope")
     taught = taught._replace(lessons=frozenset({(DEMANDED, str(Demand.CALLS))}))
     request = read_request(body_of(list(LOOP)), {})
-    request.given = structs.replace(NOTHING, items=1)
+    request.decided = structs.replace(NOTHING, items=1)
 
     with pytest.raises(Reopened):
         ChatDialect(GENERIC).match(request, LookupResult(), taught)

@@ -101,8 +101,8 @@ class _Planner(Planner[MessagesRequest, MessageGroup]):
         }
         if not self._needs_prefix():
             return self.plan(b"")
-        if request.given.items and not request.bound_to:
-            raise Reopened  # the digest of what is given is not known
+        if request.decided.items and not request.bound_to:
+            raise Reopened  # the digest of what is decided is not known
         bound = {first: made.bound for first, made in self.planned.items()}
         self.accepted, prefix = walk(request, groups, bound, read_binding(request.bound_to))
         return self.plan(prefix, 0 if self._goes_on() else len(request.places))
@@ -124,7 +124,7 @@ class _Planner(Planner[MessagesRequest, MessageGroup]):
             self.note_unknown(group.places)
 
     def _goes_on(self) -> bool:
-        """Return whether what is bound was made after all that is given."""
+        """Return whether what is bound was made after all that is decided."""
         newest = self.matched.newest() if self.matched.matches else None
         return newest is None or newest.binding.startswith(self.request.bound_to)
 

@@ -68,7 +68,7 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         demand = _demand_known(refused)
         if demand is None:
             return match_items(request, found)
-        if request.given.items:
+        if request.decided.items:
             raise Reopened  # calls decide about the whole history
         return match_demanded(request, refused.without_refused(found), demand)
 

@@ -70,10 +70,10 @@ class Alignment:
     """
     The blocks of one request, the turns that were found for it, and what is assigned so far.
 
-    What is given has no blocks and no matches here; its turns are assigned.
+    What is decided has no blocks and no matches here; its turns are assigned.
 
     Attributes:
-        given: What is decided already.
+        decided: What is decided already.
         index: The turns that were found, by their names, content and ancestry.
         turns: The same by id.
         matches: Index into `RequestHistory.places` -> the captured item.
@@ -94,7 +94,7 @@ class Alignment:
         indexed = turns if isinstance(turns, IndexedTurns | FoundTurns) else None
         self.index = indexed.names if indexed is not None else ItemIndex(turns)
         self.turns = self.index.turns
-        self.request, self.given, self.places = request, request.given, request.places
+        self.request, self.decided, self.places = request, request.decided, request.places
         self.crowded, self.is_refused = looked_up.crowded, is_refused
         self.matches: dict[int, Match] = {}
         self.ambiguous: set[int] = set()
@@ -110,7 +110,7 @@ class Alignment:
 
     def newest(self) -> Turn | None:
         """Return the turn of the last matched item; None without a match."""
-        return self.matches[max(self.matches)].turn if self.matches else self.given.newest
+        return self.matches[max(self.matches)].turn if self.matches else self.decided.newest
 
     # What a block says.
 
@@ -143,7 +143,7 @@ class Alignment:
 
     def is_assigned(self, turn: Turn) -> bool:
         """Return whether a block is assigned to a turn."""
-        return turn.id in self._assigned or turn.id in self.given.turns
+        return turn.id in self._assigned or turn.id in self.decided.turns
 
     def has_other_place(self, block: Block, turn: Turn) -> bool:
         """Return whether another block stands where a turn was given."""

@@ -43,8 +43,8 @@ def match_names(found: Alignment) -> bool:
     doubted = {n for n, match in found.matches.items() if _is_doubted(found, n, match)}
     if doubted:
         turns = {n: match.turn for n, match in found.matches.items()}
-        if found.given.newest is not None:
-            turns = {-1: found.given.newest, **turns}
+        if found.decided.newest is not None:
+            turns = {-1: found.decided.newest, **turns}
         pairs = list(itertools.pairwise(turns))
         for sure, n in pairs + [(after, before) for before, after in reversed(pairs)]:
             one, two = (turns[at] for at in sorted((sure, n)))
@@ -78,7 +78,7 @@ def certain_match(found: Alignment, item: HistoryItem) -> Match | None:
         named = [match for match in named if (match.turn.id, match.k) in both] if named else called
     agreed = [match for match in named if agrees(item, match.emitted)]
     for match in agreed:
-        if match.turn.id in found.given.turns:
+        if match.turn.id in found.decided.turns:
             raise Reopened  # a part of a response that began before
     return agreed[0] if len(agreed) == 1 and not found.is_used(agreed[0]) else None
 

@@ -40,14 +40,14 @@ class Matches:
     The result of matching for the items of a request.
 
     Attributes:
-        matches: Index into `RequestHistory.places` -> the captured item. What is given has none.
+        matches: Index into `RequestHistory.places` -> the captured item. What is decided has none.
         ambiguous: Indices of items that more than one turn could have emitted.
         seen: Decisions that the next turn records; None if ids alone decide, or if the client does
             not only append.
         is_certain: Whether ids alone decided, or there was nothing to match.
         found: The turns that were found, matched or not.
         chosen: Indices of items for which one of equal turns was taken after a refusal.
-        given: What was decided already.
+        decided: What was decided already.
     """
 
     matches: dict[int, Match] = field(default_factory=dict)
@@ -56,21 +56,21 @@ class Matches:
     is_certain: bool = False
     found: Sequence[Turn] = ()
     chosen: set[int] = field(default_factory=set)
-    given: Decided = NOTHING
+    decided: Decided = NOTHING
 
     def newest(self) -> Turn | None:
         """Return the turn of the last matched item; None without a match."""
-        return self.matches[max(self.matches)].turn if self.matches else self.given.newest
+        return self.matches[max(self.matches)].turn if self.matches else self.decided.newest
 
     def turns(self) -> dict[bytes, Turn]:
         """Return the turns of the matched items by their id."""
         return {match.turn.id: match.turn for match in self.matches.values()}
 
-    def decided(self, end: Decided) -> Decided | None:
+    def decided_to(self, end: Decided) -> Decided | None:
         """Return the decisions up to the end of the request; None: they must be made again."""
         if self.seen is None and not self.is_certain:
             return None  # the client does not only append
-        turns = b"".join([self.given.turns, *self.turns()])
+        turns = b"".join([self.decided.turns, *self.turns()])
         return structs.replace(end, turns=turns, newest=self.newest(), seen=self.seen)
 
 
@@ -88,7 +88,7 @@ def match_items(request: RequestHistory[HistoryItem], looked_up: LookupResult) -
         The matches. Each captured item occurs at most once; contradictory evidence is no match.
 
     Raises:
-        Reopened: What is given cannot stay: the request must be matched as a whole.
+        Reopened: What is decided cannot stay: the request must be matched as a whole.
     """
     return _matched(request, looked_up, is_refused=False)
 
@@ -106,18 +106,20 @@ def match_refused(request: RequestHistory[HistoryItem], looked_up: LookupResult)
 def _matched(
     request: RequestHistory[HistoryItem], looked_up: LookupResult, *, is_refused: bool
 ) -> Matches:
-    given = request.given
-    if given.items and not request.places:
-        return Matches(seen=given.seen, is_certain=given.seen is None, given=given)
+    decided = request.decided
+    if decided.items and not request.places:
+        return Matches(seen=decided.seen, is_certain=decided.seen is None, decided=decided)
     if not looked_up.turns:
         unclear = set(looked_up.crowded - {RESPONSE})
-        seen = _NOTHING_SEEN if request.run and not request.is_stateful else given.seen
-        return Matches({}, unclear, seen, is_certain=seen is None and not request.run, given=given)
+        seen = _NOTHING_SEEN if request.run and not request.is_stateful else decided.seen
+        return Matches(
+            {}, unclear, seen, is_certain=seen is None and not request.run, decided=decided
+        )
     found = Alignment(request, looked_up, is_refused=is_refused)
     seen = None
     is_certain = match_names(found) and (is_refused or not is_remembered(found))
     if not is_certain:
-        if given.items and given.seen is None:
+        if decided.items and decided.seen is None:
             raise Reopened  # ids decided what is older; the rest must be seen together with it
         found.begin()
         basis = None if is_refused else repeat_decisions(found)
@@ -128,11 +130,11 @@ def _matched(
         seen = to_remember(found, basis)
     if request.is_stateful:
         later = _after(request.continues, found.matches, found.index.children)
-        return Matches(later, given=given)
+        return Matches(later, decided=decided)
     crowded = looked_up.crowded - found.matches.keys() - {RESPONSE}
     ambiguous = found.ambiguous | crowded
     turns = looked_up.turns
-    return Matches(found.matches, ambiguous, seen, is_certain, turns, found.chosen, given)
+    return Matches(found.matches, ambiguous, seen, is_certain, turns, found.chosen, decided)
 
 
 def parent_of(

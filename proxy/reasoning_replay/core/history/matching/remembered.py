@@ -23,7 +23,7 @@ ANSWERS_WEIGHED = 32
 def is_remembered(found: Alignment) -> bool:
     """Return whether the newest matched turn records decisions; it records none if ids decided."""
     newest = found.newest()
-    return found.given.seen is not None or (newest is not None and newest.seen is not None)
+    return found.decided.seen is not None or (newest is not None and newest.seen is not None)
 
 
 def repeat_decisions(found: Alignment) -> Basis | None:
@@ -34,7 +34,7 @@ def repeat_decisions(found: Alignment) -> Basis | None:
         None unless the request begins with the unchanged history of a captured turn.
 
     Raises:
-        Reopened: They are not those that are given.
+        Reopened: They are not those that were decided.
     """
     seen = _sent_before(found)
     if seen is not None:
@@ -101,12 +101,12 @@ def to_remember(found: Alignment, basis: Basis | None) -> Seen | None:
 
     `basis` is the result of `repeat_decisions`.
     """
-    places, given = found.places, found.given.seen
+    places, earlier = found.places, found.decided.seen
     older: tuple[MatchedRun, ...] = ()
-    if given is not None:
-        before = given.basis, given.since
+    if earlier is not None:
+        before = earlier.basis, earlier.since
         basis = before if basis in (None, _NO_BASIS) else basis
-        older = given.runs if basis == before else ()
+        older = earlier.runs if basis == before else ()
     elif found.matches and basis is None:
         return None
     matched = (
@@ -122,10 +122,10 @@ def _turns_of(found: Alignment, block: Block) -> list[Turn]:
     Return the turns that a block may come from, only those with exactly the same history.
 
     Raises:
-        Reopened: One is given, so its response has come again.
+        Reopened: One is decided already, so its response has come again.
     """
     turns = found.index.by_whole.get(found.whole(block), ())
-    if any(turn.id in found.given.turns for turn in turns):
+    if any(turn.id in found.decided.turns for turn in turns):
         raise Reopened
     named = {match.turn.id for n in block.places if (match := found.matches.get(n)) is not None}
     if named:
@@ -140,8 +140,8 @@ def _repeat_known(found: Alignment, ending: Block, turns: Sequence[Turn]) -> Bas
     """Repeat what these turns remember; if they differ, what upstream saw first."""
     memories = [(turn, turn.seen) for turn in sorted(turns, key=_age) if turn.seen is not None]
     if len(memories) < len(turns):
-        if found.given.seen is not None:
-            raise Reopened  # a lookup failed since: with nothing given, all is decided again
+        if found.decided.seen is not None:
+            raise Reopened  # a lookup failed since: with nothing decided, all is decided again
         return _NO_BASIS
     if len(memories) > 1:
         memories = [one for one in memories if not _is_contradicted(found, one[1])]
@@ -153,7 +153,7 @@ def _repeat_known(found: Alignment, ending: Block, turns: Sequence[Turn]) -> Bas
     if len(memories) > 1:
         return _NO_BASIS
     # If its ancestors are matched, no other block can come from this turn.
-    if known or found.given.newest is not None:
+    if known or found.decided.newest is not None:
         for n, k in pairs_of(found, ending, turn).items():
             if n not in found.matches:
                 found.record(n, Match(turn, k))
@@ -202,11 +202,11 @@ def _captured(found: Alignment, source: _Source | None) -> Match | None:
 
 
 def _decided(found: Alignment, seen: Seen) -> tuple[int, dict[int, _Source]]:
-    given = found.given
-    since, known, of_given = recorded(
-        seen, lambda this: turn.seen if (turn := found.turns.get(this)) else None, given.heard
+    decided = found.decided
+    since, known, of_decided = recorded(
+        seen, lambda this: turn.seen if (turn := found.turns.get(this)) else None, decided.heard
     )
-    if of_given is not None and of_given != given.seen:
+    if of_decided is not None and of_decided != decided.seen:
         raise Reopened
     return since, known
 
