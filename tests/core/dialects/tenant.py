@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from reasoning_replay.core.dialects.base import (
+    Bodies,
     Caller,
     Cure,
     Decision,
     Dialect,
     Question,
-    RefusedBodies,
 )
 from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.history.lookup_keys import LookupResult
@@ -80,7 +80,7 @@ class AnyTenant:
             self.store.keep(turn)
         return turn
 
-    def cure_of(self, bodies: RefusedBodies, refusal: Refusal, model: str = "") -> Cure | None:
+    def cure_of(self, bodies: Bodies, refusal: Refusal, model: str = "") -> Cure | None:
         """Return the cure of a request that was refused for this reason, after it was accepted."""
         question = self.engine.ask_for_cure(bodies, refusal)
         found = self.store.found_by(question.lookups)

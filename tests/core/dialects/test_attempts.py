@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from reasoning_replay.core.dialects.added_members import AddedMember
 from reasoning_replay.core.dialects.attempts import Attempts
-from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Cure
 from reasoning_replay.core.dialects.lessons import AS_GIVEN, FORM, NO_REASONING, OLDER
 from reasoning_replay.core.dialects.refusal_memory import DOUBT
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
@@ -71,7 +71,7 @@ def test_what_is_sent(
     want: list[str],
 ) -> None:
     """The client's own bytes follow an edit of the proxy; nothing is sent twice."""
-    attempts = Attempts(RefusedBodies(GIVEN, SENT if is_edited else GIVEN))
+    attempts = Attempts(Bodies(GIVEN, SENT if is_edited else GIVEN))
     if is_edited and cures == [None]:
         cures = [None, b"2"]
     expected = [line.replace("GIVEN", GIVEN.decode()) for line in want]
@@ -94,7 +94,7 @@ LEARNED = [
 def test_what_unknown_words_teach(is_doubted: bool, body: bytes, want: tuple[Lesson, ...]) -> None:
     """What is older is left out; all is only if newer reasoning is refused, too."""
     is_own = body == GIVEN
-    bodies = RefusedBodies(GIVEN, SENT if is_own else GIVEN, is_doubted=is_doubted)
+    bodies = Bodies(GIVEN, SENT if is_own else GIVEN, is_doubted=is_doubted)
     attempts = Attempts(bodies)
     *_, wish = attempts.wishes(UNKNOWN)
     if is_own:
@@ -108,7 +108,7 @@ def test_what_unknown_words_teach(is_doubted: bool, body: bytes, want: tuple[Les
 def test_a_cache_key_that_was_added_is_known_in_the_next_request(body: bytes) -> None:
     """The cure of the second refusal takes it out before it reads the request."""
     key = AddedMember("cache_key", b',"key":"k"')
-    bodies = replace(RefusedBodies(GIVEN, GIVEN), added=(key,))
+    bodies = replace(Bodies(GIVEN, GIVEN), added=(key,))
     attempts = Attempts(bodies)
     wish = next(attempts.wishes(UNKNOWN))
     attempts.note(wish, Cure(body, is_clients_own=body == GIVEN))
@@ -119,7 +119,7 @@ def test_a_cache_key_that_was_added_is_known_in_the_next_request(body: bytes) ->
 
 def test_two_faults_teach_both_cures() -> None:
     """The second cure edits the first: the request that is accepted has both."""
-    attempts = Attempts(RefusedBodies(GIVEN, GIVEN))
+    attempts = Attempts(Bodies(GIVEN, GIVEN))
     first = Cure(b"1", lessons=(Lesson("bad_id"),), lost=frozenset([b"a"]))
     second = Cure(b"2", lessons=(Lesson("duplicate"),), completed=frozenset([b"c"]))
     attempts.note(next(attempts.wishes(ORPHAN)), first)
@@ -131,7 +131,7 @@ def test_two_faults_teach_both_cures() -> None:
 
 def test_what_was_refused_as_a_whole_teaches_nothing() -> None:
     """A cure that starts from the client's own request has no edit of the one before it."""
-    attempts = Attempts(RefusedBodies(GIVEN, GIVEN))
+    attempts = Attempts(Bodies(GIVEN, GIVEN))
     attempts.note(next(attempts.wishes(ORPHAN)), Cure(b"1", lessons=(Lesson("bad_id"),)))
     *_, last = attempts.wishes(FOREIGN)
 

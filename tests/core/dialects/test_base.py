@@ -1,7 +1,7 @@
 """The bodies of a request: one that is edited is held once, and joined only for a cure."""
 
 import pytest
-from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies
 from reasoning_replay.core.wire.json_spans import Edit
 from reasoning_replay.core.wire.packed_edits import PackedEdits
 
@@ -13,16 +13,12 @@ SENT = b'{"a":1,"input":[1,2],"n":1}'
 @pytest.mark.parametrize(
     ("bodies", "is_edited", "size"),
     [
-        pytest.param(RefusedBodies(GIVEN, GIVEN), False, len(GIVEN), id="as-received"),
-        pytest.param(RefusedBodies(GIVEN, SENT), True, len(GIVEN) + len(SENT), id="joined"),
-        pytest.param(
-            RefusedBodies(GIVEN, None, "", PackedEdits(EDITS)), True, len(SENT), id="in-pieces"
-        ),
+        pytest.param(Bodies(GIVEN, GIVEN), False, len(GIVEN), id="as-received"),
+        pytest.param(Bodies(GIVEN, SENT), True, len(GIVEN) + len(SENT), id="joined"),
+        pytest.param(Bodies(GIVEN, None, "", PackedEdits(EDITS)), True, len(SENT), id="in-pieces"),
     ],
 )
-def test_a_body_is_sent_in_pieces_or_whole(
-    bodies: RefusedBodies, is_edited: bool, size: int
-) -> None:
+def test_a_body_is_sent_in_pieces_or_whole(bodies: Bodies, is_edited: bool, size: int) -> None:
     """Its pieces are the sent body, and its size is what it holds."""
     pieces = bodies.to_send
     assert bodies.is_edited is is_edited

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from reasoning_replay.core.dialects.base import Decision, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Decision
 from reasoning_replay.core.dialects.cache_keys import CACHE_KEY
 from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
@@ -31,9 +31,9 @@ def key_in(made: Decision) -> str | None:
     return key
 
 
-def refused(made: Decision, given: bytes = LOST) -> RefusedBodies:
+def refused(made: Decision, given: bytes = LOST) -> Bodies:
     """Return a request that was refused as it was decided."""
-    return RefusedBodies(given, made.body, added=made.added)
+    return Bodies(given, made.body, added=made.added)
 
 
 def error(message: str) -> bytes:

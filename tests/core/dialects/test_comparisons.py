@@ -7,7 +7,7 @@ import pytest
 from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
 from reasoning_replay.core.dialects.anthropic.profiles import GENERIC as ANY_MESSAGES
 from reasoning_replay.core.dialects.anthropic.request import read_request as read_messages
-from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies
 from reasoning_replay.core.dialects.cache_diagnoses import CACHE_DIAGNOSIS
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as ANY_CHAT
@@ -90,7 +90,7 @@ def test_a_refused_member_is_taken_out_for_every_tenant() -> None:
     one = engine(adds_cache_keys=True)
     held = found(one)
     made = decided(one, LOST, held)
-    bodies = RefusedBodies(LOST, made.body, added=made.added)
+    bodies = Bodies(LOST, made.body, added=made.added)
     words = {"error": {"message": f"Unknown parameter: '{NAME}'."}}
     refusal = one.readers.diagnose(400, json.dumps(words).encode())
     assert refusal.kind == CACHE_DIAGNOSIS

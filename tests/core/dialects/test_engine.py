@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects import request_engine
-from reasoning_replay.core.dialects.base import Caller, Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Caller, Cure
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC
@@ -161,7 +161,7 @@ def test_a_refused_request_with_a_lone_surrogate_is_sent_unedited(*, is_edited: 
     one = engine()
     given = rb'{"input":"\ud83d"}'
     sent = rb'{"input":"\ud83d","n":1}' if is_edited else given
-    bodies = RefusedBodies(given, sent)
+    bodies = Bodies(given, sent)
     refusal = one.readers.diagnose(400, json.dumps({"error": {"param": "input"}}).encode())
     question = one.ask_for_cure(bodies, refusal)
 
@@ -175,7 +175,7 @@ def test_a_blob_that_was_refused_is_not_injected_again() -> None:
     held = found(one)
     given = body([ASK, C1, output(C1)])
     sent = decided(one, given, held).body
-    bodies = RefusedBodies(given, sent)
+    bodies = Bodies(given, sent)
     refusal = one.readers.diagnose(400, refusal_body(UNVERIFIED))
     assert refusal.is_understood
     cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, held)
@@ -197,7 +197,7 @@ def test_a_client_that_damages_blobs_is_refused_once(*, is_continued: bool) -> N
     held = found(one)
     bad = R1 | {"encrypted_content": "gAAAAbad"}
     given = body([ASK, bad, C1, output(C1)])
-    bodies = RefusedBodies(given, given, is_continued=is_continued)
+    bodies = Bodies(given, given, is_continued=is_continued)
     refusal = one.readers.diagnose(400, refusal_body(UNVERIFIED))
     cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, held)
 
@@ -216,7 +216,7 @@ def test_a_request_is_cured_with_or_without_a_scope(scope: bytes | None) -> None
     """Without a scope, earlier refusals are not looked up."""
     one = engine()
     given = body([ASK, R1, C1, output(C1)], model="gpt-4o")
-    bodies = RefusedBodies(given, given)
+    bodies = Bodies(given, given)
     refusal = one.readers.diagnose(
         400, refusal_body("Reasoning input items can only be provided to a reasoning model.")
     )

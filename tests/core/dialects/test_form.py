@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 from reasoning_replay.core.dialects.anthropic.heal.diagnosis import Diagnosis as MessagesDiagnosis
 from reasoning_replay.core.dialects.anthropic.heal.diagnosis import RefusalKind as MessagesKind
-from reasoning_replay.core.dialects.base import Caller, Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Caller, Cure
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis as ChatDiagnosis
 from reasoning_replay.core.dialects.chat.heal.diagnosis import RefusalKind as ChatKind
@@ -89,7 +89,7 @@ def test_the_last_attempt_has_no_reasoning() -> None:
     given = body([ASK, R1, C1, output(C1)])
     refusal = one.diagnose(400, b'{"fault":"x"}')
     assert (refusal.kind, one.diagnose(400, b"{}", is_certain=False).kind) == ("form", "other")
-    bodies = RefusedBodies(given, given)
+    bodies = Bodies(given, given)
     question = one.ask_for_cure(bodies, refusal)
     cured = one.cure(SCOPE, bodies, question, refusal, NOTHING, is_last=True)
     assert cured is not None
@@ -128,7 +128,7 @@ WORDS = (b'"thinking"', b"reasoning_content", b"thoughtSignature")
 
 def cure_of(one: Engine, refusal: Any, given: bytes, *, is_last: bool) -> Cure | None:
     """Return the cure of a request that came from a client, and of which nothing is known."""
-    bodies = RefusedBodies(given, given, "/v1beta/models/gemini-3-pro:generateContent")
+    bodies = Bodies(given, given, "/v1beta/models/gemini-3-pro:generateContent")
     question = one.ask_for_cure(bodies, refusal)
     return one.cure(SCOPE, bodies, question, refusal, NOTHING, is_last=is_last)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
 from reasoning_replay.core.dialects.anthropic.profiles import PROFILES as ANTHROPIC
-from reasoning_replay.core.dialects.base import Begun, Decision, Dialect, Question, RefusedBodies
+from reasoning_replay.core.dialects.base import Begun, Bodies, Decision, Dialect, Question
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
 from reasoning_replay.core.dialects.chat.profiles import Rounds
@@ -360,7 +360,7 @@ def test_what_a_cure_changed_is_decided_again() -> None:
         talk.turn()
     decision = talk.ask()
     engine, given = talk.proxy.engine, told(talk.items)
-    bodies = RefusedBodies(given, decision.body)
+    bodies = Bodies(given, decision.body)
     refusal = engine.readers.diagnose(400, b'{"error":{"message":"no"}}')
     question = engine.ask_for_cure(bodies, refusal)
     engine.cure(CALLER.scope, bodies, question, refusal, talk.proxy.look_up(question.lookups))

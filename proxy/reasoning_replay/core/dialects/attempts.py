@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Cure
 from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.lessons import lessons_of_form
 from reasoning_replay.core.dialects.unknown_words import form_of
@@ -33,7 +33,7 @@ class Wish(NamedTuple):
     """
 
     refusal: Refusal
-    bodies: RefusedBodies | None
+    bodies: Bodies | None
     is_last: bool = False
     cure: Cure | None = None
 
@@ -48,7 +48,7 @@ class Attempts:
         tried: The retries, in order: what each shall cure, and what was sent.
     """
 
-    bodies: RefusedBodies
+    bodies: Bodies
     tried: list[tuple[Refusal, Cure]] = field(default_factory=list)
 
     @property
@@ -98,22 +98,22 @@ class Attempts:
         is_own = wish.bodies is None or wish.is_last or cure.is_clients_own
         return bool(self.tried) and not (is_own or self.tried[-1][1].is_clients_own)
 
-    def _others(self, refusal: Refusal, bodies: RefusedBodies) -> Iterator[Wish]:
+    def _others(self, refusal: Refusal, bodies: Bodies) -> Iterator[Wish]:
         """Yield what is left if a refusal has no cure."""
         if not self.has_tried_own:
             if refusal.may_be_of_edits:
-                yield Wish(refusal, None, cure=Cure(self.bodies.given, is_clients_own=True))
+                yield Wish(refusal, None, cure=Cure(self.bodies.received, is_clients_own=True))
         elif refusal.may_be_ours:
             form = replace(refusal, kind=form_of(refusal))
             yield Wish(form, bodies, is_last=True)
 
-    def _after(self, cure: Cure) -> RefusedBodies:
+    def _after(self, cure: Cure) -> Bodies:
         """Return the request of a retry that was refused."""
-        given, path = self.bodies.given, self.bodies.path
+        received, path = self.bodies.received, self.bodies.path
         if cure.is_clients_own:
-            return RefusedBodies(given, given, path)
+            return Bodies(received, received, path)
         added = tuple([one for one in self.bodies.added if one.text in cure.body])
-        return RefusedBodies(given, cure.body, path, added=added)
+        return Bodies(received, cure.body, path, added=added)
 
 
 def _with_first(cure: Cure, first: Cure) -> Cure:

@@ -110,7 +110,7 @@ class Decision:
         summary: Items by type, id and size, for people; None if it could not be made.
         added: The members that edits add.
         is_compared: Whether one of them names a response, to learn why the prompt cache missed.
-        is_doubted: As in RefusedBodies.
+        is_doubted: As in Bodies.
     """
 
     state: RequestState
@@ -134,20 +134,20 @@ class Decision:
 
 
 @dataclass(slots=True)
-class RefusedBodies:
+class Bodies:
     """
-    The two forms of a request that was refused.
+    The body of a request, as received and as sent.
 
     Attributes:
-        given: Body as the client sent it, after content decoding.
-        _sent: Body that is sent; None: it is `given` with `_edits`.
+        received: Body as the client sent it, after content decoding.
+        _sent: Body that is sent; None: it is `received` with `_edits`.
         path: Path of the request; in some dialects it names the model.
         added: The members that were added.
         is_doubted: Whether it holds nothing that was captured before a refusal of unknown words.
         is_continued: Whether it is known which conversation it continues.
     """
 
-    given: bytes
+    received: bytes
     _sent: bytes | None
     path: str = ""
     _edits: PackedEdits = NO_EDITS
@@ -157,29 +157,29 @@ class RefusedBodies:
 
     @property
     def sent(self) -> bytes:
-        """Body that upstream refused; the same object if nothing was edited."""
+        """Body that upstream gets; the same object if nothing was edited."""
         if self._sent is None:  # joined only now, because most requests are not refused
-            self._sent = self._edits.apply(self.given)
+            self._sent = self._edits.apply(self.received)
         return self._sent
 
     @property
     def is_edited(self) -> bool:
         """Whether the proxy edited the request, so that it may be the cause of a refusal."""
-        return self._sent is not self.given
+        return self._sent is not self.received
 
     @property
     def to_send(self) -> bytes | list[bytes | memoryview]:
         """Body that is sent, or its pieces if it is not joined."""
         if self._sent is None:
-            return self._edits.pieces(self.given)
+            return self._edits.pieces(self.received)
         return self._sent
 
     @property
     def size_bytes(self) -> int:
         """Memory of both forms, in bytes."""
         if self._sent is None:
-            return len(self.given) + self._edits.new_bytes
-        return len(self.given) + (len(self._sent) if self.is_edited else 0)
+            return len(self.received) + self._edits.new_bytes
+        return len(self.received) + (len(self._sent) if self.is_edited else 0)
 
 
 @dataclass(frozen=True, slots=True)

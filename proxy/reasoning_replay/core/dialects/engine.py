@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from reasoning_replay.core.dialects.added_members import with_added, without_added
-from reasoning_replay.core.dialects.base import Cure, Question, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Cure, Question
 from reasoning_replay.core.dialects.cache_diagnoses import CACHE_DIAGNOSIS
 from reasoning_replay.core.dialects.cache_keys import CACHE_KEY
 from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Capture, Origin
@@ -61,7 +61,7 @@ class Engine(RequestEngine):
             return or_form(refusal, status, body)
         return refusal
 
-    def ask_for_cure(self, bodies: RefusedBodies, refusal: Refusal) -> Question:
+    def ask_for_cure(self, bodies: Bodies, refusal: Refusal) -> Question:
         """
         Parse a refused request and return the store lookups that a cure needs.
 
@@ -74,7 +74,7 @@ class Engine(RequestEngine):
     def cure(  # noqa: PLR0913 (all that a cure depends on)
         self,
         scope: bytes | None,
-        bodies: RefusedBodies,
+        bodies: Bodies,
         question: Question,
         refusal: Refusal,
         found: LookupResult,
@@ -89,12 +89,12 @@ class Engine(RequestEngine):
         sent, added = question.request, bodies.added
         if any(one.kind == refusal.kind for one in added):
             body = with_added(sent.body, [one for one in added if one.kind != refusal.kind])
-            return Cure(body, is_clients_own=body == bodies.given, is_same_history=True)
+            return Cure(body, is_clients_own=body == bodies.received, is_same_history=True)
         if sent.is_mended:  # it has a lone surrogate, so it cannot be edited
-            return Cure(bodies.given, is_clients_own=True) if bodies.is_edited else None
-        given = self._read(bodies.given, {}, path=bodies.path) if bodies.is_edited else sent
+            return Cure(bodies.received, is_clients_own=True) if bodies.is_edited else None
+        given = self._read(bodies.received, {}, path=bodies.path) if bodies.is_edited else sent
         # What upstream refused is not repeated.
-        self._prefixes.drop(self._owner(scope or b"", bodies.path), bodies.given)
+        self._prefixes.drop(self._owner(scope or b"", bodies.path), bodies.received)
         refused = self._with_lessons(self._refusals.known_to(scope or b""), given, found)
         usable = refused.without_refused(found)
         cured = self._dialect.cure(sent, given, refusal, usable, refused, is_last=is_last)

@@ -21,7 +21,7 @@ from time import monotonic
 from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.adapters.upstream.client import UpstreamError, UpstreamResponse
 from reasoning_replay.core.dialects.attempts import Attempts
-from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Cure
 from reasoning_replay.core.dialects.error_texts import Refusal, error_names, is_refusal
 from reasoning_replay.core.dialects.path_faults import fault_in_refusal
 from reasoning_replay.core.dialects.states import RequestState
@@ -100,7 +100,7 @@ class Healer:
         self,
         exchange: Exchange,
         response: UpstreamResponse,
-        bodies: RefusedBodies,
+        bodies: Bodies,
         send: Send,
     ) -> CheckedResponse:
         """
@@ -164,7 +164,7 @@ class Healer:
     async def cure(
         self,
         exchange: Exchange,
-        bodies: RefusedBodies,
+        bodies: Bodies,
         refusal: Refusal,
         *,
         is_last: bool = False,

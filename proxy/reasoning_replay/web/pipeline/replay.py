@@ -17,11 +17,11 @@ from reasoning_replay.adapters.resilience.safe_store import SafeStore, Saved
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader, is_long
 from reasoning_replay.core.dialects.base import (
     Begun,
+    Bodies,
     Caller,
     Cure,
     Decision,
     Question,
-    RefusedBodies,
 )
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.engine import Engine
@@ -98,7 +98,7 @@ class Replay:
 
     async def prepare(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str], path: str = ""
-    ) -> RefusedBodies:
+    ) -> Bodies:
         """
         Decide which reasoning a request lacks, and inject it.
 
@@ -112,7 +112,7 @@ class Replay:
         Returns:
             The body as received, and as it is sent.
         """
-        unread = RefusedBodies(body, body, path)
+        unread = Bodies(body, body, path)
         scope = exchange.scope
         if scope is None:
             exchange.request.state = RequestState.NO_SCOPE
@@ -140,10 +140,10 @@ class Replay:
             return unread
         bodies = unread
         if decision.base is not body:
-            bodies = RefusedBodies(body, decision.body, path, added=decision.added)
+            bodies = Bodies(body, decision.body, path, added=decision.added)
         elif decision.edits:
             # It is not held twice: it is sent in pieces.
-            bodies = RefusedBodies(body, None, path, decision.edits, decision.added)
+            bodies = Bodies(body, None, path, decision.edits, decision.added)
         bodies.is_doubted = decision.is_doubted
         bodies.is_continued = decision.origin is not None and bool(decision.origin.conversation)
         if not exchange.lease.reserve(bodies.size_bytes - len(body)):
@@ -244,7 +244,7 @@ class Replay:
     async def cure(
         self,
         exchange: Exchange,
-        bodies: RefusedBodies,
+        bodies: Bodies,
         refusal: Refusal,
         *,
         is_last: bool = False,
@@ -257,7 +257,7 @@ class Replay:
             Unspliceable: The request cannot be parsed.
         """
         # For the refused body, if it is not joined yet, and for the cured one.
-        if not exchange.lease.reserve(2 * len(bodies.given)):
+        if not exchange.lease.reserve(2 * len(bodies.received)):
             raise Busy
         # A short request may be long with what was added to it.
         scope, is_slow = exchange.scope, is_long(bodies.sent)

@@ -5,7 +5,7 @@ from time import monotonic
 
 from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.adapters.upstream.client import Body
-from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies
 from reasoning_replay.core.dialects.foreign_keys import ForeignKeys
 from reasoning_replay.core.dialects.registry import REPLAYED_ROUTES
 from reasoning_replay.core.dialects.states import RequestState, Route
@@ -49,7 +49,7 @@ class RequestPhase:
         self._refuse_foreign_key(client)
         replay = self.replays.get(client.route)
         body: Body = client.body.rest() if client.http.body_exists else None
-        bodies: RefusedBodies | None = None
+        bodies: Bodies | None = None
         try:
             if replay is None:
                 if not self.replays:
@@ -91,7 +91,7 @@ class RequestPhase:
 
     async def _replayed(
         self, replay: Replay, exchange: Exchange, client: ClientRequest, whole: bytes
-    ) -> RefusedBodies:
+    ) -> Bodies:
         """Return a body as received, and as it is sent."""
         plain = whole
         with self._fail_open(exchange):
@@ -105,7 +105,7 @@ class RequestPhase:
                         replay.offloader,
                     )
                 if exchange.request.state == RequestState.FAILED:
-                    return RefusedBodies(whole, whole)
+                    return Bodies(whole, whole)
                 headers = client.http.headers
                 bodies = await replay.prepare(exchange, plain, headers, client.path)
             except NotDecoded as reason:
@@ -117,7 +117,7 @@ class RequestPhase:
                 if bodies.is_edited and plain is not whole:
                     exchange.lease.release(len(whole))
                 return bodies
-        return RefusedBodies(whole, whole)
+        return Bodies(whole, whole)
 
     def _fail_open(self, exchange: Exchange) -> FailOpen:
         """Return the context of a step without which the request is forwarded unchanged."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from aiohttp import hdrs
 
 from reasoning_replay.adapters.upstream.client import Body
-from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Cure
 from reasoning_replay.core.dialects.registry import names_version
 from reasoning_replay.core.dialects.states import Route
 from reasoning_replay.core.dialects.vendors import version_in
@@ -33,7 +33,7 @@ class UpstreamRequest:
     url: str
     headers: Headers
     body: Body
-    bodies: RefusedBodies | None = None
+    bodies: Bodies | None = None
 
     def with_body(self, body: bytes | list[bytes | memoryview]) -> "UpstreamRequest":
         """Return a copy with another body and without Content-Encoding."""
@@ -63,7 +63,7 @@ class UpstreamAddress:
         self._base_path = upstream_url.removeprefix(self.origin)
 
     def request(
-        self, client: ClientRequest, body: Body, bodies: RefusedBodies | None, *, is_captured: bool
+        self, client: ClientRequest, body: Body, bodies: Bodies | None, *, is_captured: bool
     ) -> UpstreamRequest:
         """
         Return the upstream request for a client's request.

@@ -13,7 +13,7 @@ from time import monotonic
 from aiohttp import WSMsgType
 
 from reasoning_replay.core.dialects.attempts import Attempts
-from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies
 from reasoning_replay.core.dialects.error_texts import error_names, is_refusal
 from reasoning_replay.core.dialects.responses.events import is_worth_reading
 from reasoning_replay.core.dialects.responses.socket_messages import (
@@ -141,14 +141,14 @@ class ResponseStreams:
         for stream in self.streams.values():
             self._move(stream, Event.UNREAD)
 
-    async def _decided(self, exchange: Exchange, text: bytes) -> RefusedBodies:
+    async def _decided(self, exchange: Exchange, text: bytes) -> Bodies:
         started = monotonic()
         try:
             with self._exchange_log.fail_open("replay_failed", exchange, exchange.note_unread):
                 return await self._replay.prepare(exchange, text, self._headers)
         finally:
             exchange.times.before_ms = (monotonic() - started) * 1000
-        return RefusedBodies(text, text)
+        return Bodies(text, text)
 
     # --- from the upstream ---
 
@@ -337,7 +337,7 @@ class ResponseStreams:
     def _kept(self) -> int:
         """Return the total size of the requests kept for a healing retry, in bytes."""
         waiting = (pending for stream in self.streams.values() for pending in stream.waiting)
-        return sum(len(one.bodies.given) for one in waiting if one.bodies is not None)
+        return sum(len(one.bodies.received) for one in waiting if one.bodies is not None)
 
     def _note_lost(self) -> None:
         """Record that one of the requests that wait may have ended."""

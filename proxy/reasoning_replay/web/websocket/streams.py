@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.attempts import Attempts
-from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Cure
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.responses.socket_messages import Message
@@ -52,7 +52,7 @@ class PendingResponse:
     exchange: Exchange
     previous: str = ""
     sent_s: float = 0.0
-    bodies: RefusedBodies | None = None
+    bodies: Bodies | None = None
     attempts: Attempts | None = None
     retry: Retry | None = None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from reasoning_replay.core.dialects.anthropic.dialect import FOREIGN, MessagesDialect
 from reasoning_replay.core.dialects.anthropic.profiles import PROFILES, Profile
-from reasoning_replay.core.dialects.base import Cure, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Cure
 
 from tests.core.dialects.anthropic.streams import MODEL, Block, answer
 from tests.core.dialects.tenant import AnyTenant, counted
@@ -97,4 +97,4 @@ class Tenant(AnyTenant):
         """Return the same; None if the refusal is passed on."""
         error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
         refusal = self.engine.readers.diagnose(400, json.dumps(error).encode())
-        return self.cure_of(RefusedBodies(given, sent), refusal)
+        return self.cure_of(Bodies(given, sent), refusal)

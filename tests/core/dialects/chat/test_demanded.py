@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies
 from reasoning_replay.core.dialects.chat.dialect import DEMANDED, ChatDialect
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Demand, diagnose
 from reasoning_replay.core.dialects.chat.profiles import GENERIC
@@ -56,7 +56,7 @@ def healed(
     """Refuse a request; return what is sent instead; `then` is what that is answered with."""
     body = body_of(messages)
     decided = chats.decide(body)
-    bodies = RefusedBodies(body, decided.body)
+    bodies = Bodies(body, decided.body)
     refusal = diagnose(400, json.dumps({"error": {"message": said}}).encode())
     cured = chats.cure_of(bodies, refusal)
     if cured is None:

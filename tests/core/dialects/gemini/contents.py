@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from reasoning_replay.core.dialects.base import Cure, Question, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Cure, Question
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.gemini.capture import GeminiCapture
 from reasoning_replay.core.dialects.gemini.dialect import FOREIGN, GeminiDialect
@@ -124,7 +124,7 @@ class Client(AnyTenant):
     ) -> Cure | None:
         """Return the same; None if the refusal is passed on."""
         given = body_of(contents)
-        bodies = RefusedBodies(given, self.decide(given).body if sent is None else sent)
+        bodies = Bodies(given, self.decide(given).body if sent is None else sent)
         bodies.path = path_of()
         error = {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
         refusal = self.engine.diagnose(400, json.dumps(error).encode())

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from msgspec import structs
-from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.responses.profiles import PROFILES
 from reasoning_replay.core.dialects.states import RequestState
@@ -149,7 +149,7 @@ def test_a_refused_form_is_not_sent_again(said: str, vendor: str, want: list[Ite
     sent = decided(one, dropped, held)
     assert input_of(sent.body) == [ASK, R1, C1, output(C1)]
 
-    bodies = RefusedBodies(dropped, sent.body)
+    bodies = Bodies(dropped, sent.body)
     refusal = one.readers.diagnose(400, b'{"error":{"message":"%s"}}' % said.encode())
     cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, held)
     assert cured is not None

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from reasoning_replay.core.dialects.base import RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.placement import plan_injection
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
@@ -73,7 +73,7 @@ def test_a_refused_phase_is_taken_out_and_remembered(said: str) -> None:
     assert input_of(sent.body) == [ASK, R1, LAST, MORE]
     assert (sent.outcomes, sent.forms) == ({Outcome.INJECTED: 1}, {ItemForm.PHASE: 1})
 
-    bodies = RefusedBodies(given, sent.body)
+    bodies = Bodies(given, sent.body)
     refusal = one.readers.diagnose(400, b'{"error":{"message":%s}}' % _json(said))
     assert (refusal.kind, refusal.member) == (RefusalKind.FIELD, "phase")
     cured = one.cure(SCOPE, bodies, one.ask_for_cure(bodies, refusal), refusal, held)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from msgspec import structs
-from reasoning_replay.core.dialects.base import Cure, Decision, RefusedBodies
+from reasoning_replay.core.dialects.base import Bodies, Cure, Decision
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.chat.profiles import GENERIC, Rounds
@@ -57,7 +57,7 @@ def healed(one: Chats, refusal: Diagnosis, *history: Json) -> Cure:
 
 def maybe_healed(one: Chats, refusal: Diagnosis, *history: Json) -> Cure | None:
     """Return the same; None if the refusal is passed on."""
-    return one.cure_of(RefusedBodies(body(*history), decided(one, *history).body), refusal)
+    return one.cure_of(Bodies(body(*history), decided(one, *history).body), refusal)
 
 
 @pytest.mark.parametrize("limit", [{"rounds": Rounds.CURRENT}, {}])
