@@ -35,9 +35,7 @@ def engine_of(
 def asked(engine: Engine, body: bytes, scope: bytes, path: str = "") -> Question:
     """Ask about a whole request, whatever is known of its beginning."""
     begun = engine.begun(body, scope, path).anew(Way.NEW)
-    question = engine.ask(body, {}, begun, path)
-    assert isinstance(question, Question)
-    return question
+    return engine.ask(body, {}, begun, path)
 
 
 def answered(
@@ -50,6 +48,4 @@ def answered(
     is_created: bool = True,
 ) -> Decision:
     """Decide on a request; what is decided must hold."""
-    decision = engine.decide(caller, body, question, found, is_created=is_created)
-    assert isinstance(decision, Decision)
-    return decision
+    return engine.decide(caller, body, question, found, is_created=is_created)

@@ -100,7 +100,7 @@ async def test_a_fault_of_ours_names_its_exchange(
     capsys: Logged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line of a bug and the line of its exchange have the same id."""
-    monkeypatch.setattr("reasoning_replay.core.dialects.request_engine.keys_of_request", _fails)
+    monkeypatch.setattr("reasoning_replay.core.dialects.engine.keys_of_request", _fails)
     async with world() as w:
         w.upstream.answers(DONE)
         await w.turn(ASK)

@@ -20,9 +20,9 @@ from reasoning_replay.adapters.upstream.client import UpstreamClient
 from reasoning_replay.adapters.upstream.connection import Timeouts
 from reasoning_replay.adapters.upstream.egress import egress
 from reasoning_replay.core.dialects.engine import Engine
+from reasoning_replay.core.dialects.known_state import Prefixes
 from reasoning_replay.core.dialects.path_faults import client_settings
 from reasoning_replay.core.dialects.registry import DIALECTS, RESPONSES
-from reasoning_replay.core.dialects.request_engine import Prefixes
 from reasoning_replay.core.dialects.routes import DialectEntry
 from reasoning_replay.core.dialects.vendors import GENERIC, Upstream, UpstreamProfile
 from reasoning_replay.core.history.prefix_cache import PrefixCache

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from msgspec import structs
-from reasoning_replay.core.dialects import request_engine
 from reasoning_replay.core.dialects.base import Bodies, Caller, Cure
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
@@ -13,6 +12,7 @@ from reasoning_replay.core.dialects.chat.profiles import GENERIC
 from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
 from reasoning_replay.core.dialects.states import RequestState
+from reasoning_replay.core.history import item_summary
 from reasoning_replay.core.history.item_index import IndexedTurns
 from reasoning_replay.core.history.lookup_keys import LookupResult
 from reasoning_replay.core.history.plan import Outcome
@@ -58,7 +58,7 @@ def test_a_fault_in_the_summary_does_not_affect_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The inspector shows no items, but the reasoning is injected."""
-    monkeypatch.setattr(request_engine, "summarise", None)
+    monkeypatch.setattr(item_summary, "summarise", None)
     one = engine()
     made = decided(one, body([ASK, C1, output(C1)]), found(one))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
 from reasoning_replay.core.dialects.anthropic.profiles import PROFILES as ANTHROPIC
-from reasoning_replay.core.dialects.base import Begun, Bodies, Decision, Dialect, Question
+from reasoning_replay.core.dialects.base import Anew, Bodies, Decision, Dialect, Question
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
 from reasoning_replay.core.dialects.chat.profiles import Rounds
@@ -70,9 +70,7 @@ class Talk:
     def question(self) -> Question:
         """Ask about the history, after what is known of it."""
         body, engine = told(self.items), self.proxy.engine
-        question = engine.ask(body, {}, engine.begun(body, CALLER.scope))
-        assert isinstance(question, Question)
-        return question
+        return engine.ask(body, {}, engine.begun(body, CALLER.scope))
 
     def turn(self, *emitted: Item, **more: Any) -> Decision:
         """Send the history; its response has these items, by default reasoning and a call."""
@@ -296,8 +294,9 @@ def test_another_name_of_the_conversation_is_another_form() -> None:
     for _ in range(3):
         talk.turn()
     engine, sent = talk.proxy.engine, told(talk.items)
-    again = engine.ask(sent, {"session-id": "another"}, engine.begun(sent, CALLER.scope))
-    assert isinstance(again, Begun)
+    with pytest.raises(Anew) as raised:
+        engine.ask(sent, {"session-id": "another"}, engine.begun(sent, CALLER.scope))
+    again = raised.value.begun
     assert (again.way, again.known) == (Way.OTHER_FORM, NOTHING_KNOWN)
     assert talk.proxy.decide(Told(sent, has_failed=True)).way == Way.OTHER_TURNS
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 from reasoning_replay.core.dialects.anthropic.dialect import MessagesDialect
 from reasoning_replay.core.dialects.anthropic.profiles import PROFILES
-from reasoning_replay.core.dialects.base import Begun, Caller, Decision, Dialect
+from reasoning_replay.core.dialects.base import Anew, Begun, Caller, Decision, Dialect
 from reasoning_replay.core.dialects.chat.dialect import ChatDialect
 from reasoning_replay.core.dialects.chat.profiles import GENERIC as CHAT
 from reasoning_replay.core.dialects.engine import Engine
@@ -153,23 +153,21 @@ class Proxy:
     def decide(self, told: Told) -> Decision:
         """Decide on a request, with what is known of its beginning if that is wanted."""
         begun = self._begun(told.body)
-        step: Decision | Begun = begun if self.is_short else begun.anew(Way.NEW)
-        for _ in range(4):
-            assert isinstance(step, Begun)
-            question = self.engine.ask(told.body, {}, step)
-            if isinstance(question, Begun):
-                step = question
-                continue
-            found = None if told.has_failed else self.look_up(question.lookups)
-            step = self.engine.decide(CALLER, told.body, question, found, is_created=True)
-            if isinstance(step, Decision):
-                break
-        assert isinstance(step, Decision)
-        self.ways[step.way] += 1
+        if not self.is_short:
+            begun = begun.anew(Way.NEW)
+        decision: Decision | None = None
+        while decision is None:
+            try:
+                question = self.engine.ask(told.body, {}, begun)
+                found = None if told.has_failed else self.look_up(question.lookups)
+                decision = self.engine.decide(CALLER, told.body, question, found, is_created=True)
+            except Anew as anew:
+                begun = anew.begun
+        self.ways[decision.way] += 1
         kept = self.engine.begun(told.body, CALLER.scope).prefix
         if kept is not None and kept.known is not None and kept not in self.states:
             self.states.append(kept)
-        return step
+        return decision
 
     def capture(self, decision: Decision, response: bytes, now_ms: int) -> Turn | None:
         """Store the turn of a response."""

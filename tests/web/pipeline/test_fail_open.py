@@ -2,11 +2,12 @@
 
 import pytest
 from reasoning_replay.adapters.telemetry.metrics import Series
-from reasoning_replay.core.dialects import base, continuation, request_body, request_engine
+from reasoning_replay.core.dialects import base, continuation, engine, request_body
 from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.responses import dialect
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.heal import diagnosis
+from reasoning_replay.core.history import item_summary
 from reasoning_replay.web import exchange_log
 from reasoning_replay.web.pipeline import capture_tee, healing_retry, replay
 
@@ -80,12 +81,9 @@ async def test_a_bug_before_the_request_is_sent_is_not_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch, *, is_ours: bool
 ) -> None:
     """A bug in request processing leaves the request unchanged."""
-    where = next(
-        where
-        for where in (replay, dialect, continuation, request_engine, Engine, request_body, base)
-        if hasattr(where, name)
-    )
-    monkeypatch.setattr(where, name, fails)
+    for where in (replay, dialect, continuation, engine, Engine, request_body, base):
+        if hasattr(where, name):
+            monkeypatch.setattr(where, name, fails)
     async with world() as w:
         assert_nothing_happened(w, await three_exchanges(w))
         assert w.counted("requests_total", result="failed") == (2 if is_ours else 0)
@@ -96,7 +94,7 @@ async def test_a_bug_in_the_inspector_summary_costs_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A bug in the inspector's summary does not stop injection."""
-    monkeypatch.setattr(request_engine, "summarise", fails)
+    monkeypatch.setattr(item_summary, "summarise", fails)
     async with world() as w:
         w.upstream.answers(whole(PLAIN), whole(b"{}"))
         await w.turn(ASK)

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from reasoning_replay.core.dialects.added_members import AddedMember
 from reasoning_replay.core.dialects.captures import Capture, Origin
 from reasoning_replay.core.dialects.error_texts import Refusal
-from reasoning_replay.core.dialects.known_state import NOTHING_KNOWN, KnownState
-from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
+from reasoning_replay.core.dialects.known_state import NOTHING_KNOWN, KnownState, lines_of
+from reasoning_replay.core.dialects.refusal_memory import KnownRefusals, RefusalMark
 from reasoning_replay.core.dialects.request_body import ParsedRequest, RequestReader
 from reasoning_replay.core.dialects.states import RequestState, Way
 from reasoning_replay.core.history.item_summary import ItemSummary
@@ -71,6 +71,18 @@ class Begun(NamedTuple):
         """Return the same with nothing decided, and why."""
         return self._replace(known=NOTHING_KNOWN, way=way)
 
+    def check(self, found: LookupResult, refused: RefusalMark) -> None:
+        """
+        Check what is decided against the conversations that were found, and what is refused now.
+
+        Raises:
+            Anew: It does not hold any more.
+        """
+        if self.known.changed_by(lines_of(found)):
+            raise Anew(self.anew(Way.OTHER_TURNS))
+        if self.is_any and self.known.refusals != refused:
+            raise Anew(self.anew(Way.REFUSED))
+
     def before_open(self) -> "Begun":
         """Return what cannot be changed by later items: these have closed what was open."""
         settled = self.known.settled
@@ -79,6 +91,17 @@ class Begun(NamedTuple):
     def unread(self, body: bytes) -> bytes:
         """Return what must be read of a body."""
         return body[self.known.end :]
+
+
+class Anew(Exception):
+    """What is decided does not hold: the request must be asked about again, with this beginning."""
+
+    def __init__(self, begun: Begun) -> None:
+        super().__init__()
+        self.begun = begun
+
+
+NOT_BEGUN = Begun()
 
 
 class Question(NamedTuple):
@@ -92,7 +115,7 @@ class Question(NamedTuple):
 
     request: ParsedRequest[HistoryItem]
     lookups: Sequence[Lookup]
-    begun: Begun = Begun()
+    begun: Begun = NOT_BEGUN
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,12 @@ from reasoning_replay.core.dialects.refusal_memory import NOT_REFUSED, RefusalMa
 from reasoning_replay.core.dialects.request_body import ParsedRequest
 from reasoning_replay.core.history.decided import NOTHING, Decided
 from reasoning_replay.core.history.item_index import by_conversation
-from reasoning_replay.core.history.item_summary import NOTHING_SHOWN, ShownItems
+from reasoning_replay.core.history.item_summary import NOTHING_SHOWN, ShownItems, shown_items
 from reasoning_replay.core.history.lookup_keys import RESPONSE, Lookup, LookupResult, key_of_turn
 from reasoning_replay.core.history.matching.matches import Matches
 from reasoning_replay.core.history.plan import Plan
-from reasoning_replay.core.history.request_history import end_of
+from reasoning_replay.core.history.prefix_cache import PrefixCache
+from reasoning_replay.core.history.request_history import HistoryPrefix, end_of
 from reasoning_replay.core.wire.json_spans import COMMA, Edit
 from reasoning_replay.core.wire.packed_edits import NO_EDITS, PackedEdits
 
@@ -123,6 +124,7 @@ class KnownState(msgspec.Struct, frozen=True, gc=False):
 
 
 NOTHING_KNOWN = KnownState()
+Prefixes = PrefixCache[HistoryPrefix[Any], KnownState]
 
 
 class Injected(NamedTuple):
@@ -141,6 +143,33 @@ class Injected(NamedTuple):
     more: tuple[Edit, ...]
     shown: ShownItems
     binding: bytes | None
+
+
+def injected_after(
+    known: KnownState, request: ParsedRequest[Any], plan: Plan, *, is_shadow: bool
+) -> Injected:
+    """Return all that is injected: what is decided, and the finished plan of what is new."""
+    start, end, at = request.history_start, request.history_end, known.decided.items
+    inside = [edit for edit in plan.edits if start < edit.start < end]
+    more = known.more_at(end)
+    if not more and len(inside) < len(plan.edits):
+        more = tuple([edit for edit in plan.edits if not start < edit.start < end])
+    notes = plan.notes
+    if at:
+        notes = tuple([note._replace(place=note.place + at) for note in notes])
+    return Injected(
+        open_from=plan.open_from,
+        planned=Plan(
+            outcomes=plan.outcomes,
+            forms=plan.forms,
+            notes=(*known.planned.notes, *notes),
+            completed={**known.planned.completed, **plan.completed},
+        ),
+        edits=known.edits.plus(inside),
+        more=more,
+        shown=shown_items(request.places, notes, known.shown),
+        binding=None if is_shadow else plan.binding,
+    )
 
 
 def known_state(
@@ -195,6 +224,12 @@ def known_state(
         settled=settled,
     )
     return msgspec.structs.replace(state, size_bytes=_size_of(earlier, state))
+
+
+def lines_of(found: LookupResult) -> Callable[[bytes], object]:
+    """Return what returns the `IndexedTurns.line` of a conversation that was found."""
+    parts = {} if found.is_stale else by_conversation(found.turns)
+    return lambda name: parts[name].line if name in parts else None
 
 
 def _size_of(earlier: KnownState, state: KnownState) -> int:

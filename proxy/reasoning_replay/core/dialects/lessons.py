@@ -54,6 +54,15 @@ def taught_by(cure: Cure, of_dialect: Iterable[tuple[str, str]]) -> tuple[Lesson
     return tuple(dict.fromkeys([*cure.lessons, *damaged, *lasting]))
 
 
+def refused_by(
+    cure: Cure, of_dialect: Iterable[tuple[str, str]]
+) -> Iterator[tuple[str, str | bytes]]:
+    """Yield the kind and the name of what upstream would refuse again, after an accepted cure."""
+    yield from ((BLOB, blob) for blob in cure.lost)
+    yield from ((DAMAGED, conversation) for conversation in cure.completed)
+    yield from of_dialect
+
+
 def with_doubt(cure: Cure, kind: str, turns: Sequence[Turn], model: str) -> Cure:
     """
     Return a cure with the doubt that it teaches, if it leaves out captured reasoning.

@@ -175,6 +175,16 @@ def summarise(
     return ItemSummary(items.total, items, noted)
 
 
+def maybe_summary(
+    request: RequestHistory[HistoryItem], notes: Sequence[PlanNote], of: ShownItems
+) -> ItemSummary | None:
+    """Return the item summary; None on a fault, which must not fail the request."""
+    try:
+        return summarise(request, notes, of)
+    except Exception:  # noqa: BLE001 (fail open: the request does not need it)
+        return None
+
+
 def _with_gaps(of: ShownItems, notes: Sequence[PlanNote]) -> list[Raw | int]:
     """Return the entries that are shown, with the number of items that are left out before each."""
     total = of.total

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 from reasoning_replay.adapters.resilience.safe_store import SafeStore, Saved
 from reasoning_replay.adapters.runtime.offload import Busy, Offloader, is_long
 from reasoning_replay.core.dialects.base import (
-    Begun,
+    NOT_BEGUN,
+    Anew,
     Bodies,
     Caller,
     Cure,
@@ -46,7 +46,6 @@ SAVED_AT_ONCE = 64
 # Turns of which the keys are computed at once.
 COUNTED_AT_ONCE = 64
 _NOTHING_FOUND = LookupResult()
-_AskedT = TypeVar("_AskedT", Question, Question | Begun)
 _STATES = {
     Saved.DONE: CaptureState.SAVED,
     Saved.LATE: CaptureState.LATE,
@@ -120,14 +119,7 @@ class Replay:
         try:
             if exchange.former_scope is not None:
                 scope = exchange.scope = await self._home(exchange, body, headers, path)
-            begun = self.engine.begun(body, scope, path)
-            decision: Decision | Begun = begun
-            while isinstance(decision, Begun):  # once, and again only if anything has changed
-                begun = decision
-                ask = partial(self.engine.ask, body, headers, begun, path)
-                is_slow = is_long(begun.unread(body))
-                async with self._document(exchange, len(body), is_slow=is_slow):
-                    decision = await self._decision(exchange, scope, body, ask, is_slow=is_slow)
+            decision = await self._decided(exchange, scope, body, headers, path)
             self._note_decision(exchange, decision)
         except TooMany:
             exchange.request.state = RequestState.TOO_LARGE
@@ -166,10 +158,8 @@ class Replay:
                 return space
         is_slow = is_long(body)
         async with self._document(exchange, len(body), is_slow=is_slow):
-            ask = partial(self.engine.ask, body, headers, Begun(), path)
+            ask = partial(self.engine.ask, body, headers, NOT_BEGUN, path)
             question = await self._question(ask, spaces[0], is_slow=is_slow)
-        if isinstance(question, Begun):
-            return spaces[0]  # never: nothing is given that could not be gone on from
         counts: dict[bytes, tuple[int, int]] = {}
         for space in spaces:
             found = await self._look_up(exchange, space, question) or _NOTHING_FOUND
@@ -185,21 +175,38 @@ class Replay:
             return nullcontext()
         return self.offloader.document(exchange.scope, size)
 
+    async def _decided(
+        self, exchange: Exchange, scope: bytes, body: bytes, headers: Mapping[str, str], path: str
+    ) -> Decision:
+        """Return the decision about a request; what is decided already is used while it holds."""
+        begun = self.engine.begun(body, scope, path)
+        while True:  # once, and again only if anything has changed
+            ask = partial(self.engine.ask, body, headers, begun, path)
+            is_slow = is_long(begun.unread(body))
+            try:
+                async with self._document(exchange, len(body), is_slow=is_slow):
+                    return await self._decision(exchange, scope, body, ask, is_slow=is_slow)
+            except Anew as anew:
+                begun = anew.begun
+
     async def _decision(
         self,
         exchange: Exchange,
         scope: bytes,
         body: bytes,
-        ask: Callable[[], Question | Begun],
+        ask: Callable[[], Question],
         *,
         is_slow: bool,
-    ) -> Decision | Begun:
-        """Return the decision about a request, or what it must begin with instead."""
+    ) -> Decision:
+        """
+        Return the decision about a request.
+
+        Raises:
+            Anew: What is decided already does not hold.
+        """
         question = await self._question(ask, scope, is_slow=is_slow)
-        if isinstance(question, Begun):
-            return question
         if question.begun.known.changed_by(partial(self.store.line, scope)):
-            return question.begun.anew(Way.OTHER_TURNS)  # its lookup would be in vain
+            raise Anew(question.begun.anew(Way.OTHER_TURNS))  # its lookup would be in vain
         found = await self._look_up(exchange, scope, question)
         caller, is_created = _caller(exchange, scope), exchange.route in CAPTURED_ROUTES
         decide = partial(self.engine.decide, caller, body, question, found, is_created=is_created)
@@ -285,8 +292,8 @@ class Replay:
             )
 
     async def _question(
-        self, ask: Callable[[], _AskedT], tenant: bytes | None, *, is_slow: bool
-    ) -> _AskedT:
+        self, ask: Callable[[], Question], tenant: bytes | None, *, is_slow: bool
+    ) -> Question:
         """Parse a request; for a long one, the keys are also computed in the thread."""
         if not is_slow:
             return ask()
@@ -352,9 +359,7 @@ def _caller(exchange: Exchange, scope: bytes) -> Caller:
     return Caller(scope, exchange.account)
 
 
-def _with_keys(ask: Callable[[], _AskedT]) -> _AskedT:
+def _with_keys(ask: Callable[[], Question]) -> Question:
     question = ask()
-    if isinstance(question, Question):
-        lookups = [item._replace(content_keys=list(item.content_keys)) for item in question.lookups]
-        return question._replace(lookups=lookups)
-    return question
+    lookups = [item._replace(content_keys=list(item.content_keys)) for item in question.lookups]
+    return question._replace(lookups=lookups)
