@@ -19,7 +19,7 @@ T = TypeVar("T")
 AT_ONCE = 8
 
 
-class Begun(NamedTuple, Generic[T]):
+class RunningCall(NamedTuple, Generic[T]):
     """A call that runs, or waits for a thread: its result, and when it began by the loop's time."""
 
     task: "asyncio.Task[T]"
@@ -30,15 +30,15 @@ class BlockingCalls:
     """Runner of blocking calls, for one event loop; a call that runs is not begun again."""
 
     def __init__(self) -> None:
-        self._begun: dict[Hashable, Begun[Any]] = {}
+        self._begun: dict[Hashable, RunningCall[Any]] = {}
         self._threads = asyncio.Semaphore(AT_ONCE)
 
-    def begin(self, name: Hashable, call: Callable[[], T]) -> Begun[T]:
+    def begin(self, name: Hashable, call: Callable[[], T]) -> RunningCall[T]:
         """Return the running call of this name, or begin it; a caller must not cancel its task."""
         begun = self._begun.get(name)
         if begun is None:
             loop = asyncio.get_running_loop()
-            begun = Begun(loop.create_task(self._in_thread(call)), loop.time())
+            begun = RunningCall(loop.create_task(self._in_thread(call)), loop.time())
             self._begun[name] = begun
             begun.task.add_done_callback(lambda task: self._end(name, task))
         return begun

@@ -20,7 +20,7 @@ from reasoning_replay.core.history.prefix_cache import Known, ParsedPrefix
 from reasoning_replay.core.history.request_history import (
     HistoryPrefix,
     RequestHistory,
-    begun,
+    empty_history,
     extend,
 )
 from reasoning_replay.core.tenancy.scope import hint_of
@@ -119,7 +119,7 @@ class ParsedRequest(RequestHistory[ItemT_co]):
             _chains=None,
             _wholes=None,
         )
-        known.set_history(begun(NOTHING, self.began_with), self.history_end)
+        known.set_history(empty_history(NOTHING, self.began_with), self.history_end)
         return known
 
     def spans(self, key: str) -> list[tuple[int, int]]:
@@ -233,7 +233,7 @@ class RequestReader(Generic[RequestT, ItemT]):
         """Read the array with the history; the request's frame is what precedes it."""
         body = request.body
         request.history_start = given.start
-        history: HistoryPrefix[ItemT] = begun(NOTHING, request.frame)
+        history: HistoryPrefix[ItemT] = empty_history(NOTHING, request.frame)
         at = 0
         # After the last item, the array continues with a comma or ends: "12" is no start of "123".
         if (
@@ -299,7 +299,8 @@ class RequestReader(Generic[RequestT, ItemT]):
         values = {**outline.values, self.key: history}
         new = replace(outline, body=body, values=values, elements=elements, decided=decided)
         new.set_history(
-            extend(begun(decided, decided.frame), items), elements[-1][1] if elements else start
+            extend(empty_history(decided, decided.frame), items),
+            elements[-1][1] if elements else start,
         )
         return new
 

@@ -192,7 +192,7 @@ class HistoryPrefix(NamedTuple, Generic[ItemT]):
     whole: RunningDigest
 
 
-def begun(decided: Decided, frame: bytes) -> HistoryPrefix[ItemT]:
+def empty_history(decided: Decided, frame: bytes) -> HistoryPrefix[ItemT]:
     """Return a history without items that goes on from what is decided, with a frame."""
     return HistoryPrefix(
         decided=decided,
