@@ -247,7 +247,7 @@ class ProxyHandler:
             connection = client.http.protocol
             is_old = isinstance(connection, ClientConnection) and connection.is_old
             return await phases.responses.relay(
-                exchange, client, response, is_last=is_old or self.is_leaving
+                exchange, client, response, closes=is_old or self.is_leaving
             )
         finally:
             if not is_websocket:

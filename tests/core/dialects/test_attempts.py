@@ -30,7 +30,7 @@ def played(
             if wish.bodies is not None and (body := left.pop(0) if left else None) is not None:
                 cure = Cure(body, is_clients_own=body == GIVEN)
             if cure is not None and attempts.is_new(cure):
-                last = " last" if wish.is_last else ""
+                last = " last" if wish.without_reasoning else ""
                 sent.append(f"{attempts.note(wish, cure).body.decode()} {wish.refusal.kind}{last}")
                 break
         else:

@@ -91,7 +91,7 @@ def test_the_last_attempt_has_no_reasoning() -> None:
     assert (refusal.kind, one.diagnose(400, b"{}", is_certain=False).kind) == ("form", "other")
     bodies = Bodies(given, given)
     question = one.ask_for_cure(bodies, refusal)
-    cured = one.cure(SCOPE, bodies, question, refusal, NOTHING, is_last=True)
+    cured = one.cure(SCOPE, bodies, question, refusal, NOTHING, without_reasoning=True)
     assert cured is not None
     assert "reasoning" not in [item.get("type") for item in input_of(cured.body)]
 
@@ -126,11 +126,11 @@ APIS = [
 WORDS = (b'"thinking"', b"reasoning_content", b"thoughtSignature")
 
 
-def cure_of(one: Engine, refusal: Any, given: bytes, *, is_last: bool) -> Cure | None:
+def cure_of(one: Engine, refusal: Any, given: bytes, *, without_reasoning: bool) -> Cure | None:
     """Return the cure of a request that came from a client, and of which nothing is known."""
     bodies = Bodies(given, given, "/v1beta/models/gemini-3-pro:generateContent")
     question = one.ask_for_cure(bodies, refusal)
-    return one.cure(SCOPE, bodies, question, refusal, NOTHING, is_last=is_last)
+    return one.cure(SCOPE, bodies, question, refusal, NOTHING, without_reasoning=without_reasoning)
 
 
 @pytest.mark.parametrize(("one", "refusal", "given"), APIS)
@@ -138,12 +138,12 @@ def test_the_last_attempt_of_each_api_has_no_reasoning(
     one: Engine, refusal: Any, given: bytes
 ) -> None:
     """The rest stays; without reasoning, there is none."""
-    cured = cure_of(one, refusal, given, is_last=True)
+    cured = cure_of(one, refusal, given, without_reasoning=True)
     assert cured is not None
     assert any(word in given for word in WORDS)
     assert not any(word in cured.body for word in WORDS)
     json.loads(cured.body)
-    assert cure_of(one, refusal, cured.body, is_last=True) is None
+    assert cure_of(one, refusal, cured.body, without_reasoning=True) is None
 
 
 @pytest.mark.parametrize(("one", "refusal", "given"), APIS)
@@ -151,7 +151,7 @@ def test_unknown_words_take_out_signatures_that_are_not_known(
     one: Engine, refusal: Any, given: bytes
 ) -> None:
     """Plain text is no signature: it goes at last only."""
-    cured = cure_of(one, refusal, given, is_last=False)
+    cured = cure_of(one, refusal, given, without_reasoning=False)
     assert (cured is None) == (one.name == "chat")
     assert cured is None or not any(word in cured.body for word in WORDS)
 

@@ -29,12 +29,12 @@ class Wish(NamedTuple):
     Attributes:
         refusal: What it shall cure.
         bodies: The request that it cures; None: `cure` is known.
-        is_last: As in `Dialect.cure`.
+        without_reasoning: As in `Dialect.cure`.
     """
 
     refusal: Refusal
     bodies: Bodies | None
-    is_last: bool = False
+    without_reasoning: bool = False
     cure: Cure | None = None
 
 
@@ -87,15 +87,17 @@ class Attempts:
         """Record that a wish is sent as this request, and return it with all that it teaches."""
         if self._is_built_on(wish, cure):
             cure = _with_first(cure, self.tried[-1][1])
-        if wish.is_last or (wish.refusal.is_unsure and cure.is_clients_own):
-            more = lessons_of_form(is_last=wish.is_last, is_doubted=self.bodies.is_doubted)
+        if wish.without_reasoning or (wish.refusal.is_unsure and cure.is_clients_own):
+            more = lessons_of_form(
+                without_reasoning=wish.without_reasoning, is_doubted=self.bodies.is_doubted
+            )
             cure = replace(cure, lessons=(*cure.lessons, *more), withheld=())
         self.tried.append((wish.refusal, cure))
         return cure
 
     def _is_built_on(self, wish: Wish, cure: Cure) -> bool:
         """Return whether a cure edits the one before it, because a request has two faults."""
-        is_own = wish.bodies is None or wish.is_last or cure.is_clients_own
+        is_own = wish.bodies is None or wish.without_reasoning or cure.is_clients_own
         return bool(self.tried) and not (is_own or self.tried[-1][1].is_clients_own)
 
     def _others(self, refusal: Refusal, bodies: Bodies) -> Iterator[Wish]:
@@ -105,7 +107,7 @@ class Attempts:
                 yield Wish(refusal, None, cure=Cure(self.bodies.received, is_clients_own=True))
         elif refusal.may_be_ours:
             form = replace(refusal, kind=form_of(refusal))
-            yield Wish(form, bodies, is_last=True)
+            yield Wish(form, bodies, without_reasoning=True)
 
     def _after(self, cure: Cure) -> Bodies:
         """Return the request of a retry that was refused."""

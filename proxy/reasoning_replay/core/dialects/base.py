@@ -376,7 +376,7 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
         usable: LookupResult,
         refused: KnownRefusals,
         *,
-        is_last: bool = False,
+        without_reasoning: bool = False,
     ) -> Cure | None:
         """
         Return the request to send instead of a refused one; None to forward the refusal.
@@ -387,8 +387,8 @@ class Dialect(ABC, Generic[RequestT, RefusalT]):
             refusal: Its diagnosis; of the kind `form`, if its words are unknown.
             usable: Result of the lookups, without the reasoning that upstream refused.
             refused: What upstream refused, with the lessons of the conversation.
-            is_last: Whether all reasoning is blamed that this exchange can do without: what is
-                returned is the last attempt.
+            without_reasoning: Whether all reasoning is blamed that this exchange can do without:
+                what is returned is the last attempt.
         """
 
     @abstractmethod

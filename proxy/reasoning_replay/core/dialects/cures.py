@@ -58,7 +58,7 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         planned: Body of that request with the plan.
         completed: Offset of each of its messages in which the plan replaces the client's reasoning
             -> the conversation.
-        is_last: Whether all reasoning is blamed: the client's own request, without any.
+        without_reasoning: Whether all reasoning is blamed: the client's own request, without any.
         degraded: Number of places that get a value that says that there is no reasoning.
         read: Reader of a request.
         completable: Refusals that the client's own reasoning may cause.
@@ -75,7 +75,7 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
     plan: Plan = field(kw_only=True)
     turns: Sequence[Turn] = field(kw_only=True)
     asked: RequestT | None = field(default=None, kw_only=True)
-    is_last: bool = field(default=False, kw_only=True)
+    without_reasoning: bool = field(default=False, kw_only=True)
     degraded: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
     def cure(self) -> Cure | None:
         """Return the request to send instead of the refused one; None if nothing can be done."""
         kind, completed = self.diagnosis.kind, self.completed
-        if self.is_last:
+        if self.without_reasoning:
             if self.sent is self.given and self._is_good(self.given):
                 return None  # upstream emitted all of its reasoning, for this model
             body, completed = self.bare(), {}
@@ -134,7 +134,7 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         theirs, now = self.reasoning_in(self.given), self.reasoning_in(cured)
         added = [piece for key, piece in now.items() if key not in theirs]
         lost: frozenset[bytes] = frozenset()
-        if (kind in self.about_blobs or self.is_last) and not completed:
+        if (kind in self.about_blobs or self.without_reasoning) and not completed:
             lost = self.blamed(_blobs(self.reasoning_in(self.sent)) - _blobs(now))
         refused = frozenset(self.proven(lost))
         cure = Cure(

@@ -274,12 +274,12 @@ class Engine:
         refusal: Refusal,
         found: LookupResult,
         *,
-        is_last: bool = False,
+        without_reasoning: bool = False,
     ) -> Cure | None:
         """
         Return the request to send instead of a refused one; None if there is none.
 
-        `is_last` as in `Dialect.cure`.
+        `without_reasoning` as in `Dialect.cure`.
         """
         sent, added = question.request, bodies.added
         if any(one.kind == refusal.kind for one in added):
@@ -293,7 +293,9 @@ class Engine:
         refused = self._refusals.known_to(scope or b"")
         refused = with_lessons(refused, found.turns, given.model, self._epoch_ms())
         usable = refused.without_refused(found)
-        cured = self._dialect.cure(sent, given, refusal, usable, refused, is_last=is_last)
+        cured = self._dialect.cure(
+            sent, given, refusal, usable, refused, without_reasoning=without_reasoning
+        )
         if added and cured is not None and not cured.is_clients_own:
             cured = replace(cured, body=with_added(cured.body, added))
         if cured is None:

@@ -84,19 +84,20 @@ def with_doubt(cure: Cure, kind: str, turns: Sequence[Turn], model: str) -> Cure
     return replace(cure, lessons=lessons, lost=cure.lost - good, withheld=())
 
 
-def lessons_of_form(*, is_last: bool, is_doubted: bool) -> tuple[Lesson, ...]:
+def lessons_of_form(*, without_reasoning: bool, is_doubted: bool) -> tuple[Lesson, ...]:
     """
     Return what is learned from a refusal of unknown words that was cured without reasoning.
 
     First, only what is older is left out. If newer reasoning is refused, too, all is.
 
     Args:
-        is_last: Whether the client's reasoning was left out, too; otherwise it was sent as it came.
+        without_reasoning: Whether the client's reasoning was left out, too; otherwise it was sent
+            as it came.
         is_doubted: Whether what is older had been left out.
     """
     if is_doubted:
-        return (Lesson(FORM, NO_REASONING if is_last else AS_GIVEN),)
-    return (Lesson(FORM, OLDER), *([Lesson(DOUBT)] if is_last else []))
+        return (Lesson(FORM, NO_REASONING if without_reasoning else AS_GIVEN),)
+    return (Lesson(FORM, OLDER), *([Lesson(DOUBT)] if without_reasoning else []))
 
 
 def _lessons_of(

@@ -31,9 +31,9 @@ def repaired(
     if asked.is_mended or refused.has(FORM, AS_GIVEN):
         return asked, _NO_REPAIRS
     request, repairs = dialect.repaired(asked, found, refused)
-    is_last = refused.has(FORM, NO_REASONING)
+    without_reasoning = refused.has(FORM, NO_REASONING)
     is_left = refused.has(FORM, "") and not dialect.repeats_cures
-    if request.is_mended or not (is_last or is_left):
+    if request.is_mended or not (without_reasoning or is_left):
         return request, repairs
     if asked.decided.items:
         raise Reopened
@@ -41,7 +41,9 @@ def repaired(
     refusal = dialect.readers.diagnose(400, b"")
     refusal = replace(refusal, kind=form_of(refusal))
     usable = refused.without_refused(found)
-    cure = dialect.cure(request, request, refusal, usable, refused, is_last=is_last)
+    cure = dialect.cure(
+        request, request, refusal, usable, refused, without_reasoning=without_reasoning
+    )
     if cure is None:
         return request, repairs
     return dialect.readers.request.again(request, cure.body), repairs

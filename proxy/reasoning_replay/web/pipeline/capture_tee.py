@@ -203,12 +203,12 @@ class CaptureTee(Tee):
             self._kept.clear()
             self.capture.read(answer)
             del answer
-        await self._save(is_last=True)
+        await self._save(is_over=True)
         self._free()
         self.exchange.response.state = self.exchange.response.state or CaptureState.NOTHING
 
-    async def _save(self, *, is_last: bool = False) -> None:
-        await self.replay.save(self.exchange, is_last=is_last)
+    async def _save(self, *, is_over: bool = False) -> None:
+        await self.replay.save(self.exchange, is_over=is_over)
         if self.capture.gave_up:
             raise TooLarge
 

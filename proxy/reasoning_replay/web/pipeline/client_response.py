@@ -63,7 +63,7 @@ class ClientResponse(web.StreamResponse):
         response: UpstreamResponse,
         headers: Headers,
         *,
-        is_last: bool,
+        closes: bool,
     ) -> None:
         """
         Build the head; nothing is written yet.
@@ -72,7 +72,7 @@ class ClientResponse(web.StreamResponse):
             request: The client's request.
             response: The upstream's response.
             headers: The end-to-end headers to write, in place of the upstream's.
-            is_last: Whether the connection is closed after it.
+            closes: Whether the connection is closed after it.
         """
         status, version = response.status, request.version
         super().__init__(status=status, reason=response.reason.decode("latin-1"))
@@ -80,7 +80,7 @@ class ClientResponse(web.StreamResponse):
         self._has_ended = False
         has_body = request.method != hdrs.METH_HEAD and status not in _WITHOUT_BODY
         self._in_chunks = False
-        self._may_stay = request.keep_alive and not is_last
+        self._may_stay = request.keep_alive and not closes
         if status == HTTPStatus.NO_CONTENT:
             headers = without(headers, _LENGTH)  # RFC 9110, 8.6
         elif has_body and response.length is None:

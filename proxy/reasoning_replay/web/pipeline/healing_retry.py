@@ -151,7 +151,9 @@ class Healer:
         for wish in attempts.wishes(refusal):
             cure = wish.cure
             if wish.bodies is not None:
-                cure = await self.cure(exchange, wish.bodies, wish.refusal, is_last=wish.is_last)
+                cure = await self.cure(
+                    exchange, wish.bodies, wish.refusal, without_reasoning=wish.without_reasoning
+                )
             if cure is not None and attempts.is_new(cure):
                 return wish.refusal, attempts.note(wish, cure)
         return None
@@ -167,14 +169,16 @@ class Healer:
         bodies: Bodies,
         refusal: Refusal,
         *,
-        is_last: bool = False,
+        without_reasoning: bool = False,
     ) -> Cure | None:
         """Return the cure for a refused request; None if there is none. Never raises."""
         began_s = monotonic()
         try:
             # Unspliceable: it was sent unread, so it cannot be edited.
             with self._fail_open(exchange), contextlib.suppress(Unspliceable):
-                return await self.replay.cure(exchange, bodies, refusal, is_last=is_last)
+                return await self.replay.cure(
+                    exchange, bodies, refusal, without_reasoning=without_reasoning
+                )
         finally:
             exchange.times.before_ms += (monotonic() - began_s) * 1000
         return None

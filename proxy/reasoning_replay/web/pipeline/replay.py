@@ -254,10 +254,12 @@ class Replay:
         bodies: Bodies,
         refusal: Refusal,
         *,
-        is_last: bool = False,
+        without_reasoning: bool = False,
     ) -> Cure | None:
         """
-        Return the cure for a refused request; None if there is none; `is_last` as in `Dialect`.
+        Return the cure for a refused request; None if there is none.
+
+        `without_reasoning` as in `Dialect.cure`.
 
         Raises:
             Busy: There is no memory for it, or no thread.
@@ -276,7 +278,13 @@ class Replay:
                 found = await self.store.look_up(scope, question.lookups, exchange.store_budget)
             held = found or _NOTHING_FOUND
             cure = partial(
-                self.engine.cure, scope, bodies, question, refusal, held, is_last=is_last
+                self.engine.cure,
+                scope,
+                bodies,
+                question,
+                refusal,
+                held,
+                without_reasoning=without_reasoning,
             )
             return await self.offloader.run(cure, scope, is_long=is_slow)
 
@@ -301,13 +309,13 @@ class Replay:
 
     # --- responses ---
 
-    async def save(self, exchange: Exchange, *, is_last: bool = False) -> None:
+    async def save(self, exchange: Exchange, *, is_over: bool = False) -> None:
         """
         Save what is new of the captured turn, if there is anything, in parts of a bounded size.
 
         Args:
             exchange: Its response is captured.
-            is_last: Whether the response is over: failed saves are then repeated at last.
+            is_over: Whether the response is over: failed saves are then repeated at last.
         """
         capture, report = exchange.response.capture, exchange.response
         if capture is None:
@@ -317,7 +325,7 @@ class Replay:
                 await self.offloader.run(capture.catch_up, exchange.scope)
         if exchange.scope is None:
             return
-        is_retried = is_last and not capture.dirty and report.state == CaptureState.STORE_FAILED
+        is_retried = is_over and not capture.dirty and report.state == CaptureState.STORE_FAILED
         while capture.dirty:
             report.state = report.state or CaptureState.NOTHING
             part = capture.snapshot(self.epoch_ms(), SAVED_AT_ONCE).part

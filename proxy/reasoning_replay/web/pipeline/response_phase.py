@@ -48,7 +48,7 @@ class ResponsePhase:
     tells_overhead: bool = False
 
     async def relay(
-        self, exchange: Exchange, client: ClientRequest, checked: CheckedResponse, *, is_last: bool
+        self, exchange: Exchange, client: ClientRequest, checked: CheckedResponse, *, closes: bool
     ) -> web.StreamResponse:
         """
         Write each chunk as it arrives; one that completes an item is written after its save.
@@ -57,7 +57,7 @@ class ResponsePhase:
             exchange: Its status and outcome are set.
             client: Receives the response.
             checked: Response to relay; closed at the end.
-            is_last: Whether the connection is closed after it, because it is old, or this
+            closes: Whether the connection is closed after it, because it is old, or this
                 process is about to stop.
 
         Raises:
@@ -81,7 +81,7 @@ class ResponsePhase:
             if self.tells_overhead:
                 added_ms = exchange.times.before_ms + (monotonic() - arrived_s) * 1000
                 headers = [*without(headers, _OVERHEAD), (_OVERHEAD, b"%.2f" % added_ms)]
-            downstream = ClientResponse(client.http, response, headers, is_last=is_last)
+            downstream = ClientResponse(client.http, response, headers, closes=closes)
             exchange.status = response.status
             if await relay(exchange, response, downstream, tee, checked.taken()):
                 await checked.learn(exchange)

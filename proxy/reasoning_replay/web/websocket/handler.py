@@ -87,7 +87,7 @@ class WebSocketHandler:
         answer = await self._upgrade(exchange, client, request, on_open)
         if isinstance(answer, UpstreamResponse):
             checked = CheckedResponse(answer)
-            return await self.refusals.relay(exchange, client, checked, is_last=False)
+            return await self.refusals.relay(exchange, client, checked, closes=False)
         try:
             return await self._relay(exchange, client, answer, from_upstream[-1], draining)
         finally:

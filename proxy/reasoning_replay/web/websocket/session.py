@@ -37,6 +37,7 @@ from reasoning_replay.web.websocket.transitions import TABLE, Do, Event, State
 STREAMS_MAX = 64
 WAITING_MAX = 256
 
+_LAST = (Event.END, Event.INCOMPLETE)  # of a response
 _CLIENT_ERRORS = range(400, 500)
 _RUNNING = frozenset({State.RUNNING, State.UNSURE_RUNNING})
 
@@ -172,7 +173,7 @@ class ResponseStreams:
         for event in events:
             does = self._move(stream, event)
             if does is Do.READ:
-                await self._read(stream, text, is_last=event is not events[-1])
+                await self._read(stream, text, is_over=events[-1] in _LAST)
             elif does is Do.LOSE:
                 self._note_lost()
             elif does is Do.HEAL or does is Do.REFUSE:
@@ -203,13 +204,13 @@ class ResponseStreams:
             running[0][1].exchange.response.state = "too_large"
             self._move(running[0][0], Event.END)
 
-    async def _read(self, stream: Stream, text: bytes, *, is_last: bool) -> None:
+    async def _read(self, stream: Stream, text: bytes, *, is_over: bool) -> None:
         running = stream.running
         if running is None or (capture := running.exchange.response.capture) is None:
             return
         exchange, came_s = running.exchange, monotonic()
         capture.hear(text)
-        await self._replay.save(exchange, is_last=is_last)
+        await self._replay.save(exchange, is_over=is_over)
         if stream.running is running:  # else the WebSocket has ended meanwhile
             running.count_capture()
         exchange.times.between_ms += (monotonic() - came_s) * 1000

@@ -107,7 +107,7 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         usable: LookupResult,
         refused: KnownRefusals,
         *,
-        is_last: bool = False,
+        without_reasoning: bool = False,
     ) -> Cure | None:
         profile = self._profile_for(sent, refused)
         is_about_binding = refusal.kind is RefusalKind.BINDING
@@ -117,7 +117,13 @@ class MessagesDialect(Dialect[MessagesRequest, Diagnosis]):
         matched = match_refused(asked, usable)
         plan = plan_injection(asked, matched, profile, lambda _: True, demands=True)
         case = RefusedMessages(
-            sent, given, refusal, plan=plan, turns=usable.turns, asked=asked, is_last=is_last
+            sent,
+            given,
+            refusal,
+            plan=plan,
+            turns=usable.turns,
+            asked=asked,
+            without_reasoning=without_reasoning,
         )
         cured = case.cure()
         asking = asking_to_drop(sent) if self.drops and is_about_binding else None

@@ -101,7 +101,7 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         usable: LookupResult,
         refused: KnownRefusals,
         *,
-        is_last: bool = False,
+        without_reasoning: bool = False,
     ) -> Cure | None:
         policy = self._policy_for(given, refused)
         is_lacking = refusal.kind is RefusalKind.LACKS_REASONING
@@ -118,7 +118,13 @@ class ChatDialect(Dialect[ChatRequest, Diagnosis]):
         plan = plan_injection(given, matched, policy, lambda _: True)
         turns = usable.turns
         case = RefusedChat(
-            sent, given, refusal, plan=plan, turns=turns, fills=self.fills, is_last=is_last
+            sent,
+            given,
+            refusal,
+            plan=plan,
+            turns=turns,
+            fills=self.fills,
+            without_reasoning=without_reasoning,
         )
         cured = case.cure()
         if cured is None or not is_lacking:

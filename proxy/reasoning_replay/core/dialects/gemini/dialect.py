@@ -96,7 +96,7 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
         usable: LookupResult,
         refused: KnownRefusals,
         *,
-        is_last: bool = False,
+        without_reasoning: bool = False,
     ) -> Cure | None:
         is_damage = refusal.kind in RefusedGemini.completable
         asked, matched = given, match_refused(given, usable)
@@ -108,7 +108,13 @@ class GeminiDialect(Dialect[GeminiRequest, Diagnosis]):
             asked, matched, lambda _: is_damage, replaces_sentinels=self.replaces_sentinels
         )
         case = RefusedGemini(
-            sent, given, refusal, plan=plan, turns=usable.turns, asked=asked, is_last=is_last
+            sent,
+            given,
+            refusal,
+            plan=plan,
+            turns=usable.turns,
+            asked=asked,
+            without_reasoning=without_reasoning,
         )
         return case.cure()
 

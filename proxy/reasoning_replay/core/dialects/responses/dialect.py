@@ -175,9 +175,9 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         usable: LookupResult,
         refused: KnownRefusals,
         *,
-        is_last: bool = False,
+        without_reasoning: bool = False,
     ) -> Cure | None:
-        if is_last:
+        if without_reasoning:
             sent = given
             refusal = Diagnosis(RefusalKind.NO_REASONING_MODEL, form=Form.NAMELESS)
         return cure(sent, given, refusal, usable, self._profile_for(sent, refused))

@@ -80,7 +80,7 @@ class RefusedGemini(RefusedRequest[GeminiRequest, Diagnosis]):
 
     @override
     def finished(self, cure: Cure, cured: GeminiRequest) -> Cure:
-        if self.is_last or not self._is_arranged or cure.body != self.planned:
+        if self.without_reasoning or not self._is_arranged or cure.body != self.planned:
             return cure
         return replace(cure, lessons=(*cure.lessons, Lesson(ARRANGED)))
 
