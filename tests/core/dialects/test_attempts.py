@@ -20,7 +20,7 @@ AGENT = Diagnosis(RefusalKind.BLOB, is_of_agent=True)
 
 
 def played(
-    attempts: Attempts, refusals: Sequence[Diagnosis | None], cures: Sequence[bytes | None]
+    attempts: Attempts, refusals: Sequence[Diagnosis], cures: Sequence[bytes | None]
 ) -> list[str]:
     """Return what is sent after each refusal; a cure that is asked for is the next of `cures`."""
     left, sent = list(cures), []
@@ -58,15 +58,13 @@ PLAYED = [
     pytest.param(True, [UNKNOWN, OTHER], [b"1"], ["1 form", "GIVEN form"], id="ours-then-other"),
     pytest.param(False, [UNKNOWN, OTHER], [b"1", b"2"], ["1 form"], id="theirs-then-other"),
     pytest.param(True, [OTHER], [b"1"], [], id="other"),
-    pytest.param(True, [None], [b"1"], [], id="not-diagnosed"),
-    pytest.param(False, [UNKNOWN, None], [b"1", b"2"], ["1 form"], id="failed-otherwise"),
 ]
 
 
 @pytest.mark.parametrize(("is_edited", "refusals", "cures", "want"), PLAYED)
 def test_what_is_sent(
     is_edited: bool,
-    refusals: Sequence[Diagnosis | None],
+    refusals: Sequence[Diagnosis],
     cures: Sequence[bytes | None],
     want: list[str],
 ) -> None:
@@ -78,7 +76,7 @@ def test_what_is_sent(
     assert played(attempts, refusals, cures) == expected
     assert len(attempts.tried) <= 2
     own = attempts.has_tried_own
-    assert own or not any(refusals) or refusals[0] in (OTHER, ORPHAN, AGENT, None)
+    assert own or refusals[0] in (OTHER, ORPHAN, AGENT)
 
 
 # Whether what is older had been left out, what is accepted, and what is learned

@@ -56,20 +56,15 @@ class Attempts:
         """Whether upstream has got the client's own bytes."""
         return not self.bodies.is_edited or any(cure.is_clients_own for _, cure in self.tried)
 
-    def wishes(self, refusal: Refusal | None) -> Iterator[Wish]:
-        """
-        Yield what may be sent after the newest refusal, best first; the first that exists is sent.
-
-        Args:
-            refusal: The newest refusal; None if the newest attempt failed for another reason.
-        """
-        if refusal is not None and refusal.incurable:
+    def wishes(self, refusal: Refusal) -> Iterator[Wish]:
+        """Yield what may be sent after the newest refusal, best first; the first that exists is."""
+        if refusal.incurable:
             return
         if not self.tried:
-            if refusal is not None and refusal.is_understood:
+            if refusal.is_understood:
                 yield Wish(refusal, self.bodies)
                 yield from self._others(refusal, self.bodies)
-        elif len(self.tried) < RETRIES_MAX and refusal is not None:
+        elif len(self.tried) < RETRIES_MAX:
             first, cure = self.tried[-1]
             if not self.has_tried_own:
                 yield from self._others(first, self.bodies)

@@ -117,7 +117,7 @@ class Healer:
         """
         answer = newest = await self._look(exchange, response)
         attempts = Attempts(bodies)
-        while newest.refusal is not None or attempts.tried:
+        while newest.refusal is not None:
             tried = await self.next(exchange, attempts, newest.refusal)
             if tried is None:
                 break
@@ -145,7 +145,7 @@ class Healer:
         return answer
 
     async def next(
-        self, exchange: Exchange, attempts: Attempts, refusal: Refusal | None
+        self, exchange: Exchange, attempts: Attempts, refusal: Refusal
     ) -> tuple[Refusal, Cure] | None:
         """Return what is sent after a refusal, and what it shall cure; None: nothing."""
         for wish in attempts.wishes(refusal):
