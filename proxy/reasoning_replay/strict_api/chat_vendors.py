@@ -123,7 +123,6 @@ VENDORS: Final[Mapping[str, Vendor]] = {
     "litellm": Vendor(re.compile("^claude-"), member=BLOCKS),
     "deepseek": Vendor(re.compile(""), comments=("keep-alive",)),
 }
-MEMBERS: Final = (REASONING, PLAIN, DETAILS, BLOCKS, EXTRA)
 # What vendors with a text of their own refuse.
 _UNKNOWN: Final = (REASONING, DETAILS, EXTRA, "thought_signature")
 

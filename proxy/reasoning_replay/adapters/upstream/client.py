@@ -35,7 +35,6 @@ __all__ = [
     "READ_BUFFER_BYTES",
     "Body",
     "OnInterim",
-    "Timeouts",
     "UpstreamClient",
     "UpstreamError",
     "UpstreamResponse",

@@ -24,6 +24,7 @@ from reasoning_replay.core.dialects.base import (
     Question,
 )
 from reasoning_replay.core.dialects.captures import Origin
+from reasoning_replay.core.dialects.continuation import NOTHING_FOUND
 from reasoning_replay.core.dialects.engine import Engine
 from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, scope_in
@@ -45,7 +46,6 @@ from reasoning_replay.web.exchange import Exchange
 SAVED_AT_ONCE = 64
 # Turns of which the keys are computed at once.
 COUNTED_AT_ONCE = 64
-_NOTHING_FOUND = LookupResult()
 _STATES = {
     Saved.DONE: CaptureState.SAVED,
     Saved.LATE: CaptureState.LATE,
@@ -162,7 +162,7 @@ class Replay:
             question = await self._question(ask, spaces[0], is_slow=is_slow)
         counts: dict[bytes, tuple[int, int]] = {}
         for space in spaces:
-            found = await self._look_up(exchange, space, question) or _NOTHING_FOUND
+            found = await self._look_up(exchange, space, question) or NOTHING_FOUND
             count = partial(count_led, question.lookups, found.turns)
             is_slow = len(found.turns) > COUNTED_AT_ONCE
             counts[space] = await self.offloader.run(count, space, is_long=is_slow)
@@ -216,7 +216,7 @@ class Replay:
         self, exchange: Exchange, scope: bytes, question: Question
     ) -> LookupResult | None:
         if not question.lookups:
-            return _NOTHING_FOUND
+            return NOTHING_FOUND
         return await self.store.look_up(scope, question.lookups, exchange.store_budget)
 
     def _note_decision(self, exchange: Exchange, decision: Decision) -> None:
@@ -236,7 +236,7 @@ class Replay:
         lookups = [Lookup(RESPONSE, [key_of_response(response_id)])]
         for space in filter(None, (exchange.scope, exchange.former_scope)):
             found = await self.store.look_up(space, lookups, exchange.store_budget)
-            origin = retrieval.origin_of(response_id, found or _NOTHING_FOUND)
+            origin = retrieval.origin_of(response_id, found or NOTHING_FOUND)
             if origin is not None:
                 exchange.scope = space
                 exchange.response.capture = self.engine.capture(origin)
@@ -276,7 +276,7 @@ class Replay:
             found: LookupResult | None = None
             if scope is not None:
                 found = await self.store.look_up(scope, question.lookups, exchange.store_budget)
-            held = found or _NOTHING_FOUND
+            held = found or NOTHING_FOUND
             cure = partial(
                 self.engine.cure,
                 scope,
