@@ -1,6 +1,6 @@
 """Continuation: the conversation that a request continues, as every dialect decides it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
@@ -60,7 +60,7 @@ def continuation_of(
     """
     result = found or NOTHING_FOUND
     if not refused.is_empty:
-        matched.matches = refused.without_refused_of(matched.matches)
+        matched = replace(matched, matches=refused.without_refused_of(matched.matches))
     parent = parent_of(request, matched, result)
     has_failed = found is None or (result.is_stale and not is_whole(request, matched, result))
     # Not remembered after a failed lookup: a miss must not become permanent.
