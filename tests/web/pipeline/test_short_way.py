@@ -4,22 +4,19 @@ Known states, attacked through the proxy: the same bytes are sent upstream as wi
 A story is a list of acts of clients that share a tenant, or not. It is played twice, on stores of
 its own: as it is, and with nothing known for any decision. Both runs must look the same from
 outside: the bytes that upstream received, what the clients got, and what is stored.
-That it holds for every dialect, and for any bytes, is shown without a proxy, by the tests of the
-core.
+That it holds for every dialect, for random clients, and for any bytes, is shown without a proxy, by
+the tests of the core.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reasoning_replay.core.dialects.base import Begun
 from reasoning_replay.core.dialects.engine import Engine
 
 from tests.core.world import drawn
-from tests.fast_lane import each_value, examples, slow
+from tests.fast_lane import each_value, slow
 from tests.redis_server import RedisServer
 from tests.web.pipeline.acts import Act, act
 from tests.web.pipeline.stage import Seen, stage
@@ -133,6 +130,9 @@ STORIES: Final[dict[str, list[Act]]] = {
     **{f"one of two that were merged is {what}": [act("fork", 0), *asks(3, 0), *asks(3, 1), act("fork", 0), act("take", 0, 1), *asks(3, 0), *acts, *asks(3, 0)] for what, acts in MERGED.items()},  # noqa: E501
     "restarted": [*GROWS, act("restart", 0), *asks(3), act("restart", 1), *asks(3)],
     "edited first": [*GROWS, act("remove", 0, 0), *asks(3)],
+    "edited amid": [*GROWS, act("swap", 0, 1), *asks(2), act("double", 0, 1), *asks(2), act("remove", 0, 2), *asks(2)],  # noqa: E501
+    "spelled otherwise": [*GROWS, act("have", 0, "comma", " , "), *asks(2), act("have", 0, "has_thoughts", True), *asks(2)],  # noqa: E501
+    **{f"a message with {name}": [*asks(2), act("add", 0, -1, raw), *asks(2), act("add", 0, 1, raw), *asks(2)] for name, raw in RAW.items()},  # noqa: E501
     "back and on": [*asks(5), act("back", 0, 2), *asks(4)],
     "back and on again": [*asks(3), act("fork", 0), act("back", 0, 1), *asks(2), act("back", 0, 3), *asks(3), *asks(2, 1)],  # noqa: E501
     "window": [*asks(4), act("cut", 0, 2), *asks(2), act("cut", 0, 1), *asks(3)],
@@ -202,80 +202,3 @@ async def test_both_ways_look_the_same_with_other_settings(more: dict[str, Any])
     story = [*GROWS, act("refuse", 0, 1), act("ask", 0), act("accept"), act("fork", 0)]
     story += [act("ask", n % 2, 0, KINDS[n % 4]) for n in range(60)]
     await compare("memory", "", story, **more)
-
-
-# --- random stories ---
-
-clients = st.sampled_from([0, 0, 0, 1, 2])
-replicas = st.sampled_from([0, 0, 0, 0, 1])
-places = st.integers(-4, 6)
-kinds = st.sampled_from(["call", "call", "calls", "text", "same", "same"])
-turns = st.builds(act, st.just("ask"), clients, replicas, kinds)
-MEMBERS: Final[list[tuple[str, Any]]] = [
-    ("model", "other"),
-    ("model", None),
-    ("stream", True),
-    ("stream", None),
-    ("store", False),
-    ("store", True),
-    ("store", None),
-    ("instructions", "Be brief."),
-    ("instructions", None),
-    ("prompt_cache_key", "k0"),
-    ("prompt_cache_key", "k1"),
-    ("tools", []),
-    ("include", ["reasoning.encrypted_content"]),
-    ("previous_response_id", f"resp_{drawn('a2')}"),
-    ("previous_response_id", None),
-    ("reasoning", {"effort": "none"}),
-    ("reasoning", None),
-]
-ATTRIBUTES: Final[list[tuple[str, Any]]] = [
-    ("has_ids", False),
-    ("has_ids", True),
-    ("has_thoughts", True),
-    ("has_thoughts", False),
-    ("is_first", False),
-    ("is_first", True),
-    ("comma", " , "),
-    ("comma", ","),
-    ("before", b" "),
-]
-others = st.one_of(
-    st.builds(act, st.sampled_from(["lose"]), clients, replicas, kinds),
-    st.builds(act, st.sampled_from(["count", "stranger"]), clients, replicas),
-    st.builds(act, st.just("fork"), clients),
-    st.builds(act, st.just("fork"), clients),
-    st.builds(act, st.just("fork"), clients, st.sampled_from(["a", "b"])),
-    st.builds(lambda who, one: act("say", who, *one), clients, st.sampled_from(MEMBERS)),
-    st.builds(lambda who, one: act("have", who, *one), clients, st.sampled_from(ATTRIBUTES)),
-    st.builds(act, st.just("head"), clients, st.just("session_id"), st.sampled_from(["s", "t"])),
-    st.builds(
-        act,
-        st.just("add"),
-        clients,
-        st.one_of(st.just(-1), places),
-        st.sampled_from([{"role": "user", "content": "Wait."}, *RAW.values()]),
-    ),
-    st.builds(act, st.sampled_from(["remove", "swap", "double"]), clients, places),
-    st.builds(act, st.sampled_from(["cut", "back"]), clients, st.integers(1, 3)),
-    st.builds(act, st.sampled_from(["steal", "take"]), clients, clients),
-    st.builds(act, st.just("fail"), st.sampled_from(["recall", "save", "cut", "500"])),
-    st.builds(act, st.just("refuse"), clients, places),
-    st.builds(act, st.just("accept")),
-    st.builds(act, st.just("delete"), replicas, st.sampled_from([None, 0, 1])),
-    st.builds(act, st.just("restart"), replicas),
-)
-# Chosen first, because a union of unions gives each of its parts the same share.
-steps = st.sampled_from([turns, turns, turns, others]).flatmap(lambda chosen: chosen)
-stories = st.lists(steps, min_size=5, max_size=24)
-
-
-@slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
-@examples(100)
-@given(story=stories)
-def test_random_stories(kind: str, address: Callable[[str], str], story: list[Act]) -> None:
-    """Both ways look the same, whatever the clients do."""
-    asyncio.run(compare(kind, address(kind), story))
