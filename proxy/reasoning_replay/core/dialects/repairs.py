@@ -1,4 +1,4 @@
-"""Repairs: what is done to a request before its first attempt, besides injection."""
+"""Repairs of a request before its first attempt, from what upstream has refused."""
 
 from collections.abc import Mapping
 from dataclasses import replace
