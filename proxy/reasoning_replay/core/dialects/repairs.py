@@ -37,7 +37,7 @@ def repaired(
         return request, repairs
     if asked.decided.items:
         raise Reopened
-    # The cure of unknown words is repeated: it needs a diagnosis, but nobody refused this request.
+    # The cure of unknown words is repeated. It needs a diagnosis, though there was no refusal.
     refusal = dialect.readers.diagnose(400, b"")
     refusal = replace(refusal, kind=form_of(refusal))
     usable = refused.without_refused(found)
