@@ -14,8 +14,8 @@ from reasoning_replay.core.dialects.captures import UNKNOWN_ORIGIN, Origin
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.capture import ResponsesCapture
 from reasoning_replay.core.dialects.responses.client import WIRE
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
-from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
+from reasoning_replay.core.dialects.responses.heal.captured import Case
+from reasoning_replay.core.dialects.responses.heal.cure import RefusedResponses, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import (
     Diagnosis,
     Form,
@@ -115,7 +115,7 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
             return request, {}
         usable = refused.without_refused(found)
         profile = self._profile_for(request, refused)
-        case = RefusedItems(request, request, _NO_FAULT, usable, profile)
+        case = Case(request, request, _NO_FAULT, usable, profile)
         body, counts = repair(case, refused, self.repairs)
         if Repair.LEARNED in self.repairs:
             current = case if body is request.body else case.of(body)
@@ -180,7 +180,8 @@ class ResponsesDialect(Dialect[Request, Diagnosis]):
         if without_reasoning:
             sent = given
             refusal = Diagnosis(RefusalKind.NO_REASONING_MODEL, form=Form.NAMELESS)
-        return cure(sent, given, refusal, usable, self._profile_for(sent, refused))
+        profile = self._profile_for(sent, refused)
+        return RefusedResponses(sent, given, refusal, usable, profile).cure()
 
     @override
     def lessons(self, refusal: Diagnosis, cure: Cure, model: str) -> Iterable[tuple[str, str]]:

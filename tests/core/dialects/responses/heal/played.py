@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
-from reasoning_replay.core.dialects.responses.heal.cure import cure, lookups_for
+from reasoning_replay.core.dialects.responses.heal.captured import Case
+from reasoning_replay.core.dialects.responses.heal.cure import RefusedResponses, lookups_for
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.repair import Repair, repair
 from reasoning_replay.core.dialects.responses.profiles import GENERIC, Profile
@@ -51,11 +51,11 @@ def recalled_for(world: World, sent: Request, diagnosis: Diagnosis) -> LookupRes
 
 def case_of(
     world: World, items: Sequence[Item], diagnosis: Diagnosis | None = None, **more: Any
-) -> RefusedItems:
+) -> Case:
     """Return the refused request with these items, together with what the store finds for it."""
     sent = read_request(body(items, **more), {})
     refusal = diagnosis or Diagnosis(RefusalKind.OTHER)
-    return RefusedItems(sent, sent, refusal, recalled_for(world, sent, refusal), DEFAULT)
+    return Case(sent, sent, refusal, recalled_for(world, sent, refusal), DEFAULT)
 
 
 def cure_of(world: World, items: Sequence[Item], diagnosis: Diagnosis, **more: Any) -> Cure:
@@ -90,7 +90,9 @@ def cure_of_body(
     """Return the cure of a request body; `given` is the body that the client sent."""
     sent = read_request(refused, {})
     came = sent if given is None else read_request(given, {})
-    return cure(sent, came, diagnosis, recalled_for(world, sent, diagnosis), profile)
+    return RefusedResponses(
+        sent, came, diagnosis, recalled_for(world, sent, diagnosis), profile
+    ).cure()
 
 
 def cured(
@@ -137,6 +139,6 @@ def repaired_body(
         memory.refuse(b"", kind, what)
     held = world.recall(read_request(turns_of or sent, {}))
     request = read_request(sent, {})
-    case = RefusedItems(request, request, Diagnosis(RefusalKind.OTHER), held, profile)
+    case = Case(request, request, Diagnosis(RefusalKind.OTHER), held, profile)
     done = repair(case, memory.known_to(b""), allowed)
     return Repaired(done[0], dict(done[1]))

@@ -4,7 +4,11 @@ import json
 from collections import defaultdict
 
 import pytest
-from reasoning_replay.core.dialects.responses.heal.cure import BARE_LOOKED_UP, cure, lookups_for
+from reasoning_replay.core.dialects.responses.heal.cure import (
+    BARE_LOOKED_UP,
+    RefusedResponses,
+    lookups_for,
+)
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import read_request
@@ -57,7 +61,9 @@ def test_a_cure_equal_to_the_clients_body_undoes_all_edits() -> None:
         read_request(json.dumps({"input": items}, separators=(",", ":")).encode(), {})
         for items in ([ASK, nameless(C1), O1], SENT)
     )
-    found = cure(sent, given, Diagnosis(RefusalKind.BLOB), LookupResult(), GENERIC)
+    found = RefusedResponses(
+        sent, given, Diagnosis(RefusalKind.BLOB), LookupResult(), GENERIC
+    ).cure()
 
     assert found is not None
     assert found.is_clients_own
@@ -99,7 +105,9 @@ def test_a_body_with_a_repeated_key_is_not_cured() -> None:
     raw = b'{"input":[{"type":"reasoning","id":"rs_1","status":1,"status":2},{"role":"user"}]}'
     sent = read_request(raw, {})
 
-    found = cure(sent, sent, Diagnosis(RefusalKind.FIELD, member="status"), LookupResult(), GENERIC)
+    found = RefusedResponses(
+        sent, sent, Diagnosis(RefusalKind.FIELD, member="status"), LookupResult(), GENERIC
+    ).cure()
 
     assert found is None
     assert json.loads(raw)["input"][0]["status"] == 2
@@ -111,7 +119,7 @@ def test_an_item_with_a_repeated_key_stays() -> None:
     sent = read_request(raw, {})
     refusal = Diagnosis(RefusalKind.BAD_ID, index=1)
 
-    found = cure(sent, sent, refusal, LookupResult(), GENERIC)
+    found = RefusedResponses(sent, sent, refusal, LookupResult(), GENERIC).cure()
 
     assert found is not None
     assert found.body == raw.replace(b',"id":"x"}]', b"}]")

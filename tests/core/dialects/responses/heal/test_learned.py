@@ -5,7 +5,7 @@ from msgspec import structs
 from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.refusal_memory import RefusalMemory
 from reasoning_replay.core.dialects.responses.dialect import ResponsesDialect
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.captured import Case
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.learned import with_learned
 from reasoning_replay.core.dialects.responses.heal.repair import Repair
@@ -49,7 +49,7 @@ def repeated(
     """Return a request with the edits that its conversation has taught."""
     known = RefusalMemory(lambda: 0.0).known_to(b"")
     known = known._replace(lessons=frozenset((lesson.kind, lesson.what) for lesson in lessons))
-    case = RefusedItems(request, request, Diagnosis(RefusalKind.OTHER), held, DEFAULT)
+    case = Case(request, request, Diagnosis(RefusalKind.OTHER), held, DEFAULT)
     return with_learned(case, known)
 
 
@@ -71,7 +71,7 @@ def test_what_cured_a_conversation_is_done_before_the_first_attempt(
     got, count = repeated(request, held, cure.lessons)
     if not count:
         assert got is request.body
-        got = RefusedItems(request, request, diagnosis, held, DEFAULT).inject_again(got)
+        got = Case(request, request, diagnosis, held, DEFAULT).inject_again(got)
     assert input_of(got) == input_of(cure.body)
 
 

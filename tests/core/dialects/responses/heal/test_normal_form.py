@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import assume, given
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.captured import Case
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.normal_form import normal_form
 from reasoning_replay.core.history.items import Role
@@ -110,7 +110,7 @@ def is_accepted(history: History, sent: list[Item], more: dict[str, Any]) -> boo
     return not list(Strictest(request, [], api.emitted, {}).refusals())
 
 
-def is_unchanged(case: RefusedItems, before: list[bytes], after: list[bytes]) -> bool:
+def is_unchanged(case: Case, before: list[bytes], after: list[bytes]) -> bool:
     """Return whether items stay, apart from the ids of those of which nothing is known."""
     models = (item for item in case.items if item.role is Role.MODEL and item.id)
     unknown = {item.raw for item in models if item not in case.matches}

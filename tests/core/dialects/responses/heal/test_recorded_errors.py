@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from reasoning_replay.core.dialects.responses.heal.cure import cure
+from reasoning_replay.core.dialects.responses.heal.cure import RefusedResponses
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind, diagnose
 from reasoning_replay.core.dialects.responses.profiles import GENERIC
 from reasoning_replay.core.dialects.responses.request import read_request
@@ -44,4 +44,4 @@ def test_recorded_errors_of_other_kinds_are_not_healed(recorded: Path) -> None:
         found = diagnose(exchange.status, exchange.answer)
         assert found.kind in (RefusalKind.INPUT, RefusalKind.OTHER), exchange.name
         sent = read_request(exchange.request, {})
-        assert cure(sent, sent, found, LookupResult(), GENERIC) is None
+        assert RefusedResponses(sent, sent, found, LookupResult(), GENERIC).cure() is None

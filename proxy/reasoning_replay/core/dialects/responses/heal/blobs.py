@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.captured import Case
 from reasoning_replay.core.dialects.responses.heal.copies import complete_copies
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Form
 from reasoning_replay.core.dialects.responses.heal.draft import Draft
@@ -16,7 +16,7 @@ from reasoning_replay.core.wire import json_spans
 _CONTENT = ("encrypted_content", "content", "summary")
 
 
-def without_blobs(case: RefusedItems) -> bytes | None:
+def without_blobs(case: Case) -> bytes | None:
     """
     Remove refused blobs: injected ones first, then the client's.
 
@@ -49,7 +49,7 @@ def without_blobs(case: RefusedItems) -> bytes | None:
     return draft.body()
 
 
-def named_blobs(case: RefusedItems) -> set[bytes]:
+def named_blobs(case: Case) -> set[bytes]:
     """Return the digests, in all known forms, of the one blob that upstream names."""
     named = _named(case)
     # The few characters that upstream quotes from each end may match several blobs.
@@ -58,7 +58,7 @@ def named_blobs(case: RefusedItems) -> set[bytes]:
     return _digests(case, named)
 
 
-def blamed_blobs(case: RefusedItems, lost: frozenset[bytes]) -> frozenset[bytes]:
+def blamed_blobs(case: Case, lost: frozenset[bytes]) -> frozenset[bytes]:
     """
     Return the digests, in all known forms, of the lost blobs that may be why upstream refused.
 
@@ -68,7 +68,7 @@ def blamed_blobs(case: RefusedItems, lost: frozenset[bytes]) -> frozenset[bytes]
     return frozenset(_digests(case, [item for item in items if blob_digest(item) in lost]))
 
 
-def without_member(case: RefusedItems) -> bytes | None:
+def without_member(case: Case) -> bytes | None:
     """
     Remove a member from all reasoning, and remove reasoning that becomes empty.
 
@@ -90,7 +90,7 @@ def without_member(case: RefusedItems) -> bytes | None:
     return draft.body()
 
 
-def without_reasoning(case: RefusedItems) -> bytes | None:
+def without_reasoning(case: Case) -> bytes | None:
     """
     Remove all reasoning, references to it, and the ids that require it.
 
@@ -103,13 +103,13 @@ def without_reasoning(case: RefusedItems) -> bytes | None:
     return draft.body()
 
 
-def without_include(case: RefusedItems) -> bytes | None:
+def without_include(case: Case) -> bytes | None:
     """Stop asking for encrypted reasoning."""
     edit = exclude_edit(case.sent)
     return json_spans.apply(case.sent.body, [edit]) if edit is not None else None
 
 
-def _digests(case: RefusedItems, items: Iterable[ResponsesItem]) -> set[bytes]:
+def _digests(case: Case, items: Iterable[ResponsesItem]) -> set[bytes]:
     found = set()
     for item in items:
         digest, known = blob_digest(item), case.known(item)
@@ -119,12 +119,12 @@ def _digests(case: RefusedItems, items: Iterable[ResponsesItem]) -> set[bytes]:
     return found
 
 
-def _encrypted(case: RefusedItems) -> list[ResponsesItem]:
+def _encrypted(case: Case) -> list[ResponsesItem]:
     """Return the reasoning that has a blob."""
     return [item for item in case.items if item.role is Role.REASONING and item.blob]
 
 
-def _named(case: RefusedItems) -> list[ResponsesItem]:
+def _named(case: Case) -> list[ResponsesItem]:
     """Return the reasoning that upstream's message names; [] if it names none."""
     if case.diagnosis.subject:
         return [item for item in _encrypted(case) if case.is_named(item)]
@@ -135,13 +135,13 @@ def _named(case: RefusedItems) -> list[ResponsesItem]:
     return [item for item in items if item.blob.startswith(head) and item.blob.endswith(tail)]
 
 
-def _is_trusted(case: RefusedItems, item: ResponsesItem) -> bool:
+def _is_trusted(case: Case, item: ResponsesItem) -> bool:
     """Return whether a blob is known to fit this account and model; never for a foreign blob."""
     known = case.known(item)
     return known is not None and not case.diagnosis.is_foreign and case.is_own(known.turn)
 
 
-def _is_useless(case: RefusedItems, item: ResponsesItem, text: bytes) -> bool:
+def _is_useless(case: Case, item: ResponsesItem, text: bytes) -> bool:
     """Return whether reasoning has nothing left to be read: its text, where only blobs are read."""
     if text == item.raw:
         return False

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from reasoning_replay.core.dialects.responses.emitted import is_open
-from reasoning_replay.core.dialects.responses.heal.captured import Position, RefusedItems
+from reasoning_replay.core.dialects.responses.heal.captured import Case, Position
 from reasoning_replay.core.dialects.responses.heal.draft import Draft, is_output, sent_runs
 from reasoning_replay.core.dialects.responses.id_policy import in_form
 from reasoning_replay.core.dialects.responses.items import ResponsesItem, read_item
@@ -26,7 +26,7 @@ _TEXT = b'"reasoning_text"'
 _Unit = list[ResponsesItem]
 
 
-def in_units(case: RefusedItems) -> bytes:
+def in_units(case: Case) -> bytes:
     """Put calls before their outputs, also captured ones that are missing; none is made up."""
     draft = Draft(case.sent)
     added = add_calls(case, draft)
@@ -34,7 +34,7 @@ def in_units(case: RefusedItems) -> bytes:
     return draft.body()
 
 
-def with_text(case: RefusedItems) -> bytes:
+def with_text(case: Case) -> bytes:
     """Add captured plain text to reasoning, or inject it; else move outputs after their group."""
     draft = Draft(case.sent)
     for item in case.items:
@@ -45,7 +45,7 @@ def with_text(case: RefusedItems) -> bytes:
     return body if body != case.sent.body else in_units(case)
 
 
-def with_answers(case: RefusedItems) -> bytes | None:
+def with_answers(case: Case) -> bytes | None:
     """
     Move outputs after their calls; or leave out the calls that have none, if that is allowed.
 
@@ -74,7 +74,7 @@ def with_answers(case: RefusedItems) -> bytes | None:
     return draft.body()
 
 
-def reordered(case: RefusedItems) -> bytes:
+def reordered(case: Case) -> bytes:
     """Return the request in order."""
     draft = Draft(case.sent)
     draft.items = in_order(case.items, case.positions())
@@ -90,7 +90,7 @@ def outputs_without_call(items: Sequence[ResponsesItem]) -> list[ResponsesItem]:
     return [item for item in items if is_output(item) and item.call_id not in calls]
 
 
-def add_calls(case: RefusedItems, draft: Draft) -> dict[ResponsesItem, Position]:
+def add_calls(case: Case, draft: Draft) -> dict[ResponsesItem, Position]:
     """
     Insert captured calls, with their reasoning, before the outputs that lack them.
 
@@ -119,7 +119,7 @@ def add_calls(case: RefusedItems, draft: Draft) -> dict[ResponsesItem, Position]
 
 
 def _unit(
-    case: RefusedItems, draft: Draft, call: Match, present: dict[Position, bool]
+    case: Case, draft: Draft, call: Match, present: dict[Position, bool]
 ) -> dict[ResponsesItem, Position]:
     """
     Return a captured call after its reasoning.
@@ -144,14 +144,14 @@ def _unit(
     return unit | {item: (turn.id, (call.k, 0))}
 
 
-def _present(case: RefusedItems, draft: Draft) -> dict[Position, bool]:
+def _present(case: Case, draft: Draft) -> dict[Position, bool]:
     """Return the captured reasoning that the request holds, and whether it has its id there."""
     positions = case.positions()
     reasoning = [item for item in draft.items if item.is_reasoning and item in positions]
     return {positions[item]: bool(item.id) for item in reasoning}
 
 
-def _accepts(case: RefusedItems, turn: Turn, part: Reasoning) -> bool:
+def _accepts(case: Case, turn: Turn, part: Reasoning) -> bool:
     """Return whether captured reasoning is usable by the requested model."""
     if is_open(part):
         return True
@@ -159,7 +159,7 @@ def _accepts(case: RefusedItems, turn: Turn, part: Reasoning) -> bool:
     return is_usable and case.is_own(turn)
 
 
-def _captured_calls(case: RefusedItems) -> dict[str, Match]:
+def _captured_calls(case: Case) -> dict[str, Match]:
     """Return the captured calls with a random `call_id` that occurs only once."""
     found: dict[str, list[Match]] = defaultdict(list)
     for turn in case.turns:

@@ -122,9 +122,11 @@ def is_follower(item: ResponsesItem, emitted: Emitted) -> bool:
     return is_like and item.id in ("", emitted.id)
 
 
-class RefusedItems(RefusedRequest[Request, Diagnosis]):
+class Case(RefusedRequest[Request, Diagnosis]):
     """
-    A refused request, and what is known of its items. None of it changes: a cure edits a draft.
+    A request, refused or not, and what is known of its items.
+
+    None of it changes: a cure, or a repair before the first attempt, edits a draft.
 
     Attributes:
         items: Items of `sent`.
@@ -175,14 +177,14 @@ class RefusedItems(RefusedRequest[Request, Diagnosis]):
         theirs = _reasoning_of(self.given)
         return {item for name, item in _reasoning_of(self.sent).items() if name not in theirs}
 
-    def of(self, body: bytes) -> "RefusedItems":
+    def of(self, body: bytes) -> "Case":
         """Return the case of the same refusal for another sent body."""
         sent = read_request(body, {})
-        return RefusedItems(sent, self.given, self.diagnosis, self.looked_up, self.profile)
+        return Case(sent, self.given, self.diagnosis, self.looked_up, self.profile)
 
-    def about(self, diagnosis: Diagnosis) -> "RefusedItems":
+    def about(self, diagnosis: Diagnosis) -> "Case":
         """Return the case of another refusal of the same body."""
-        return RefusedItems(self.sent, self.given, diagnosis, self.looked_up, self.profile)
+        return Case(self.sent, self.given, diagnosis, self.looked_up, self.profile)
 
     @property
     def looks_up_ids(self) -> bool:

@@ -1,19 +1,19 @@
 """Copies: what a client makes of captured reasoning, and what was captured in their place."""
 
 from reasoning_replay.core.dialects.lenient import value_of
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.captured import Case
 from reasoning_replay.core.dialects.responses.heal.draft import Draft, sent_runs
 from reasoning_replay.core.dialects.responses.items import ResponsesItem
 
 
-def with_captured(case: RefusedItems) -> bytes:
+def with_captured(case: Case) -> bytes:
     """Send captured reasoning in place of the client's copies that have other members."""
     draft = Draft(case.sent)
     complete_copies(case, draft)
     return draft.body()
 
 
-def complete_copies(case: RefusedItems, draft: Draft) -> None:
+def complete_copies(case: Case, draft: Draft) -> None:
     """
     Send captured reasoning in place of copies of it that have other members.
 

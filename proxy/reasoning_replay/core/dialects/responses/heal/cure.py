@@ -17,16 +17,14 @@ from reasoning_replay.core.dialects.responses.heal.blobs import (
     blamed_blobs,
     named_blobs,
 )
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.captured import Case
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.learned import lesson_of
 from reasoning_replay.core.dialects.responses.heal.normal_form import normal
-from reasoning_replay.core.dialects.responses.profiles import Profile
 from reasoning_replay.core.dialects.responses.request import Request
 from reasoning_replay.core.history.lookup_keys import (
     RESPONSE,
     Lookup,
-    LookupResult,
     keys_of_name,
     keys_of_request,
 )
@@ -48,14 +46,9 @@ def lookups_for(sent: Request, diagnosis: Diagnosis) -> list[Lookup]:
     return [*(asked for asked in named if asked.keys), *keys_of_request(sent)]
 
 
-def cure(
-    sent: Request, given: Request, diagnosis: Diagnosis, looked_up: LookupResult, profile: Profile
-) -> Cure | None:
-    """Return the request to send instead of one that was refused; `looked_up`: `lookups_for`."""
-    return _RefusedResponses(sent, given, diagnosis, looked_up, profile).cure()
+class RefusedResponses(Case):
+    """A refused request; it was looked up with `lookups_for`."""
 
-
-class _RefusedResponses(RefusedItems):
     @override
     def fulfilled(self) -> bytes:
         return self.edited()
@@ -85,7 +78,7 @@ class _RefusedResponses(RefusedItems):
         return replace(cure, phases=phases, completed=completed, lessons=lessons)
 
 
-def _completed(case: RefusedItems, cured: Request) -> frozenset[bytes]:
+def _completed(case: Case, cured: Request) -> frozenset[bytes]:
     """Return the conversations in which captured reasoning replaces what the client made of it."""
     before, now = _names(case.sent), _names(cured)
     found = set[bytes]()

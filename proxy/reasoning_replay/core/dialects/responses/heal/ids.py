@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from reasoning_replay.core.dialects.responses.heal.calls import outputs_without_call
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.captured import Case
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import (
     Draft,
@@ -29,7 +29,7 @@ _PREFIXES: Mapping[str, str] = {
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def deduplicated(case: RefusedItems) -> bytes | None:
+def deduplicated(case: Case) -> bytes | None:
     """
     Send every item once: remove copies with equal content; other items only lose the id.
 
@@ -72,7 +72,7 @@ def _is_copy(item: ResponsesItem, before: ResponsesItem) -> bool:
     return item.type != "message" and item.said == before.said
 
 
-def _without_what_upstream_holds(case: RefusedItems) -> bytes:
+def _without_what_upstream_holds(case: Case) -> bytes:
     """Remove the items that are in the history that upstream holds."""
     known = {case.diagnosis.subject}
     for turn in case.looked_up.turns:
@@ -84,7 +84,7 @@ def _without_what_upstream_holds(case: RefusedItems) -> bytes:
     return draft.body()
 
 
-def completed(case: RefusedItems) -> bytes | None:
+def completed(case: Case) -> bytes | None:
     """
     Replace bare ids by whole items; remove those that cannot be completed.
 
@@ -109,7 +109,7 @@ def completed(case: RefusedItems) -> bytes | None:
     return draft.body()
 
 
-def complete_bare(case: RefusedItems, draft: Draft) -> set[ResponsesItem]:
+def complete_bare(case: Case, draft: Draft) -> set[ResponsesItem]:
     """Send whole items in place of bare ids; return those that are unknown, which stay."""
     whole = _whole(draft.items)
     bare = [item for item in draft.items if item.is_id_alone and item.id not in whole]
@@ -146,7 +146,7 @@ def _is_hosting(run: SentRun) -> bool:
     return any(item.role is Role.MODEL and not item.id_is_optional for item in run.group)
 
 
-def _still_found(case: RefusedItems, bare: Sequence[ResponsesItem]) -> set[ResponsesItem]:
+def _still_found(case: Case, bare: Sequence[ResponsesItem]) -> set[ResponsesItem]:
     """Return the bare ids that upstream finds, as far as is known."""
     if case.diagnosis.kind is not RefusalKind.NOT_FOUND:
         return set(bare) if case.looks_up_ids else set()
@@ -171,7 +171,7 @@ def _still_found(case: RefusedItems, bare: Sequence[ResponsesItem]) -> set[Respo
     }
 
 
-def form_of_ids(case: RefusedItems) -> Form:
+def form_of_ids(case: Case) -> Form:
     """Return which ids upstream demands, or takes."""
     form, subject = case.diagnosis.form, _subject(case)
     if form is not Form.ANY or subject is None:
@@ -184,12 +184,12 @@ def form_of_ids(case: RefusedItems) -> Form:
     return Form.NAMELESS if is_refused else Form.ANY
 
 
-def _subject(case: RefusedItems) -> ResponsesItem | None:
+def _subject(case: Case) -> ResponsesItem | None:
     index = case.diagnosis.index
     return case.items[index] if index is not None and index < len(case.items) else None
 
 
-def with_good_ids(case: RefusedItems) -> bytes | None:
+def with_good_ids(case: Case) -> bytes | None:
     """
     Replace bad ids by the ids that upstream emitted where they are required; remove the others.
 

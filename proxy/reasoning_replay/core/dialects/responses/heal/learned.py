@@ -8,7 +8,7 @@ with such a fault.
 from collections.abc import Iterator
 
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.captured import Case
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Diagnosis, Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.ids import form_of_ids
 from reasoning_replay.core.dialects.responses.heal.normal_form import normal
@@ -47,7 +47,7 @@ _BLOB = "encrypted_content"
 _MEMBERS = frozenset({"status", "content", _BLOB})
 
 
-def with_learned(case: RefusedItems, refused: KnownRefusals) -> tuple[bytes, int]:
+def with_learned(case: Case, refused: KnownRefusals) -> tuple[bytes, int]:
     """
     Return a request with the edits that cured its conversation before, and how many these are.
 
@@ -64,7 +64,7 @@ def with_learned(case: RefusedItems, refused: KnownRefusals) -> tuple[bytes, int
     return case.sent.body, count
 
 
-def lesson_of(case: RefusedItems, cured: bytes) -> Lesson | None:
+def lesson_of(case: Case, cured: bytes) -> Lesson | None:
     """Return what the cure of a refusal teaches about its conversation; None if nothing."""
     kind = case.diagnosis.kind
     what = _form_of(case)
@@ -73,7 +73,7 @@ def lesson_of(case: RefusedItems, cured: bytes) -> Lesson | None:
     return Lesson(kind.value, what) if _expected(kind, what) is not None else None
 
 
-def _form_of_pair(case: RefusedItems, cured: bytes) -> str:
+def _form_of_pair(case: Case, cured: bytes) -> str:
     """
     Return how a pair is sent, or the type of the item that goes: what needs no names for its cure.
 
@@ -88,7 +88,7 @@ def _form_of_pair(case: RefusedItems, cured: bytes) -> str:
     return Form.BY_VALUE if by_value != case.sent.body else ""
 
 
-def _form_of(case: RefusedItems) -> str:
+def _form_of(case: Case) -> str:
     """Return the form that upstream demands, or the member that it refuses."""
     diagnosis = case.diagnosis
     match diagnosis.kind:

@@ -20,7 +20,7 @@ from reasoning_replay.core.dialects.responses.heal.calls import (
     with_answers,
     with_text,
 )
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.captured import Case
 from reasoning_replay.core.dialects.responses.heal.copies import with_captured
 from reasoning_replay.core.dialects.responses.heal.diagnosis import Form, RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import Draft
@@ -37,7 +37,7 @@ from reasoning_replay.core.dialects.responses.heal.pairs import (
 )
 
 
-def normal(case: RefusedItems) -> bytes:
+def normal(case: Case) -> bytes:
     """
     Return a history without the faults that a case is about; the same bytes if it has none.
 
@@ -54,7 +54,7 @@ def normal(case: RefusedItems) -> bytes:
     return case.sent.body if body is None else body
 
 
-def normal_form(case: RefusedItems) -> bytes:
+def normal_form(case: Case) -> bytes:
     """Return the history in normal form, whatever is refused; the same bytes if it is."""
     case = _stepped(case)
     # Before the ids: one that is unknown shows that its item is none of those that were captured.
@@ -62,7 +62,7 @@ def normal_form(case: RefusedItems) -> bytes:
     return _settled(case, _PASSES)
 
 
-def _settled(case: RefusedItems, passes: int) -> bytes:
+def _settled(case: Case, passes: int) -> bytes:
     """Return the history once a further pass of this number changes nothing."""
     after = _stepped(_without_lone_ids(case))
     if passes and after.sent.body != case.sent.body:
@@ -70,7 +70,7 @@ def _settled(case: RefusedItems, passes: int) -> bytes:
     return after.sent.body
 
 
-def _stepped(case: RefusedItems) -> RefusedItems:
+def _stepped(case: Case) -> Case:
     for step in _STEPS:
         body = step(case)
         if body is not None and body != case.sent.body:
@@ -78,7 +78,7 @@ def _stepped(case: RefusedItems) -> RefusedItems:
     return case
 
 
-def _without_lone_ids(case: RefusedItems) -> RefusedItems:
+def _without_lone_ids(case: Case) -> Case:
     """Leave out ids that require reasoning which is not there."""
     if case.sent.is_stateful:  # upstream holds what they require
         return case
@@ -88,7 +88,7 @@ def _without_lone_ids(case: RefusedItems) -> RefusedItems:
     return case.of(draft.body())
 
 
-def _paired(case: RefusedItems) -> bytes:
+def _paired(case: Case) -> bytes:
     """Send reasoning and the item that it led to with both ids, or with neither."""
     draft = Draft(case.sent)
     pair_ids(case, draft)
@@ -98,7 +98,7 @@ def _paired(case: RefusedItems) -> bytes:
 # An id that is left out may show another step more; this never needs more passes.
 _PASSES = 4
 # In an order in which a step seldom makes work for an earlier one.
-_STEPS: tuple[Callable[[RefusedItems], bytes | None], ...] = (
+_STEPS: tuple[Callable[[Case], bytes | None], ...] = (
     with_captured,
     completed,
     deduplicated,
@@ -106,7 +106,7 @@ _STEPS: tuple[Callable[[RefusedItems], bytes | None], ...] = (
     _paired,
     with_follower,
 )
-_RULES: Mapping[RefusalKind, Callable[[RefusedItems], bytes | None]] = {
+_RULES: Mapping[RefusalKind, Callable[[Case], bytes | None]] = {
     RefusalKind.LACKS_REASONING: with_reasoning,
     RefusalKind.LACKS_FOLLOWER: with_follower,
     RefusalKind.LACKS_OUTPUT: with_answers,

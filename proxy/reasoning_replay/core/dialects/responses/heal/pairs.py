@@ -10,8 +10,8 @@ from collections.abc import Collection
 from reasoning_replay.core.dialects.responses.emitted import is_open
 from reasoning_replay.core.dialects.responses.heal.calls import add_calls, in_order, reordered
 from reasoning_replay.core.dialects.responses.heal.captured import (
+    Case,
     KnownReasoning,
-    RefusedItems,
     is_follower,
 )
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
@@ -33,7 +33,7 @@ OF_PAIRS = (RefusalKind.LACKS_REASONING, RefusalKind.LACKS_FOLLOWER)
 # Known pairs
 
 
-def pair_ids(case: RefusedItems, draft: Draft, *, names_reasoning: bool = True) -> int:
+def pair_ids(case: Case, draft: Draft, *, names_reasoning: bool = True) -> int:
     """
     Send reasoning and the item that it led to with both ids, or with neither.
 
@@ -72,7 +72,7 @@ def pair_ids(case: RefusedItems, draft: Draft, *, names_reasoning: bool = True) 
     return len(draft.texts) - before
 
 
-def _pair(case: RefusedItems, draft: Draft, run: SentRun, known: KnownReasoning) -> bool:
+def _pair(case: Case, draft: Draft, run: SentRun, known: KnownReasoning) -> bool:
     """Pair reasoning with the item after it, by both ids or none; False if it cannot stay."""
     next_item = run.group[0]
     if not is_follower(next_item, known.follower):
@@ -83,7 +83,7 @@ def _pair(case: RefusedItems, draft: Draft, run: SentRun, known: KnownReasoning)
 
 
 def _name_reasoning(
-    case: RefusedItems, draft: Draft, run: SentRun, known: KnownReasoning, *, adds_ids: bool
+    case: Case, draft: Draft, run: SentRun, known: KnownReasoning, *, adds_ids: bool
 ) -> None:
     """Add the ids of reasoning before an item that has its id, or remove that id."""
     nameless = [item for item in run.reasoning if not item.id]
@@ -95,7 +95,7 @@ def _name_reasoning(
             draft.set_id(item, captured.part.id)
 
 
-def by_value(case: RefusedItems) -> bytes:
+def by_value(case: Case) -> bytes:
     """
     Send reasoning, and the items that it led to, without ids: no pair can be checked by them.
 
@@ -112,7 +112,7 @@ def by_value(case: RefusedItems) -> bytes:
 # An item without its reasoning
 
 
-def with_reasoning(case: RefusedItems) -> bytes | None:
+def with_reasoning(case: Case) -> bytes | None:
     """Move reasoning before its follower; else inject it; else remove the ids that require it."""
     wanted, subject = case.by_id.get(case.diagnosis.wanted), case.by_id.get(case.diagnosis.subject)
     draft = Draft(case.sent)
@@ -158,7 +158,7 @@ def _beside(draft: Draft, wanted: ResponsesItem, subject: ResponsesItem | None) 
 # Reasoning without the item that it led to
 
 
-def with_follower(case: RefusedItems) -> bytes | None:
+def with_follower(case: Case) -> bytes | None:
     """Take out injected reasoning that lacks its follower; else repair the client's own pairs."""
     draft = Draft(case.sent)
     added = add_calls(case, draft)
@@ -188,7 +188,7 @@ def with_follower(case: RefusedItems) -> bytes | None:
     return draft.body()
 
 
-def _injected_without_follower(case: RefusedItems, draft: Draft) -> set[ResponsesItem]:
+def _injected_without_follower(case: Case, draft: Draft) -> set[ResponsesItem]:
     """Return the injected reasoning that has another item after it; none if upstream names none."""
     unpaired = set[ResponsesItem]()
     if not any(map(case.is_named, case.injected)):
@@ -203,7 +203,7 @@ def _injected_without_follower(case: RefusedItems, draft: Draft) -> set[Response
     return unpaired
 
 
-def _parts(case: RefusedItems, reasoning: list[ResponsesItem]) -> list[list[ResponsesItem]]:
+def _parts(case: Case, reasoning: list[ResponsesItem]) -> list[list[ResponsesItem]]:
     """Split consecutive reasoning where captured turns show that an item stood in between."""
     parts: list[list[ResponsesItem]] = [[]]
     before: object = None
@@ -219,9 +219,7 @@ def _parts(case: RefusedItems, reasoning: list[ResponsesItem]) -> list[list[Resp
     return parts
 
 
-def _may_return(
-    case: RefusedItems, run: SentRun, follower: Emitted, lacking: Collection[str]
-) -> bool:
+def _may_return(case: Case, run: SentRun, follower: Emitted, lacking: Collection[str]) -> bool:
     """
     Return whether the item that reasoning led to is missing and may be added again.
 
@@ -238,9 +236,7 @@ def _may_return(
     return not is_there and case.by_id.get(follower.id) is None
 
 
-def _is_paired(
-    case: RefusedItems, draft: Draft, run: SentRun, known: KnownReasoning | None
-) -> bool:
+def _is_paired(case: Case, draft: Draft, run: SentRun, known: KnownReasoning | None) -> bool:
     """Pair reasoning with the item after it, by both ids or none; False if it cannot stay."""
     if not run.group:
         return False
@@ -257,7 +253,7 @@ def _is_paired(
 
 
 def _send_by_value(
-    case: RefusedItems, draft: Draft, run: SentRun, captured_ids: Collection[str] | None = None
+    case: Case, draft: Draft, run: SentRun, captured_ids: Collection[str] | None = None
 ) -> bool:
     """Send a run by value, as `Draft.send_by_value`; a bare id becomes what was captured."""
     wholes = {item: case.captured(item) for item in run.reasoning if item.is_id_alone}

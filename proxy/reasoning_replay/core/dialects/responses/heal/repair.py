@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from reasoning_replay.core.dialects.refusal_memory import KnownRefusals
 from reasoning_replay.core.dialects.responses.emitted import blob_digest
-from reasoning_replay.core.dialects.responses.heal.captured import RefusedItems
+from reasoning_replay.core.dialects.responses.heal.captured import Case
 from reasoning_replay.core.dialects.responses.heal.diagnosis import RefusalKind
 from reasoning_replay.core.dialects.responses.heal.draft import EMITTED, Draft, sent_runs
 from reasoning_replay.core.dialects.responses.heal.ids import complete_bare
@@ -34,7 +34,7 @@ class Repair(StrEnum):
 
 
 def repair(
-    case: RefusedItems, refused: KnownRefusals, allowed: Collection[Repair]
+    case: Case, refused: KnownRefusals, allowed: Collection[Repair]
 ) -> tuple[bytes, Mapping[Repair, int]]:
     """
     Repair the errors that are certain; only those that the upstream checks for.
@@ -127,9 +127,7 @@ def _dangling(draft: Draft) -> set[ResponsesItem]:
     return set() if end == 0 or emitted - covered else set(items[end:])
 
 
-def _foreign(
-    case: RefusedItems, draft: Draft, refused: KnownRefusals
-) -> dict[ResponsesItem, bytes]:
+def _foreign(case: Case, draft: Draft, refused: KnownRefusals) -> dict[ResponsesItem, bytes]:
     """
     Return the reasoning that upstream will refuse, each with the captured item, or b"".
 
