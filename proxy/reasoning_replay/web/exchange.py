@@ -190,6 +190,9 @@ class RequestReport:
             self.is_compared = False
         if cure.is_same_history:
             return
+        if cure.is_clients_own:
+            self.note_own_sent()
+            return
         self.injected_bytes = cure.injected_bytes
         outcomes = self.outcomes
         refused = outcomes.pop(Outcome.INJECTED, 0) - cure.injected
@@ -205,9 +208,14 @@ class RequestReport:
         self.forms[ItemForm.PHASE] = cure.phases
         if cure.degraded:
             self.forms[ItemForm.DEGRADED] = cure.degraded
-        if cure.is_clients_own:
-            self.forms.clear()
-            self.repairs.clear()
+
+    def note_own_sent(self) -> None:
+        """Record that upstream answered the client's own bytes, without an edit of the proxy."""
+        if refused := self.outcomes.pop(Outcome.INJECTED, 0):
+            self.outcomes[Outcome.REFUSED] = self.outcomes.get(Outcome.REFUSED, 0) + refused
+        self.injected_bytes, self.is_compared = 0, False
+        self.forms.clear()
+        self.repairs.clear()
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ from tests.web.wire import (
     RS,
     as_json,
 )
-from tests.web.world import MODEL, Hooked, eventually, world
+from tests.web.world import MODEL, Hooked, Logged, eventually, logged, world
 
 WHOLE = [ASK, RS, CALL, RESULT]
 
@@ -183,6 +183,7 @@ async def test_a_refusal_of_its_own_request_is_the_clients(*, is_captured: bool)
             await upstream.send(last)
         await client.gets(last if is_captured else first)
         await turn(client, upstream, create(ASK), told(MESSAGE))
+        assert w.counted("items_total", outcome="injected") == 0
         refused = sum(
             w.counted("heals_total", diagnosis=word, result="refused")
             for word in ("not_found", "lacks_reasoning")
@@ -209,6 +210,16 @@ async def test_the_last_resort_is_the_clients_own_request() -> None:
         await client.gets(failed("Slow.", 429))
         assert w.counted("heals_total", diagnosis="not_found", result="cured") == 1
         assert w.counted("heals_total", diagnosis="not_found", result="refused") == 2
+
+
+async def test_what_nothing_can_heal_is_named(capsys: Logged) -> None:
+    """The log names a refusal that nothing can cure, and what to do about it."""
+    blob = failed("Encrypted function output content could not be decrypted or decoded.")
+    async with world() as w, tunnelled(w) as (client, upstream):
+        await turn(client, upstream, create(ASK), [blob])
+    (line,) = [line for line in logged(capsys, "exchange") if line["route"] == "create"]
+    assert line["unhealed"] == "blob;of=agent"
+    assert "account" in line["hint"]
 
 
 async def test_a_held_refusal_is_not_lost() -> None:

@@ -124,7 +124,7 @@ class Healer:
             refusal, cure = tried
             again = await self._again(exchange, send, cure)
             if again is None:
-                self.note_refused(exchange, refusal)
+                self.exchange_log.count_heal(exchange, refusal, "refused")
                 break
             if again.is_success:
                 answer.response.close()
@@ -133,13 +133,10 @@ class Healer:
                 kept = replace(cure, body=b"", matched=None)
                 again.learns = partial(self.learn_from, exchange, refusal, kept)
                 return again
-            self.note_refused(exchange, refusal)
             newest = again
-            if cure.is_clients_own or not attempts.has_tried_own:
+            if self.note_refused(exchange, attempts, refusal, cure):
                 answer.response.close()
                 answer = again
-                if cure.is_clients_own:
-                    exchange.request.note_cure("", cure)
             else:
                 again.response.close()
         return answer
@@ -199,9 +196,14 @@ class Healer:
                 cure.binding, lessons, continues, is_decided=cure.matched is not None
             )
 
-    def note_refused(self, exchange: Exchange, refusal: Refusal) -> None:
-        """Count a refused cure."""
+    def note_refused(
+        self, exchange: Exchange, attempts: Attempts, refusal: Refusal, cure: Cure
+    ) -> bool:
+        """Record a refused cure; return whether the client gets its refusal, not the one before."""
         self.exchange_log.count_heal(exchange, refusal, "refused")
+        if cure.is_clients_own:
+            exchange.request.note_own_sent()
+        return cure.is_clients_own or not attempts.has_tried_own
 
     async def _again(self, exchange: Exchange, send: Send, cure: Cure) -> CheckedResponse | None:
         """Send the cured request; return None if there is no response."""
@@ -221,7 +223,7 @@ class Healer:
         readers = self.replay.engine.readers
         if is_refusal(response.status):
             read = await _read_error(response)
-            refused = self._diagnose(exchange, response.status, encoding, read)
+            refused = self.diagnose(exchange, response.status, encoding, read)
             return CheckedResponse(response, read, refused, has_failed=True)
         if response.status not in _OK or is_encoded(encoding):
             return CheckedResponse(response)
@@ -233,7 +235,7 @@ class Healer:
             return CheckedResponse(response, read)
         exchange.response.refusal = error_names(said)
         refuses = readers.is_refusing(said)
-        refused = self._diagnose(exchange, 0, "", said) if refuses else None
+        refused = self.diagnose(exchange, 0, "", said) if refuses else None
         return CheckedResponse(response, read, refused, has_failed=True)
 
     async def _start_of_error(self, response: UpstreamResponse) -> bytes:
@@ -248,7 +250,7 @@ class Healer:
         )
         return await _read_error(response, read) if maybe_failing(read) else read
 
-    def _diagnose(
+    def diagnose(
         self, exchange: Exchange, status: int, encoding: str, read: bytes
     ) -> Refusal | None:
         """Return the diagnosis of a refusal; None if it fails. An event has the status 0."""

@@ -30,7 +30,7 @@ from reasoning_replay.web.memory_budget import MemoryLease
 from reasoning_replay.web.pipeline.healing_retry import Healer
 from reasoning_replay.web.pipeline.replay import Replay
 from reasoning_replay.web.websocket.arriving import COUNTED_BYTES
-from reasoning_replay.web.websocket.streams import PendingResponse, Retry, Stream
+from reasoning_replay.web.websocket.streams import PendingResponse, Refused, Retry, Stream
 from reasoning_replay.web.websocket.transitions import TABLE, Do, Event, State
 
 # The API allows 32 streams on a connection and runs 16 responses at once; more requests wait.
@@ -117,7 +117,7 @@ class ResponseStreams:
         pending.sent_s = monotonic()
         lease, is_room = pending.exchange.lease, self._kept() + len(text) <= self._read_max_bytes
         if self._replay.heals and is_room and lease.reserve(len(text)):
-            pending.bodies = bodies
+            pending.attempts = Attempts(bodies)
         else:
             lease.resize(0)
         stream.waiting.append(pending)
@@ -238,43 +238,38 @@ class ResponseStreams:
     ) -> bytes | None:
         """Return what the client gets for an error of its oldest request; None: a cure is sent."""
         pending = stream.waiting[0]
-        exchange, tried, passed = pending.exchange, pending.retry, text
-        if tried is not None:
-            self._healer.note_refused(exchange, tried.refusal)
-            is_own = pending.attempts is None or not pending.attempts.has_tried_own
-            if not (is_own or tried.cure.is_clients_own):
-                passed = tried.message
-        retry = await self._next_retry(pending, message, text, passed) if heals else None
+        exchange, attempts, tried = pending.exchange, pending.attempts, pending.retry
+        passed, retry, refusal = Refused(text, None), None, None
+        if heals and attempts is not None and is_refusal(message.http_status):
+            refusal = self._healer.diagnose(exchange, message.http_status, "", text)
+            passed = Refused(text, refusal)
+        if attempts is not None and tried is not None:
+            _, cured, cure = tried
+            if not self._healer.note_refused(exchange, attempts, cured, cure):
+                passed = tried.held
+        if attempts is not None and refusal is not None:
+            new = await self._healer.next(exchange, attempts, refusal)
+            retry = None if new is None else Retry(passed, *new)
         if stream.state is State.CLOSED:
             pending.drop_bodies()
             return text
         # Another request may have been sent in the meantime; it is answered before a retry.
         if retry is not None and stream.may_heal:
-            exchange.response.refusal = error_names(text)
             exchange.upstream_bytes = len(retry.cure.body)
             pending.retry = retry
             await self._resend(retry.cure.body)
             return None
         stream.waiting.popleft()
-        exchange.response.refusal = error_names(passed)
+        exchange.response.refusal = error_names(passed.message)
+        if passed.refusal is not None:
+            exchange.request.note_refusal(passed.refusal)
         exchange.status = message.http_status
         if exchange.response.capture is not None:
             exchange.response.state = "refused"
-        is_refusal = exchange.status in _CLIENT_ERRORS
-        self._settle(pending, "refused" if is_refusal else "upstream_error")
+        is_at_fault = exchange.status in _CLIENT_ERRORS
+        self._settle(pending, "refused" if is_at_fault else "upstream_error")
         self._note_idle()
-        return passed
-
-    async def _next_retry(
-        self, pending: PendingResponse, message: Message, text: bytes, passed: bytes
-    ) -> Retry | None:
-        """Return what may be tried after a refusal; `passed`: what the client gets if it fails."""
-        if pending.bodies is None or not is_refusal(message.http_status):
-            return None
-        refusal = self._replay.engine.diagnose(message.http_status, text)
-        pending.attempts = pending.attempts or Attempts(pending.bodies)
-        tried = await self._healer.next(pending.exchange, pending.attempts, refusal)
-        return None if tried is None else Retry(passed, *tried)
+        return passed.message
 
     # --- both ---
 
@@ -289,7 +284,7 @@ class ResponseStreams:
             self._end(stream, outcome)
             for pending in stream.waiting:
                 if pending.retry is not None:
-                    held.append(pending.retry.message)
+                    held.append(pending.retry.held.message)
                 self._settle(pending, outcome)
             stream.waiting.clear()
         self._note_idle()
@@ -338,7 +333,7 @@ class ResponseStreams:
     def _kept(self) -> int:
         """Return the total size of the requests kept for a healing retry, in bytes."""
         waiting = (pending for stream in self.streams.values() for pending in stream.waiting)
-        return sum(len(one.bodies.received) for one in waiting if one.bodies is not None)
+        return sum(len(one.attempts.bodies.received) for one in waiting if one.attempts is not None)
 
     def _note_lost(self) -> None:
         """Record that one of the requests that wait may have ended."""

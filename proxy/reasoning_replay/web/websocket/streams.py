@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reasoning_replay.core.dialects.attempts import Attempts
-from reasoning_replay.core.dialects.base import Bodies, Cure
+from reasoning_replay.core.dialects.base import Cure
 from reasoning_replay.core.dialects.captures import Origin
 from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.responses.socket_messages import Message
@@ -21,17 +21,29 @@ _EVENTS = {
 }
 
 
+class Refused(NamedTuple):
+    """
+    An error of the upstream, as it arrived.
+
+    Attributes:
+        refusal: Its diagnosis; None if it is no refusal, or not worth one.
+    """
+
+    message: bytes
+    refusal: Refusal | None
+
+
 class Retry(NamedTuple):
     """
     A cured request that is tried, and the refusal that is held meanwhile.
 
     Attributes:
-        message: The upstream's error that the client gets if the cure is refused, as it arrived.
+        held: What the client gets if the cure is refused.
         refusal: What it shall cure.
         cure: The cure that was sent.
     """
 
-    message: bytes
+    held: Refused
     refusal: Refusal
     cure: Cure
 
@@ -44,21 +56,19 @@ class PendingResponse:
     Attributes:
         previous: Id of the response that it continues.
         sent_s: When it was sent to the upstream; 0.0 if the upstream began it without a request.
-        bodies: The request as received and as sent, while it may be sent once more; else None.
-        attempts: Its retries; None if it was sent once.
+        attempts: The request as received and as sent, and its retries; None if it is not healed.
         retry: The newest of them.
     """
 
     exchange: Exchange
     previous: str = ""
     sent_s: float = 0.0
-    bodies: Bodies | None = None
     attempts: Attempts | None = None
     retry: Retry | None = None
 
     def drop_bodies(self) -> None:
-        """Free the request in all its forms: it is not sent once more."""
-        self.bodies = self.attempts = self.retry = None
+        """Free the request in all its forms: it is not sent again."""
+        self.attempts = self.retry = None
         self.exchange.lease.resize(0)
 
     def count_capture(self) -> None:
