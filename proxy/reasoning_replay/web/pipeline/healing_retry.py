@@ -1,8 +1,7 @@
 """
-Healing retry: a refused request is sent once more, with the smallest edit that cures it.
+Healing retry: a refused request is sent again, at most twice; `attempts` says what is sent.
 
-If that is refused too, there is one more attempt; `attempts` says which. No request ends in a
-refusal that it would not have had without the proxy.
+No request ends in a refusal that it would not have had without the proxy.
 
 A response with a status of success is looked at before its head is forwarded, because its beginning
 may be a refusal. That takes LOOK_MAX_S at most: comments and white space, which servers send so

@@ -1,4 +1,4 @@
-"""Upstream phase: sends a request, and sends it once more if its refusal can be cured."""
+"""Upstream phase: sends a request, and again if its refusal can be cured."""
 
 from dataclasses import dataclass
 from time import monotonic
