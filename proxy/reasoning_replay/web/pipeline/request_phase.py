@@ -59,8 +59,10 @@ class RequestPhase:
                     replay.identify(exchange, client.http.headers)
                     await replay.prepare_retrieval(exchange, client.path)
             elif client.route in REPLAYED_ROUTES:
+                is_identified = False
                 with self._fail_open(exchange):
                     replay.identify(exchange, client.identifying_headers)
+                    is_identified = True
                 whole = await client.body.whole(self.inspect_max_bytes)
                 began_s = monotonic()  # the time before is the client's upload
                 if whole is None:
@@ -71,7 +73,9 @@ class RequestPhase:
                         )
                     body = client.body.rest()
                 else:
-                    body, bodies = whole, await self._replayed(replay, exchange, client, whole)
+                    body, bodies = whole, Bodies(whole, whole)
+                    if is_identified:
+                        bodies = await self._replayed(replay, exchange, client, whole)
             is_captured = exchange.response.capture is not None
             return self.address.request(
                 # Shadow mode changes no request: an encoded response is decoded for its capture.
@@ -104,8 +108,6 @@ class RequestPhase:
                         exchange.lease,
                         replay.offloader,
                     )
-                if exchange.request.state == RequestState.FAILED:
-                    return Bodies(whole, whole)
                 headers = client.http.headers
                 bodies = await replay.prepare(exchange, plain, headers, client.path)
             except NotDecoded as reason:
