@@ -5,7 +5,7 @@ import inspect
 from collections import deque
 
 import pytest
-from aiohttp import web
+from aiohttp import web, web_response
 from aiohttp.http_exceptions import BadHttpMethod, BadStatusLine, LineTooLong
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
@@ -96,6 +96,7 @@ def test_what_is_overridden_is_there() -> None:
     """The methods that the connection, and responses of the proxy, override exist in aiohttp."""
     assert inspect.iscoroutinefunction(web.StreamResponse._write_headers)
     assert hasattr(web.Response(), "_payload_writer")
+    assert hasattr(web_response, "SERVER_SOFTWARE")
     for name in ("data_received", "handle_error", "force_close", "close"):
         assert callable(getattr(RequestHandler, name))
     for name in ("connection_made", "connection_lost"):
