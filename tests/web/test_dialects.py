@@ -199,6 +199,30 @@ async def test_no_tenant_gets_the_reasoning_of_another(api: Api, other: str) -> 
         assert (await api.send(w, *api.lost)).mark == "injected=1"
 
 
+@pytest.mark.parametrize(
+    ("api", "path", "other", "more"),
+    [
+        pytest.param(
+            APIS[1], exchanges.VERTEX, ("sonnet-4-6", "opus-4-5"), {"model": None}, id=MESSAGES
+        ),
+        pytest.param(APIS[3], gemini.CLOUD, ("3-flash", "2.5-pro"), {}, id=GEMINI),
+    ],
+)
+async def test_the_path_names_the_model_in_a_cloud(
+    api: Api, path: str, other: tuple[str, str], more: Json
+) -> None:
+    """The model of a turn is that of the path, and another model gets nothing of it."""
+    more = more | {"key": "Authorization: Bearer ya29.token"}
+    async with world() as w:
+        w.upstream.answers(api.plain, DONE, DONE)
+        await api.send(w, api.lost[0], path=path, **more)
+        assert (await api.send(w, *api.lost, path=path, **more)).mark == "injected=1"
+        assert w.sent()[api.member] == api.whole
+        got = await api.send(w, *api.lost, path=path.replace(*other), **more)
+        assert got.mark == "injected=0, lacking=1, guarded_model=1"
+        assert w.counted("exchanges_total", route=api.route, outcome="ok") == 3
+
+
 async def test_each_dialect_has_its_own_conversations() -> None:
     """The same words in another API do not find the turn, although the tenant is the same."""
     words = {"role": "assistant", "content": "It is seven degrees in Oslo, and rather cloudy."}

@@ -239,20 +239,6 @@ async def test_a_count_of_tokens_has_the_same_input() -> None:
         assert w.counted("captures_total", dialect="gemini") == 1
 
 
-async def test_the_path_names_the_model() -> None:
-    """Also in the cloud; another model gets nothing."""
-    other = CLOUD.replace("3-flash", "2.5-pro")
-    async with world(base="/v1") as w:
-        w.upstream.answers(answer(SIGNED), DONE, DONE)
-        await send(w, ASK, path=CLOUD, key="Authorization: Bearer ya29.token")
-        for path, mark in (
-            (CLOUD, "injected=1"),
-            (other, "injected=0, lacking=1, guarded_model=1"),
-        ):
-            got = await send(w, *LOST, path=path, key="Authorization: Bearer ya29.token")
-            assert got.mark == mark
-
-
 REFUSALS = [
     pytest.param(refusal(MISSING), id="status"),
     pytest.param(
@@ -280,22 +266,6 @@ async def test_a_signature_that_is_demanded_is_injected_although_two_may_be_mean
         assert (got.mark or "").endswith("healed=lacks_reasoning")
         assert contents(w, 2) == LOST
         assert contents(w) == WHOLE
-
-
-REFUSED = pytest.mark.parametrize("words", ["Corrupted", "Invalid"])  # AI Studio, Google Cloud
-
-
-@REFUSED
-async def test_a_damaged_signature_is_completed(words: str) -> None:
-    """The emitted one takes its place."""
-    damaged = [ASK, {"role": "model", "parts": [CALL | {"thoughtSignature": "EpwC"}]}, RESULT]
-    async with world() as w:
-        w.upstream.answers(answer(SIGNED), refusal(f"{words} thought signature."), DONE, DONE)
-        await send(w, ASK)
-        assert ((await send(w, *damaged)).mark or "").endswith("healed=blob")
-        assert (contents(w, 1), contents(w)) == (damaged, WHOLE)
-        await send(w, *damaged)
-        assert (contents(w), len(w.upstream.received)) == (WHOLE, 4)
 
 
 async def test_a_missing_model_is_no_wrong_path() -> None:

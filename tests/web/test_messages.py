@@ -33,20 +33,6 @@ UNKNOWN = (
 )
 
 
-async def test_the_path_names_the_model_in_a_cloud() -> None:
-    """The model of a turn is that of the path, and another model gets nothing of it."""
-    other = VERTEX.replace("sonnet-4-6", "opus-4-5")
-    async with world(base="") as w:
-        w.upstream.answers(answer(*BLOCKS), DONE, DONE)
-        await send(w, ASK, path=VERTEX, model=None, anthropic_version="vertex-2023-10-16")
-        assert (await send(w, *LOST, path=VERTEX, model=None)).mark == "injected=1"
-        assert messages(w) == WHOLE
-        assert (await send(w, *LOST, path=other, model=None)).mark == (
-            "injected=0, lacking=1, guarded_model=1"
-        )
-        assert w.counted("exchanges_total", route="messages", outcome="ok") == 3
-
-
 @pytest.mark.parametrize(
     ("model", "mark"), [(MODEL, "injected=2"), (BOUND, "injected=1, lacking=1, guarded_prefix=1")]
 )
