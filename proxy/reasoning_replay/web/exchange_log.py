@@ -14,7 +14,7 @@ from reasoning_replay.adapters.telemetry.metrics import PHASES, Metrics
 from reasoning_replay.core.dialects.captures import Capture
 from reasoning_replay.core.dialects.error_texts import Refusal
 from reasoning_replay.core.dialects.registry import CAPTURED_ROUTES, REPLAYED_ROUTES
-from reasoning_replay.core.dialects.states import RequestState, Route
+from reasoning_replay.core.dialects.states import ExchangeOutcome, RequestState, Route
 from reasoning_replay.core.wire.forwarded import FORWARDED_FOR, Networks, client_address
 from reasoning_replay.web.admin.inspector.recorder import Recorder
 from reasoning_replay.web.errors import BUG, NO_HTTP2, NO_TLS, ErrorResponse
@@ -22,7 +22,7 @@ from reasoning_replay.web.exchange import Exchange, RequestReport, Times
 from reasoning_replay.web.exchange_facts import Reader, flat_facts_of
 from reasoning_replay.web.tracing import Tracer
 
-_ERRORS = frozenset({"upstream_error", "cut_off", BUG.code})
+_ERRORS = frozenset({ExchangeOutcome.UPSTREAM_ERROR, ExchangeOutcome.CUT_OFF, BUG.code})
 _FAILURES = frozenset({"failed", "store_failed", "budget_exceeded"})
 # A scanner may try these on many connections: they are counted, and told of once in this time.
 _OTHER_PROTOCOLS = frozenset({NO_TLS.code, NO_HTTP2.code})

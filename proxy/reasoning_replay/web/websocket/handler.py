@@ -13,6 +13,7 @@ from reasoning_replay.adapters.upstream.client import (
     UpstreamResponse,
     UpstreamSocket,
 )
+from reasoning_replay.core.dialects.states import ExchangeOutcome
 from reasoning_replay.core.wire.headers import without
 from reasoning_replay.web.errors import REQUEST_ID, ProxyError, upstream_error
 from reasoning_replay.web.exchange import Exchange, Limits
@@ -139,9 +140,14 @@ class WebSocketHandler:
             compresses=bool(upstream.socket.compress),
         )
         near = Peer(
-            socket, transport, limits.client_timeout_s, "client_gone", "client_stalled", arriving
+            socket,
+            transport,
+            limits.client_timeout_s,
+            ExchangeOutcome.CLIENT_GONE,
+            ExchangeOutcome.CLIENT_STALLED,
+            arriving,
         )
-        cut = "cut_off"
+        cut = ExchangeOutcome.CUT_OFF
         far = Peer(upstream.socket, upstream.transport, upstream.stall_s, cut, cut, from_upstream)
         streams = None
         if self.replay is not None and client.path.endswith("/responses"):

@@ -19,6 +19,7 @@ from reasoning_replay.adapters.runtime.fail_open import FailOpen
 from reasoning_replay.adapters.runtime.frames import clear_frames
 from reasoning_replay.adapters.runtime.tcp import LOOK_S, WriteProgress, is_gone
 from reasoning_replay.adapters.upstream.client import UpstreamWebSocket
+from reasoning_replay.core.dialects.states import ExchangeOutcome
 from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
@@ -141,7 +142,7 @@ class Relay:
                 self.streams.close(end.outcome)
             self.client.arriving.end()
             self.upstream.arriving.end()
-            self.exchange.outcome = "ok" if end.is_whole else end.outcome
+            self.exchange.outcome = ExchangeOutcome.OK if end.is_whole else end.outcome
 
     async def _finish(self, end: _End, up: "asyncio.Future[_End]") -> None:
         """End both sides; `up` forwards the client's messages."""
@@ -165,7 +166,7 @@ class Relay:
             await self.streams.idle.wait()
         if self.streams is None:
             await asyncio.Event().wait()  # unread: it may last until the process ends
-        return _End("ok", _GOING_AWAY, is_whole=True)
+        return _End(ExchangeOutcome.OK, _GOING_AWAY, is_whole=True)
 
     # --- messages ---
 
@@ -206,7 +207,7 @@ class Relay:
             return data
         with FailOpen("websocket_unread", self._warn):
             return await read(self.streams, kind, data)
-        await self._stop_reading("ok")
+        await self._stop_reading(ExchangeOutcome.OK)
         return data
 
     def _warn(self, event: str, error: Exception) -> None:

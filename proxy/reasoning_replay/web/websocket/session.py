@@ -22,7 +22,7 @@ from reasoning_replay.core.dialects.responses.socket_messages import (
     may_be_request,
     read_message,
 )
-from reasoning_replay.core.dialects.states import Route
+from reasoning_replay.core.dialects.states import CaptureState, ExchangeOutcome, RequestState, Route
 from reasoning_replay.web.errors import amount
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
@@ -92,13 +92,13 @@ class ResponseStreams:
         # A long one was counted when it arrived.
         if not is_short or not (len(text) > COUNTED_BYTES or self.lease.reserve(len(text))):
             limit = 0 if is_short else self._read_max_bytes
-            return self._skip_request(text, "busy", limit)
+            return self._skip_request(text, RequestState.BUSY, limit)
         message = read_message(text)
         if message is None or message.kind != CREATE:
             return text
         stream = self._stream(message.stream, makes=True)
         if stream is None or self._waiting() >= WAITING_MAX:
-            return self._skip_request(text, "too_large")
+            return self._skip_request(text, RequestState.TOO_LARGE)
         return await self._prepare(stream, message, text)
 
     async def _prepare(self, stream: Stream, message: Message, text: bytes) -> bytes:
@@ -130,7 +130,7 @@ class ResponseStreams:
         exchange.request.state = asked
         if limit:
             exchange.request.note_too_large(amount(len(text)), limit)
-        exchange.outcome = "ok"
+        exchange.outcome = ExchangeOutcome.OK
         # There may be thousands of them, so only the first is logged.
         (self._exchange_log.count if self._unread else self._exchange_log.settle)(exchange)
         self._unread += 1
@@ -201,7 +201,7 @@ class ResponseStreams:
         """Record that a message of the upstream passes unread; it may end a response."""
         running = [(one, one.running) for one in self.streams.values() if one.running is not None]
         if len(running) == 1:
-            running[0][1].exchange.response.state = "too_large"
+            running[0][1].exchange.response.state = CaptureState.TOO_LARGE
             self._move(running[0][0], Event.END)
 
     async def _read(self, stream: Stream, text: bytes, *, is_over: bool) -> None:
@@ -265,9 +265,10 @@ class ResponseStreams:
             exchange.request.note_refusal(passed.refusal)
         exchange.status = message.http_status
         if exchange.response.capture is not None:
-            exchange.response.state = "refused"
+            exchange.response.state = CaptureState.REFUSED
         is_at_fault = exchange.status in _CLIENT_ERRORS
-        self._settle(pending, "refused" if is_at_fault else "upstream_error")
+        outcome = ExchangeOutcome.REFUSED if is_at_fault else ExchangeOutcome.UPSTREAM_ERROR
+        self._settle(pending, outcome)
         self._note_idle()
         return passed.message
 
@@ -310,7 +311,7 @@ class ResponseStreams:
         response, stream.successor = ended.exchange.response, None
         if response.capture is not None:
             stream.successor = response.capture.successor()
-            response.state = response.state or "nothing"
+            response.state = response.state or CaptureState.NOTHING
         self._settle(ended, outcome)
 
     def _exchange(self, size: int = 0) -> Exchange:

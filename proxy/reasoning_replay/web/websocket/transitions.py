@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
+from reasoning_replay.core.dialects.states import ExchangeOutcome
+
 
 class State(Enum):
     """What the upstream does on a stream; UNSURE: which request it is about is not certain."""
@@ -102,13 +104,13 @@ _CUT_SHORT = _IDLE | {
 _RUNNING = {
     Event.SENT: Step(State.RUNNING, Do.WAIT),
     Event.UNREAD: Step(State.UNSURE_RUNNING),
-    Event.ANSWER: Step(State.RUNNING, Do.BEGIN, ends="cut_off"),
-    Event.SUCCESSOR: Step(State.RUNNING, Do.CONTINUE, ends="cut_off"),
-    Event.UNNAMED: Step(State.RUNNING, Do.START, ends="cut_off"),
-    Event.STRANGER: Step(State.RUNNING, Do.START, ends="cut_off"),
+    Event.ANSWER: Step(State.RUNNING, Do.BEGIN, ends=ExchangeOutcome.CUT_OFF),
+    Event.SUCCESSOR: Step(State.RUNNING, Do.CONTINUE, ends=ExchangeOutcome.CUT_OFF),
+    Event.UNNAMED: Step(State.RUNNING, Do.START, ends=ExchangeOutcome.CUT_OFF),
+    Event.STRANGER: Step(State.RUNNING, Do.START, ends=ExchangeOutcome.CUT_OFF),
     Event.EVENT: Step(State.RUNNING, Do.READ),
-    Event.END: Step(State.IDLE, ends="ok"),
-    Event.INCOMPLETE: Step(State.CUT_SHORT, ends="ok"),
+    Event.END: Step(State.IDLE, ends=ExchangeOutcome.OK),
+    Event.INCOMPLETE: Step(State.CUT_SHORT, ends=ExchangeOutcome.OK),
     Event.ERROR: Step(State.IN_DOUBT),
     Event.REFUSAL: Step(State.UNSURE_RUNNING, Do.LOSE),
     Event.FAILURE: Step(State.UNSURE_RUNNING, Do.LOSE),
@@ -118,16 +120,16 @@ _RUNNING = {
 _IN_DOUBT = {
     Event.SENT: Step(State.IN_DOUBT, Do.WAIT),
     Event.UNREAD: Step(State.UNSURE_IN_DOUBT),
-    Event.ANSWER: Step(State.RUNNING, Do.BEGIN, ends="upstream_error"),
-    Event.SUCCESSOR: Step(State.RUNNING, Do.CONTINUE, ends="upstream_error"),
-    Event.UNNAMED: Step(State.RUNNING, Do.START, ends="upstream_error"),
-    Event.STRANGER: Step(State.RUNNING, Do.START, ends="upstream_error"),
+    Event.ANSWER: Step(State.RUNNING, Do.BEGIN, ends=ExchangeOutcome.UPSTREAM_ERROR),
+    Event.SUCCESSOR: Step(State.RUNNING, Do.CONTINUE, ends=ExchangeOutcome.UPSTREAM_ERROR),
+    Event.UNNAMED: Step(State.RUNNING, Do.START, ends=ExchangeOutcome.UPSTREAM_ERROR),
+    Event.STRANGER: Step(State.RUNNING, Do.START, ends=ExchangeOutcome.UPSTREAM_ERROR),
     Event.EVENT: Step(State.RUNNING, Do.READ),  # the error was about something else
-    Event.END: Step(State.IDLE, ends="upstream_error"),  # too long to be an EVENT, too
+    Event.END: Step(State.IDLE, ends=ExchangeOutcome.UPSTREAM_ERROR),  # too long to be read
     Event.REFUSAL: Step(State.UNSURE_IN_DOUBT, Do.LOSE),
     Event.FAILURE: Step(State.UNSURE_IN_DOUBT, Do.LOSE),
     Event.UNCLEAR: Step(State.UNSURE_IN_DOUBT),
-    Event.CLOSE: Step(State.CLOSED, Do.STOP, ends="upstream_error"),
+    Event.CLOSE: Step(State.CLOSED, Do.STOP, ends=ExchangeOutcome.UPSTREAM_ERROR),
 }
 
 # Once it is not certain which request a message is about, it never is again: what is done is the
