@@ -9,7 +9,7 @@ from reasoning_replay.adapters.stores.base import Name, Store, VersionChange
 from reasoning_replay.core.history.records import turns_of
 from reasoning_replay.core.history.turns import Turn
 from reasoning_replay.web.websocket import handler
-from reasoning_replay.web.websocket.session import ResponseStreams
+from reasoning_replay.web.websocket.session import Session
 from reasoning_replay.web.websocket.transitions import TABLE, Do, Event, State, Step
 
 from tests.web.sockets import BINARY, KEY, UPGRADE, Peer, frame, said, tunnelled
@@ -104,7 +104,7 @@ def outcomes(w: World) -> Counter[str]:
 class Cell:
     """One WebSocket, on whose default stream an event arrives."""
 
-    def __init__(self, w: World, peers: tuple[Peer, Peer], session: ResponseStreams) -> None:
+    def __init__(self, w: World, peers: tuple[Peer, Peer], session: Session) -> None:
         self.w, self.session = w, session
         self.client, self.upstream = peers
 
@@ -187,13 +187,13 @@ async def test_every_event_does_what_the_table_says(
     state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is forwarded, sent again, recorded, captured and waited for, and the state after it."""
-    sessions: list[ResponseStreams] = []
+    sessions: list[Session] = []
 
-    def noted(*args: object) -> ResponseStreams:
-        sessions.append(ResponseStreams(*args))  # type: ignore[arg-type]
+    def noted(*args: object) -> Session:
+        sessions.append(Session(*args))  # type: ignore[arg-type]
         return sessions[-1]
 
-    monkeypatch.setattr(handler, "ResponseStreams", noted)
+    monkeypatch.setattr(handler, "Session", noted)
     async with world(has_store=True) as w:
         saves = Saves(w)
         for number, event in enumerate(Event):

@@ -313,7 +313,7 @@ async def test_after_a_bug_everything_passes_unread(
     async def fails(*_: object) -> bytes:
         raise ValueError("secret")
 
-    monkeypatch.setattr(f"reasoning_replay.web.websocket.session.ResponseStreams.{method}", fails)
+    monkeypatch.setattr(f"reasoning_replay.web.websocket.session.Session.{method}", fails)
     async with world() as w, tunnelled(w) as (client, upstream):
         for _ in range(2):
             await turn(client, upstream, create(ASK), told(RS, CALL))

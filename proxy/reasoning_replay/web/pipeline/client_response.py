@@ -150,7 +150,7 @@ class ClientResponse(web.StreamResponse):
         transport.write(data)
 
 
-async def relay(
+async def copy(
     exchange: Exchange,
     response: UpstreamResponse,
     downstream: ClientResponse,
@@ -158,7 +158,7 @@ async def relay(
     read: bytes,
 ) -> bool:
     """
-    Relay a response to the client, the head first.
+    Copy a response to the client, the head first.
 
     Most chunks are written in the event loop callback that reads them. Only a chunk that must wait,
     for its turn to be saved or for a slow client, returns to this task.

@@ -15,7 +15,7 @@ from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog, summary_header
 from reasoning_replay.web.pipeline.capture_tee import Tee, tee_for
 from reasoning_replay.web.pipeline.client_request import ClientRequest
-from reasoning_replay.web.pipeline.client_response import ClientResponse, relay
+from reasoning_replay.web.pipeline.client_response import ClientResponse, copy
 from reasoning_replay.web.pipeline.healing_retry import CheckedResponse
 from reasoning_replay.web.pipeline.path_advice import PathAdvice
 from reasoning_replay.web.pipeline.replay import Replays
@@ -83,7 +83,7 @@ class ResponsePhase:
                 headers = [*without(headers, _OVERHEAD), (_OVERHEAD, b"%.2f" % added_ms)]
             downstream = ClientResponse(client.http, response, headers, closes=closes)
             exchange.status = response.status
-            if await relay(exchange, response, downstream, tee, checked.taken()):
+            if await copy(exchange, response, downstream, tee, checked.taken()):
                 await checked.learn(exchange)
                 downstream.write_end()
                 exchange.times.after_ms = (monotonic() - exchange.times.answered_s) * 1000

@@ -32,7 +32,7 @@ from reasoning_replay.web.pipeline.upstream_request import UpstreamRequest
 from reasoning_replay.web.tracing import Tracer
 from reasoning_replay.web.websocket.arriving import ArrivingMessages
 from reasoning_replay.web.websocket.relay import Peer, Relay
-from reasoning_replay.web.websocket.session import ResponseStreams
+from reasoning_replay.web.websocket.session import Session
 
 # Largest message, unless a setting allows more: aiohttp holds each one whole. A longer one ends the
 # connection with code 1009.
@@ -149,9 +149,9 @@ class WebSocketHandler:
         )
         cut = ExchangeOutcome.CUT_OFF
         far = Peer(upstream.socket, upstream.transport, upstream.stall_s, cut, cut, from_upstream)
-        streams = None
+        session = None
         if self.replay is not None and client.path.endswith("/responses"):
-            streams = ResponseStreams(
+            session = Session(
                 exchange,
                 self.replay,
                 self.exchange_log,
@@ -160,7 +160,7 @@ class WebSocketHandler:
                 far.send,
             )
         # The server cancels this task as soon as the client leaves. The relay detects that itself.
-        relay = Relay(exchange, near, far, self.exchange_log, streams)
+        relay = Relay(exchange, near, far, self.exchange_log, session)
         running = asyncio.ensure_future(relay.run(draining))
         try:
             await asyncio.shield(running)

@@ -24,7 +24,7 @@ from reasoning_replay.web.errors import BUG
 from reasoning_replay.web.exchange import Exchange
 from reasoning_replay.web.exchange_log import ExchangeLog
 from reasoning_replay.web.websocket.arriving import ArrivingMessages
-from reasoning_replay.web.websocket.session import ResponseStreams
+from reasoning_replay.web.websocket.session import Session
 
 # How long a close waits for the close frame of the peer.
 CLOSE_S = 5.0
@@ -38,7 +38,7 @@ _DATA = frozenset({WSMsgType.TEXT, WSMsgType.BINARY})
 _PASSED = _DATA | {WSMsgType.PING, WSMsgType.PONG}
 
 # Returns the message to forward for a text or binary message; None: forward nothing.
-_Read = Callable[[ResponseStreams, WSMsgType, bytes], Awaitable[bytes | None]]
+_Read = Callable[[Session, WSMsgType, bytes], Awaitable[bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +107,18 @@ class _End:
 
 @dataclass(slots=True)
 class Relay:
-    """Both directions of one WebSocket; without `streams`, no message is read."""
+    """Both directions of one WebSocket; without `session`, no message is read."""
 
     exchange: Exchange
     client: Peer
     upstream: Peer
     exchange_log: ExchangeLog
-    streams: ResponseStreams | None
+    session: Session | None
 
     async def run(self, draining: asyncio.Event) -> None:
         """Relay until one side ends, then end the other."""
-        up = asyncio.ensure_future(self._pump(self.client, self.upstream, ResponseStreams.prepare))
-        down = asyncio.ensure_future(
-            self._pump(self.upstream, self.client, ResponseStreams.capture)
-        )
+        up = asyncio.ensure_future(self._pump(self.client, self.upstream, Session.prepare))
+        down = asyncio.ensure_future(self._pump(self.upstream, self.client, Session.capture))
         others = (self._drain(draining), _stall(self.client), _stall(self.upstream))
         tasks = (*map(asyncio.ensure_future, others), down, up)  # the most likely cause first
         end = _End(BUG.code)
@@ -138,8 +136,8 @@ class Relay:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     self.exchange_log.failed(self.exchange, result)
-            if self.streams is not None:
-                self.streams.close(end.outcome)
+            if self.session is not None:
+                self.session.close(end.outcome)
             self.client.arriving.end()
             self.upstream.arriving.end()
             self.exchange.outcome = ExchangeOutcome.OK if end.is_whole else end.outcome
@@ -162,9 +160,9 @@ class Relay:
     async def _drain(self, draining: asyncio.Event) -> _End:
         """Return once the process is about to stop and no response runs."""
         await draining.wait()
-        if self.streams is not None:
-            await self.streams.idle.wait()
-        if self.streams is None:
+        if self.session is not None:
+            await self.session.idle.wait()
+        if self.session is None:
             await asyncio.Event().wait()  # unread: it may last until the process ends
         return _End(ExchangeOutcome.OK, _GOING_AWAY, is_whole=True)
 
@@ -195,30 +193,30 @@ class Relay:
             has_sink = await sink.send(data, kind)
         if source is self.client:
             self.exchange.received_bytes += len(given)
-            if self.streams is not None:
-                self.streams.lease.resize(0)
+            if self.session is not None:
+                self.session.lease.resize(0)
         elif data is not None:
             self.exchange.sent_bytes += len(data)
         return has_sink
 
     async def _read(self, read: _Read, kind: WSMsgType, data: bytes) -> bytes | None:
         """Return the message to forward for a message; None: forward nothing."""
-        if self.streams is None or kind is WSMsgType.PING or kind is WSMsgType.PONG:
+        if self.session is None or kind is WSMsgType.PING or kind is WSMsgType.PONG:
             return data
         with FailOpen("websocket_unread", self._warn):
-            return await read(self.streams, kind, data)
+            return await read(self.session, kind, data)
         await self._stop_reading(ExchangeOutcome.OK)
         return data
 
     def _warn(self, event: str, error: Exception) -> None:
-        if self.streams is not None:  # else the other direction has failed before
+        if self.session is not None:  # else the other direction has failed before
             self.exchange_log.warn(event, self.exchange, error)
 
     async def _stop_reading(self, outcome: str) -> None:
         """Forward all further messages unread; send the held refusals to the client."""
-        streams, self.streams = self.streams, None
-        if streams is not None:
-            for refusal in streams.close(outcome):
+        session, self.session = self.session, None
+        if session is not None:
+            for refusal in session.close(outcome):
                 await self.client.send(refusal)
 
 

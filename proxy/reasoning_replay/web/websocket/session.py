@@ -1,5 +1,5 @@
 """
-Response streams of one WebSocket: injection into its requests, and capture of its responses.
+Session on one WebSocket: injection into its requests, and capture of its responses.
 
 It works as over HTTP, with three differences. Several responses run at once and differ by their
 `stream_id`. Only the order on a stream shows which request a response belongs to. The upstream may
@@ -42,7 +42,7 @@ _CLIENT_ERRORS = range(400, 500)
 _RUNNING = frozenset({State.RUNNING, State.UNSURE_RUNNING})
 
 
-class ResponseStreams:
+class Session:
     """
     The requests and responses of one WebSocket.
 

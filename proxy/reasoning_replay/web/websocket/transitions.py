@@ -10,7 +10,7 @@ Not in the table:
 - How many requests wait. They are in `Stream.waiting`; the events of an error tell them apart.
 - What concerns all streams: an error without a `stream_id` is UNCLEAR if several are busy; what
   is UNREAD is so on each of them, and later ones begin as UNSURE_IDLE; a drain waits for all of
-  them (`ResponseStreams.idle`).
+  them (`Session.idle`).
 - Waiting. While an event is read, or a cure is looked for, the client may send, and the WebSocket
   may end. A state is therefore set before anything waits, and asked for again afterwards.
 """
