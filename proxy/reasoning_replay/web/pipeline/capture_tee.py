@@ -142,9 +142,9 @@ class CaptureTee(Tee):
         if self.is_encoded and len(chunk) > ON_LOOP_ENCODED_BYTES:
             self._undecoded = chunk
             return False
-        return self._learn(self.decoder.feed(chunk))
+        return self._feed(self.decoder.feed(chunk))
 
-    def _learn(self, decoded: bytes) -> bool:
+    def _feed(self, decoded: bytes) -> bool:
         """Process decoded bytes; return False if they completed something that must be saved."""
         if not self._size and not self.is_stream:
             # The Content-Type is not enough: some gateways stream under another one.
@@ -189,7 +189,7 @@ class CaptureTee(Tee):
         while size >= STEP_BYTES and not self._is_done:
             decoded = await self.replay.offloader.run(step, self.exchange.scope)
             size = len(decoded)
-            self._learn(decoded)
+            self._feed(decoded)
             del decoded
             if self.is_stream and self.capture.dirty:
                 await self._save()
