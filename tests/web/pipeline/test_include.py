@@ -5,36 +5,11 @@ import json
 import pytest
 
 from tests.web.wire import ASK, CALL, RESULT, RS, as_json, error, response, whole
-from tests.web.world import MODEL, world
+from tests.web.world import world
 
 INCLUDE = "reasoning.encrypted_content"
 REFUSAL = error("Encrypted content is not supported with this model.", "include")
 OK = whole(b"{}")
-
-
-async def test_it_is_never_asked_for_on_a_get() -> None:
-    """`include` is never added to a GET, which the API would refuse."""
-    async with world() as w:
-        w.upstream.answers(OK)
-        await w.get("/v1/responses/resp_1")
-        assert w.upstream.received[0].line == "GET /v1/responses/resp_1 HTTP/1.1"
-
-
-@pytest.mark.parametrize(
-    ("setting", "store", "is_added"),
-    [
-        ("auto", False, True),
-        ("always", None, True),
-        ("never", False, False),
-    ],
-)
-async def test_the_setting_says_when(setting: str, *, store: bool | None, is_added: bool) -> None:
-    """`auto` adds it if upstream stores nothing, `always` everywhere, `never` nowhere."""
-    body = {"model": MODEL, "input": "x"} | ({} if store is None else {"store": store})
-    async with world(include=setting) as w:
-        w.upstream.answers(OK)
-        await w.post(body)
-        assert ("include" in w.sent()) is is_added
 
 
 @pytest.mark.parametrize(("blob", "is_added"), [("gAAAA-1", False), (None, True)])
@@ -51,35 +26,22 @@ async def test_an_upstream_that_keeps_nothing_is_known_by_its_answers(
 
 
 async def test_a_model_that_refuses_it_is_asked_once_more_without() -> None:
-    """If a model refuses `include`, a second attempt without it succeeds, and is reported."""
+    """The second attempt succeeds, is reported, and differs only in its body and length."""
     body = as_json({"model": "mystery-1", "input": "x", "store": False})
     async with world() as w:
         w.upstream.answers(REFUSAL, OK)
-        got = await w.post(body)
+        got = await w.post(body, "Authorization: Bearer sk-a", "X-Odd: 1", "x-odd2: 2")
         assert (got.status, got.body) == (200, b"{}")
         assert got.mark == "injected=0, healed=include"
         assert [json.loads(received.body).get("include") for received in w.upstream.received] == [
             [INCLUDE],
             None,
         ]
-        assert w.upstream.received[1].body == body
-        assert w.counted("heals_total", diagnosis="include", result="cured") == 1
-
-
-async def test_the_retry_has_the_headers_of_the_request() -> None:
-    """The second attempt differs only in its body and length."""
-    async with world() as w:
-        w.upstream.answers(REFUSAL, OK)
-        await w.post(
-            {"model": "mystery-1", "store": False},
-            "Authorization: Bearer sk-a",
-            "X-Odd: 1",
-            "x-odd2: 2",
-        )
         first, again = w.upstream.received
-        assert again.line == first.line
+        assert (again.line, again.body) == (first.line, body)
         assert [name for name, _ in again.headers] == [name for name, _ in first.headers]
-        assert again.values("content-length") == [str(len(again.body))]
+        assert again.values("content-length") == [str(len(body))]
+        assert w.counted("heals_total", diagnosis="include", result="cured") == 1
 
 
 async def test_a_model_that_refused_it_is_remembered() -> None:
@@ -94,13 +56,3 @@ async def test_a_model_that_refused_it_is_remembered() -> None:
         await w.post({"model": "mystery-1", "input": [ASK], "store": False}, other)
         asked_for = ["include" in w.sent(n) for n in range(5)]
         assert asked_for == [True, False, False, True, True]
-
-
-async def test_a_refusal_without_it_is_not_remembered() -> None:
-    """A request that is refused either way proves nothing about `include`."""
-    async with world() as w:
-        w.upstream.answers(REFUSAL, error("No such model.", "model"), OK)
-        got = await w.turn(ASK, model="mystery-1", store=False)
-        await w.turn(ASK, model="mystery-1", store=False)
-        assert (got.status, b"No such model." in got.body) == (400, True)
-        assert "include" in w.sent()
