@@ -204,6 +204,21 @@ def test_a_cached_conversation_that_began_after_a_failed_lookup_is_not_whole(
     assert is_whole(request, match_items(request, found), found) is want
 
 
+@pytest.mark.parametrize(("is_lost", "want"), [(False, ["1@1", "2@3"]), (True, ["1@1"])])
+def test_a_turn_that_lost_its_parent_may_be_the_child_as_well(
+    want: list[str], *, is_lost: bool
+) -> None:
+    """A client asks again and takes that answer, but the lookup of its request had failed."""
+    world, said = World(), nameless(message("", "Sunny."))
+    told = [ASK, nameless(C1), output(C1)]
+    world.learn(body([ASK]), [R1, C1])
+    world.learn(body(told), [R2, message("2", "Sunny.")])
+    if is_lost:
+        world.learn(body(told), [reasoning("3"), message("3", "Sunny.")], has_failed=True)
+
+    assert restored(world, [user("Edited."), *told[1:], said, MORE]) == want
+
+
 @pytest.mark.parametrize("keeps_ids", [True, False])
 def test_a_crowded_name_decides_nothing(*, keeps_ids: bool) -> None:
     """Of many conversations with a name, only one happens to be there: a local copy."""
