@@ -195,9 +195,11 @@ class RequestReport:
             return
         self.injected_bytes = cure.injected_bytes
         outcomes = self.outcomes
-        refused = outcomes.pop(Outcome.INJECTED, 0) - cure.injected
-        if cure.injected:
-            outcomes[Outcome.INJECTED] = cure.injected
+        before = {what: outcomes.pop(what, 0) for what in (Outcome.INJECTED, Outcome.PRESENT)}
+        present = max(0, before[Outcome.PRESENT] + cure.present)
+        after = {Outcome.INJECTED: cure.injected, Outcome.PRESENT: present}
+        outcomes.update({what: count for what, count in after.items() if count})
+        refused = sum(before.values()) - sum(after.values())
         if refused > 0:
             outcomes[Outcome.REFUSED] = outcomes.get(Outcome.REFUSED, 0) + refused
         for reason in reversed(Outcome):

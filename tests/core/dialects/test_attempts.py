@@ -118,13 +118,14 @@ def test_a_cache_key_that_was_added_is_known_in_the_next_request(body: bytes) ->
 def test_two_faults_teach_both_cures() -> None:
     """The second cure edits the first: the request that is accepted has both."""
     attempts = Attempts(Bodies(GIVEN, GIVEN))
-    first = Cure(b"1", lessons=(Lesson("bad_id"),), lost=frozenset([b"a"]))
-    second = Cure(b"2", lessons=(Lesson("duplicate"),), completed=frozenset([b"c"]))
+    first = Cure(b"1", present=-2, lessons=(Lesson("bad_id"),), lost=frozenset([b"a"]))
+    second = Cure(b"2", present=-1, lessons=(Lesson("duplicate"),), completed=frozenset([b"c"]))
     attempts.note(next(attempts.wishes(ORPHAN)), first)
     cure = attempts.note(next(attempts.wishes(FOREIGN)), second)
 
     assert cure.lessons == (Lesson("bad_id"), Lesson("duplicate"))
     assert (cure.lost, cure.completed) == (first.lost, second.completed)
+    assert cure.present == -3
 
 
 def test_what_was_refused_as_a_whole_teaches_nothing() -> None:

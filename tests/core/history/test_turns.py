@@ -120,6 +120,7 @@ def test_a_refused_run_is_withheld() -> None:
     less = turn.without_reasoning({b"o" * 16}.__contains__)
 
     assert less.items == (ours, mixed.without_run(), CUT)
+    assert [item.lacks for item in less.items] == [0, 2, 1]
     assert turn.without_reasoning(set().__contains__) is turn
 
 

@@ -82,6 +82,8 @@ class Attempts:
         """Record that a wish is sent as this request, and return it with all that it teaches."""
         if self._is_built_on(wish, cure):
             cure = _with_first(cure, self.tried[-1][1])
+        if self.tried and wish.bodies is not None and not self.tried[-1][1].is_clients_own:
+            cure = replace(cure, present=self.tried[-1][1].present + cure.present)
         if wish.without_reasoning or (wish.refusal.is_unsure and cure.is_clients_own):
             more = lessons_of_form(
                 without_reasoning=wish.without_reasoning, is_doubted=self.bodies.is_doubted

@@ -215,6 +215,8 @@ class Cure:
         header: Name of a header with a list, and a value that it gets in addition.
         injected: Number of its reasoning items that the client did not send.
         injected_bytes: Total size of those items.
+        present: How many more of the client's reasoning items it has than the refused request, of
+            those that are due; less than 0 if it leaves some out.
         phases: Number of its messages with a `phase` that the client did not send.
         degraded: Number of places where it says that there is no reasoning, so that upstream does
             not demand it.
@@ -235,6 +237,7 @@ class Cure:
     header: tuple[bytes, bytes] | None = None
     injected: int = 0
     injected_bytes: int = 0
+    present: int = 0
     phases: int = 0
     degraded: int = 0
     is_clients_own: bool = False

@@ -15,6 +15,7 @@ All of it is pure.
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -87,6 +88,10 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
     def reasoning_in(self, request: RequestT) -> Mapping[Hashable, SentReasoning]:
         """Return the reasoning in a request, by what tells each piece from the others."""
 
+    def due_in(self, request: RequestT) -> AbstractSet[Hashable]:
+        """Return which reasoning of the client counts as present; by default, all of it."""
+        return self.reasoning_in(request).keys()
+
     def is_concerned(self) -> bool:
         """Return whether the refusal is about one of the messages that can be completed."""
         return bool(self.completed)
@@ -131,16 +136,18 @@ class RefusedRequest(ABC, Generic[RequestT, RefusalT]):
         if body == self.sent.body:
             return None
         cured = self.read(body, {})
-        theirs, now = self.reasoning_in(self.given), self.reasoning_in(cured)
+        theirs, sent, now = map(self.reasoning_in, (self.given, self.sent, cured))
+        due = self.due_in(self.given)
         added = [piece for key, piece in now.items() if key not in theirs]
         lost: frozenset[bytes] = frozenset()
         if (kind in self.about_blobs or self.without_reasoning) and not completed:
-            lost = self.blamed(_blobs(self.reasoning_in(self.sent)) - _blobs(now))
+            lost = self.blamed(_blobs(sent) - _blobs(now))
         refused = frozenset(self.proven(lost))
         cure = Cure(
             body,
             injected=len(added),
             injected_bytes=sum(piece.size_bytes for piece in added),
+            present=len(due & now.keys()) - len(due & sent.keys()),
             degraded=self.degraded,
             is_clients_own=body == self.given.body,
             lost=lost,

@@ -138,6 +138,5 @@ def is_of(turn: Turn, model: str) -> bool:
 def blobs_of(turn: Turn) -> Iterator[bytes]:
     """Yield the digests of all blobs of a turn."""
     for item in turn.items:
-        yield from item.refused
-        for part in item.run:
+        for part in (*item.refused, *item.run):
             yield from part.blobs

@@ -47,7 +47,7 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
             upstream has refused the reasoning since.
         raw: Its JSON as upstream wrote it, without members that requests may not carry; b"" if it
             is longer than RAW_MAX_BYTES.
-        refused: Digests of the blobs of the run that upstream has refused since.
+        refused: The run that upstream has refused since; never stored so.
         spelling: As `HistoryItem.spelling`; None if it was captured before that was kept.
     """
 
@@ -59,7 +59,7 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     run: tuple[Reasoning, ...] = ()
     withheld: bool = False
     raw: bytes = b""
-    refused: tuple[bytes, ...] = ()
+    refused: tuple[Reasoning, ...] = ()
     spelling: bytes | None = None
 
     @property
@@ -67,6 +67,11 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """As `HistoryItem.trace`, where a `call_id` alone names a call."""
         is_named = is_distinctive(self.call_id, self.name)
         return trace_of((utf8(self.call_id),) if is_named else (), self.content, self.type)
+
+    @property
+    def lacks(self) -> int:
+        """Number of reasoning items that are withheld; one, if their number is not known."""
+        return len(self.refused) or int(self.withheld)
 
     def after(self, run: tuple[Reasoning, ...], *, withheld: bool) -> "Emitted":
         """Return the same item with another run of reasoning before it."""
@@ -76,8 +81,7 @@ class Emitted(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def without_run(self) -> "Emitted":
         """Return the same item with its run withheld, because upstream has refused it."""
-        refused = tuple([blob for part in self.run for blob in part.blobs])
-        return structs.replace(self, run=(), withheld=True, refused=refused)
+        return structs.replace(self, run=(), withheld=True, refused=self.run)
 
 
 class Context(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -147,7 +147,8 @@ class _Planner(Planner[MessagesRequest, MessageGroup]):
             known = (item for turn in group.turns.values() for item in turn.items)
             self._guard(group, Outcome.GUARDED_FORM, sum(len(item.run) for item in known))
         elif withheld := [item for item in turn.items if item.withheld]:
-            self._guard(group, outcome_of_withheld(withheld), len(withheld))
+            lost = sum(item.lacks for item in withheld)
+            self._guard(group, outcome_of_withheld(withheld), len(due) + lost)
         elif (outcome := self._reason_not_to(turn)) is not None:
             self._guard(group, outcome, len(due))
         else:

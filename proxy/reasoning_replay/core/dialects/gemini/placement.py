@@ -118,7 +118,7 @@ class _Planner(Planner[GeminiRequest, _Row]):
         """Inject the signatures of an item, or note why not."""
         item, emitted, turn = self.request.places[index].item, match.emitted, match.turn
         if emitted.withheld and not is_replayed:
-            self.note(index, outcome_of_withheld([emitted]), 1)
+            self.note(index, outcome_of_withheld([emitted]), emitted.lacks)
         lacking = [part for part in emitted.run if part.blobs[0] not in self.sent]
         if not self.is_of_model(turn):
             self.note(index, Outcome.GUARDED_MODEL, len(lacking))

@@ -77,7 +77,7 @@ class _Planner(Planner[Request, ReasoningRun]):
             ahead = self.request.places[max(0, group.places[0] - 1)].item.role
             if ahead in (Role.REASONING, Role.REFERENCE):
                 return  # the client replays it anyway, at its own risk
-            self._guard(group, outcome_of_withheld([head]), 1, is_partial=False)
+            self._guard(group, outcome_of_withheld([head]), head.lacks, is_partial=False)
             return
         run = group.run
         missing = [*range(len(run))]

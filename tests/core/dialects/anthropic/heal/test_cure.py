@@ -130,11 +130,12 @@ def test_the_clients_own_block_is_left_out_with_its_message() -> None:
     given = body_of(told)
     cured = tenant.cure(given, given, f"messages.3.content.0: {INVALID}")
     assert signatures(cured.body) == ["S0", "S2"]
-    assert (cured.injected, cured.injected_bytes) == (0, 0)
+    assert (cured.injected, cured.injected_bytes, cured.present) == (0, 0, -2)
 
     decided = tenant.decide(given)
     assert decided.body == cured.body
     assert decided.repairs == {"foreign": 2}
+    assert decided.outcomes == {"present": 2, "refused": 2}
     tenant.hours = 1.1
     assert tenant.decide(given).body is given
 

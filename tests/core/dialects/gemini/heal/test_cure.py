@@ -136,7 +136,7 @@ def test_foreign_signatures_of_the_client_are_taken_out() -> None:
 
     bare = model(call("Rome"), call("Oslo", thoughtSignature=SKIP))
     assert contents_in(cure) == [ASK, model(call(thoughtSignature=SIG)), output(), bare, output()]
-    assert (cure.injected, len(cure.lost)) == (0, 1)
+    assert (cure.injected, cure.present, len(cure.lost)) == (0, -1, 1)
     again = client.decide(body_of(contents))  # without a retry
     assert (again.repairs, json.loads(again.body)["contents"]) == (
         {"foreign": 1},

@@ -10,6 +10,7 @@ A value of the client that asks the API not to check is never taken out.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Final, NamedTuple
@@ -52,6 +53,12 @@ class RefusedGemini(RefusedRequest[GeminiRequest, Diagnosis]):
             one.blob: SentReasoning((one.blob,), len(one.part.signature))
             for one in signatures_in(request)
         }
+
+    @override
+    def due_in(self, request: GeminiRequest) -> AbstractSet[Hashable]:
+        # A value that asks the API not to check counts as `unchecked`.
+        signed = signatures_in(request)
+        return {one.blob for one in signed if not is_sentinel(one.part.signature)}
 
     @override
     def is_concerned(self) -> bool:

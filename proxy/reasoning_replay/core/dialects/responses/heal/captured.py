@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
@@ -169,6 +170,16 @@ class Case(RefusedRequest[Request, Diagnosis]):
         return {
             name: SentReasoning((blob_digest(item),), item.end - item.start)
             for name, item in _reasoning_of(request).items()
+        }
+
+    @override
+    def due_in(self, request: Request) -> AbstractSet[Hashable]:
+        # What is of no turn that is known counts nowhere.
+        sent = _reasoning_of(self.sent)
+        return {
+            name
+            for name, item in _reasoning_of(request).items()
+            if self.stands_for(sent.get(name, item)) is not None
         }
 
     @cached_property
