@@ -1,6 +1,4 @@
-"""Phase, through the app: added, counted, taken out after a refusal, and switched off."""
-
-import pytest
+"""Phase, through the app: added and counted."""
 
 from tests.web.wire import ASK, MESSAGE, NEXT, RS, as_json, response, whole
 from tests.web.world import World, world
@@ -27,14 +25,3 @@ async def test_a_dropped_phase_is_added_and_counted() -> None:
         await w.turn(ASK, MESSAGE, NEXT, MESSAGE | {"id": "msg_2"}, NEXT)
         assert w.sent()["input"][:4] == first
         assert w.counted("item_forms_total", form="phase") == 2
-
-
-@pytest.mark.parametrize("more", [{"phase": "off"}, {"mode": "shadow"}])
-async def test_it_can_be_switched_off(more: dict[str, str]) -> None:
-    """The message stays as the client sent it."""
-    async with world(**more) as w:
-        await taught(w)
-        w.upstream.answers(OK)
-        await w.turn(ASK, MESSAGE, NEXT)
-        assert MESSAGE in w.sent()["input"]
-        assert w.counted("item_forms_total", form="phase") == ("mode" in more)
