@@ -215,19 +215,16 @@ class Cure:
         header: Name of a header with a list, and a value that it gets in addition.
         injected: Number of its reasoning items that the client did not send.
         injected_bytes: Total size of those items.
-        present: How many more of the client's reasoning items it has than the refused request, of
-            those that are due; less than 0 if it leaves some out.
+        present: How many more of the client's due items it has than the refused request; mostly < 0.
         phases: Number of its messages with a `phase` that the client did not send.
-        degraded: Number of places where it says that there is no reasoning, so that upstream does
-            not demand it.
+        degraded: Number of places that say that there is no reasoning, so upstream demands none.
         is_clients_own: Whether the body equals the client's, byte for byte.
         lost: Digests of the blobs that it leaves out. If it is accepted, they caused the refusal.
         completed: Conversations in which captured reasoning replaces what the client made of it.
         withheld: Stored turns that hold a blob that upstream named. Their runs with lost blobs
             must never be injected again.
         binding: As in `Origin`, of this request.
-        is_same_history: Whether its items are those of the refused request: what was decided about
-            them holds.
+        is_same_history: Whether its items are those of the refused request; decisions then hold.
         lessons: What it teaches about its conversation, if it is accepted.
         origin: The conversation that its request continues; None if that was known before.
         matched: What the dialect matched for it, if not as for any request.
