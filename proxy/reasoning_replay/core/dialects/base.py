@@ -215,7 +215,7 @@ class Cure:
         header: Name of a header with a list, and a value that it gets in addition.
         injected: Number of its reasoning items that the client did not send.
         injected_bytes: Total size of those items.
-        present: How many more of the client's due items it has than the refused request; mostly < 0.
+        present: How many more of the client's due items it has than the refused one; mostly < 0.
         phases: Number of its messages with a `phase` that the client did not send.
         degraded: Number of places that say that there is no reasoning, so upstream demands none.
         is_clients_own: Whether the body equals the client's, byte for byte.
