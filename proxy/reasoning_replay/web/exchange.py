@@ -231,8 +231,7 @@ class ResponseReport:
         capture: Capture of the response; None if it is not captured.
         reasoning_items, reasoning_bytes: Number and size of the reasoning items that were stored.
         turn: Id of the turn that was passed to the store; b"" if none was.
-        refusal: Names of the error with which the upstream refused the request, or the first
-            attempt of a healed one.
+        refusal: Names of the error with which the upstream last refused the request.
         usage: Tokens that the upstream counted; None while the response is captured, or if unknown.
         diagnosis: Why the prompt cache missed; None as above.
     """

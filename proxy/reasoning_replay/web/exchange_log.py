@@ -55,7 +55,7 @@ class ExchangeLog:
         return client_address(peer, self.trusted_proxies, request.headers.getall(FORWARDED_FOR, ()))
 
     def new(self, route: Route, method: str = "") -> Exchange:
-        """Return an exchange that begins now; `settle` must follow."""
+        """Return an exchange that begins now; `settle` or `count` must follow."""
         return Exchange(route, Times(monotonic()), method)
 
     def begin(self, exchange: Exchange) -> None:

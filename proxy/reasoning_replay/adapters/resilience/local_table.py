@@ -1,9 +1,9 @@
 """
 Local table: what this process knows of conversations, by scope and id.
 
-A look-up reads it first, and asks its store only for what is not here for certain; a save
-writes here first. A row says how it stands to the store's copy (`Standing`), and what the store may
-lack. With `memory://` there is no store: the table is all there is.
+A look-up reads it first, and its store confirms each row; a save writes here first. A row says how
+it stands to the store's copy (`Standing`), and what the store may lack. With `memory://` there is
+no store: the table is all there is.
 
 Rows are bounded by a room. One that the store lacks something of is evicted after those that it has
 completely; what is being saved is still saved.
@@ -71,7 +71,7 @@ class Chosen(NamedTuple):
 
 class LocalTable:
     """
-    Rows by scope and conversation, the least recently used first.
+    Rows by scope and conversation; with `memory://`, the least recently used first.
 
     Without `keeps_copies`, no look-up finds a row, and only rows with unsaved records are held.
 

@@ -2,8 +2,8 @@
 Known state: what was decided about a request, for the requests that begin with it.
 
 A client that goes on sends its last request again, the response, and what it has to add. Upstream
-saw what was decided about the older part, so that is kept, not decided again. One rule tells that
-it does not hold any more (`KnownState.changed_by`).
+saw what was decided about the older part, so that is kept, not decided again. `Way` has
+every reason for which it does not hold any more.
 """
 
 from collections.abc import Callable, Mapping, Sequence

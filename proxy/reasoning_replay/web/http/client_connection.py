@@ -2,8 +2,8 @@
 Client connection: aiohttp's protocol for one client, with limits and JSON errors.
 
 aiohttp limits each line of a head, but not their total, and it lets an exchange wait for the rest
-of a body that turned out to be malformed. Both are fixed here. The only other private part of
-aiohttp's server that is used is in `errors.OwnResponse`. Here they are `_messages`, `_upgraded` and
+of a body that turned out to be malformed. Both are fixed here. Private parts of aiohttp that
+are used elsewhere are in the page on design. Here they are `_messages`, `_upgraded` and
 `_buffer_paused` of its protocol, and `status` and `exc` of the errors in `_messages`, with their
 texts. A test names each of them.
 """

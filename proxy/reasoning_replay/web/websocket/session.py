@@ -126,7 +126,7 @@ class Session:
     def _skip_request(self, text: bytes, asked: str, limit: int = 0) -> bytes:
         """Count a possible request that passes unread, and return it; `limit`: what it is over."""
         self._lose_track()
-        exchange = self._exchange()
+        exchange = self._exchange(len(text))
         exchange.request.state = asked
         if limit:
             exchange.request.note_too_large(amount(len(text)), limit)
@@ -252,7 +252,7 @@ class Session:
             retry = None if new is None else Retry(passed, *new)
         if stream.state is State.CLOSED:
             pending.drop_bodies()
-            return text
+            return None if tried is not None else text  # `close` has told what was held
         # Another request may have been sent in the meantime; it is answered before a retry.
         if retry is not None and stream.may_heal:
             exchange.upstream_bytes = len(retry.cure.body)

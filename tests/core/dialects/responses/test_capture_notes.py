@@ -131,6 +131,7 @@ def test_the_error_of_a_failed_response_is_named(status: str) -> None:
     streamed.feed(event("error", **error))
 
     assert plain.has_failed
+    assert streamed.has_failed
     assert plain.error == streamed.error == ErrorNames("rate_limit_exceeded")
 
 

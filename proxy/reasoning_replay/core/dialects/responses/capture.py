@@ -222,7 +222,7 @@ class ResponsesCapture(Capture):
         elif kind in _ENDS or kind in _STARTS:
             self._response(event.response, kind)
         elif kind == "error":
-            self.error = error_names(data)
+            self.error, self.has_failed = error_names(data), True
 
     def _response(self, response: bytes | Raw, kind: str) -> None:
         found = read_response(response)
