@@ -40,7 +40,7 @@
 
 {{/* The kind of store: memory, sqlite or redis; also redis if the address is in a Secret. */}}
 {{- define "reasoning-replay.storeKind" -}}
-{{- $url := get .config "store_url" | default "memory://" -}}
+{{- $url := get (.config | default dict) "store_url" | default "memory://" -}}
 {{- if hasKey (.root.Values.secrets.keys | default dict) "store_url" -}}
 redis
 {{- else if hasPrefix "memory:" $url -}}
