@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import aiohttp
 from reasoning_replay.strict_api import DIALECTS, Item, Script, StrictApi
+from reasoning_replay.strict_api.binding import is_reasoning
 from reasoning_replay.strict_api.dialect import Dialect, Reading
 from reasoning_replay.strict_api.ledger import Judgement, Part
 from reasoning_replay.wires import WIRES
@@ -141,6 +142,11 @@ def _emitting(dialect: str, emitted: Sequence[Item]) -> Dialect:
             if not left:
                 return answer, said
             message = left.pop(0)
+            if dialect == "messages":  # its own blocks, as those that it makes itself
+                content = message["content"]
+                for at, block in enumerate(content, 1):
+                    if is_reasoning(block):
+                        self.bindings.keep(block["signature"], body, content[:at])
             parts = self.read({self.history: [message]}).parts
             return {**answer, **_ANSWERED[dialect](answer, message)}, parts
 
