@@ -29,6 +29,9 @@ STRICT: dict[FamilyName, str] = {
 # Those that accept it, and think worse.
 TOLERANT: tuple[FamilyName, ...] = ("lenient", "litellm", "groq", "cerebras")
 
+# Their model answers without a thought where no call is needed.
+QUIET: tuple[FamilyName, ...] = (*TOLERANT, "kimi", "deepseek")
+
 # (how the client reaches the upstream, what it keeps): each of them is served all its turns.
 SERVED = ("straight-everything", "proxied-everything", "proxied-declared")
 # A client with ids of its own; OpenRouter's encrypted reasoning names its call by upstream's id.
@@ -91,11 +94,13 @@ async def test_a_client_is_served_all_its_turns(
     reach, keeps = split(served)
     api = StrictChat(family, loop=loop)
     agent = await converse(api, reach, way, keeps)
-    if loop == "plain" and family not in STRICT:
+    if loop == "plain" and family in QUIET:
         assert_none_wrong(api, agent.steps)  # the model never thought, so nothing is due
     else:
         assert_all_there(api, agent.steps)
-    if keeps == "everything":
+    # What these clients join from a stream is not what was captured, so the proxy writes that.
+    is_joined = family in {"openrouter", "litellm"} and way.endswith("stream")
+    if keeps == "everything" and not (reach == "proxied" and is_joined):
         assert [one.body for one in api.received] == [step.body for step in agent.steps]
 
 
@@ -108,7 +113,7 @@ async def test_a_client_may_replace_the_ids_of_calls(
     """If the ids are the client's own, content and position decide: all reasoning is there."""
     api = StrictChat(family, loop=loop)
     agent = await converse(api, "proxied", way, "respelled")
-    if loop == "plain" and family not in STRICT:
+    if loop == "plain" and family in QUIET:
         assert_none_wrong(api, agent.steps)
     else:
         assert_all_there(api, agent.steps)
