@@ -137,15 +137,16 @@ def thought_in(given: Item, member: str) -> str:
     value = given.get(member)
     if not value or _is_unchecked(value):
         return ""
-    return canonical(joined(value)) if isinstance(value, list) else canonical(value)
+    if isinstance(value, list):  # LiteLLM leaves the index out of what it sends on
+        value = [{k: v for k, v in one.items() if k != "index"} for one in joined(value)]
+    return canonical(value)
 
 
 def joined(entries: Sequence[Item]) -> list[Item]:
     """
     Return a list with the fragments of one index and type as one entry.
 
-    Texts are appended; any other member is the last one that is not null. LiteLLM leaves the index
-    out of what it sends on, and so do clients that join.
+    Texts are appended; any other member is the last one that is not null.
     """
     made: dict[tuple[object, object], Item] = {}
     for fragment in entries:
@@ -154,7 +155,7 @@ def joined(entries: Sequence[Item]) -> list[Item]:
             appends = name in {"text", "summary", "data", "thinking"} and name in entry
             if value is not None:
                 entry[name] = entry[name] + value if appends else value
-    return [{name: one[name] for name in one if name != "index"} for one in made.values()]
+    return list(made.values())
 
 
 # Answers...
