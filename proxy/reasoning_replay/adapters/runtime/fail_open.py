@@ -36,6 +36,10 @@ class FailOpen:
     ) -> bool:
         if not isinstance(error, Exception):
             return False  # it was cancelled, or the process ends
+        self.fail(error)
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """Record a failure; only for a step that runs too often for a context."""
         self.has_failed = True
         self._tell(self.step, error)
-        return True

@@ -106,10 +106,12 @@ class CaptureTee(Tee):
     def take(self, chunk: bytes) -> bool:
         if self._is_done:
             return True
-        with self.step:
+        try:  # not as a context, which costs two calls for each chunk
             return self._take(chunk)
-        self._stop()
-        return True
+        except Exception as error:  # noqa: BLE001 (fail open: the client's stream goes on)
+            self.step.fail(error)
+            self._stop()
+            return True
 
     @override
     async def settle(self) -> None:
