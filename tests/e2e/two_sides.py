@@ -92,9 +92,9 @@ class Received:
     log: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def told(self) -> str:
-        """The mark; why reasoning was not found may be told as it was when that was decided."""
-        return re.sub(r", (?:missed|ambiguous)=\d+", "", self.mark)
+    def lacks(self) -> str:
+        """The mark, with one word for reasoning that was not found and for that of several."""
+        return re.sub(r"\b(?:missed|ambiguous)=", "not found=", self.mark)
 
     def differs(self, other: "Received") -> str:
         """Return what the other side has otherwise: the strongest difference, or ""."""
@@ -102,8 +102,9 @@ class Received:
             return "attempts"
         if list(map(json.loads, self.bodies)) != list(map(json.loads, other.bodies)):
             return "bodies"
-        names = ("bodies", "heads", "status", "answer", "told")
-        return next((one for one in names if getattr(self, one) != getattr(other, one)), "")
+        names = ("bodies", "heads", "status", "answer", "lacks", "mark")
+        differ = next((one for one in names if getattr(self, one) != getattr(other, one)), "")
+        return "reason" if differ == "mark" else differ
 
 
 class Accepting(Dialect):
