@@ -73,7 +73,7 @@ Function call is missing a thought_signature in functionCall parts. function cal
 Corrupted thought signature.
 Element 3 of the history is not acceptable.""",
 }
-"""Refusals that each API has been seen to send, and one that nobody knows."""
+"""Refusals that each API sends, and one that is not known."""
 
 
 @dataclass(frozen=True)

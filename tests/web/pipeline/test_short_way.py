@@ -130,7 +130,7 @@ STORIES: Final[dict[str, list[Act]]] = {
     **{f"one of two that were merged is {what}": [act("fork", 0), *asks(3, 0), *asks(3, 1), act("fork", 0), act("take", 0, 1), *asks(3, 0), *acts, *asks(3, 0)] for what, acts in MERGED.items()},  # noqa: E501
     "restarted": [*GROWS, act("restart", 0), *asks(3), act("restart", 1), *asks(3)],
     "edited first": [*GROWS, act("remove", 0, 0), *asks(3)],
-    "edited amid": [*GROWS, act("swap", 0, 1), *asks(2), act("double", 0, 1), *asks(2), act("remove", 0, 2), *asks(2)],  # noqa: E501
+    "edited between": [*GROWS, act("swap", 0, 1), *asks(2), act("double", 0, 1), *asks(2), act("remove", 0, 2), *asks(2)],  # noqa: E501
     "spelled otherwise": [*GROWS, act("have", 0, "comma", " , "), *asks(2), act("have", 0, "has_thoughts", True), *asks(2)],  # noqa: E501
     **{f"a message with {name}": [*asks(2), act("add", 0, -1, raw), *asks(2), act("add", 0, 1, raw), *asks(2)] for name, raw in RAW.items()},  # noqa: E501
     "back and on": [*asks(5), act("back", 0, 2), *asks(4)],
